@@ -200,7 +200,7 @@ class BrowseRepository:
         """  # noqa: S608 - literals of this module
         return [(matched, name, view) for matched, name, view in self._conn.execute(query, _values(database, search))]
 
-    def tables(
+    def tables(  # noqa: PLR0913 - what a list is asked for
         self,
         *,
         database: str | None,

@@ -56,7 +56,7 @@ class Ingester:
         sql_session = self._sessions.get(session).session if session is not None else Session("", None)
         return plain_insert(text, self._lake.for_caller(caller), sql_session)
 
-    def __call__(
+    def __call__(  # noqa: PLR0913 - what a client says of its rows
         self,
         identifier: Identifier,
         schema: pa.Schema,

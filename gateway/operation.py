@@ -74,7 +74,7 @@ class Operation:
     and throws its result away.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a client says of its statement
         self,
         text: str,
         *,

@@ -141,7 +141,7 @@ class ScriptRunner:
                 result.job_id = operation.handle.replace("-", "")
             operation.succeed(result)
 
-    def _run(self, operation: Operation, script: Script) -> Generator[Lane, None, ResultSet]:
+    def _run(self, operation: Operation, script: Script) -> Generator[Lane, None, ResultSet]:  # noqa: C901 - the checks of a script in their order
         only = read_values(script.text)
         if only is None:
             check_words(script.text, self._context_factory.most_words)
@@ -233,7 +233,7 @@ class ScriptRunner:
             return replayed(claimed.answer)
         return (yield from self._planned(operation, script, text, insert, tree, claimed))
 
-    def _planned(
+    def _planned(  # noqa: C901 - the claim is settled however these steps end
         self,
         operation: Operation,
         script: Script,

@@ -106,7 +106,7 @@ class JobRun:
             self._stop(patience=0.0)
             self._over()
 
-    def _live(self) -> Callable[[], object]:
+    def _live(self) -> Callable[[], object]:  # noqa: C901 - what ends a job, in the order it is looked at
         """Run until something ends it; returns what is to be told to the catalog."""
         jobs = self._jobs
         try:

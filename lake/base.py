@@ -48,7 +48,7 @@ _log = logging.getLogger(__name__)
 class LakeBase:
     """One catalog and warehouse, as one caller may use them."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - parts of a server, each with a default
         self,
         catalog: CatalogStore,
         warehouse: str,

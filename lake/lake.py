@@ -50,7 +50,7 @@ from table.write.snapshot_builder import COMMITTED_BY, CommitRequest
 class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
     """All tables of one catalog and warehouse, as one caller may use them."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - parts of a server, each with a default
         self,
         catalog: CatalogStore,
         warehouse: str,

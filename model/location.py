@@ -31,7 +31,7 @@ class Location:
     """The names on the way, from the store's root."""
 
     @classmethod
-    def parse(cls, text: str) -> Location:
+    def parse(cls, text: str) -> Location:  # noqa: C901 - a check behind another
         """The location a text means; raises `InvalidOption` for one that is relative, names a host for a file, or cannot be a path."""
         if len(text) > _MAX_BYTES or any(ord(c) < 0x20 or c == "\x7f" or 0xD800 <= ord(c) <= 0xDFFF for c in text):
             raise InvalidOption(f"The location {text[:200]!r} is too long or has a character no path may have.")

@@ -78,7 +78,7 @@ class DropDialect:
 ViewChange = SetViewOption | RemoveViewOption | UpdateViewComment | AddDialect | UpdateDialect | DropDialect
 
 
-def change_view(view: View, changes: Iterable[ViewChange], *, name: str) -> View:
+def change_view(view: View, changes: Iterable[ViewChange], *, name: str) -> View:  # noqa: C901 - a case for each change
     """The view after the changes; raises `DialectNotExist` or `DialectAlreadyExist`."""
     options, dialects, comment = dict(view.options), dict(view.dialects), view.comment
     for change in changes:
@@ -139,7 +139,7 @@ class DropDefinition:
 FunctionChange = SetFunctionOption | RemoveFunctionOption | UpdateFunctionComment | AddDefinition | UpdateDefinition | DropDefinition
 
 
-def change_function(body: Mapping[str, Any], changes: Iterable[FunctionChange], *, name: str) -> dict[str, Any]:
+def change_function(body: Mapping[str, Any], changes: Iterable[FunctionChange], *, name: str) -> dict[str, Any]:  # noqa: C901 - a case for each change
     """A function's body after the changes; raises `DefinitionNotExist` or `DefinitionAlreadyExist`."""
     options, definitions, comment = dict(body["options"]), dict(body["definitions"]), body["comment"]
     for change in changes:

@@ -111,7 +111,7 @@ class GrantRepository:
         return [_grant(*row) for row in self._conn.execute(_SELECT + condition + _ORDER, values).fetchall()]
 
 
-def _grant(type_: str, database: str | None, name: str | None, access: str, principal: str, columns: Any, expires_at: Any) -> Grant:
+def _grant(type_: str, database: str | None, name: str | None, access: str, principal: str, columns: Any, expires_at: Any) -> Grant:  # noqa: PLR0913 - the columns of a row
     return Grant(
         resource=Resource(type=ResourceType(type_), database=database, name=name),
         access=Access(access),

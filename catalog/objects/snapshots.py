@@ -217,7 +217,7 @@ class SnapshotRepository:
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch)).fetchone()
 
-    def advance(
+    def advance(  # noqa: PLR0913 - the columns of a row
         self,
         table_id: UUID,
         branch: str,

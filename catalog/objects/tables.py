@@ -146,7 +146,7 @@ class TableRepository:
         with self._conn.cursor(row_factory=class_row(TableRow)) as cur:
             return cur.execute(_SELECT + "ORDER BY t.database, t.name").fetchall()
 
-    def create(
+    def create(  # noqa: PLR0913 - the columns of a row
         self,
         table: Identifier,
         table_id: UUID,

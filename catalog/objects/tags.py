@@ -32,7 +32,7 @@ class TagRepository:
         with self._conn.cursor(row_factory=class_row(TagRow)) as cur:
             return cur.execute(f"{_SELECT} ORDER BY name", (table_id, branch)).fetchall()
 
-    def put(
+    def put(  # noqa: PLR0913 - the columns of a row
         self,
         table_id: UUID,
         name: str,

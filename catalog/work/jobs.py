@@ -34,7 +34,7 @@ class JobRepository:
             rows = cur.execute(query, values).fetchall()
         return [Job(**row | {"state": JobState(row["state"]), "wish": Wish(row["wish"]) if row["wish"] else None}) for row in rows]
 
-    def create(
+    def create(  # noqa: PLR0913 - the columns of a row
         self,
         job_id: UUID,
         *,

@@ -95,7 +95,7 @@ class Committer:
         with noting(self._noted, names, writer="server", writes=sum(map(len, requests))) as note:
             return self._until_decided(tables, requests, claimed, note, turn, set(synced))
 
-    def _until_decided(
+    def _until_decided(  # noqa: C901 - every end of an attempt, around the attempt
         self,
         tables: Sequence[LakeTable],
         requests: Sequence[Sequence[CommitRequest]],

@@ -63,7 +63,7 @@ class Judge:
             _CACHED_BYTES, lambda found: 200 + _BYTES_A_KEY * len(found[1])
         )
 
-    def judge(
+    def judge(  # noqa: PLR0913 - a commit and what it is held against
         self,
         table: Identifier,
         table_id: UUID,

@@ -146,7 +146,7 @@ def _check_harmless(schema: Schema, path: str) -> None:
             )
 
 
-def _check_adoptable(files: TableFiles, schemas: Sequence[Schema], snapshots: Sequence[Snapshot]) -> None:
+def _check_adoptable(files: TableFiles, schemas: Sequence[Schema], snapshots: Sequence[Snapshot]) -> None:  # noqa: C901 - a check behind another
     """Raise for tables that are no append tables, or that need what is not kept here."""
     newest, where = schemas[-1], files.layout.branch_dir
     if newest.primary_keys:

@@ -62,7 +62,7 @@ class _Plan:
     back_from: int | None = None
 
 
-def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry_run: bool) -> Repair:
+def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry_run: bool) -> Repair:  # noqa: C901 - one transaction in the order that a crash may cut
     """Bring the catalog and the files of a table together; commits wait meanwhile.
 
     What follows the catalog's newest snapshot without a gap is adopted. Where snapshots in between have expired, or nothing can be

@@ -184,7 +184,7 @@ def _files_of(table: LakeTable, tasks: Sequence[RewriteTask]) -> Iterator[Change
                 )
 
 
-def change_rows(
+def change_rows(  # noqa: PLR0913 - a change of rows and what it is held against
     lake: Lake,
     table: LakeTable,
     find: Find,
@@ -226,7 +226,7 @@ def _opened_anew(lake: Lake, table: LakeTable) -> LakeTable:
     return newest
 
 
-def _attempt(
+def _attempt(  # noqa: PLR0913 - a change of rows and what it is held against
     lake: Lake,
     table: LakeTable,
     find: Find,
@@ -248,7 +248,7 @@ def _attempt(
     return Changed(files=files_of(table, tasks), rows=changes.rows, snapshot=done)
 
 
-def _committed(
+def _committed(  # noqa: PLR0913 - a change of rows and what it is held against
     lake: Lake,
     table: LakeTable,
     snapshot: Snapshot | None,
@@ -270,7 +270,7 @@ def _committed(
         return request, lake.commit(table, request, claim=claim, answer=answer(changes.rows) if answer else None)
 
 
-def _written(
+def _written(  # noqa: PLR0913 - a change of rows and what it is held against
     table: LakeTable, write: Write, tasks: Sequence[RewriteTask], changes: Changes, operation: Operation, judge: Judge, check: Check
 ) -> CommitRequest:
     """The commit of the tasks' files, written anew several at once, and of new rows; the owner has all that was written, whatever fails."""

@@ -101,7 +101,7 @@ def _candidates(
     return list(many.smallest(partitions, buckets, below=rules.small_bytes, total_buckets=-1, most=rules.most_candidates))
 
 
-def plan(
+def plan(  # noqa: PLR0913 - what a procedure is asked for
     table: LakeTable,
     *,
     full: bool,

@@ -85,7 +85,7 @@ class StreamStep:
 class TableStream:
     """A table followed from a cursor on; read by one thread at a time, woken and closed from any."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - parts of a stream
         self,
         catalog: CatalogStore,
         table: LakeTable,
@@ -159,7 +159,7 @@ class TableStream:
         if call is not None:
             call()
 
-    def steps(self) -> Iterator[StreamStep | None]:
+    def steps(self) -> Iterator[StreamStep | None]:  # noqa: C901 - what ends or holds up a stream, in the order it is looked at
         """Each snapshot with rows to read; None where none came for a moment. Ends at the watermark's bound or by `close`.
 
         That the next is asked for means that the one before has been handed on. Raises `SnapshotNotExist` where the next snapshot

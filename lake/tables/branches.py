@@ -131,7 +131,7 @@ class Branches:
         follow(move, f"The directory {old} of a renamed branch could not be moved")
 
     @needs(Access.DELETE)
-    def fast_forward(self, table: LakeTable, name: str, *, dry_run: bool = False) -> tuple[list[Snapshot], Snapshot]:
+    def fast_forward(self, table: LakeTable, name: str, *, dry_run: bool = False) -> tuple[list[Snapshot], Snapshot]:  # noqa: C901 - one transaction in the order that a crash may cut
         """Let main go on where a branch is: main's snapshots, schemas and tags from the branch's first on are replaced by the branch's.
 
         Returns the snapshots main loses and the one it has then.

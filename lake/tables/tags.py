@@ -212,7 +212,7 @@ def _content(snapshot: Snapshot) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _fault(table: LakeTable, snapshot: Snapshot) -> str | None:
+def _fault(table: LakeTable, snapshot: Snapshot) -> str | None:  # noqa: C901 - a check behind another
     """What is wrong with a snapshot the catalog never decided, or has forgotten.
 
     None where its files are the table's and hold what it says.

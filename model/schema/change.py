@@ -176,7 +176,7 @@ class _Work:
         self.ids = FieldIds(schema.highest_field_id)
         self.in_collection = False
 
-    def apply(self, change: SchemaChange) -> None:
+    def apply(self, change: SchemaChange) -> None:  # noqa: C901 - a case for each change
         match change:
             case SetOption(key=key, value=value):
                 self._set_option(key, value)

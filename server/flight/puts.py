@@ -88,7 +88,7 @@ class Puts:
         options = dict(command.options)
         return self._take_in(call, target, schema, rows.as_file, action, create=create, if_exists=exists, options=options)
 
-    def _take_in(
+    def _take_in(  # noqa: PLR0913 - what a client says of its rows
         self,
         call: Call,
         target: Identifier,

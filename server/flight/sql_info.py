@@ -208,7 +208,7 @@ def sql_info(wanted: Sequence[int]) -> pa.Table:
     return pa.Table.from_arrays([pa.array(chosen, pa.uint32()), values], schema=SQL_INFO)
 
 
-def _type(
+def _type(  # noqa: PLR0913 - the columns of a row
     name: str, code: int, size: int | None, *, quotes: tuple[str, str] | None = None, params: list[str] | None = None,
     numeric: int | None = None, scales: tuple[int, int] | None = None, text: bool = False, time: int | None = None,
 ) -> dict[str, Any]:  # fmt: skip

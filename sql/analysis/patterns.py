@@ -152,7 +152,7 @@ def _longest(pattern: str) -> int | None:
     return _CHARACTERS[unlimited]
 
 
-def _judge(parsed: Any, pattern: str, *, inside: bool) -> int:
+def _judge(parsed: Any, pattern: str, *, inside: bool) -> int:  # noqa: C901 - a case for each part of a pattern
     """How many unlimited repetitions a pattern has; raises where one stands in another, or a choice does that is not told at once."""
     unlimited = 0
     for kind, argument in parsed:

@@ -222,7 +222,7 @@ class Kafka(Connector):
     metadata = KAFKA_METADATA
     sink = True
 
-    def check(self, table: ConnectorTable, scope: ConnectorScope) -> None:
+    def check(self, table: ConnectorTable, scope: ConnectorScope) -> None:  # noqa: C901 - a check behind another
         """Raise for options that do not go together."""
         options = table.options
         if (TOPIC.read(options) is None) == (TOPIC_PATTERN.read(options) is None):
@@ -271,7 +271,7 @@ def check_brokers(table: ConnectorTable, scope: ConnectorScope) -> None:
             raise Forbidden(f"Option '{SERVERS.key}': the broker {address} is not allowed; the brokers that may be used are {known}.")
 
 
-def sides(table: ConnectorTable) -> tuple[Side | None, Side]:
+def sides(table: ConnectorTable) -> tuple[Side | None, Side]:  # noqa: C901 - a check behind another
     """The key, where there is one, and the value of the table's records; raises `InvalidOption` for what cannot be."""
     options = table.options
     own = [column for column in table.columns if column.name not in table.metadata]

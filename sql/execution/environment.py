@@ -54,7 +54,7 @@ class ContextFactory:
     door: Callable[[Caller], DelegatedAccess]
     """How Spark's own processes reach this server's catalog, as a caller."""
 
-    def context(
+    def context(  # noqa: PLR0913 - the fields of a record
         self,
         caller: Caller,
         session: Session,

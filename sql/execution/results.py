@@ -84,7 +84,7 @@ def result_schema(columns: Iterable[ResultColumn]) -> pa.Schema:
 class ResultSet:
     """Columns and the batches under them; whoever takes it closes it, which frees what the rows needed."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the fields of a record
         self,
         columns: Sequence[ResultColumn],
         open_batches: Callable[[], Iterator[pa.RecordBatch]],

@@ -117,7 +117,7 @@ class StatementParser(RowsParser):
             self.fail("a query or VALUES", self._prev)
         return found
 
-    def show(self) -> exp.Expr:
+    def show(self) -> exp.Expr:  # noqa: C901 - a case for each statement
         """``SHOW …``, from behind the word."""
         if self.eat("CREATE", "TABLE"):
             return self._shown("CREATE TABLE", self.names("the table's name"))

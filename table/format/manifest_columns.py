@@ -69,7 +69,7 @@ class _Codes(dict[Any, int]):
         return self[value]
 
 
-def key_digest(
+def key_digest(  # noqa: PLR0913 - the parts of a key
     partition: bytes, bucket: int, level: int, name: str, extra: Sequence[str], index: bytes | None, external: str | None
 ) -> bytes:
     """128 bits of what makes two entries speak of the same file (`ManifestEntry.key`): equal digests are equal keys."""

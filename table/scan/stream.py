@@ -107,7 +107,7 @@ class SettledOrder:
         return partitions
 
 
-def plan_next(
+def plan_next(  # noqa: PLR0913 - where a stream is and what it reads
     files: TableFiles,
     schema: Schema,
     snapshot: Snapshot,

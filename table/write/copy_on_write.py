@@ -118,7 +118,7 @@ def overlapping(live: Sequence[ManifestEntry]) -> Iterator[list[ManifestEntry]]:
         yield run
 
 
-def rewrite_changed(
+def rewrite_changed(  # noqa: PLR0913 - a task and what its rows are held against
     files: TableFiles,
     schema: Schema,
     task: RewriteTask,

@@ -233,7 +233,7 @@ def open_file(files: TableFiles, format_: FileFormat, path: str, schema: pa.Sche
         return _ParquetFile(files, format_, path, schema)
 
 
-def describe(
+def describe(  # noqa: PLR0913 - the fields of a record
     schema: Schema,
     modes: StatsModes,
     path: str,

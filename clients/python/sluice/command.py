@@ -89,7 +89,7 @@ def version() -> None:
 @click.option("--timeout", type=float, help="Seconds after which the statements are canceled.")
 @_url
 @_token
-def sql(
+def sql(  # noqa: PLR0913 - the command's options, which click gives by name
     statement: str | None, file: TextIO | None, format_: str, database: str | None, timeout: float | None, url: str, token: str | None
 ) -> None:
     """Run one or several statements and print the last one's rows. Without STATEMENT the text is read from standard input."""

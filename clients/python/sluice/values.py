@@ -61,7 +61,7 @@ def TimestampFromTicks(ticks: float) -> dt.datetime:  # noqa: N802 - PEP 249's n
     return dt.datetime(*time.localtime(ticks)[:6])
 
 
-def sent(value: Any) -> Any:
+def sent(value: Any) -> Any:  # noqa: C901 - a case for each type of Python
     """A Python value as a parameter of ``POST /sql``; raises `ProgrammingError` for one that has no type of its own."""
     if type(value).__module__ == "numpy":
         value = value.item()

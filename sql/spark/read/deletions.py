@@ -71,7 +71,7 @@ def _rows(store: TableFiles, schema: Schema, files: Sequence[PlannedFile], colum
     return read_batches(store, schema, files, Selection(columns=columns))
 
 
-def read_by_arrow(
+def read_by_arrow(  # noqa: PLR0913 - what is read of the files
     session: SparkSession,
     table: LakeTable,
     files: Sequence[PlannedFile],

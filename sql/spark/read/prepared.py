@@ -117,7 +117,7 @@ class Preparation:
 
 
 @contextlib.contextmanager
-def prepared(
+def prepared(  # noqa: C901 - views and what looks after them end however the block does
     context: ExecutionContext,
     tree: exp.Expr,
     *,

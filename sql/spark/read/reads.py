@@ -67,7 +67,7 @@ def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan, *, beside
     return reduce(DataFrame.unionAll, frames)
 
 
-def _group(
+def _group(  # noqa: PLR0913 - what is read of the files
     session: SparkSession,
     table: LakeTable,
     schema_id: int,

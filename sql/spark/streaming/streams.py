@@ -49,7 +49,7 @@ class StartPositions:
         return json.dumps(self.known[mention])
 
 
-def stream_of(
+def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's source is told; a mention of a table and the query it stands in
     context: ExecutionContext,
     session: SparkSession,
     reference: TableReference,

@@ -45,7 +45,7 @@ _BATCH_ROWS = 16_384
 Numbers = npt.NDArray[np.int8]
 
 
-def changes_of(
+def changes_of(  # noqa: PLR0913 - a statement and what it is held against
     context: ExecutionContext,
     query: exp.Select,
     values: Sequence[exp.Expr],

@@ -31,7 +31,7 @@ def may_match(predicate: Predicate | None, stats: Mapping[str, ColumnStats], row
             return _compare(stats.get(column), op, value, rows)
 
 
-def _compare(known: ColumnStats | None, op: Op, value: Any, rows: int) -> bool:
+def _compare(known: ColumnStats | None, op: Op, value: Any, rows: int) -> bool:  # noqa: C901 - a case for each operator
     if known is None:
         return True
     if known.null_count is not None and known.null_count >= rows:
