@@ -8,10 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
+from gateway.core_turns import CoreTurns, end_statement_of
 from gateway.operation import Operation
 from model.errors import LakeError
+from sql.execution.environment import SparkPool
 
 _log = logging.getLogger(__name__)
 _AGAIN_SECONDS = 1.0
@@ -23,7 +26,7 @@ class Patience:
     """For how many seconds a statement that was told to stop may go on."""
 
     interrupt: float = 3.0
-    """Then its thread in the JVM is interrupted, whatever it waits for."""
+    """Then its thread in the JVM is interrupted, whatever it waits for, and where tasks of it go on a new start of Spark is prepared."""
     thread: float = 10.0
     """Then another thread takes the place of its own."""
     told: float = 30.0
@@ -44,6 +47,8 @@ class SparkJobs(Protocol):
     def stages_of(self, statement_id: str) -> set[tuple[str, int]]: ...
     def live_tasks(self) -> list[tuple[str, int]]: ...
     def cores(self) -> int: ...
+    def calls(self, statement_id: str) -> bool: ...
+    def prepare(self) -> None: ...
     def restart(self, reason: str) -> None: ...
 
 
@@ -96,10 +101,14 @@ class Canceller:
         *,
         look: Callable[[], None] = lambda: None,
         waiting: Callable[[], bool] = lambda: False,
+        turns: CoreTurns | None = None,
         patience: Patience | None = None,
     ) -> None:
         self._spark = spark
         self._look = look
+        self._turns = turns
+        """Looks whether those wait too long for a core; on this thread, since another one would cost the JVM one more."""
+        self._looked = time.monotonic()
         self._waiting = waiting
         """Whether statements that nobody told to stop are in Spark, or wait for it."""
         self._patience = patience or Patience()
@@ -144,13 +153,17 @@ class Canceller:
         while True:
             with self._woken:
                 if not self._stopping and not self._closed:
-                    self._woken.wait(_LOOK_SECONDS)
+                    self._woken.wait(_AGAIN_SECONDS)
                 if self._closed:
                     return
                 stopping = list(self._stopping)
-            if not stopping:
+            if not stopping and time.monotonic() - self._looked >= _LOOK_SECONDS:
+                self._looked = time.monotonic()
                 self._guarded(self._look, "Spark could not be asked how it is")
             self._count_tasks(stopping)
+            if self._turns is not None and self._waiting():
+                theirs = {stage for statement in stopping for stage in statement.stages}
+                self._guarded(partial(self._turns.look, theirs), "Spark could not be asked who waits for its cores")
             ended = self._renew_starved(stopping)
             ended += [statement for statement in stopping if statement not in ended and self._ended(statement)]
             with self._woken:
@@ -174,6 +187,8 @@ class Canceller:
     def _renew_starved(self, stopping: Sequence[_Stopping]) -> list[_Stopping]:
         """Start Spark anew where some have left nobody a core for too long; those that end with it."""
         now = time.monotonic()
+        if any(statement.tasks and now - statement.since > self._patience.interrupt for statement in stopping):
+            self._guarded(self._spark.prepare, "A new start of Spark could not be prepared")
         shortest = min(self._patience.waited_for, self._patience.starved)
         holding = [statement for statement in stopping if statement.tasks and now - statement.since > shortest]
         tasks = sum(statement.tasks for statement in holding)
@@ -207,7 +222,8 @@ class Canceller:
                     _log.warning("Statement %s was told to stop %d s ago; another thread takes its place", handle, waited)
         if operation.worker_ended and not statement.tasks:
             return True
-        if waited > self._patience.restart and statement.holds_spark:
+        in_spark = statement.tasks or self._spark.calls(handle)  # whoever waits for a start to end must not end it
+        if waited > self._patience.restart and statement.holds_spark and in_spark:
             reason = f"statement {handle} goes on {waited:.0f} s after it was told to stop, with {statement.tasks} tasks"
             self._guarded(lambda: self._spark.restart(reason), "Spark could not be started anew")
             return True
@@ -221,3 +237,13 @@ class Canceller:
             pass  # what is away is told to whoever needs it
         except Exception:  # the JVM may be gone, and with it what was to be stopped
             _log.warning("%s", what, exc_info=True)
+
+
+def canceller_for(spark: SparkPool, running: Callable[[], list[Operation]], look: Callable[[], None]) -> Canceller:
+    """The canceller of a gateway, which also sees to it that each of its statements gets a core in time."""
+    return Canceller(
+        spark,
+        look=look,
+        waiting=lambda: any(operation.wants_spark for operation in running()),
+        turns=CoreTurns(spark, blame=lambda stage: end_statement_of(stage, running(), spark.stages_of)),
+    )

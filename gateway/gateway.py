@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import IO, Unpack
 
 from gateway.append import Appender, AppendResult
-from gateway.canceller import Canceller
+from gateway.canceller import canceller_for
 from gateway.executor import Executor, StatementLimits, Work
 from gateway.health import Health, check_health
 from gateway.ingest import Ingester
@@ -94,7 +94,7 @@ class Gateway:
         self._appender = Appender(lake, self.workers)
         self.ingest = Ingester(lake, self.workers, self._executor.outside, self._sessions)
         self.session_options = SessionOptions(lake, self._sessions)
-        self._canceller = Canceller(spark, look=self._look_at_spark, waiting=lambda: any(running.wants_spark for running in self.running()))
+        self._canceller = canceller_for(spark, self.running, self._look_at_spark)
         self._watch = SparkWatch(spark.progress)
         self.recent = RecentStatements()
         self._running: dict[str, Operation] = {}

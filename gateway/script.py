@@ -260,7 +260,7 @@ class ScriptRunner:
                     yield Lane.SPARK
                 operation.cancellation.check()
                 operation.on_spark = True
-                context.spark.require()
+                context.spark.require(operation.cancellation.check)
             with span("execute", {"sluice.statement.kind": type(statement).__name__}):
                 try:
                     result = statement.run(context)
@@ -372,7 +372,7 @@ def _again(statement: Statement, tree: exp.Expr | None, context: ExecutionContex
     """
     context.cancellation.check()
     _log.info("Statement %s had not begun in the Spark that is gone; it waits for the next one", context.statement_id)
-    context.spark.require()
+    context.spark.require(context.cancellation.check)
     return statement if not isinstance(statement, AnalysedStatement) else _prepare(None, tree, context, script.max_rows)
 
 

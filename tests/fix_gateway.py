@@ -12,6 +12,7 @@ from sqlglot import exp
 from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
 from model.errors import Unavailable
+from sql.execution.progress import StageTasks
 from sql.statements.base import Statement
 from sql.statements.base import build as build_statement
 from tests.gateway.held import Held
@@ -27,7 +28,7 @@ Ask = Callable[[str], list[tuple[Any, ...]]]
 class NoSparkLease:
     """A lease whose session cannot be had."""
 
-    def require(self) -> None:
+    def require(self, check: Callable[[], None] = lambda: None) -> None:
         """Not needed by statements that only pretend to need Spark."""
 
     def session(self) -> Any:
@@ -52,8 +53,9 @@ class NoSparkLease:
 class NoSpark:
     """What a gateway asks of Spark, where a test needs none; remembers what it was told."""
 
+    ready = starting = False
+
     def __init__(self) -> None:
-        self.ready = self.starting = False
         self.released: list[str] = []
         self.canceled: list[str] = []
 
@@ -78,8 +80,26 @@ class NoSpark:
     def live_tasks(self) -> list[tuple[str, int]]:
         return []
 
+    def numbered_tasks(self) -> list[tuple[tuple[str, int], int]]:
+        return []
+
+    def stages_at_work(self) -> list[StageTasks]:
+        return []
+
+    def put_waiting_first(self) -> None:
+        """There are none."""
+
+    def end_task(self, task: int, reason: str) -> None:
+        """There is none."""
+
+    def calls(self, statement_id: str) -> bool:
+        return False
+
     def cores(self) -> int:
         return 2
+
+    def prepare(self) -> None:
+        """There is none."""
 
     def restart(self, reason: str) -> None:
         """There is none."""

@@ -29,6 +29,17 @@ class SparkStage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StageTasks:
+    """The tasks of a stage that has some left, of whatever statement, stream or job."""
+
+    stage: tuple[str, int]
+    """The application and the number of the stage there."""
+    share: str
+    """Spark's scheduler pool of whoever started it."""
+    running: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressRecord:
     """How far a statement was when it was asked."""
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 class SparkLease(Protocol):
     """A gateway session's hand on Spark; ``session()`` makes the Spark session when it is first needed."""
 
-    def require(self) -> None:
-        """Wait until Spark runs; raises `Unavailable` where it does not.
+    def require(self, check: Callable[[], None] = ...) -> None:
+        """Wait until Spark runs; raises `Unavailable` where it does not, and what ``check`` raises meanwhile.
 
         A statement may import what imports pyspark only afterwards: while Spark starts, another thread imports it, and of two
         that do so at once one finds half-made modules.

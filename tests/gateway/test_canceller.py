@@ -27,6 +27,8 @@ class Hanging:
         self.restarted: list[str] = []
         self.stages: dict[str, set[tuple[str, int]]] = {}
         self.live: list[tuple[str, int]] = []
+        self.prepared = 0
+        self.starting = False
 
     def cancel(self, statement_id: str) -> None:
         self.canceled.append(statement_id)
@@ -39,6 +41,12 @@ class Hanging:
 
     def live_tasks(self) -> list[tuple[str, int]]:
         return self.live
+
+    def calls(self, statement_id: str) -> bool:
+        return not self.starting
+
+    def prepare(self) -> None:
+        self.prepared += 1
 
     def cores(self) -> int:
         return 2
@@ -96,6 +104,18 @@ def test_tasks_that_outlive_their_statement_are_told_and_end_with_spark(cancelle
     wait_for(lambda: bool(spark.restarted))
     assert spark.canceled == []
     assert "2 tasks" in spark.restarted[0]
+    assert spark.prepared, "the next one was made ready before the first was ended"
+
+
+def test_who_waits_for_a_start_of_spark_does_not_end_it(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
+    """Each such end would make it wait for another start, which it would end as well."""
+    spark.starting = True
+    canceller.stop(operation)
+    canceller._stopping[0].since -= 60
+    wait_for(lambda: len(spark.canceled) > 2)
+    assert spark.restarted == []
+    spark.starting = False
+    wait_for(lambda: bool(spark.restarted))
 
 
 def test_tasks_that_leave_nobody_a_core_end_with_spark_at_once(spark: Hanging, operation: Operation) -> None:

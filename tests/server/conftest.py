@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,12 @@ from server.app import create_app
 from server.http.wsgi import HttpServer
 from server.process.services import Services
 from server.settings.settings import read_settings
+from tests import fix_gateway
 from workers.pool import WorkerPool
 
 
 class _Lease:
-    def require(self) -> None:
+    def require(self, check: Callable[[], None] = lambda: None) -> None:
         raise Unavailable("There is no Spark in this test.")
 
     def session(self) -> Any:
@@ -35,43 +36,11 @@ class _Lease:
         return False
 
 
-class NoSpark:
-    """A pool without Spark."""
-
-    ready = starting = False
+class NoSpark(fix_gateway.NoSpark):
+    """A pool without Spark, whose statements are refused before they begin."""
 
     def lease(self, handle: str, principal: str = "") -> Any:
         return _Lease()
-
-    def release(self, handle: str) -> None:
-        return None
-
-    def cancel(self, statement_id: str) -> None:
-        return None
-
-    def progress(self, statement_id: str) -> None:
-        return None
-
-    def interrupt(self, statement_id: str) -> None:
-        """There is none."""
-
-    def stages_of(self, statement_id: str) -> set[tuple[str, int]]:
-        return set()
-
-    def live_tasks(self) -> list[tuple[str, int]]:
-        return []
-
-    def cores(self) -> int:
-        return 2
-
-    def restart(self, reason: str) -> None:
-        """There is none."""
-
-    def ping(self) -> None:
-        raise Unavailable("There is no Spark in this test.")
-
-    def check(self) -> None:
-        self.ping()
 
 
 @pytest.fixture

@@ -65,20 +65,18 @@ class Jvm:
 
     def __init__(self, conf: Mapping[str, str], log: Path | None) -> None:
         """Launch it; raises what pyspark raises where it does not come up, and `OSError` where the log cannot be written."""
-        self.out_of_memory = Path(conf["spark.local.dir"]) / OUT_OF_MEMORY
+        self.conf = dict(conf)
+        self._directory = Path(conf["spark.local.dir"])
+        """What is in it goes with the JVM."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self.out_of_memory = self._directory / OUT_OF_MEMORY
         """A file that is there once it ran out of memory."""
         self.out_of_memory.unlink(missing_ok=True)
-        options: dict[str, Any] = {"start_new_session": True}
-        if log is None:
-            self.gateway = _launched(conf, options)
-        else:
-            log.parent.mkdir(parents=True, exist_ok=True)
-            words, out = os.pipe()
-            threading.Thread(target=_keep, args=(words, log), name="spark-log", daemon=True).start()
-            try:
-                self.gateway = _launched(conf, options | {"stdout": out, "stderr": out})
-            finally:
-                os.close(out)
+        try:
+            self.gateway = _logged(conf, log)
+        except BaseException:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            raise
         self._process: subprocess.Popen[bytes] = self.gateway.proc
 
     def lives(self) -> bool:
@@ -102,6 +100,21 @@ class Jvm:
             _log.warning("Spark's JVM does not end by itself; it is killed")
             self._process.kill()
             self._process.wait()
+        shutil.rmtree(self._directory, ignore_errors=True)  # files of shuffles, by the gigabyte, where it was killed
+
+
+def _logged(conf: Mapping[str, str], log: Path | None) -> Any:
+    """The gateway of a new JVM whose words go to a file, where one is named."""
+    options: dict[str, Any] = {"start_new_session": True}
+    if log is None:
+        return _launched(conf, options)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    words, out = os.pipe()
+    threading.Thread(target=_keep, args=(words, log), name="spark-log", daemon=True).start()
+    try:
+        return _launched(conf, options | {"stdout": out, "stderr": out})
+    finally:
+        os.close(out)
 
 
 def _launched(conf: Mapping[str, str], options: dict[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,7 +17,7 @@ class LeasedPool(Protocol):
     @property
     def ready(self) -> bool: ...
 
-    def root(self) -> SparkSession: ...
+    def root(self, check: Callable[[], None] = ...) -> SparkSession: ...
 
     def is_root(self, root: SparkSession | None) -> bool: ...
 
@@ -41,9 +41,9 @@ class SparkLease:
         self._began = False
         """Whether anything was started on Spark under this lease."""
 
-    def require(self) -> None:
-        """Wait until Spark runs; raises `Unavailable` where it does not."""
-        self._required, self._began = self._pool.root(), False
+    def require(self, check: Callable[[], None] = lambda: None) -> None:
+        """Wait until Spark runs; raises `Unavailable` where it does not, and what ``check`` raises meanwhile."""
+        self._required, self._began = self._pool.root(check), False
 
     def spared(self, statement_id: str) -> bool:
         """Whether the Spark that was required is gone, and no task of the statement had begun there."""

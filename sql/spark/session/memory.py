@@ -16,14 +16,19 @@ _ANSWER_SECONDS = 10.0
 _AGAIN_SECONDS = 5.0
 
 
-def watch(java: Jvm, ask: Callable[[], None]) -> None:
-    """Look after a JVM as long as it lives; ``ask`` starts Spark anew where it has ended, and comes back late where the JVM is stuck."""
-    threading.Thread(target=_watch, args=(java, ask), name="spark-memory", daemon=True).start()
+def watch(java: Jvm, ask: Callable[[], None], prepare: Callable[[], None]) -> None:
+    """Look after a JVM as long as it lives; ``ask`` starts Spark anew where it has ended, and comes back late where the JVM is stuck.
+
+    ``prepare`` is called once it ran out of memory.
+    """
+    threading.Thread(target=_watch, args=(java, ask, prepare), name="spark-memory", daemon=True).start()
 
 
-def _watch(java: Jvm, ask: Callable[[], None]) -> None:
+def _watch(java: Jvm, ask: Callable[[], None], prepare: Callable[[], None]) -> None:
     while java.lives() and not java.out_of_memory.exists():
         time.sleep(_LOOK_SECONDS)
+    if java.lives():
+        prepare()
     with ThreadPoolExecutor(1, thread_name_prefix="spark-memory") as asking:  # one thread, since each costs the JVM one
         while java.lives():
             answer = asking.submit(ask)

@@ -4,44 +4,44 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
-import sys
 import threading
 import time
-from collections.abc import Collection, Iterator
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from model.errors import Unavailable
 from model.spans import Span, span, tracing
-from sql.execution.progress import SparkStage
 from sql.spark.session.gone import forget_gateway, load_natives, state_of, stop_in_any_case
 from sql.spark.session.jvm import Jvm, Scratch
+from sql.spark.session.launch import Launcher
 from sql.spark.session.lease import SparkLease
 from sql.spark.session.memory import watch
 from sql.spark.session.probe import JobProbe
-from sql.spark.session.settings import SparkSettings, configuration, is_here, python_of
-from sql.spark.session.shares import BACKGROUND, Shares, allocations
-from sql.spark.session.tasks import Stage, begun, executors, live_tasks, progress_of, runs_tasks, stages_of
+from sql.spark.session.settings import SparkSettings
+from sql.spark.session.shares import BACKGROUND, Shares
+from sql.spark.session.standby import Standby, StartedJvm
+from sql.spark.session.tasks import begun, executors, runs_tasks
+from sql.spark.session.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
 _START_SECONDS = 120.0
+_CHECK_SECONDS = 0.5
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
 _AWAY = "Spark does not answer. It is being started anew; try again in a moment."
 
 
-class SparkPool:
+class SparkPool(Work):
     """Starts Spark once, hands out sessions that share neither settings nor views, and starts it again when the JVM died."""
 
     def __init__(self, settings: SparkSettings | None = None) -> None:
         self._settings = settings or SparkSettings()
         self._elsewhere = not self._settings.master.startswith("local[") and self._settings.master != "local"
         """Whether tasks run in other processes than the driver's."""
-        self._root: SparkSession | None = None
+        super().__init__()
         self._sessions: dict[str, SparkSession] = {}
         self._lock = threading.Lock()
         """Guards the sessions; never held while Spark works, since what needs no Spark releases sessions, too."""
@@ -58,8 +58,10 @@ class SparkPool:
         self._stopping = threading.Event()
         self._scratch = Scratch(self._settings.directory)
         self._java: Jvm | None = None
-        self._threads: dict[str, Any] = {}
-        """The JVM's thread that each statement calls into Spark on."""
+        self._launcher = Launcher(self._settings, self._scratch.path)
+        self._standby = Standby(self._launcher.launch_with_context)
+        self._warm = False
+        """Whether the Spark that runs had run a query before it was ours."""
         self._spared: set[str] = set()
         """Statements that waited for a core when Spark was started anew last."""
         self._interrupting = threading.Lock()
@@ -87,6 +89,8 @@ class SparkPool:
                 self._start()
                 root = self._root
                 if root is not None:
+                    if self._warm:
+                        self._tell_started(starts)
                     self._small_job()
                     self._probe.renewed()
                 return
@@ -114,29 +118,24 @@ class SparkPool:
         with self._starting:
             if self._root is not None or self._stopped:
                 return
-            # Sources in Python run by the driver's name of it on executors as well.
-            os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python_of(self._settings)
-            if self._settings.driver_host is None and is_here(self._settings.master):
-                os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-            ours = Path(__file__).parents[3]
-            conf = configuration(self._settings, scratch=self._scratch.path, pools=self._scratch.path / "pools.xml", ours=ours)
-            # The Python processes of the JVM and of executors on this machine find our packages the way this one does.
-            _put_first("PYTHONPATH", str(ours))
-            if self._settings.archive is not None:  # by its name, the JVM starts this one as well
-                _put_first("PATH", str(Path(sys.executable).parent))
+            self._launcher.set_environment()
             from pyspark import SparkConf, SparkContext
             from pyspark.sql import SparkSession
 
-            (self._scratch.path / "pools.xml").write_text(allocations())
             if SparkContext._gateway is None:  # no JVM yet, and pyspark's own launch would leave it where a terminal's signals arrive
                 self._scratch.sweep()
-                self._java = Jvm(conf, self._settings.log)
+                started = self._standby.take() or StartedJvm(self._launcher.launch())
+                self._java, conf = started.java, started.java.conf
+                self._warm = started.context is not None
                 try:
-                    SparkContext(conf=SparkConf(loadDefaults=False).setAll(list(conf.items())), gateway=self._java.gateway)
+                    given = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+                    SparkContext(conf=given, gateway=self._java.gateway, jsc=started.context)
                 except BaseException:
                     self._forget_jvm()
                     raise
-                watch(self._java, self.lost)
+                watch(self._java, self.lost, self.prepare)
+            else:
+                conf = self._launcher.configuration()
             builder = SparkSession.builder
             for key, value in conf.items():
                 builder = builder.config(key, value)
@@ -148,10 +147,21 @@ class SparkPool:
                 raise
             self._root, self._failure = root, None
 
-    def root(self) -> SparkSession:
-        """The first session, once Spark runs; raises `Unavailable` where it does not."""
-        if not self._started.wait(_START_SECONDS):
-            raise Unavailable(f"{self._still_starting()} Try again in a moment.")
+    def prepare(self) -> None:
+        """The Spark that runs may have to be ended: make the next one ready; returns at once.
+
+        Where tasks run on other machines the next one would take their cores and memory.
+        """
+        if self._java is not None and not self._elsewhere:
+            self._standby.prepare()
+
+    def root(self, check: Callable[[], None] = lambda: None) -> SparkSession:
+        """The first session, once Spark runs; raises `Unavailable` where it does not, and what ``check`` raises meanwhile."""
+        until = time.monotonic() + _START_SECONDS
+        while not self._started.wait(_CHECK_SECONDS):
+            check()
+            if time.monotonic() > until:
+                raise Unavailable(f"{self._still_starting()} Try again in a moment.")
         if (root := self._root) is None:
             raise Unavailable(self._not_started())
         return root
@@ -261,16 +271,6 @@ class SparkPool:
             if thread is not None:
                 thread.interrupt()
 
-    def stages_of(self, statement_id: str) -> set[Stage]:
-        """The stages of a statement, for `live_tasks`."""
-        root = self._root
-        return set() if root is None else stages_of(root.sparkContext, statement_id)
-
-    def live_tasks(self) -> list[Stage]:
-        """The stage of each task that runs now, whatever Spark was told of it; of executors on this machine's master only."""
-        root = self._root
-        return [] if root is None else live_tasks(root.sparkContext, self._gateway())
-
     def _busy(self) -> bool:
         """Whether a small job may have to wait for tasks: those of other machines are known by Spark's account alone."""
         root = self._root
@@ -281,11 +281,6 @@ class SparkPool:
         if root is None or not self._elsewhere or executors(root.sparkContext):
             return None
         return f"an executor of {self._settings.master}: its workers are away, or others hold their cores and memory"
-
-    def cores(self) -> int:
-        """How many tasks run at once."""
-        root = self._root
-        return 0 if root is None else root.sparkContext.defaultParallelism
 
     def _gateway(self) -> Any:
         from pyspark import SparkContext
@@ -310,13 +305,9 @@ class SparkPool:
             traced.set("spark.stages", ", ".join(f"{one.stageId} {one.name}: {one.numTasks} tasks" for one in stages if one is not None))
             traced.set("spark.failed_tasks", sum(one.numFailedTasks for one in stages if one is not None))
 
-    def progress(self, statement_id: str) -> list[SparkStage] | None:
-        """The stages of a statement that Spark knows by now; None for a statement without jobs."""
-        root = self._root
-        return None if root is None else progress_of(root.sparkContext, statement_id) or None
-
     def ping(self) -> None:
         """Raise `Unavailable` unless Spark answers; it is asked without a job, which would wait behind those of users."""
+        self._standby.expire()
         root = self._root
         if root is None or not self.ready:
             raise Unavailable(self._still_starting() if self._failure is None else self._not_started())
@@ -384,6 +375,7 @@ class SparkPool:
             root, self._root = self._root, None
             self._sessions.clear()
         self._probe.close()
+        self._standby.close()
         if root is not None:
             if self._java is None:
                 stop_in_any_case(root)
@@ -409,8 +401,3 @@ class SparkPool:
             self._java.end()
             self._java = None
             forget_gateway()
-
-
-def _put_first(variable: str, path: str) -> None:
-    known = os.environ.get(variable, "")
-    os.environ[variable] = os.pathsep.join([path, *(entry for entry in known.split(os.pathsep) if entry not in ("", path))])

@@ -9,7 +9,7 @@ from sql.execution.progress import SparkStage
 
 Stage = tuple[str, int]
 """A stage by the application it belongs to and its number there: a Spark that was started anew counts from 0 again."""
-_TASK = re.compile(r"Executor task launch worker for task [\d.]+ in stage (\d+)\.\d+ ")
+_TASK = re.compile(r"Executor task launch worker for task [\d.]+ in stage (?P<stage>\d+)\.\d+ \(TID (?P<number>\d+)\)")
 """Spark names an executor's thread so while it runs a task, and renames it when the task has let go of it."""
 
 
@@ -45,12 +45,12 @@ def _progress(stage: Any, ended: bool) -> SparkStage:
     return SparkStage(id=stage.stageId, name=stage.name, done=done, active=active, failed=failed, total=stage.numTasks)
 
 
-def live_tasks(context: Any, gateway: Any) -> list[Stage]:
-    """The stage of each task that runs now on the driver's machine; executors elsewhere end theirs themselves."""
+def live_tasks(context: Any, gateway: Any) -> list[tuple[Stage, int]]:
+    """The stage and the number of each task that runs now on the driver's machine; executors elsewhere end theirs themselves."""
     bean = gateway.jvm.java.lang.management.ManagementFactory.getThreadMXBean()
     threads = (thread for thread in bean.getThreadInfo(bean.getAllThreadIds()) if thread is not None)
     matches = (_TASK.match(thread.getThreadName()) for thread in threads)
-    return [(context.applicationId, int(task[1])) for task in matches if task]
+    return [((context.applicationId, int(task["stage"])), int(task["number"])) for task in matches if task]
 
 
 def runs_tasks(context: Any) -> bool:

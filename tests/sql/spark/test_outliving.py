@@ -105,6 +105,36 @@ pool.stop()
 print("done")
 """
 
+TURNS = """
+from gateway.core_turns import TurnPatience
+gateway._canceller._turns._patience = TurnPatience(first=0.2, prepare=0.5, end=1.0, restart=3.0)
+gateway._canceller._patience = Patience()
+# It looks whether it was told to end after each 1,000 rows.
+SLOW = "SELECT sum(aggregate(sequence(1, 1000), CAST(0 AS BIGINT), (x, i) -> (x + i * id) % 7)) FROM range(0, 10000000, 1, 2)"
+first = pool.root()
+slow = later(SLOW, timeout=100.0)
+wait_for(lambda: len(pool.live_tasks()) == 2)
+assert outcome("SELECT sum(id) FROM range(0, 10, 1, 2)", 90.0) == [(45,)], "a task of the other is ended for it"
+assert pool.root() is first and len(gateway.running()) == 1, "nothing else is"
+names = [stage.running for stage in pool.stages_at_work()]
+assert names, "the slow one goes on, with what it has done"
+gateway.running()[0].cancel()
+slow()
+wait_for(lambda: not pool.live_tasks())
+
+loop = later(TWO)
+wait_for(lambda: len(pool.live_tasks()) == 2)
+waiting = later("SELECT sum(id) FROM range(0, 10, 1, 2)", timeout=200.0)
+told = loop()
+assert type(told).__name__ == "ExecutionError" and "Spark's cores" in told.message, repr(told)
+assert waiting() == [(45,)], "it waited for the next Spark"
+assert pool.root() is not first
+assert pool._warm, "the next one was made ready while tasks held the last one"
+gateway.close()
+pool.stop()
+print("done")
+"""
+
 STREAM = """
 loop = LOOP.replace("id", "value")
 rows = pool.root().readStream.format("rate").option("rowsPerSecond", 10).load().selectExpr(loop)
@@ -132,6 +162,10 @@ print("done")
 
 def test_a_task_that_cannot_be_stopped_ends_with_its_spark_and_holds_up_nobody_else(tmp_path: Path, dsn: str) -> None:
     assert "it was told to stop" in _run(PRELUDE + STATEMENT, tmp_path, dsn)
+
+
+def test_whoever_waits_long_gets_a_core_and_spark_ends_where_no_task_lets_go_of_one(tmp_path: Path, dsn: str) -> None:
+    _run(PRELUDE + TURNS, tmp_path, dsn)
 
 
 def test_so_does_a_task_of_a_stream_that_was_closed(tmp_path: Path, dsn: str) -> None:

@@ -1,0 +1,75 @@
+"""Launching JVMs for Spark: each with a directory of its own, in an environment where its Python processes find our packages."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+from sql.spark.session.gone import load_natives
+from sql.spark.session.jvm import Jvm
+from sql.spark.session.settings import SparkSettings, configuration, is_here, python_of
+from sql.spark.session.shares import allocations
+from sql.spark.session.standby import StartedJvm
+
+_OURS = Path(__file__).parents[3]
+_PYSPARK = {"spark.serializer.objectStreamReset": "100", "spark.rdd.compress": "True"}
+"""What pyspark sets where a context does not say otherwise; it does not do so to a context that it is handed."""
+
+
+class Launcher:
+    """Makes JVMs by one set of settings; ``scratch`` holds what they forget."""
+
+    def __init__(self, settings: SparkSettings, scratch: Path) -> None:
+        self._settings = settings
+        self._scratch = scratch
+        self._lock = threading.Lock()
+        self._launches = 0
+
+    def set_environment(self) -> None:
+        """Say in this process's environment what JVMs and the Python processes of executors are to find there."""
+        # Sources in Python run by the driver's name of it on executors as well.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = python_of(self._settings)
+        if self._settings.driver_host is None and is_here(self._settings.master):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # The Python processes of the JVM and of executors on this machine find our packages the way this one does.
+        _put_first("PYTHONPATH", str(_OURS))
+        if self._settings.archive is not None:  # by its name, the JVM starts this one as well
+            _put_first("PATH", str(Path(sys.executable).parent))
+
+    def configuration(self) -> dict[str, str]:
+        """All of Spark's settings, with a directory that no other JVM has."""
+        pools = self._scratch / "pools.xml"
+        pools.write_text(allocations())
+        with self._lock:
+            self._launches += 1
+            own = self._scratch / str(self._launches)
+        return configuration(self._settings, scratch=own, pools=pools, ours=_OURS)
+
+    def launch(self) -> Jvm:
+        """A JVM without a context."""
+        return Jvm(self.configuration(), self._settings.log)
+
+    def launch_with_context(self) -> StartedJvm:
+        """A JVM with a context that has run a small query, so that the classes of one are loaded; pyspark knows nothing of it yet."""
+        java = self.launch()
+        try:
+            jvm = java.gateway.jvm
+            conf = jvm.org.apache.spark.SparkConf(False)
+            for key, value in {**_PYSPARK, **java.conf}.items():
+                conf.set(key, value)
+            context = jvm.org.apache.spark.api.java.JavaSparkContext(conf)
+            session = jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
+            session.sql("SELECT sum(id * 2) AS a FROM range(10)").collect()
+            load_natives(java.gateway)
+        except BaseException:
+            java.kill()
+            java.end()
+            raise
+        return StartedJvm(java, context)
+
+
+def _put_first(variable: str, path: str) -> None:
+    known = os.environ.get(variable, "")
+    os.environ[variable] = os.pathsep.join([path, *(entry for entry in known.split(os.pathsep) if entry not in ("", path))])
