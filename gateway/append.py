@@ -17,7 +17,7 @@ from table.format.manifest import NewFile
 from table.write.writer import write_batches
 from workers.pool import WorkerPool
 from workers.readers import READERS, TEXTS, readable
-from workers.spool import first_bytes, size_of, spooled
+from workers.spool import BodyFiles, first_bytes, size_of
 
 _SMALL_BYTES = 256 << 10
 """Text up to here is decoded in this process: handing it over would take longer."""
@@ -39,9 +39,10 @@ class AppendResult:
 class Appender:
     """Appends bodies, each as one commit."""
 
-    def __init__(self, lake: Lake, workers: WorkerPool) -> None:
+    def __init__(self, lake: Lake, workers: WorkerPool, bodies: BodyFiles) -> None:
         self._lake = lake
         self._workers = workers
+        self._bodies = bodies
 
     def append(
         self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: Caller = EVERYBODY
@@ -67,7 +68,7 @@ class Appender:
             seen(begin)
             with lake.reserve.promise(len(begin)):
                 return self._claimed(lake, table, self._here(table, kind, begin), idempotency_key, digest.hexdigest, short=True)
-        with spooled(body, begin=begin, seen=seen) as content:
+        with self._bodies.spooled(body, begin=begin, seen=seen) as content:
             write = partial(written_by_worker, self._workers, self._lake, table, kind, content)
             # Files are packed about as well as bodies are; what they take more is seen by whoever asks for room next.
             with lake.reserve.promise(size_of(content)):

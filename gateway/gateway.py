@@ -40,6 +40,7 @@ from sql.parameters.parameters import NONE as NO_PARAMETERS
 from sql.parameters.parameters import Parameters
 from sql.statements.base import DelegatedAccess, no_door
 from workers.pool import WorkerPool
+from workers.spool import BodyFiles
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS = 0.5
@@ -48,7 +49,15 @@ _TICK_SECONDS = 0.5
 class Gateway:
     """Runs SQL for many clients, none of which another can disturb."""
 
-    def __init__(self, lake: Lake, spark: SparkPool, *, limits: GatewayLimits | None = None, workers: WorkerPool | None = None) -> None:
+    def __init__(
+        self,
+        lake: Lake,
+        spark: SparkPool,
+        *,
+        limits: GatewayLimits | None = None,
+        workers: WorkerPool | None = None,
+        bodies: BodyFiles | None = None,
+    ) -> None:
         self.limits = limits or GatewayLimits()
         self._lake = lake
         self._spark = spark
@@ -73,7 +82,9 @@ class Gateway:
             server=self.limits.server,
         )
         self._options_reader = StatementOptionsReader(lake, self.limits)
-        self.kept = RetainedResults(seconds=self.limits.kept_seconds)
+        self.bodies = bodies or BodyFiles()
+        """Where bodies and results lie that are too large for memory."""
+        self.kept = RetainedResults(seconds=self.limits.kept_seconds, files=self.bodies)
         self.spark_streams = OpenStreams(self.limits.spark_streams, lambda handle: self._canceller.look_after(handle))
         self._uri: str | None = None
         context_factory = ContextFactory(
@@ -91,7 +102,7 @@ class Gateway:
         self.jobs = JobRunner(lake, self.limits.jobs, JobMaker(context_factory, self.limits.jobs))
         self._ends_workers = workers is None
         self.workers = workers if workers is not None else WorkerPool(self.limits.workers)
-        self._appender = Appender(lake, self.workers)
+        self._appender = Appender(lake, self.workers, self.bodies)
         self.ingest = Ingester(lake, self.workers, self._executor.outside, self._sessions)
         self.session_options = SessionOptions(lake, self._sessions)
         self._canceller = canceller_for(spark, self.running, self._look_at_spark)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-import tempfile
+import os
 import threading
 import time
 from collections.abc import Iterator
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.ipc as ipc
@@ -16,20 +17,21 @@ from gateway.result_pages import Pages
 from lake import Caller
 from model.errors import InvalidToken, OperationNotExist, TooManyStatements
 from sql.execution.results import ResultColumn, ResultSet
-
-MEMORY_BYTES = 4 << 20
-"""A kept result up to this size stays in memory, a larger one in a file without a name."""
+from workers.spool import MEMORY_BYTES, BodyFiles
 
 
 class RetainedResult:
     """A statement and, once it has ended, the pages of its result read so far."""
 
-    def __init__(self, operation: Operation, seconds: float) -> None:
+    def __init__(self, operation: Operation, seconds: float, files: BodyFiles) -> None:
         self.operation = operation
         self._seconds = seconds
         self._touched = time.monotonic()
         self._lock = threading.Lock()
-        self._file = tempfile.SpooledTemporaryFile(max_size=MEMORY_BYTES)  # noqa: SIM115 - lives as long as the result
+        self._files = files
+        self._memory = bytearray()
+        """The pages, while they are few."""
+        self._file: IO[bytes] | None = None
         self._places: list[tuple[int, int]] = []
         self._pages: Pages | None = None
         self._complete = False
@@ -81,7 +83,9 @@ class RetainedResult:
         self.operation.close()
         with self._lock:
             self._closed = True
-            self._file.close()
+            self._memory.clear()
+            if self._file is not None:
+                self._file.close()
 
     def _all(self) -> Iterator[pa.RecordBatch]:
         number = 0
@@ -104,26 +108,52 @@ class RetainedResult:
         return number == 0 or number < len(self._places)
 
     def _keep(self, schema: pa.Schema, batches: tuple[pa.RecordBatch, ...]) -> None:
-        start = self._file.seek(0, 2)
-        with ipc.new_stream(pa.PythonFile(self._file, mode="w"), schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-        self._places.append((start, self._file.tell() - start))
+        with pa.BufferOutputStream() as sink:
+            with ipc.new_stream(sink, schema) as writer:
+                for batch in batches:
+                    writer.write_batch(batch)
+            page = sink.getvalue().to_pybytes()
+        if self._file is None and len(self._memory) + len(page) > MEMORY_BYTES:
+            self._move()
+        if self._file is None:
+            start = len(self._memory)
+            self._memory += page
+        else:
+            start = self._file.seek(0, os.SEEK_END)
+            self._files.write(self._file, [page])
+        self._places.append((start, len(page)))
+
+    def _move(self) -> None:
+        """Let the pages lie on disk from now on."""
+        file = self._files.new()
+        try:
+            self._files.write(file, [bytes(self._memory)])
+        except BaseException:
+            file.close()
+            raise
+        self._file = file
+        self._memory.clear()
 
     def _read(self, number: int) -> tuple[pa.RecordBatch, ...]:
         if number >= len(self._places):
             return ()
         start, length = self._places[number]
-        self._file.seek(start)
-        with ipc.open_stream(self._file.read(length)) as reader:
+        with ipc.open_stream(self._bytes(start, length)) as reader:
             return tuple(reader)
+
+    def _bytes(self, start: int, length: int) -> bytes:
+        if self._file is None:
+            return bytes(self._memory[start : start + length])
+        self._file.seek(start)
+        return self._file.read(length)
 
 
 class RetainedResults:
     """All that were submitted to be asked for later."""
 
-    def __init__(self, *, seconds: float, most: int = 1000) -> None:
+    def __init__(self, *, seconds: float, files: BodyFiles, most: int = 1000) -> None:
         self._seconds = seconds
+        self._files = files
         self._most = most
         self._kept: dict[str, RetainedResult] = {}
         self._lock = threading.Lock()
@@ -139,7 +169,7 @@ class RetainedResults:
 
     def add(self, operation: Operation) -> RetainedResult:
         """Keep a statement from now on."""
-        statement = RetainedResult(operation, self._seconds)
+        statement = RetainedResult(operation, self._seconds, self._files)
         with self._lock:
             self._kept[operation.handle] = statement
         return statement

@@ -164,9 +164,15 @@ class JobRunner:
                 run.lose()
 
     def _lose_what_is_lost(self) -> None:
-        """Stop the jobs that may be another server's by now, since this one could not renew."""
+        """Stop the jobs that may be another server's by now, since this one could not renew.
+
+        On a busy machine it may only have been late: then it asks once more, and goes on with what nobody took.
+        """
         with self._lock:
             runs = dict(self._runs)
+        if all(map(self._leases.holds, runs)):
+            return
+        self._renew()
         for job_id, run in runs.items():
             if not self._leases.holds(job_id):
                 run.lose()

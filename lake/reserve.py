@@ -11,7 +11,8 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from model.errors import StorageFull
@@ -75,11 +76,11 @@ class StorageReserve:
         self._lock = threading.Lock()
         self._looked = 0.0
         self._rooms: tuple[DiskRoom, ...] = ()
-        self._shared: frozenset[str] = frozenset()
-        """The directories on the warehouse's disk."""
-        self._under_way = 0
-        self._ended = 0
-        """Bytes of promises that ended since the disks were looked at: what they wrote is not seen yet."""
+        self._devices: Mapping[str, int | None] = {}
+        self._under_way: Counter[str] = Counter()
+        """Bytes of promises, by the directory they were made for."""
+        self._ended: Counter[str] = Counter()
+        """Of promises that ended since the disks were looked at: what they wrote is not seen yet."""
 
     def rooms(self) -> tuple[DiskRoom, ...]:
         """Each directory's disk, with room as of the last quarter of a second and promises as of now."""
@@ -91,15 +92,16 @@ class StorageReserve:
 
     def _look(self) -> None:
         self._rooms = tuple(room for directory in self._directories if (room := self._room(directory)) is not None)
-        devices = {directory: _device(directory) for directory in self._directories}
-        own = devices.get(self._warehouse or "")
-        self._shared = frozenset(directory for directory, device in devices.items() if device == own)
-        self._looked, self._ended = time.monotonic(), 0
+        self._devices = {directory: _device(directory) for directory in self._directories}
+        self._looked = time.monotonic()
+        self._ended.clear()
 
     def _with_promises(self, room: DiskRoom, more: int) -> DiskRoom:
-        if room.directory not in self._shared or not room.reserved or not (more or self._under_way or self._ended):
+        """A disk with what was promised on it, and with so many bytes more."""
+        given = [(self._under_way[directory] + self._ended[directory]) for directory in self._directories if self._beside(directory, room)]
+        if not room.reserved or not (more or any(given)):
             return room  # where nothing is to be kept free, the disk itself says what there is
-        promised = room.promised + self._under_way + self._ended + more
+        promised = room.promised + sum(given) + more
         return DiskRoom(directory=room.directory, free=room.free, reserved=room.reserved, promised=promised)
 
     def _room(self, directory: str) -> DiskRoom | None:
@@ -127,32 +129,41 @@ class StorageReserve:
             raise _full(room)
 
     @contextlib.contextmanager
-    def promise(self, size: int) -> Iterator[None]:
-        """A block that adds so many bytes, and a commit, to the warehouse; raises `StorageFull` where they would use a reserve."""
-        size += COMMIT_BYTES
+    def promise(self, size: int, *, at: str | None = None) -> Iterator[None]:
+        """A block that adds so many bytes to a directory that is watched; without ``at`` to the warehouse, and a commit as well.
+
+        Raises `StorageFull` where they would use a reserve.
+        """
+        directory = at or self._warehouse or ""
+        size += COMMIT_BYTES if at is None else 0
         self.require()
         with self._lock:
-            if (room := self._refusing(size)) is not None:
+            if (room := self._refusing(size, directory)) is not None:
                 self._look()
-                room = self._refusing(size)
+                room = self._refusing(size, directory)
             if room is not None:
                 raise _full(self._with_promises(room, 0), size)
-            self._under_way += size
+            self._under_way[directory] += size
         try:
             yield
         finally:
             with self._lock:
-                self._under_way -= size
-                self._ended += size
+                self._under_way[directory] -= size
+                self._ended[directory] += size
 
     def fits(self, size: int) -> bool:
         """Whether so many bytes could be promised now, and as many more: what can wait leaves the room to what cannot."""
         self.rooms()
         with self._lock:
-            return self._refusing(2 * (size + COMMIT_BYTES)) is None
+            return self._refusing(2 * (size + COMMIT_BYTES), self._warehouse or "") is None
 
-    def _refusing(self, size: int) -> DiskRoom | None:
-        return next((room for room in self._rooms if room.directory in self._shared and self._with_promises(room, size).short), None)
+    def _refusing(self, size: int, directory: str) -> DiskRoom | None:
+        """The disk of a directory, where so many bytes more would use its reserve."""
+        return next((room for room in self._rooms if self._beside(directory, room) and self._with_promises(room, size).short), None)
+
+    def _beside(self, directory: str, room: DiskRoom) -> bool:
+        """Whether a directory is watched and lies on a disk."""
+        return directory in self._devices and self._devices[directory] == self._devices.get(room.directory)
 
 
 def _existing(directory: str) -> str:

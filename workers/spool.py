@@ -1,48 +1,97 @@
-"""A body as a file that another process can be given: in memory where it is small, on disk where not."""
+"""What is too large for memory as a file without a name: bodies that another process is given, results that are read again."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import IO
 
-_MEMORY_BYTES = 4 << 20
+from table.format.io.storage_errors import making, translating
+
+MEMORY_BYTES = 4 << 20
+"""A body or a result up to this size stays in memory."""
 _CHUNK_BYTES = 1 << 20
 
 
-def spooled(body: IO[bytes], *, begin: bytes = b"", seen: Callable[[bytes], object] = lambda chunk: None) -> IO[bytes]:
-    """Read a body to its end, behind what was read of it already; returns a file at its beginning, which is gone when it is closed.
+class BodyFiles:
+    """Files of one directory, each gone when it is closed; whatever is written to them asks for room first."""
 
-    ``seen`` is called with each part.
-    """
+    def __init__(self, directory: Path | None = None, *, room: Callable[[int], AbstractContextManager[object]] | None = None) -> None:
+        """``directory`` is made when it is needed; None for the system's own for temporary files.
 
-    def parts() -> Iterator[bytes]:
-        chunk = begin or body.read(_CHUNK_BYTES)
-        while chunk:
-            seen(chunk)
-            yield chunk
-            chunk = body.read(_CHUNK_BYTES)
+        ``room`` holds so many bytes while they are written, and raises what is told where there is no room for them.
+        """
+        self._directory = directory
+        self._room = room or (lambda size: contextlib.nullcontext())
 
-    return spooled_parts(parts())
+    def new(self) -> IO[bytes]:
+        """An empty file. Raises `StorageFull` or `Unavailable`."""
+        with making(self._place):
+            if self._directory is not None:
+                self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return tempfile.TemporaryFile(dir=self._directory, prefix="body-")
 
+    def write(self, file: IO[bytes], parts: Sequence[bytes]) -> None:
+        """Add parts to a file of this directory. Raises `StorageFull` or `Unavailable`; the file is of no use then."""
+        with self._room(sum(map(len, parts))), translating(self._place):
+            file.writelines(parts)
+            file.flush()
 
-def spooled_parts(parts: Iterable[bytes]) -> IO[bytes]:
-    """The same of a body that comes in parts."""
-    buffer = in_memory()
-    size, small = 0, True
-    try:
-        for part in parts:
-            size += len(part)
-            if small and size > _MEMORY_BYTES:
-                buffer, small = _moved(buffer), False
-            buffer.write(part)
-        buffer.flush()
-        buffer.seek(0)
-    except BaseException:
+    def spooled(self, body: IO[bytes], *, begin: bytes = b"", seen: Callable[[bytes], object] = lambda chunk: None) -> IO[bytes]:
+        """Read a body to its end, behind what was read of it already; returns a file at its beginning, in memory where it is small.
+
+        ``seen`` is called with each part.
+        """
+
+        def parts() -> Iterator[bytes]:
+            chunk = begin or body.read(_CHUNK_BYTES)
+            while chunk:
+                seen(chunk)
+                yield chunk
+                chunk = body.read(_CHUNK_BYTES)
+
+        return self.spooled_parts(parts())
+
+    def spooled_parts(self, parts: Iterable[bytes]) -> IO[bytes]:
+        """The same of a body that comes in parts."""
+        buffer = in_memory()
+        size, small = 0, True
+        try:
+            for part in parts:
+                size += len(part)
+                if small and size > MEMORY_BYTES:
+                    buffer, small = self._moved(buffer), False
+                if small:
+                    buffer.write(part)
+                else:
+                    self.write(buffer, [part])
+            buffer.flush()
+            buffer.seek(0)
+        except BaseException:
+            buffer.close()
+            raise
+        return buffer
+
+    def _moved(self, buffer: IO[bytes]) -> IO[bytes]:
+        """The same bytes in a file of the directory."""
+        made = self.new()
+        try:
+            buffer.seek(0)
+            while chunk := buffer.read(_CHUNK_BYTES):
+                self.write(made, [chunk])
+        except BaseException:
+            made.close()
+            raise
         buffer.close()
-        raise
-    return buffer
+        return made
+
+    @property
+    def _place(self) -> str:
+        return str(self._directory or tempfile.gettempdir())
 
 
 def first_bytes(body: IO[bytes], size: int) -> bytes:
@@ -68,17 +117,3 @@ def in_memory() -> IO[bytes]:
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("sluice-body"), "w+b")
     return tempfile.TemporaryFile()
-
-
-def _moved(buffer: IO[bytes]) -> IO[bytes]:
-    """The same bytes in a temporary file."""
-    made = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
-    try:
-        buffer.seek(0)
-        while chunk := buffer.read(_CHUNK_BYTES):
-            made.write(chunk)
-    except BaseException:
-        made.close()
-        raise
-    buffer.close()
-    return made

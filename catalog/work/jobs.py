@@ -99,10 +99,10 @@ class JobRepository:
         return self._conn.execute(query, (part, Jsonb(dict(starts)), lease.job_id, lease.epoch)).rowcount == 1
 
     def renew(self, owner: UUID, jobs: Collection[UUID], seconds: float = JOB_LEASE_SECONDS) -> set[UUID]:
-        """Hold on to these jobs of an owner; returns those it still has."""
+        """Hold on to these jobs of an owner, also where it is late and nobody has taken them; returns those it still has."""
         query = """
             UPDATE stream_job SET lease_until = now() + make_interval(secs => %s)
-            WHERE owner = %s AND job_id = ANY(%s) AND lease_until > now() RETURNING job_id
+            WHERE owner = %s AND job_id = ANY(%s) AND state = 'RUNNING' RETURNING job_id
         """
         return {job_id for (job_id,) in self._conn.execute(query, (seconds, owner, list(jobs)))}
 

@@ -32,6 +32,7 @@ class Puts:
     def __init__(self, services: Services, statements: Statements) -> None:
         self._services = services
         self._statements = statements
+        self._bodies = services.gateway.bodies
 
     def put(self, call: Call, name: str, command: Any, rows: ReceivedRows) -> bytes:
         """Do what a command says with the rows that come; returns the body of the answer."""
@@ -58,12 +59,12 @@ class Puts:
             return self._statements.update(call, statement.text)
         if rows.several() and (target := self._statements.plain_insert(call, statement)) is not None:
             schema = _renamed(rows.schema, target)
-            return self._insert(call, target, schema, lambda: rows.as_file(schema))
+            return self._insert(call, target, schema, lambda: rows.as_file(self._bodies, schema))
         sent = [batch for batch in rows.batches() if batch.num_rows]
         batches = sent or [batch for batch in statement.bound if batch.num_rows]
         if sum(batch.num_rows for batch in batches) > 1 and (target := self._statements.plain_insert(call, statement)) is not None:
             bound = _renamed(batches[0].schema, target)
-            return self._insert(call, target, bound, lambda: file_of(bound, batches))
+            return self._insert(call, target, bound, lambda: file_of(self._bodies, bound, batches))
         count = 0
         for batch in batches:
             for number in range(batch.num_rows):
@@ -86,7 +87,11 @@ class Puts:
         target = Identifier(command.schema or self._database(call), command.table)
         schema, action = rows.schema, f"INGEST {target} ({exists})"
         options = dict(command.options)
-        return self._take_in(call, target, schema, rows.as_file, action, create=create, if_exists=exists, options=options)
+
+        def body() -> IO[bytes]:
+            return rows.as_file(self._bodies)
+
+        return self._take_in(call, target, schema, body, action, create=create, if_exists=exists, options=options)
 
     def _take_in(  # noqa: PLR0913 - what a client says of its rows
         self,

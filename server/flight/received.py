@@ -16,7 +16,7 @@ from typing import IO
 import pyarrow as pa
 
 from model.errors import BadRequest, StatementTooLarge, UnsupportedType
-from workers.spool import spooled_parts
+from workers.spool import BodyFiles
 from workers.validation import check_names, check_schema, validated
 
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
@@ -109,10 +109,10 @@ class ReceivedRows:
         self._messages = itertools.chain(ahead, self._messages)
         return sum(batch.rows for batch in ahead) > 1
 
-    def as_file(self, schema: pa.Schema | None = None) -> IO[bytes]:
+    def as_file(self, files: BodyFiles, schema: pa.Schema | None = None) -> IO[bytes]:
         """The stream as a file for a worker, with other names of the columns where a schema is given."""
         schema = schema or self.schema
-        return spooled_parts(itertools.chain([bytes(schema.serialize())], self._counted(), [_END]))
+        return files.spooled_parts(itertools.chain([bytes(schema.serialize())], self._counted(), [_END]))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Each batch, validated; raises `StatementTooLarge` past what is decoded in this process."""
@@ -147,9 +147,9 @@ class ReceivedRows:
                 yield part
 
 
-def file_of(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> IO[bytes]:
+def file_of(files: BodyFiles, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> IO[bytes]:
     """Batches that were decoded already as a file for a worker."""
-    return spooled_parts(itertools.chain([bytes(schema.serialize())], (bytes(batch.serialize()) for batch in batches), [_END]))
+    return files.spooled_parts(itertools.chain([bytes(schema.serialize())], (bytes(batch.serialize()) for batch in batches), [_END]))
 
 
 class _Table:

@@ -11,6 +11,7 @@ from typing import cast
 
 import httptools
 
+from model.errors import LakeError
 from server.http.answer import Answer
 from server.http.exchange import Exchange, Site
 from server.http.gate import Gate, Group
@@ -247,8 +248,11 @@ class Connection(asyncio.Protocol):
     def serve(self, exchange: Exchange) -> None:
         self._next()
 
-    def spool_failed(self) -> None:
-        self._refuse(refused(HTTPStatus.INSUFFICIENT_STORAGE, "The server has no room on disk for the request's body."))
+    def spool_failed(self, problem: Exception) -> None:
+        if isinstance(problem, LakeError):
+            self._refuse(refused(HTTPStatus(problem.status), problem.message))
+        else:
+            self._refuse(refused(HTTPStatus.INTERNAL_SERVER_ERROR, "The server could not keep the request's body on its disk."))
 
     # Answers
 

@@ -6,15 +6,16 @@ import io
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any, Protocol
 
+from model.errors import LakeError
 from server.http.answer import WSGIApp
 from server.http.incoming import FREE_BYTES, SPOOLED_BYTES, BrokenBody, IncomingBody, PipedBody
 from server.http.request import RequestHead
 from server.http.serial import SerialWorkers
 from server.http.workers import Workers
 from server.sql.disconnect import Client
+from workers.spool import BodyFiles
 
 _log = logging.getLogger(__name__)
 Admit = Callable[[dict[str, Any]], int]
@@ -30,7 +31,7 @@ class Site:
     workers: Workers
     streams: SerialWorkers
     """Those that write what came for answers without end."""
-    spool: Path
+    bodies: BodyFiles
     scheme: str
     stall: float
 
@@ -54,8 +55,8 @@ class Reading(Protocol):
         """Its request may be answered now."""
         ...
 
-    def spool_failed(self) -> None:
-        """The disk has no room for the body."""
+    def spool_failed(self, problem: Exception) -> None:
+        """The body cannot be kept on disk."""
         ...
 
 
@@ -74,7 +75,7 @@ class Exchange:
         self.discarded = 0
         self._site = site
         self._connection = connection
-        self._incoming = IncomingBody(site.spool)
+        self._incoming = IncomingBody(site.bodies)
         self._pipe: PipedBody | None = None
         self._most: int | None = None
         """What may come, once that was asked."""
@@ -167,10 +168,12 @@ class Exchange:
 
     def _wrote(self) -> None:
         if self._problem is not None:
-            _log.error("A request's body could not be kept on disk", exc_info=self._problem)
+            if not isinstance(self._problem, LakeError):
+                _log.error("A request's body could not be kept on disk", exc_info=self._problem)
             self.ready = True
             self.keep = False
-            self._connection.spool_failed()
+            self._incoming.close()  # what came of it takes the room that is missing
+            self._connection.spool_failed(self._problem)
 
     def _work(self, job: Callable[[], None], then: Callable[[], None]) -> None:
         """Have a thread do what may block, read nothing meanwhile, and go on."""

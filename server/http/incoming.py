@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO, Any
+
+from workers.spool import BodyFiles
 
 FREE_BYTES = 64 << 10
 """So much of a body is taken before anybody knows who sends it."""
@@ -22,9 +22,9 @@ _PIPE_BYTES = 1 << 20
 class IncomingBody:
     """Collects a body; all but `spill` is called by the event loop."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, files: BodyFiles) -> None:
         self.size = 0
-        self._directory = directory
+        self._files = files
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._file: IO[bytes] | None = None
@@ -42,15 +42,13 @@ class IncomingBody:
         self._held.append(data)
 
     def spill(self) -> Callable[[], None]:
-        """What writes all that has come to the file, on a thread that may wait for a disk; raises `OSError`."""
+        """What writes all that has come to the file, on a thread that may wait for a disk; raises `StorageFull` or `Unavailable`."""
         pieces, self._held, self._held_bytes = self._held, [], 0
 
         def write() -> None:
             if self._file is None:
-                self._directory.mkdir(parents=True, exist_ok=True)
-                self._file = tempfile.TemporaryFile(dir=self._directory, prefix="body-")  # noqa: SIM115 - `close` closes it
-            self._file.writelines(pieces)
-            self._file.flush()
+                self._file = self._files.new()
+            self._files.write(self._file, pieces)
 
         return write
 

@@ -25,6 +25,7 @@ from server.http.workers import Workers
 from server.process.services import EXTENSION, Services
 from server.settings.settings import Settings
 from server.sql.disconnect import PRINCIPAL
+from workers.spool import BodyFiles
 
 _log = logging.getLogger(__name__)
 _BACKLOG = 4096
@@ -38,7 +39,7 @@ _STOP_SECONDS = 10.0
 class HttpServer:
     """One process, one event loop, and threads for complete requests; stops by letting requests end."""
 
-    def __init__(self, app: Flask, settings: Settings, *, tls: TlsFiles | None = None) -> None:
+    def __init__(self, app: Flask, settings: Settings, *, tls: TlsFiles | None = None, bodies: BodyFiles | None = None) -> None:
         self.shutdown_timeout = settings.drain
         self._settings = settings
         self._tls = tls
@@ -49,7 +50,7 @@ class HttpServer:
             admit=admission(app, settings),
             workers=self._workers,
             streams=SerialWorkers(_STREAM_THREADS, "sluice-streams"),
-            spool=settings.data / "bodies",
+            bodies=bodies or BodyFiles(settings.data / "bodies"),
             scheme="http" if tls is None else "https",
             stall=settings.stall,
         )

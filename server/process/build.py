@@ -24,6 +24,7 @@ from server.settings.settings import Settings
 from server.sql.orc import orc_decoded_beside, worker_limits
 from sql.spark.session.pool import SparkPool
 from sql.spark.session.settings import SparkSettings, hadoop_version
+from workers.spool import BodyFiles
 
 
 def build_gateway(
@@ -76,7 +77,8 @@ def build_gateway(
     cleanup.callback(spark.stop)
     peers = Peers(catalog, f"{process_space()}/{os.getpid()}")
     cleanup.callback(peers.leave)
-    gateway = Gateway(lake, spark, limits=replace(_limits(settings), server=peers.number))
+    bodies = BodyFiles(settings.data / "bodies", room=lambda size: reserve.promise(size, at=str(settings.data)))
+    gateway = Gateway(lake, spark, limits=replace(_limits(settings), server=peers.number), bodies=bodies)
     cleanup.callback(gateway.close)
     gateway.start()
     # An embedded Postgres runs for one server only: whoever looked after the tables before, under this name, is dead.

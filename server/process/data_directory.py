@@ -16,7 +16,7 @@ from model.errors import Unavailable
 WAIT_SECONDS = 60.0
 """How long a server waits for the guard of a killed one, which is stopping Postgres."""
 _LOOK_SECONDS = 0.05
-_OWN_PARTS = ("cache", "logs", "spark", "spool", "warehouse")
+_OWN_PARTS = ("bodies", "cache", "logs", "spark", "spool", "warehouse")
 
 
 def make_private(data: Path) -> None:

@@ -198,7 +198,7 @@ def _serve(settings: Settings, postgres: CatalogPostgres, stop: Stop, cleanup: c
     services = Services(gateway=gateway, settings=settings, peers=peers)
     app = create_app(services, maker=_traced(settings, cleanup))
     figures = metrics_of(app)
-    http = HttpServer(app, settings, tls=tls)
+    http = HttpServer(app, settings, tls=tls, bodies=gateway.bodies)
     figures.server.threads = http.threads
     figures.server.connections = http.connections
     host, port = http.start_serving()

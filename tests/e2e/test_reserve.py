@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -76,3 +78,47 @@ def test_an_insert_without_a_known_end_is_stopped_before_the_disk_is_full(disk: 
     assert eventually(lambda: httpx.get(f"{server.url}/readyz", timeout=60).json()["disk"]["ok"]), "its files are gone"
     assert server.sql("SELECT id, v FROM t") == [[1, "a"]]
     server.sql("INSERT INTO t VALUES (2, 'b')")
+
+
+def test_bodies_and_results_on_their_way_leave_the_reserve_alone(disk: Path, tmp_path: Path, start_server: StartServer) -> None:
+    """They lie in the data directory, whose disk is watched, and not with other programs' temporary files."""
+    short = Path(tempfile.mkdtemp(prefix="s"))  # Postgres, as another user, puts its socket there, and the length of its name is bounded
+    short.chmod(0o711)
+    with mounted(short / "t", megabytes=2) as temporary:
+        server = start_server(SLUICE_DATA=str(disk), SLUICE_WAREHOUSE=str(tmp_path / "warehouse"), TMPDIR=str(temporary))
+        server.sql("CREATE TABLE t (id BIGINT, v STRING) WITH ('bucket' = '-1')")
+        usage = shutil.disk_usage(disk)
+        reserve = usage.total // 20
+        body = "".join(f'{{"id": 1, "v": "{os.urandom(500).hex()}"}}\n' for _ in range(20_000)).encode()
+        fill(
+            disk / "ballast", leave=reserve + 2 * len(body) + 80 * MEGABYTE
+        )  # a body comes in, and is given to a worker; Postgres has its log
+        least, answers = usage.free, []
+        headers = {"Content-Type": "application/x-ndjson"}
+
+        def write(client: int) -> None:
+            nonlocal least
+            for _ in range(4):
+                with contextlib.suppress(httpx.TransportError):  # refused, and the answer not taken in time
+                    answers.append(httpx.post(f"{server.url}/tables/default/t/rows", content=body, headers=headers, timeout=300))
+                least = min(least, shutil.disk_usage(disk).free)
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(write, range(8)))
+        refused = [answer for answer in answers if answer.status_code != 200]
+        assert refused, "eight at a time are too many for the room"
+        assert {answer.status_code for answer in refused} == {507}
+        assert all("are kept free there (SLUICE_STORAGE_RESERVE)" in answer.json()["detail"] for answer in refused), refused[0].text
+        assert least >= reserve
+        alone = httpx.post(f"{server.url}/tables/default/t/rows", content=body, headers=headers, timeout=300)
+        assert alone.status_code == 200, alone.text
+        assert server.value("SELECT COUNT(*) FROM t") >= 20_000 * (1 + len(answers) - len(refused))
+        sent = httpx.post(
+            f"{server.url}/sql?async=true", content="SELECT v FROM t LIMIT 10000", headers={"Content-Type": "application/sql"}
+        )
+        assert sent.status_code == 202, sent.text
+        handle = sent.json()["statementId"]
+        rows = httpx.get(f"{server.url}/statements/{handle}/result?wait=30", timeout=300)
+        assert rows.status_code == 200, rows.text
+        assert list(temporary.glob("body-*")) == []
+        server.stop()  # its JVM may still be on its way, and writes to the temporary files where it is

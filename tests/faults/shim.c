@@ -39,6 +39,8 @@ struct control {
     int64_t dead;    /* the power is off */
     int64_t shadows; /* copies made of flushed files */
     int64_t sends;   /* what is sent counts as two calls, one before and one after */
+    int64_t changes; /* only calls that change what is there are counted: no flushes, and no opening of what is there */
+    int64_t victim;  /* the process that KILL ends, and whose sends to local sockets count; 0: whoever calls, and all sends */
 };
 
 static struct control *control;
@@ -104,8 +106,10 @@ static int resolved(int directory, const char *path, char *out) {
 
 static int watching(void) { return control && !inside && (control->armed || control->dead); }
 
-/* Count a call; 1 where it must fail, with errno set; 2 where it writes a part only. */
-static int counted(int writes) {
+static void noted(char what, uint64_t inode, const char *one, const char *other);
+
+/* Count a call on a path; 1 where it must fail, with errno set; 2 where it writes a part only. */
+static int counted(int writes, const char *path) {
     if (control->dead) {
         kill(getpid(), SIGKILL);
         for (;;) pause();
@@ -113,13 +117,16 @@ static int counted(int writes) {
     int64_t number = __atomic_add_fetch(&control->calls, 1, __ATOMIC_SEQ_CST), at = control->fail_at;
     if (!at || number < at || (number > at && !control->lasting)) return 0;
     __atomic_add_fetch(&control->faults, 1, __ATOMIC_SEQ_CST);
+    noted('X', (uint64_t)number, path, NULL);
     if (control->error == POWER_CUT) {
         control->dead = 1;
         kill(getpid(), SIGKILL);
         for (;;) pause();
     }
     if (control->error == KILL) {
-        kill(getpid(), SIGKILL);
+        pid_t victim = control->victim ? (pid_t)control->victim : getpid();
+        kill(victim, SIGKILL);
+        if (victim != getpid()) return 0;
         for (;;) pause();
     }
     if (control->error == SHORT_WRITE) {
@@ -191,13 +198,22 @@ static void sent(const void *data, size_t size) {
     noted('Q', 0, text, NULL);
 }
 
+/* Whether a message counts: of a server with a victim's name only what it says to its Postgres, not its answers to clients. */
+static int counts(int handle) {
+    struct sockaddr to;
+    socklen_t length = sizeof to;
+    if (!control->sends) return 0;
+    if (!control->victim) return 1;
+    return control->victim == getpid() && !getpeername(handle, &to, &length) && to.sa_family == AF_UNIX;
+}
+
 ssize_t send(int handle, const void *data, size_t size, int flags) {
     REAL(ssize_t, send, int, const void *, size_t, int)
     int seen = watching();
     if (seen) sent(data, size);
-    if (seen && control->sends) counted(0);
+    if (seen && counts(handle)) counted(0, "before a message");
     ssize_t done = real_send(handle, data, size, flags);
-    if (seen && control->sends) counted(0);
+    if (seen && counts(handle)) counted(0, "after a message");
     return done;
 }
 
@@ -212,8 +228,8 @@ ssize_t sendto(int handle, const void *data, size_t size, int flags, const struc
 static int opened(int directory, const char *path, int flags, mode_t mode, int (*call)(int, const char *, int, mode_t)) {
     char full[PATH_MAX];
     if (!watching() || !resolved(directory, path, full)) return call(directory, path, flags, mode);
-    if (counted(0)) return -1;
     int fresh = (flags & O_CREAT) && !inode_of(full);
+    if ((fresh || (flags & O_TRUNC) || !control->changes) && counted(0, full)) return -1;
     int handle = call(directory, path, flags, mode);
     if (handle >= 0 && fresh) noted('C', inode_of(full), full, NULL);
     else if (handle >= 0 && (flags & O_TRUNC)) noted('T', inode_of(full), full, NULL);
@@ -247,7 +263,7 @@ static ssize_t half(size_t size) { return size > 1 ? (ssize_t)(size / 2) : (ssiz
 #define WRITING(handle) \
     char full[PATH_MAX]; \
     int fate = 0; \
-    if (watching() && of_handle(handle, full)) fate = counted(1); \
+    if (watching() && of_handle(handle, full)) fate = counted(1, full); \
     if (fate == 1) return -1;
 
 ssize_t write(int handle, const void *data, size_t size) {
@@ -315,7 +331,7 @@ static void flushed(int handle, const char *full) {
         REAL(int, name, int) \
         char full[PATH_MAX]; \
         int seen = watching() && of_handle(handle, full); \
-        if (seen && counted(0)) return -1; \
+        if (seen && !control->changes && counted(0, full)) return -1; \
         int done = real_##name(handle); \
         if (seen && !done) flushed(handle, full); \
         return done; \
@@ -327,12 +343,13 @@ FLUSHING(fdatasync)
 
 static int two(char what, int from, const char *old, int to, const char *new, int (*call)(int, const char *, int, const char *, int), int flags) {
     char one[PATH_MAX] = "", other[PATH_MAX] = "";
-    int seen = 0;
+    int seen = 0, second = 0;
     if (watching()) {
-        int first = resolved(from, old, one), second = resolved(to, new, other);
+        int first = resolved(from, old, one);
+        second = resolved(to, new, other);
         seen = first || second;
     }
-    if (seen && counted(0)) return -1;
+    if (seen && counted(0, second ? other : one)) return -1;
     uint64_t inode = seen ? inode_of(one) : 0;
     int done = call(from, old, to, new, flags);
     if (seen && !done) noted(what, inode, one, other);
@@ -351,7 +368,7 @@ int linkat(int from, const char *old, int to, const char *new, int flags) { retu
 static int one_name(char what, int directory, const char *path, int (*call)(int, const char *, int), int argument) {
     char full[PATH_MAX];
     int seen = watching() && resolved(directory, path, full);
-    if (seen && counted(0)) return -1;
+    if (seen && counted(0, full)) return -1;
     uint64_t inode = seen && what == 'U' ? inode_of(full) : 0;
     int done = call(directory, path, argument);
     if (seen && !done) noted(what, what == 'M' ? inode_of(full) : inode, full, NULL);

@@ -13,7 +13,7 @@ import pytest
 SOURCE = Path(__file__).parent / "shim.c"
 SHORT_WRITE, POWER_CUT, KILL = -1, -2, -3
 """What may happen at a call instead of an errno."""
-_FIELDS = ("armed", "calls", "fail_at", "error", "lasting", "faults", "dead", "shadows", "sends")
+_FIELDS = ("armed", "calls", "fail_at", "error", "lasting", "faults", "dead", "shadows", "sends", "changes", "victim")
 _SIZE = 8 * len(_FIELDS)
 
 
@@ -44,10 +44,13 @@ class Shim:
     def _set(self, name: str, value: int) -> None:
         struct.pack_into("q", self._map, 8 * _FIELDS.index(name), value)
 
-    def load(self, *, fail_at: int = 0, error: int = 0, lasting: bool = False, sends: bool = False) -> None:
+    def load(
+        self, *, fail_at: int = 0, error: int = 0, lasting: bool = False, sends: bool = False, changes: bool = False, victim: int = 0
+    ) -> None:
         """Let the n-th call fail of those that come once a process, or `arm`, says that it begins.
 
-        With ``sends`` every message to another process counts as two: one before it is on its way, and one after.
+        With ``sends`` every message to another process counts as two: one before it is on its way, and one after. With ``changes`` only
+        calls that change what is there count. A ``victim`` is who `KILL` ends instead of the caller, and whose messages to Postgres count.
         """
         self.forget_journal()
         for name, value in {
@@ -59,6 +62,8 @@ class Shim:
             "error": error,
             "lasting": int(lasting),
             "sends": int(sends),
+            "changes": int(changes),
+            "victim": victim,
         }.items():
             self._set(name, value)
 

@@ -209,6 +209,29 @@ def test_a_server_that_cannot_renew_stops_and_another_goes_on(
     assert maker.queries[0].stopped
 
 
+def test_a_server_that_renews_late_goes_on_with_what_nobody_took(
+    lake: Lake, maker: Maker, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine under load lets its threads wait for longer than a lease; that alone must not begin every batch anew."""
+    job_id = made(lake)
+    runner = start("a", lease_seconds=0.5)
+    until(lambda: maker.queries)
+    renew = runner._renew
+    late: list[Job] = []
+
+    def renewed() -> None:
+        if not late:
+            time.sleep(1.0)
+        renew()
+        late.append(lake.jobs.get(job_id))
+
+    monkeypatch.setattr(runner, "_renew", renewed)
+    until(lambda: len(late) > 2)
+    found = lake.jobs.get(job_id)
+    assert (found.state, found.epoch, runner.running()) == (JobState.RUNNING, 1, [job_id])
+    assert not maker.queries[0].stopped
+
+
 def test_a_server_runs_no_more_jobs_than_it_may(lake: Lake, maker: Maker, start: Start) -> None:
     ids = [made(lake) for _ in range(3)]
     runner = start(most=2)

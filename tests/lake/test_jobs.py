@@ -136,6 +136,18 @@ def test_what_is_wished_of_a_job_nobody_runs_happens_at_once(lake: Lake, catalog
         assert tx.jobs.renew(OTHER, [job_id]) == set()
 
 
+def test_a_late_owner_keeps_what_nobody_took_and_no_more(lake: Lake, catalog: CatalogStore) -> None:
+    late, taken, stopped = (made(lake) for _ in range(3))
+    with catalog.transaction() as tx:
+        assert len(tx.jobs.take(ONE, "here", most=5, seconds=0.0)) == 3
+    lake.jobs.wish(stopped, Wish.STOP)
+    with catalog.transaction() as tx:
+        assert {job.job_id for job in tx.jobs.take(OTHER, "there", most=1)} <= {late, taken}
+        theirs = tx.jobs.renew(OTHER, [late, taken, stopped])
+        assert len(theirs) == 1
+        assert tx.jobs.renew(ONE, [late, taken, stopped]) == {late, taken} - theirs
+
+
 def test_everybody_sees_their_own_jobs(lake: Lake) -> None:
     ann, bob = (lake.for_caller(Caller(principal=name)) for name in ("ann", "bob"))
     job_id = made(ann)

@@ -126,3 +126,15 @@ def test_work_without_a_known_end_is_stopped_where_it_uses_up_the_reserve(disk: 
             assert stopped.empty()
     finally:
         end()
+
+
+def test_what_is_spooled_elsewhere_than_the_warehouse_is_promised_on_its_own_disk(disk: Path, tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse"
+    reserve = StorageReserve([str(disk)], reserved=4 * MEGABYTE, warehouse=str(warehouse))
+    with reserve.promise(40 * MEGABYTE, at=str(disk)):
+        with pytest.raises(StorageFull, match=f"free at {disk}, 40 MiB of them promised"), reserve.promise(21 * MEGABYTE, at=str(disk)):
+            pass
+        with reserve.promise(200 * MEGABYTE):
+            pass
+    with reserve.promise(50 * MEGABYTE, at=str(disk)):
+        pass

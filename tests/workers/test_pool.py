@@ -25,7 +25,7 @@ from tests.waiting import eventually
 from tests.workers import bombs
 from tests.workers.damaged import stream
 from workers.pool import WorkerLimits, WorkerPool
-from workers.spool import spooled
+from workers.spool import BodyFiles
 from workers.task import BodyTask
 
 ROWS = pa.record_batch({"id": pa.array(range(3), pa.int64()), "s": ["a", None, "c"]})
@@ -74,7 +74,7 @@ def one(request: pytest.FixtureRequest) -> Iterator[WorkerPool]:
 
 
 def write(pool: WorkerPool, tmp_path: Path, body: bytes, media_type: str = ARROW) -> list[NewFile]:
-    with spooled(io.BytesIO(body)) as held:
+    with BodyFiles().spooled(io.BytesIO(body)) as held:
         return pool.write(task(tmp_path, media_type), held.fileno(), LocalFileIO().delete)
 
 
@@ -186,6 +186,6 @@ def test_a_large_body_lies_on_disk_and_a_small_one_in_memory() -> None:
     for size in (0, 5, 4 << 20, (4 << 20) + 1, 9 << 20):
         data, seen = os.urandom(size), bytearray()
         body = io.BytesIO(data)
-        with spooled(body, begin=body.read(3), seen=seen.extend) as held:
+        with BodyFiles().spooled(body, begin=body.read(3), seen=seen.extend) as held:
             assert ("memfd" in os.readlink(f"/proc/self/fd/{held.fileno()}")) == (size <= 4 << 20)
             assert held.read() == data == seen

@@ -53,6 +53,10 @@ class Scratch:
                 shutil.rmtree(directory, ignore_errors=True)
                 lock.unlink(missing_ok=True)
 
+    def end_jvm(self) -> None:
+        """End a JVM that works here, or is being launched: one that cannot write where it listens lives on without anybody."""
+        _kill_jvm(self.path)
+
     def remove(self) -> None:
         """Delete it; safe to call twice."""
         shutil.rmtree(self.path, ignore_errors=True)

@@ -383,6 +383,8 @@ class SparkPool(Work):
                 self._end_jvm(root)
         elif self._java is not None:  # it came up, and no context did
             self._java.end()
+        else:
+            self._scratch.end_jvm()
         self._scratch.remove()
 
     def _end_jvm(self, root: SparkSession, *, stuck: bool = False) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from model.errors import Unavailable
 from sql.spark.session.pool import SparkPool
+from sql.spark.session.settings import SparkSettings
 
 
 class _Root:
@@ -80,3 +84,15 @@ def test_a_start_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unavailable, match="Spark did not start, which is tried again: OSError"):
         pool.root()
     pool.stop()
+
+
+def test_who_stops_ends_a_jvm_that_was_still_being_launched(tmp_path: Path) -> None:
+    """Its directory among its words is all that is known of it; one that cannot write where it listens would live for ever."""
+    pool = SparkPool(SparkSettings(directory=tmp_path))
+    launched = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", f"-Djava.io.tmpdir={pool._scratch.path}"])
+    try:
+        pool.stop()
+        assert launched.wait(10) < 0
+    finally:
+        launched.kill()
+        launched.wait()
