@@ -62,12 +62,10 @@ def test_postgres_is_stopped_and_started_again(start_server: StartServer, tmp_pa
     server = start_server(SLUICE_CATALOG_DSN=dsn)
     server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
     postgres.stop()
-    began = time.monotonic()
-    with pytest.raises(Refused) as refused:
-        server.sql("INSERT INTO t VALUES (99)")
-    assert refused.value.status == 503
-    assert "catalog" in refused.value.document["detail"]
-    assert time.monotonic() - began < 15
+    refused = server.post("INSERT INTO t VALUES (99)")  # answered while Postgres is away: nobody starts it before
+    assert refused.status_code == 503
+    assert "Retry-After" in refused.headers
+    assert "catalog" in refused.json()["detail"]
     assert httpx.get(f"{server.url}/livez").status_code == 200
     ready = httpx.get(f"{server.url}/readyz", timeout=30)
     assert ready.status_code == 503
