@@ -81,6 +81,13 @@ def changed_tags(files: TableFiles, tags: Sequence[TagRow]) -> Iterator[ChangedF
     """
     for tag in tags:
         path = files.layout.tag_file(tag.name)
-        if tag.published and tag_in(files, tag.name) is None:
+        if tag.published and not _is_tag(files, tag.name):
             number, problem = int(tag.snapshot["id"]), "is no tag" if files.io.exists(path) else "is missing"
             yield ChangedFile(path=path, data=tag_bytes(tag), problem=problem, number=number, snapshot_id=number)
+
+
+def _is_tag(files: TableFiles, name: str) -> bool:
+    try:
+        return tag_in(files, name) is not None
+    except TableDamaged:  # such as a link that leads out of the table
+        return False

@@ -12,7 +12,7 @@ from catalog import CatalogStore
 from catalog.records import SnapshotRow, TagRow
 from lake.register.changed import changed_schemas, changed_snapshots, changed_tags
 from lake.tables.handle import LakeTable
-from model.errors import LakeError
+from model.errors import LakeError, TableDamaged
 from model.identifier import MAIN_BRANCH
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
@@ -258,6 +258,8 @@ class TableCheck:
             data = self._io.read(self._table.files.layout.manifest(name))
         except FileNotFoundError:
             return MISSING
+        except TableDamaged as damage:  # such as a link that leads out of the table
+            return damage.problem
         self._checked(1, len(data))
         return data if size is None or len(data) == size else f"has {len(data):,} bytes where what names it tells {size:,}"
 

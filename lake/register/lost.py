@@ -13,11 +13,14 @@ from uuid import uuid4
 from lake.register.check import Fault, fault_of_entry, shown
 from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
-from model.errors import CommitConflict, TableDamaged
+from model.errors import CommitConflict, TableDamaged, Unavailable
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from table.format.deletions import index_after, key_of
 from table.format.manifest import EntryKind, ManifestEntry
+from table.format.manifest_codec import decode_manifest, decode_manifest_list
+from table.format.store import TableFiles
+from table.retention.check import MISSING
 from table.scan.live import merge_entries
 
 if TYPE_CHECKING:
@@ -38,18 +41,30 @@ class Lost:
 
 
 def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[[], None]) -> Lost | None:
-    """Look at the latest snapshot's manifests and data files; None for a table without any.
+    """Look at the latest snapshot's lists, manifests and data files; None for a table without any.
 
-    Raises `TableDamaged` where a manifest list is lost: nothing tells then what the snapshot holds.
+    What a lost list or manifest told is not lost where this process knows it still. Raises `TableDamaged` for a list of which it does
+    not: nothing tells then what the snapshot holds.
     """
     latest = table.latest()
     if latest is None:
         return None
     files, branch, faults = table.files, table.identifier.branch, []
     known: list[ManifestEntry] = []
-    for meta in files.manifests_of(latest):
+
+    def known_still(name: str, size: int | None) -> None:
+        if (problem := _problem_on_disk(files, name, size, deep=deep)) is not None:
+            path, problem = files.layout.manifest(name), f"{problem}; what it told is known still and written anew"
+            faults.append(Fault(branch=branch, snapshot_id=latest.id, partition="", file=path, rows=None, problem=problem))
+
+    metas = files.manifests_of(latest)
+    known_still(latest.base_manifest_list, latest.base_manifest_list_size)
+    known_still(latest.delta_manifest_list, latest.delta_manifest_list_size)
+    for meta in metas:
+        check()
         try:
             known += files.manifest(meta.file_name)
+            known_still(meta.file_name, meta.file_size)
         except TableDamaged as damage:
             entry_count = meta.num_added_files + meta.num_deleted_files
             problem = f"{damage.problem}; {entry_count:,} files it told of are lost"
@@ -66,6 +81,26 @@ def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[
                 path, problem = fault
                 faults.append(Fault(branch=branch, snapshot_id=latest.id, partition=partition, file=path, rows=rows, problem=problem))
     return Lost(snapshot=latest, faults=tuple(faults), left=left, gone=tuple(gone), metadata=metadata)
+
+
+def _problem_on_disk(files: TableFiles, name: str, size: int | None, *, deep: bool) -> str | None:
+    """What is wrong with a list or manifest, whatever this process remembers of it: of its size, and where it is looked at deep, of all."""
+    path = files.layout.manifest(name)
+    try:
+        found = files.io.size(path)
+        if size is not None and found != size:
+            return f"has {found:,} bytes where what names it tells {size:,}"
+        if deep:
+            (decode_manifest_list if name.startswith("manifest-list-") else decode_manifest)(files.io.read(path))
+    except FileNotFoundError:
+        return MISSING
+    except TableDamaged as damage:
+        return damage.problem
+    except Unavailable:
+        raise
+    except Exception as problem:  # bytes that were changed make a decoder fail in any way
+        return f"cannot be decoded ({type(problem).__name__}: {problem})"
+    return None
 
 
 def remove_unexisting_files(

@@ -247,7 +247,7 @@ def _replace_tag(files: TableFiles, tag: ChangedFile, directory: str) -> None:
         return
     try:
         files.io.create(aside, files.io.read(tag.path))
-    except FileNotFoundError:  # a directory lies there, and nothing that readers could take for a tag
+    except (FileNotFoundError, TableDamaged):  # a directory lies there, or a link out of the table: nothing readers could take for a tag
         files.io.rename(tag.path, aside)
     files.io.write(tag.path, tag.data)
 

@@ -113,7 +113,12 @@ class Standing:
         mismatch = warning = None
         if theirs is None and ours is not None:
             unknown = None if has_tables else next(unknown_tables(self._io, self._warehouse, set()), None)
-            if unknown is None and not look_only:
+            if has_tables and not self._holds_a_database():
+                mismatch = (
+                    f"The warehouse {self._warehouse} is empty, and the catalog holds tables. Nothing is written. If its disk is not "
+                    f"mounted, mount it; if its files are lost, bring them back from a copy; {_CLAIM} says that it is meant."
+                )
+            elif unknown is None and not look_only:
                 self._write_marker(ours, revision)
             elif unknown is not None:
                 warning = (
@@ -145,6 +150,9 @@ class Standing:
             self._write_marker(ours, revision)
             self._mismatch = self._warning = None
         return ours
+
+    def _holds_a_database(self) -> bool:
+        return any(status.path.rstrip("/").endswith(".db") for status in self._io.list(self._warehouse))
 
     def become(self) -> None:
         """Give the catalog the identity that the warehouse knows, where it knows one."""

@@ -171,18 +171,24 @@ def test_what_broke_comes_back(tour: Tour) -> None:
     assert done
     assert len(tour.rows()) == 3
 
-    # 2: a manifest of the newest snapshot
+    # 2: a manifest list of the newest snapshot, while the server remembers it and after a restart
+    remembered, beside, repair = tour.blocks[2]
+    tour.ask("INSERT INTO shop.orders VALUES (6, 'f')")
+    assert len(tour.ask("SELECT * FROM shop.orders")) == 4
+    cut(max((tour.table / "manifest").glob("manifest-list-*"), key=lambda path: path.stat().st_mtime_ns))
+    faults, done = tour.statements(remembered)
+    assert len(faults) == len(done) + 1 == 2  # and the file that was lost before, which an older snapshot names
+    assert len(tour.rows()) == 4
     tour.ask("INSERT INTO shop.orders VALUES (5, 'e')")
     newest_manifest = max((tour.table / "manifest").glob("manifest-list-*"), key=lambda path: path.stat().st_mtime_ns)
     cut(newest_manifest)
     with pytest.raises(TableDamaged):
         tour.rows()
-    beside, repair = tour.blocks[2]
     status, told = tour.command(beside.strip())
     assert status == 0, told
     assert sorted(tour.ask("SELECT id, note FROM shop.orders_whole")) == [*WHOLE, (4, "d")]
     tour.statements(repair)
-    assert len(tour.rows()) == 3
+    assert len(tour.rows()) == 4
 
 
 @pytest.mark.slow

@@ -236,3 +236,30 @@ def test_a_table_of_many_damaged_files_has_one_line_and_is_well_once_a_deep_chec
         assert len(lake.standing.troubles()) == left
     lake.standing.met(TableDamaged(name, file="/w/data-4.parquet", problem="cannot be read: bytes"))
     assert sum(f"Table {name} is damaged" in line for line in caplog.messages) == 2
+
+
+def test_a_warehouse_whose_disk_is_away_is_not_begun_anew(lake: Lake, table: LakeTable, warehouse: Path) -> None:
+    """An empty directory lies where it was mounted: nothing is written there, and no tag is taken for removed."""
+    lake.commit(table, append("a"))
+    lake.tags.create(table, "kept")
+    lake.standing.compare()
+    away = warehouse.with_name("away")
+    warehouse.rename(away)
+    warehouse.mkdir()
+    lake.standing.compare()
+    assert "If its disk is not mounted, mount it" in (lake.standing.mismatch or "")
+    with pytest.raises(WarehouseMismatch):
+        lake.commit(lake.open(T), append("b"))
+    with pytest.raises(WarehouseMismatch):
+        lake.create_table(Identifier("default", "other"), SCHEMA)
+    assert [tag.name for tag in lake.tags.all(table)] == ["kept"]
+    assert list(warehouse.iterdir()) == []
+    warehouse.rmdir()
+    away.rename(warehouse)
+    lake.standing.compare()
+    assert lake.standing.mismatch is None
+    lake.commit(lake.open(T), append("b"))
+    assert names(table) == ["a", "b"]
+    (warehouse / MARKER).unlink()  # as where somebody removed it: the tables are there
+    lake.standing.compare()
+    assert (lake.standing.mismatch, (warehouse / MARKER).exists()) == (None, True)

@@ -162,3 +162,36 @@ def test_a_directory_in_place_of_metadata_is_damage(gateway: Gateway, place: Pat
     with pytest.raises(TableDamaged, match="named by snapshot"):
         gateway.run("SELECT * FROM t").collect()
     assert str(file) in {row[3] for row in check(gateway)}
+
+
+@pytest.mark.parametrize("kind", ["manifest", "list"])
+@pytest.mark.parametrize("how", ["missing", "cut", "changed"])
+def test_what_a_lost_manifest_told_is_not_lost_while_it_is_remembered(gateway: Gateway, place: Path, kind: str, how: str) -> None:
+    """A server that has read it writes it anew, with every row; who restarts it first loses what the manifest told."""
+    assert len(gateway.run("SELECT * FROM t").collect()) == 4
+    file = metadata_files(place, kind)[-1]
+    BREAKS[how](file)
+    assert str(file) in {row[3] for row in check(gateway)}
+    ((_, _, _, path, _, problem, *_),) = gateway.run("CALL sys.remove_unexisting_files('t', dry_run => false, deep => true)").collect()
+    assert (path, "is known still and written anew" in problem) == (str(file), True)
+    forget_metadata()
+    assert len(gateway.run("SELECT * FROM t").collect()) == 4
+    assert gateway.run("SELECT COUNT(*) FROM t").collect() == [(4,)]
+    assert gateway.run("CALL sys.remove_unexisting_files('t', deep => true)").collect() == []
+    gateway.run("CALL sys.expire_snapshots(`table` => 't', retain_max => 1, retain_min => 1)")
+    assert check(gateway, ", deep => true") == []
+
+
+@pytest.mark.parametrize("name", ["manifest", "list", "tag/tag-one", "schema/schema-0", "snapshot/snapshot-2"])
+def test_a_link_that_leads_out_of_the_table_is_one_row_of_the_check(gateway: Gateway, lake: Lake, place: Path, name: str) -> None:
+    gateway.run("CALL sys.create_tag('t', 'one', 1)")
+    assert eventually(lambda: all_published(lake))
+    file = metadata_files(place, name)[-1] if name in ("manifest", "list") else place / name
+    file.unlink()
+    file.symlink_to("/etc/hostname")
+    forget_metadata()
+    assert str(file) in {row[3] for row in check(gateway)}
+    if name not in ("manifest", "list"):
+        gateway.run("CALL sys.repair_table('t')")
+        assert check(gateway, ", deep => true") == []
+        assert not file.is_symlink()
