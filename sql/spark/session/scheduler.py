@@ -38,12 +38,15 @@ def end_task(context: Any, task: int, reason: str) -> None:
 
 
 def _pools(context: Any) -> Iterator[Any]:
-    yield from context._jsc.sc().taskScheduler().rootPool().schedulableQueue().toArray()
+    """The shares, or without them the one pool of all."""
+    root = context._jsc.sc().taskScheduler().rootPool()
+    children = list(root.schedulableQueue().toArray())
+    yield from [child for child in children if child.schedulableQueue() is not None] or [root]
 
 
 def _unfinished(pool: Any) -> Iterator[Any]:
     for tasks in pool.schedulableQueue().toArray():
-        if not tasks.isZombie() and tasks.tasksSuccessful() < tasks.numTasks():
+        if tasks.schedulableQueue() is None and not tasks.isZombie() and tasks.tasksSuccessful() < tasks.numTasks():
             yield tasks
 
 

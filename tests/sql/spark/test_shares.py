@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from xml.etree import ElementTree
 
 import pytest
 
 from sql.spark.session.pool import SparkPool
 from sql.spark.session.shares import BACKGROUND, Shares, allocations
+from tests.gateway.test_executor import wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -32,3 +35,24 @@ def test_what_a_statement_starts_is_in_its_users_pool(pool: SparkPool) -> None:
     assert annas != bens
     with pool.running("compaction", background=True):
         assert pool.root().sparkContext.getLocalProperty("spark.scheduler.pool") == BACKGROUND
+
+
+def test_a_scheduler_without_shares_tells_who_runs_as_well(pool: SparkPool) -> None:
+    """One that is somebody else's, as of tests, holds stages where ours holds shares."""
+    long = "SELECT sum(aggregate(sequence(1, 1000), CAST(0 AS BIGINT), (x, i) -> (x + i * id) % 7)) FROM range(0, 10000000, 1, 2)"
+
+    def run() -> None:
+        with contextlib.suppress(Exception), pool.lease("a", "anna").running("long") as session:
+            session.sql(long).toArrow()
+
+    running = threading.Thread(target=run)
+    running.start()
+    try:
+        wait_for(lambda: any(stage.running for stage in pool.stages_at_work()))
+        pool.put_waiting_first()
+        assert len(pool.numbered_tasks()) >= 1
+    finally:
+        pool.cancel("long")
+        running.join(60)
+    assert not running.is_alive()
+    wait_for(lambda: not pool.stages_at_work())
