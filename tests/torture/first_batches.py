@@ -103,6 +103,7 @@ class FirstBatches:
         self.shim.disarm()
         died = self._who_died(process, jvm) if came else ""
         if died == SERVER:
+            self.server.kill()  # and bury it
             self.server.start()
         for flow, job_id in zip(flows, ids, strict=True):
             self._checked(flow, job_id)

@@ -135,6 +135,17 @@ def jvm_memory(server: RunningServer) -> JvmMemory:
     return JvmMemory(live=live, outside=sum(one.rss for one in mapped if not first <= int(one.addr.split("-")[0], 16) < end))
 
 
+def files_of(server: RunningServer) -> dict[str, int]:
+    """How many files each directory of the tables holds: tables that grow take more to plan, and memory beside them is theirs."""
+    counts: dict[str, int] = {}
+    for directory, _, names in os.walk(server.warehouse):
+        path = Path(directory).relative_to(server.warehouse)
+        if len(path.parts) >= 2:
+            what = "/".join(path.parts[1:3]) if path.name in ("manifest", "snapshot") else path.parts[1]
+            counts[what] = counts.get(what, 0) + len(names)
+    return counts
+
+
 def _names(processes: Iterable[psutil.Process]) -> dict[psutil.Process, str]:
     """Processes with their names, without those that have ended since."""
     named = {}

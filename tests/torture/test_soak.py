@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.fix_server import StartServer
-from tests.torture.soak import Footprint, JvmMemory, Load, footprint, growth, jvm_memory, settled
+from tests.torture.soak import Footprint, JvmMemory, Load, files_of, footprint, growth, jvm_memory, settled
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 COUNTS = ("threads", "files", "jvm_files", "connections", "workers", "temporary_files")
@@ -54,7 +54,7 @@ def test_an_hour_of_steady_work(start_server: StartServer) -> None:
         while (passed := time.monotonic() - begin) < minutes * 60:
             if shutil.which("jcmd") and passed >= len(heaps) * HEAP_SECONDS:
                 heaps.append(jvm_memory(server))
-                print(f"after {passed:.0f} s: {heaps[-1]}", flush=True)
+                print(f"after {passed:.0f} s: {heaps[-1]}, {files_of(server)}", flush=True)
             samples.append(footprint(server))
             print(f"after {passed:.0f} s: {samples[-1]}", flush=True)
             time.sleep(10)
