@@ -9,7 +9,7 @@ import pytest
 from tests.disks import fill, mounted
 from tests.fix_server import StartServer
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.torture, pytest.mark.timeout(1800)]
 _GROUPED = "SELECT count(*), sha2(CAST(id AS STRING), 512) FROM range(1000000) GROUP BY 2"
 """More than 60 MB between its two steps."""
 

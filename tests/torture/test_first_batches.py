@@ -13,7 +13,7 @@ from tests.faults.shim import Shim
 from tests.running import RunningServer
 from tests.torture.first_batches import SERVER, FirstBatches, Victim
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = pytest.mark.spark
 _FIRST = int(os.environ.get("SLUICE_TEST_FIRST", "1"))
 _EVERY = int(os.environ.get("SLUICE_TEST_EVERY", "1"))
 _JOBS = int(os.environ.get("SLUICE_TEST_JOBS", "3"))
@@ -33,6 +33,8 @@ def first_batches(tmp_path_factory: pytest.TempPathFactory, shim_library: Path) 
         shim.close()
 
 
+@pytest.mark.torture
+@pytest.mark.timeout(1800)
 def test_a_kill_at_a_write_of_the_first_batch(first_batches: FirstBatches) -> None:
     struck = first_batches.strike(12, Victim.SERVER)
     assert (struck.came, struck.died) == (True, SERVER)
