@@ -87,7 +87,8 @@ class Clock:
             ahead = dt.timedelta(milliseconds=newest.time_millis) - dt.timedelta(seconds=self._wall())
             if ahead > _AHEAD:
                 doubt = (
-                    f"The newest snapshot {newest.id} lies {_span(ahead)} ahead of the time; the next commit at the right time ends this."
+                    f"The newest snapshot {newest.id} lies {_span(ahead)} ahead of the time, and later ones are never "
+                    "before it; a rollback to an earlier snapshot ends this, and so does the time."
                 )
         if doubt is not None:
             raise ClockInDoubt(f"{doubt} Nothing expires by age until then.")
