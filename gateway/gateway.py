@@ -19,6 +19,7 @@ from gateway.origin import context_for
 from gateway.recent import RecentStatements
 from gateway.result_pages import NotReady, ResultPage
 from gateway.retained_results import RetainedResult, RetainedResults
+from gateway.running import RunningOperations, StreamingResults
 from gateway.script import Script, ScriptRunner
 from gateway.session_options import SessionOptions
 from gateway.sessions import GatewaySession, Sessions
@@ -27,7 +28,7 @@ from jobs.maker import JobMaker
 from jobs.runner import JobRunner
 from lake import EVERYBODY, Caller, Lake
 from maintenance.coordinator import Coordinator
-from model.errors import IllegalMove, InvalidToken, LakeError, OperationNotExist, StreamEnded
+from model.errors import IllegalMove, InvalidToken, LakeError
 from model.identifier import Identifier
 from model.quota import QUEUED, RUNNING, SESSIONS
 from sql.execution.completion import complete
@@ -108,12 +109,11 @@ class Gateway:
         self._canceller = canceller_for(spark, self.running, self._look_at_spark)
         self._watch = SparkWatch(spark.progress)
         self.recent = RecentStatements()
-        self._running: dict[str, Operation] = {}
-        self._streams: dict[int, ResultSet] = {}
+        self._running = RunningOperations()
+        self._streams = StreamingResults()
         self.upkeep: Coordinator | None = None
         """Who looks after tables in this process, where anybody does."""
         self._listeners: list[Callable[[Operation], None]] = [self.recent.note, lambda operation: lake.standing.met(operation.error)]
-        self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._keeper = threading.Thread(target=self._keep_house, name="sluice-housekeeper", daemon=True)
 
@@ -276,15 +276,11 @@ class Gateway:
 
     def running(self) -> list[Operation]:
         """The statements that wait or run, oldest first."""
-        with self._lock:
-            return list(self._running.values())
+        return self._running.all()
 
     def running_statement(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
         """The one of this name or handle that waits or runs: one's own, to administrators anybody's; raises `OperationNotExist`."""
-        named = [entry for entry in reversed(self.running()) if name in (entry.handle, entry.name)]
-        if allowed := [entry for entry in named if entry.principal == caller.principal] or (named if caller.administrator else []):
-            return allowed[0]
-        raise OperationNotExist(f"No statement {name} of yours is running.")
+        return self._running.named(name, caller)
 
     def kept_or_running(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
         """The caller's statement of this name or handle, also one that has ended and is kept; raises `OperationNotExist`."""
@@ -329,14 +325,14 @@ class Gateway:
 
         True where all ended.
         """
-        self._end_streams()
+        self._streams.end()
         jobs = threading.Thread(target=self.jobs.drain, args=(seconds,), name="sluice-jobs-drain", daemon=True)
         jobs.start()
         ended = self._executor.drain(seconds)
         jobs.join()
         for operation in self.running():
             operation.cancel()
-        self._end_streams()
+        self._streams.end()
         return ended
 
     def close(self) -> None:
@@ -345,7 +341,7 @@ class Gateway:
         self.jobs.close()
         for operation in self.running():
             operation.cancel()
-        self._end_streams()
+        self._streams.end()
         self._sessions.close_all()
         self.kept.close()
         self.spark_streams.wait_for_none()  # before their files go
@@ -364,8 +360,7 @@ class Gateway:
     def _submit(self, operation: Operation, script: Script, managed: GatewaySession | None) -> Work:
         """Hand a script to the executor; whichever way its operation ends, no place stays taken for it."""
         operation.move(OperationState.PENDING)
-        with self._lock:
-            self._running[operation.handle] = operation
+        self._running.add(operation)
         if managed is not None:
             managed.add(operation)
         operation.on_end(lambda: self._ended(operation))
@@ -394,29 +389,17 @@ class Gateway:
 
     def streams(self) -> int:
         """How many streaming queries are open."""
-        with self._lock:
-            return len(self._streams)
-
-    def _end_streams(self) -> None:
-        for stream in list(self._streams.values()):
-            stream.close(StreamEnded("The server is stopping; start the stream again, with a consumer-id where it was."))
+        return len(self._streams)
 
     def _ended(self, operation: Operation) -> None:
-        with self._lock:
-            self._running.pop(operation.handle, None)
+        self._running.remove(operation)
         for listener in () if operation.describes else self._listeners:
             listener(operation)
         if (result := operation.result) is None:
             return
         result.on_failure = self._lake.standing.met
         if result.unbounded:
-            with self._lock:
-                self._streams[id(result)] = result
-            result.on_close(lambda: self._forget_stream(id(result)))
-
-    def _forget_stream(self, key: int) -> None:
-        with self._lock:
-            self._streams.pop(key, None)
+            self._streams.add(result)
 
     def _keep_house(self) -> None:
         while not self._stopping.wait(_TICK_SECONDS):
