@@ -164,7 +164,7 @@ def test_one_disk_nearly_full_takes_no_new_rows_and_all_else_goes_on(one_disk: P
         assert "SLUICE_STORAGE_RESERVE" in problem.value.document["detail"]
     health = httpx.get(f"{server.url}/readyz", timeout=30).json()
     assert health["disk"]["ok"] is False, health
-    assert str(one_disk) in health["disk"]["detail"]
+    assert f"free at {one_disk.name}" in health["disk"]["detail"], "anybody may ask: no directory of the machine"
     assert f'sluice_disk_reserved_bytes{{directory="{one_disk}"}}' in httpx.get(f"{server.url}/metrics", timeout=30).text
     assert "Nearly full" in httpx.get(f"{server.url}/ui/", timeout=30).text
     assert server.sql("SELECT id FROM t ORDER BY id LIMIT 5") == [[1], [2]]

@@ -119,9 +119,7 @@ def test_what_manifests_name_outside_is_neither_read_nor_deleted(lake: Lake, gat
                 gateway.run(statement).collect()
             assert damaged.value.status == 503
             assert "default.mine" in damaged.value.message
-    with pytest.raises(TableDamaged):
-        rollback(lake, lake.open(MINE), lake.snapshots(lake.open(MINE))[0])
-    use_up(lake, gateway)
+    use_up(lake, gateway)  # a rollback lets such a snapshot go, and none of what it names
     assert tree(warehouse) == before
     assert gateway.run("SELECT v FROM theirs").collect() == [("theirs",)]
 

@@ -61,7 +61,7 @@ class Launcher:
                 conf.set(key, value)
             context = jvm.org.apache.spark.api.java.JavaSparkContext(conf)
             session = jvm.org.apache.spark.sql.SparkSession.builder().getOrCreate()
-            session.sql("SELECT sum(id * 2) AS a FROM range(10)").collect()
+            session.range(0, 10, 1, 2).count()
             load_natives(java.gateway)
         except BaseException:
             java.kill()
