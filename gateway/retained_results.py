@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
 import os
 import threading
 import time
@@ -17,7 +18,7 @@ from gateway.result_pages import Pages
 from lake import Caller
 from model.errors import InvalidToken, OperationNotExist, TooManyStatements
 from sql.execution.results import ResultColumn, ResultSet
-from workers.spool import MEMORY_BYTES, BodyFiles
+from workers.spool import BodyFiles
 
 
 class RetainedResult:
@@ -29,9 +30,8 @@ class RetainedResult:
         self._touched = time.monotonic()
         self._lock = threading.Lock()
         self._files = files
-        self._memory = bytearray()
-        """The pages, while they are few."""
-        self._file: IO[bytes] | None = None
+        self._file: IO[bytes] = io.BytesIO()
+        """The pages; in memory while they are few."""
         self._places: list[tuple[int, int]] = []
         self._pages: Pages | None = None
         self._complete = False
@@ -83,9 +83,7 @@ class RetainedResult:
         self.operation.close()
         with self._lock:
             self._closed = True
-            self._memory.clear()
-            if self._file is not None:
-                self._file.close()
+            self._file.close()
 
     def _all(self) -> Iterator[pa.RecordBatch]:
         number = 0
@@ -113,39 +111,17 @@ class RetainedResult:
                 for batch in batches:
                     writer.write_batch(batch)
             page = sink.getvalue().to_pybytes()
-        if self._file is None and len(self._memory) + len(page) > MEMORY_BYTES:
-            self._move()
-        if self._file is None:
-            start = len(self._memory)
-            self._memory += page
-        else:
-            start = self._file.seek(0, os.SEEK_END)
-            self._files.write(self._file, [page])
+        start = self._file.seek(0, os.SEEK_END)
+        self._file = self._files.add(self._file, page)
         self._places.append((start, len(page)))
-
-    def _move(self) -> None:
-        """Let the pages lie on disk from now on."""
-        file = self._files.new()
-        try:
-            self._files.write(file, [bytes(self._memory)])
-        except BaseException:
-            file.close()
-            raise
-        self._file = file
-        self._memory.clear()
 
     def _read(self, number: int) -> tuple[pa.RecordBatch, ...]:
         if number >= len(self._places):
             return ()
         start, length = self._places[number]
-        with ipc.open_stream(self._bytes(start, length)) as reader:
-            return tuple(reader)
-
-    def _bytes(self, start: int, length: int) -> bytes:
-        if self._file is None:
-            return bytes(self._memory[start : start + length])
         self._file.seek(start)
-        return self._file.read(length)
+        with ipc.open_stream(self._file.read(length)) as reader:
+            return tuple(reader)
 
 
 class RetainedResults:

@@ -35,6 +35,30 @@ class BodyFiles:
                 self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             return tempfile.TemporaryFile(dir=self._directory, prefix="body-")
 
+    def add(self, file: IO[bytes], part: bytes) -> IO[bytes]:
+        """Add a part to a file in memory or to what became of it; returns where all of it lies: here, once it is larger than memory takes.
+
+        Raises `StorageFull` or `Unavailable`; one in memory is then as it was, one of this directory of no use.
+        """
+        size = file.seek(0, os.SEEK_END)
+        if size + len(part) <= MEMORY_BYTES:
+            file.write(part)
+            return file
+        if size > MEMORY_BYTES:
+            self.write(file, [part])
+            return file
+        made = self.new()
+        try:
+            file.seek(0)
+            while chunk := file.read(_CHUNK_BYTES):
+                self.write(made, [chunk])
+            self.write(made, [part])
+        except BaseException:
+            made.close()
+            raise
+        file.close()
+        return made
+
     def write(self, file: IO[bytes], parts: Sequence[bytes]) -> None:
         """Add parts to a file of this directory. Raises `StorageFull` or `Unavailable`; the file is of no use then."""
         with self._room(sum(map(len, parts))), translating(self._place):
@@ -59,35 +83,15 @@ class BodyFiles:
     def spooled_parts(self, parts: Iterable[bytes]) -> IO[bytes]:
         """The same of a body that comes in parts."""
         buffer = in_memory()
-        size, small = 0, True
         try:
             for part in parts:
-                size += len(part)
-                if small and size > MEMORY_BYTES:
-                    buffer, small = self._moved(buffer), False
-                if small:
-                    buffer.write(part)
-                else:
-                    self.write(buffer, [part])
+                buffer = self.add(buffer, part)
             buffer.flush()
             buffer.seek(0)
         except BaseException:
             buffer.close()
             raise
         return buffer
-
-    def _moved(self, buffer: IO[bytes]) -> IO[bytes]:
-        """The same bytes in a file of the directory."""
-        made = self.new()
-        try:
-            buffer.seek(0)
-            while chunk := buffer.read(_CHUNK_BYTES):
-                self.write(made, [chunk])
-        except BaseException:
-            made.close()
-            raise
-        buffer.close()
-        return made
 
     @property
     def _place(self) -> str:
