@@ -185,7 +185,7 @@ class ClientCommitter:
 
     def _take(self, table: Identifier, head: HeadRow, commit: ClientCommit, judged: Judged, files: TableFiles, place: Directory) -> bool:
         """Decide and publish; False where the head is not what the table is. The files are the client's to sync."""
-        prepared = Prepared(identifier=table, table_id=head.table_id, files=files, snapshot=commit.snapshot, place=place, free=True)
+        prepared = Prepared(identifier=table, table_id=head.table_id, files=files, snapshot=commit.snapshot, place=place)
 
         def remember() -> None:
             with self._lock:

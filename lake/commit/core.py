@@ -31,15 +31,16 @@ _ASK_AGAIN_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """One table's snapshot whose files are written, and the directory its own file is to lie in."""
+    """One table's snapshot whose files are written, and the directory its own file is to lie in.
+
+    No file of the snapshot's name lay there just before (`Publisher.check_free`).
+    """
 
     identifier: Identifier
     table_id: UUID
     files: TableFiles
     snapshot: Snapshot
     place: Directory
-    free: bool = False
-    """Whether no file of the snapshot's name was seen there just before the decision."""
 
 
 class CommitCore:
@@ -152,9 +153,7 @@ class CommitCore:
             _log.exception("A listener failed after a commit to %s", prepared[0].identifier)
         for table in prepared:
             try:
-                self.publisher.publish_next(
-                    table.table_id, table.files, table.identifier.branch, table.snapshot, table.place, free=table.free
-                )
+                self.publisher.publish_next(table.table_id, table.files, table.identifier.branch, table.snapshot, table.place)
             except FileNotFoundError:  # dropped meanwhile
                 pass
             except Exception as problem:  # a bug, too: the commit stands, and is not to be repeated

@@ -179,7 +179,6 @@ class Committer:
                     files=entry.table.files,
                     snapshot=entry.snapshot,
                     place=place,
-                    free=True,
                 )
                 for entry, place in zip(built, places, strict=True)
             ]

@@ -87,10 +87,11 @@ class Publisher:
             bug = None if isinstance(problem, LakeError | OSError) else problem
             _log.warning("A committed snapshot could not be published at %s, which is tried again: %s", path, problem, exc_info=bug)
 
-    def publish_next(
-        self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot, place: Directory, *, free: bool = False
-    ) -> None:
-        """Publish a snapshot that was just decided, behind those before it, some of which another server may still have to publish."""
+    def publish_next(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot, place: Directory) -> None:
+        """Publish a snapshot that was just decided, behind those before it, some of which another server may still have to publish.
+
+        Its name was free just before the decision (`check_free`).
+        """
         with self._lock:
             behind = (table_id, branch) in self._behind
             newest = self._newest.get((table_id, branch))
@@ -98,7 +99,7 @@ class Publisher:
         if behind or (before and (newest is None or newest.id != before) and not place.exists(files.layout.snapshot_name(before))):
             self.catch_up(table_id, files, branch)
         else:
-            self.publish(table_id, files, branch, snapshot, place, free=free)
+            self.publish(table_id, files, branch, snapshot, place, free=True)
 
     def guess(self, table_id: UUID, branch: str) -> Snapshot | None:
         """What is probably the newest snapshot, its file in place, without asking: the decision tells. None where nothing is known."""
