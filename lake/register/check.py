@@ -201,7 +201,7 @@ class TableCheck:
             return Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=problem)
 
         entries = self._read(name, None)
-        records = entries if isinstance(entries, str) else _decoded(lambda: list(manifest_records(entries)))
+        records = entries if isinstance(entries, str) else decoded(lambda: list(manifest_records(entries)))
         if isinstance(records, str):
             yield fault(files.layout.manifest(name), records)
             return
@@ -243,14 +243,14 @@ class TableCheck:
             self._lists[name] = (
                 manifests
                 if isinstance(manifests, str)
-                else _decoded(lambda: [(meta.file_name, meta.file_size) for meta in decode_manifest_list(manifests)])
+                else decoded(lambda: [(meta.file_name, meta.file_size) for meta in decode_manifest_list(manifests)])
             )
         return self._lists[name]
 
     def _manifest(self, name: str, size: int | None) -> Sequence[ManifestEntry] | str:
         if name not in self._manifests:
             entries = self._read(name, size)
-            self._manifests[name] = entries if isinstance(entries, str) else _decoded(lambda: decode_manifest(entries))
+            self._manifests[name] = entries if isinstance(entries, str) else decoded(lambda: decode_manifest(entries))
         return self._manifests[name]
 
     def _read(self, name: str, size: int | None) -> bytes | str:
@@ -261,7 +261,7 @@ class TableCheck:
         except TableDamaged as damage:  # such as a link that leads out of the table
             return damage.problem
         self._checked(1, len(data))
-        return data if size is None or len(data) == size else f"has {len(data):,} bytes where what names it tells {size:,}"
+        return wrong_size(len(data), size) or data
 
     def _data(self, wanted: dict[str, tuple[Line, int, ManifestEntry]]) -> Iterator[Fault]:
         with ThreadPoolExecutor(max(1, self._threads), thread_name_prefix="check") as pool:
@@ -302,7 +302,13 @@ def shown(schema: Schema, entry: ManifestEntry) -> str:
     return "/".join(partition_dirs(schema, binary_row.decode([f.type for f in schema.partition_fields], entry.partition)))
 
 
-def _decoded(decode: Callable[[], T]) -> T | str:
+def wrong_size(found: int, named: int | None) -> str | None:
+    """What is wrong with a list or manifest of another size than what names it tells."""
+    return None if named is None or found == named else f"has {found:,} bytes where what names it tells {named:,}"
+
+
+def decoded(decode: Callable[[], T]) -> T | str:
+    """What a decoder makes of bytes, or what is wrong with them."""
     try:
         return decode()
     except Exception as problem:  # bytes that were changed make a decoder fail in any way

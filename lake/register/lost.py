@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from lake.register.check import Fault, fault_of_entry, shown
+from lake.register.check import Fault, decoded, fault_of_entry, shown, wrong_size
 from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
-from model.errors import CommitConflict, TableDamaged, Unavailable
+from model.errors import CommitConflict, TableDamaged
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from table.format.deletions import index_after, key_of
@@ -87,20 +87,17 @@ def _problem_on_disk(files: TableFiles, name: str, size: int | None, *, deep: bo
     """What is wrong with a list or manifest, whatever this process remembers of it: of its size, and where it is looked at deep, of all."""
     path = files.layout.manifest(name)
     try:
-        found = files.io.size(path)
-        if size is not None and found != size:
-            return f"has {found:,} bytes where what names it tells {size:,}"
-        if deep:
-            (decode_manifest_list if name.startswith("manifest-list-") else decode_manifest)(files.io.read(path))
+        problem = wrong_size(files.io.size(path), size)
+        data = files.io.read(path) if deep and problem is None else None
     except FileNotFoundError:
         return MISSING
     except TableDamaged as damage:
         return damage.problem
-    except Unavailable:
-        raise
-    except Exception as problem:  # bytes that were changed make a decoder fail in any way
-        return f"cannot be decoded ({type(problem).__name__}: {problem})"
-    return None
+    if data is not None:
+        decode = decode_manifest_list if name.startswith("manifest-list-") else decode_manifest
+        found = decoded(lambda: decode(data))
+        problem = found if isinstance(found, str) else None
+    return problem
 
 
 def remove_unexisting_files(
