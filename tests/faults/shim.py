@@ -6,9 +6,13 @@ import mmap
 import shutil
 import struct
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.running import RunningServer
 
 SOURCE = Path(__file__).parent / "shim.c"
 SHORT_WRITE, POWER_CUT, KILL = -1, -2, -3
@@ -95,3 +99,16 @@ def shim_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     library = tmp_path_factory.mktemp("shim") / "shim.so"
     subprocess.run([compiler, "-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"], check=True)
     return library
+
+
+@contextmanager
+def server_below(library: Path, directory: Path) -> Iterator[tuple[RunningServer, Shim]]:
+    """A server of which all processes are under the shim, as they work below its warehouse."""
+    shim = Shim(library, directory, directory / "server" / "data" / "warehouse")
+    server = RunningServer(directory / "server", **shim.environment)
+    try:
+        server.start()
+        yield server, shim
+    finally:
+        server.stop()
+        shim.close()

@@ -15,7 +15,7 @@ from tests.e2e.agreement import embedded_dsn
 from tests.faults.below import each
 from tests.faults.disk import Disk
 from tests.faults.operations import BEFORE, Operation, made, verified
-from tests.faults.shim import SHORT_WRITE, Shim
+from tests.faults.shim import SHORT_WRITE, Shim, server_below
 from tests.faults.test_order import checked
 from tests.faults.world import Answer, World, world
 from tests.running import RunningServer
@@ -117,17 +117,10 @@ class SparkCampaign:
 @pytest.fixture(scope="module")
 def spark_below(tmp_path_factory: pytest.TempPathFactory, shim_library: Path) -> Iterator[SparkCampaign]:
     """A server whose processes are all under the shim."""
-    directory = tmp_path_factory.mktemp("spark")
-    shim = Shim(shim_library, directory, directory / "server" / "data" / "warehouse")
-    server = RunningServer(directory / "server", **shim.environment)
-    try:
-        server.start()
+    with server_below(shim_library, tmp_path_factory.mktemp("spark")) as (server, shim):
         campaign = SparkCampaign(server, shim)
         yield campaign
         campaign.close()
-    finally:
-        server.stop()
-        shim.close()
 
 
 def test_what_spark_wrote_is_on_disk_before_postgres_is_told(spark_below: SparkCampaign) -> None:

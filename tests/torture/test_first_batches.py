@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.shim import Shim
-from tests.running import RunningServer
+from tests.faults.shim import server_below
 from tests.torture.first_batches import SERVER, FirstBatches, Victim
 
 pytestmark = pytest.mark.spark
@@ -22,15 +21,8 @@ _JOBS = int(os.environ.get("SLUICE_TEST_JOBS", "3"))
 @pytest.fixture(scope="module")
 def first_batches(tmp_path_factory: pytest.TempPathFactory, shim_library: Path) -> Iterator[FirstBatches]:
     """A server whose processes are all under the shim."""
-    directory = tmp_path_factory.mktemp("first")
-    shim = Shim(shim_library, directory, directory / "server" / "data" / "warehouse")
-    server = RunningServer(directory / "server", **shim.environment)
-    try:
-        server.start()
+    with server_below(shim_library, tmp_path_factory.mktemp("first")) as (server, shim):
         yield FirstBatches(server, shim)
-    finally:
-        server.stop()
-        shim.close()
 
 
 @pytest.mark.torture
