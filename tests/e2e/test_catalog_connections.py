@@ -52,14 +52,21 @@ def take_all(dsn: str, taken: list[psycopg.Connection]) -> None:
 
 
 def push_out(dsn: str, taken: list[psycopg.Connection]) -> None:
-    """Take every connection, those of the server, too."""
+    """Take every connection, those of the server, too.
+
+    Only the number of our own shows that none is left: a server's connection that is being made has its slot before
+    `pg_stat_activity` names it.
+    """
     until = time.monotonic() + 120
+    end_others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sluice'"
+    all_are_ours = """
+        SELECT count(*) = current_setting('max_connections')::int FROM pg_stat_activity WHERE application_name = 'others'
+    """
     while True:
         take_all(dsn, taken)
-        query = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'sluice'"
-        row = taken[0].execute(query).fetchone()
-        if row == (0,):
+        if taken[0].execute(all_are_ours).fetchone() == (True,):
             return
+        taken[0].execute(end_others)
         assert time.monotonic() < until
 
 
