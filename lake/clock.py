@@ -3,7 +3,8 @@
 The time is Postgres's. It is doubted where this machine's clock differs from it, where it lies before the last run of expiry that the
 catalog has on record or long after it, where it moved otherwise than the machine's own count of seconds since this process last looked,
 and, for one table, where its newest snapshot lies ahead. While it is doubted nothing expires by age. Clocks that agree again end it, and
-so does ``CALL sys.confirm_clock()`` for all but the difference between two machines.
+so does ``CALL sys.confirm_clock()`` for all but the difference between two machines: with a time that is right, a snapshot ahead of it
+only carries a wrong one, and goes later than it should, never earlier.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class Clock:
         self._lock = threading.Lock()
         self._believed: _Look | None = None
         self._doubt: str | None = None
+        self._confirmed = False
         self._noted: float | None = None
 
     @property
@@ -69,6 +71,7 @@ class Clock:
         with self._lock:
             doubt = self._doubt_of(row, wall, elapsed)
             self._doubt = doubt
+            self._confirmed = row.confirmed_at is not None
             if doubt is not None:
                 return doubt
             self._believed = _Look(now=row.now, elapsed=elapsed)
@@ -83,12 +86,12 @@ class Clock:
     def require(self, newest: Snapshot | None = None) -> None:
         """Raise `ClockInDoubt` where nothing may expire by age now; ``newest`` is the snapshot of the table in question."""
         doubt = self.look()
-        if doubt is None and newest is not None:
+        if doubt is None and newest is not None and not self._confirmed:
             ahead = dt.timedelta(milliseconds=newest.time_millis) - dt.timedelta(seconds=self._wall())
             if ahead > _AHEAD:
                 doubt = (
                     f"The newest snapshot {newest.id} lies {_span(ahead)} ahead of the time, and later ones are never "
-                    "before it; a rollback to an earlier snapshot ends this, and so does the time."
+                    f"before it; a rollback to an earlier snapshot ends this, and so does the time. {_CONFIRM}"
                 )
         if doubt is not None:
             raise ClockInDoubt(f"{doubt} Nothing expires by age until then.")

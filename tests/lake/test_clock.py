@@ -105,11 +105,31 @@ def test_nothing_expires_while_it_is_in_doubt(lake: Lake, conn: psycopg.Connecti
     assert maintain(lake, lake.open(T)).partitions_gone == ("p=1",)
 
 
-def test_a_snapshot_ahead_of_the_time_keeps_its_table(clock: Clock, lake: Lake, table: object) -> None:
+def test_a_snapshot_ahead_of_the_time_keeps_its_table_until_the_time_is_confirmed(clock: Clock, lake: Lake, table: object) -> None:
     newest = lake.commit(lake.open(T), append("a"))
     clock.require(newest)
-    with pytest.raises(ClockInDoubt, match="ahead of the time"):
-        clock.require(replace(newest, time_millis=newest.time_millis + int(YEAR * 1000)))
+    ahead = replace(newest, time_millis=newest.time_millis + int(YEAR * 1000))
+    with pytest.raises(ClockInDoubt, match=r"ahead of the time.*sys\.confirm_clock"):
+        clock.require(ahead)
+    clock.confirm()
+    clock.require(ahead)
+
+
+def test_only_what_is_old_expires_of_a_table_with_snapshots_from_the_future(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"bucket": "-1", "snapshot.num-retained.min": "1", "snapshot.time-retained": "1 ms"}
+    lake.create_table(T, new_schema([column("p", "BIGINT"), column("v", "STRING")], options=options))
+    for n in range(3):
+        append_rows(lake, lake.open(T), n)
+    now = time.time_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: now() + int(YEAR * 1e9))
+        append_rows(lake, lake.open(T), 3)
+    append_rows(lake, lake.open(T), 4)
+    time.sleep(0.01)
+    assert maintain(lake, lake.open(T)).waits
+    lake.clock.confirm()
+    assert not maintain(lake, lake.open(T)).waits
+    assert [snapshot.id for snapshot in lake.snapshots(lake.open(T))] == [3, 4, 5], "the one that was current stays, and none ahead is old"
 
 
 def test_what_was_dropped_is_kept_while_it_is_in_doubt(lake: Lake, conn: psycopg.Connection) -> None:
