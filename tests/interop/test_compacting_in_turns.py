@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.interop.asked import Asked
 from tests.interop.conftest import Reader, with_paimon
 from tests.running import RunningServer
 
@@ -25,31 +25,18 @@ KINDS = {
 }
 
 
-class Java:
+class Java(Asked):
     """A Java program that appends and compacts."""
 
     def __init__(self, url: str, directory: Path) -> None:
         command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", with_paimon("RestCompactor", directory), "RestCompactor", url]
-        self._log = (directory / "log").open("wb")
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True)
+        super().__init__(command, directory / "log")
 
     def do(self, **request: object) -> int:
         """How many buckets or bins it committed something for."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline() or '{"error": "it died"}')
-        assert "error" not in answer, f"{answer}\n{Path(self._log.name).read_text()[-3000:]}"
+        answer = self.ask(json.dumps(request))
+        assert "error" not in answer, f"{answer}\n{self.log()}"
         return int(answer["messages"])
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(20)
-        self._process.stdout.close()
-        self._log.close()
 
 
 @pytest.fixture(scope="module")

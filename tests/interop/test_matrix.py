@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pytest
 
 from tests.fix_data import CACHE
+from tests.interop.asked import Asked
 from tests.interop.conftest import HERE, ROOT, flink_catalog, with_paimon
 from tests.interop.matrix import OPERATIONS, Operation
 from tests.interop.spark_paimon import SparkClient
@@ -87,34 +88,6 @@ class Sql:
 
     def read(self, operation: Operation, names: dict[str, str]) -> list[list[Any]]:
         return self._server.sql(select(operation, names))
-
-
-class Asked:
-    """A client in a process of its own, which answers one request a line."""
-
-    def __init__(self, command: Sequence[str], log: Path) -> None:
-        self._log = log
-        with log.open("wb") as out:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, text=True)
-
-    def ask(self, line: str) -> dict[str, Any]:
-        """What it answers; one that died fails the test."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-        said = self._process.stdout.readline()
-        assert said, f"the client died: {self._log.read_text()[-3000:]}"
-        answer: dict[str, Any] = json.loads(said)
-        return answer
-
-    def close(self) -> None:
-        """End the process."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(30)
-        self._process.stdout.close()
 
 
 def done(answer: dict[str, Any]) -> str | None:
