@@ -53,10 +53,21 @@ class Appender:
             known = ", ".join(READERS)
             raise UnsupportedMediaType(f"Bodies of type {kind or '(none)'} are not read here; send one of {known}.")
         lake = self._lake.for_caller(caller)
-        table = lake.open_to_write(identifier)
-        lake.reserve.require()
-        lake.quotas.check_ingest(caller)
         digest = hashlib.sha256(f"{identifier}\0{kind}\0".encode())
+        try:
+            table = lake.open_to_write(identifier)
+            lake.reserve.require()
+            lake.quotas.check_ingest(caller)
+        except LakeError:  # a body that was appended before is answered, whatever became of its table or of the room since then
+            scope = _scope(lake)
+            if idempotency_key is None or not lake.idempotency.known(idempotency_key, scope=scope):
+                raise
+            while chunk := body.read(_SMALL_BYTES):
+                digest.update(chunk)
+            done = lake.idempotency.answered(lake.idempotency.later(idempotency_key, scope=scope, body_hash=digest.hexdigest()))
+            if done is None:
+                raise
+            return _again(done)
 
         def seen(chunk: bytes) -> None:
             lake.quotas.ingested(caller, len(chunk))
@@ -89,7 +100,7 @@ class Appender:
         if key is None:
             return self._append(lake, table, write, None)
         idempotency = self._lake.idempotency
-        claim = idempotency.later(key, scope=f"append:{lake.caller.principal}", body_hash=digest())
+        claim = idempotency.later(key, scope=_scope(lake), body_hash=digest())
         if short:
             try:
                 return self._under(lake, table, write, claim)
@@ -122,6 +133,11 @@ class Appender:
     def _append(lake: Lake, table: LakeTable, write: Write, claim: IdempotencyClaim | None) -> AppendResult:
         rows, snapshot = append_written(lake, table, write(), claim=claim)
         return AppendResult(rows=rows, snapshot_id=snapshot.id if snapshot else None)
+
+
+def _scope(lake: Lake) -> str:
+    """Where the keys of a caller's bodies lie."""
+    return f"append:{lake.caller.principal}"
 
 
 def _again(done: Replay) -> AppendResult:

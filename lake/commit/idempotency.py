@@ -59,7 +59,7 @@ class IdempotencyClaim:
     def finish(self, tx: CatalogTransaction, answer: Mapping[str, Any]) -> None:
         """Store the answer in the transaction that does the work; raises when another server took the claim over."""
         if not tx.idempotency.finish(self.scope, self.key, owner=self.owner, answer=answer):
-            raise IdempotencyInProgress(f"The idempotency key '{self.key}' was taken over by another server; ask again for its outcome.")
+            raise _taken_over(self.key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,12 +117,21 @@ class Idempotency:
         return done
 
     def finish(self, claim: IdempotencyClaim, answer: Mapping[str, Any]) -> None:
-        """Store the answer of work that committed nothing; work that commits stores it in its own transaction."""
+        """Store the answer of work, unless it has stored one in the transaction that decided it."""
         if not claim.taken and isinstance(self.take(claim), Replay):
             raise IdempotencyKeyTaken(f"The idempotency key '{claim.key}' was used by another request; ask again for its outcome.")
         with self._catalog.deciding() as tx:
-            claim.finish(tx, answer)
+            if not tx.idempotency.finish(claim.scope, claim.key, owner=claim.owner, answer=answer):
+                there = tx.idempotency.look(claim.scope, claim.key)
+                if there is None or there.owner != claim.owner or there.answer is None:
+                    raise _taken_over(claim.key)
         self.release(claim)
+
+    def known(self, key: str, *, scope: str) -> bool:
+        """Whether work is or was done under a key."""
+        with self._catalog.reading() as tx:
+            there = tx.idempotency.look(scope, key)
+        return there is not None and (there.alive or there.answer is not None)
 
     def abandon(self, claim: IdempotencyClaim) -> None:
         """Give the key back after a failure that changed nothing."""
@@ -166,3 +175,7 @@ def _told(claim: IdempotencyClaim, row: IdempotencyRow) -> Replay:
     if row.answer is None:
         raise IdempotencyInProgress(f"The work under the idempotency key '{claim.key}' is still running; ask again later.")
     return Replay(answer=row.answer)
+
+
+def _taken_over(key: str) -> IdempotencyInProgress:
+    return IdempotencyInProgress(f"The idempotency key '{key}' was taken over by another server; ask again for its outcome.")

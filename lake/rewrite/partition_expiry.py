@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from lake.commit.claims import Claim
 from lake.tables.handle import LakeTable
 from lake.tables.partitions import Partition
 from model.errors import InvalidOption
@@ -126,11 +127,12 @@ def expire_partitions(lake: Lake, table: LakeTable, partitions: Sequence[Partiti
         drop_partitions(lake, table, partitions[at : at + size])
 
 
-def drop_partitions(lake: Lake, table: LakeTable, partitions: Sequence[Partition]) -> Snapshot | None:
-    """Remove partitions with all their rows as one commit; earlier snapshots still hold them."""
+def drop_partitions(lake: Lake, table: LakeTable, partitions: Sequence[Partition], *, claim: Claim | None = None) -> Snapshot | None:
+    """Remove partitions with all their rows as one commit, once under a claim; earlier snapshots still hold them."""
     if not partitions:
         return None
     types = [f.type for f in table.schema.partition_fields]
     gone = frozenset(binary_row.encode_prefixed(types, partition.values) for partition in partitions)
     request: dict[str, Any] = {"kind": CommitKind.OVERWRITE, "overwrite": gone.__contains__, "commit_user": str(uuid4())}
-    return lake.commit(table, CommitRequest(**request, operation="DROP_PARTITION"))
+    done = CommitRequest(**request, operation="DROP_PARTITION")
+    return lake.commit(table, done, claim=claim, answer=lambda snapshot: {"ok": True})

@@ -254,7 +254,8 @@ class AlterTable(LocalStatement):
                 named = ", ".join(f"{key} = {'NULL' if text is None else text}" for key, text in spec.items())
                 raise AnalysisError(f"Table {name} has no partition ({named}); DROP IF EXISTS PARTITION takes that for done.")
             gone |= matches
-        drop_partitions(context.lake, table, [partition for row, partition in present.items() if row in gone])
+        dropped = [partition for row, partition in present.items() if row in gone]
+        drop_partitions(context.lake, table, dropped, claim=context.idempotency)
 
     @staticmethod
     def _check(changes: tuple[SchemaChange, ...]) -> None:

@@ -285,6 +285,24 @@ def test_a_repeat_under_a_key_is_answered_and_not_done(gateway: Gateway, lake: L
     assert len(all_rows(gateway)) == 6
 
 
+@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("change", ["ALTER TABLE t RENAME TO elsewhere", "DROP TABLE t"])
+def test_a_repeat_is_answered_whatever_became_of_the_table(gateway: Gateway, lake: Lake, kind: str, change: str) -> None:
+    """Else its sender would take it for not done, and send it to the table's new name."""
+    make_table(lake, id="BIGINT")
+    body = WRITERS[kind](pa.table({"id": pa.array(range(100_000), pa.int64())}))
+    first = gateway.append(T, io.BytesIO(body), kind, idempotency_key="once", caller=ME)
+    gateway.run(change).close()
+    again = gateway.append(T, io.BytesIO(body), kind, idempotency_key="once", caller=ME)
+    assert (again.rows, again.snapshot_id, again.replayed) == (first.rows, first.snapshot_id, True)
+    with pytest.raises(IdempotencyMismatch):
+        gateway.append(T, io.BytesIO(body + body), kind, idempotency_key="once", caller=ME)
+    with pytest.raises(TableNotExist):
+        gateway.append(T, io.BytesIO(body), kind, idempotency_key="another", caller=ME)
+    with pytest.raises(TableNotExist):
+        gateway.append(T, io.BytesIO(body), kind, caller=ME)
+
+
 def test_another_body_under_a_key_is_refused(gateway: Gateway, lake: Lake) -> None:
     make_table(lake, id="BIGINT")
     gateway.append(T, io.BytesIO(b"id\n1\n"), CSV, idempotency_key="once")

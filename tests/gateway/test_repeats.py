@@ -9,6 +9,7 @@ import pytest
 
 from gateway.gateway import Gateway
 from lake import Caller, Lake
+from lake.commit.idempotency import Idempotency
 from model.errors import (
     BadRequest,
     IdempotencyInProgress,
@@ -134,3 +135,42 @@ def test_a_dead_servers_key_is_taken_over_by_a_short_insert(gateway: Gateway, la
     with lake.catalog.transaction() as tx:
         tx.idempotency._conn.execute("UPDATE idempotency_key SET lease_until = now() - interval '1 s'")
     assert gateway.run(text, idempotency_key="k", caller=ME).collect() == [(1, 2)]
+
+
+@pytest.mark.parametrize(
+    "text", ["TRUNCATE TABLE t", "ALTER TABLE t DROP PARTITION (p = 1), PARTITION (p = 2)", "CALL sys.drop_partition('t', 'p=1;p=2')"]
+)
+def test_rows_are_removed_once_also_where_the_server_dies_before_its_answer(
+    gateway: Gateway, lake: Lake, spark_stub: NoSpark, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    gateway.run("CREATE TABLE t (id INT, p INT) PARTITIONED BY (p)").close()
+    gateway.run("INSERT INTO t VALUES (1, 1), (2, 2)").close()
+    with monkeypatch.context() as dying:  # as after a kill: what is decided is decided, and nothing comes after it
+        dying.setattr(Idempotency, "finish", _dead)
+        dying.setattr(Idempotency, "abandon", Idempotency.release)
+        with pytest.raises(_DeadError):
+            gateway.run(text, idempotency_key="k", caller=ME)
+    assert gateway.run("SELECT * FROM t").collect() == []
+    with lake.catalog.deciding() as tx:
+        tx.idempotency._conn.execute("UPDATE idempotency_key SET lease_until = now() - INTERVAL '1' MINUTE")
+    gateway.run("INSERT INTO t VALUES (3, 1)").close()
+    restarted = Gateway(Lake(lake.catalog, lake.warehouse), spark_stub)
+    assert restarted.run(text, idempotency_key="k", caller=ME).collect() == [("OK",)]
+    restarted.close()
+    assert gateway.run("SELECT * FROM t").collect() == [(3, 1)]
+
+
+class _DeadError(Exception):
+    """The server is gone."""
+
+
+def _dead(*_: object, **__: object) -> None:
+    raise _DeadError
+
+
+def test_a_truncation_under_a_key_is_answered_as_done(gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE t (id INT)").close()
+    for rows in ([], [(1,)]):
+        assert gateway.run("TRUNCATE TABLE t", idempotency_key="k").collect() == [("OK",)]
+        assert gateway.run("SELECT * FROM t").collect() == rows
+        gateway.run("INSERT INTO t VALUES (1)").close()

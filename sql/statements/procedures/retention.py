@@ -215,7 +215,7 @@ def drop_partition(context: ExecutionContext, arguments: Arguments) -> ResultSet
     table = table_to_write(context, arguments)
     partitions = _named(context, table, arguments["partitions"])
     if not arguments.dry_run:
-        drop_partitions(context.lake, table, partitions)
+        drop_partitions(context.lake, table, partitions, claim=context.idempotency)
     return _partition_rows(partitions, "dropped_partitions", dry_run=arguments.dry_run)
 
 
