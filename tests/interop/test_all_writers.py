@@ -1,0 +1,230 @@
+"""pypaimon, Java, Spark, Flink and SQL append to a queue and a scalable table beside compaction and expiry: all is there, in order."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.interop.asked import Asked
+from tests.interop.conftest import HERE, ROOT, Reader, flink_catalog
+from tests.interop.spark_paimon import SparkClient, given
+from tests.interop.test_compacting_in_turns import Java
+from tests.running import RunningServer
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+SECONDS = float(os.environ.get("SLUICE_TEST_SECONDS", "600"))
+_OF_A_WRITER = 1_000_000
+"""Writer w appends the ids from w times this on, in order."""
+_ROWS = 3
+_COMPACTED_EACH = 2.0
+"""Seconds between two compactions and expiries of a table."""
+OPTIONS = "'write-only' = 'true', 'compaction.min.file-num' = '5', 'snapshot.num-retained.min' = '10', 'snapshot.num-retained.max' = '50'"
+"""Java's writers would compact a queue out of its order (docs/catalog.md), and expire by themselves."""
+TABLES = {"queue": "'bucket' = '1', 'bucket-key' = 'id'", "scalable": "'bucket' = '-1'"}
+Append = Callable[[str, int, int], str | None]
+"""Appends rows from an id on to a table; None, or what went wrong."""
+
+
+@dataclass
+class Book:
+    """What the writers were told."""
+
+    rows: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """By table: the ids that were acknowledged."""
+    commits: Counter[str] = field(default_factory=Counter)
+    problems: list[str] = field(default_factory=list)
+
+
+class Writers:
+    """A thread for each writer, which appends to the tables in turns until they are stopped; one that fails ends."""
+
+    def __init__(self, tables: dict[str, str]) -> None:
+        self._tables = list(tables.values())
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self.book = Book()
+
+    def add(self, name: str, append: Append) -> None:
+        number = len(self._threads)
+        self._threads.append(threading.Thread(target=self._write, args=(name, number, append), name=name))
+
+    def add_maintenance(self, name: str, work: Callable[[str], str | None]) -> None:
+        """Work on each table, again and again."""
+        self._threads.append(threading.Thread(target=self._maintain, args=(name, work), name=name))
+
+    def run(self, seconds: float) -> None:
+        for thread in self._threads:
+            thread.start()
+        self._stop.wait(seconds)
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _write(self, name: str, number: int, append: Append) -> None:
+        at = number * _OF_A_WRITER
+        while not self._stop.is_set():
+            for table in self._tables:
+                if (problem := append(table, at, _ROWS)) is not None:
+                    self.book.problems.append(f"{name}: {problem}")
+                    self._stop.set()
+                    return
+                self.book.rows[table].update(range(at, at + _ROWS))
+            self.book.commits[name] += len(self._tables)
+            at += _ROWS
+
+    def _maintain(self, name: str, work: Callable[[str], str | None]) -> None:
+        while not self._stop.wait(_COMPACTED_EACH):
+            for table in self._tables:
+                if (problem := work(table)) is not None:
+                    self.book.problems.append(f"{name}: {problem}")
+                    self._stop.set()
+                    return
+                self.book.commits[name] += 1
+
+
+def values(first: int, count: int) -> str:
+    return ", ".join(f"({n}, 's{n}')" for n in range(first, first + count))
+
+
+def of_sql(server: RunningServer) -> Append:
+    def append(table: str, first: int, count: int) -> str | None:
+        answer = server.post(f"INSERT INTO {table} VALUES {values(first, count)}")
+        return None if answer.status_code == 200 else answer.text
+
+    return append
+
+
+def of_a_process(process: Asked) -> Append:
+    """Of pypaimon's program, or Java's."""
+
+    def append(table: str, first: int, count: int) -> str | None:
+        error = process.ask(json.dumps({"table": table, "append": [first, count]})).get("error")
+        return None if error is None else f"{error}\n{process.log()}"
+
+    return append
+
+
+def of_spark(spark: SparkClient) -> Append:
+    def append(table: str, first: int, count: int) -> str | None:
+        return spark.answer(f"INSERT INTO sluice.{table} VALUES {values(first, count)}").get("error")
+
+    return append
+
+
+def of_flink(flink: Asked) -> Append:
+    def append(table: str, first: int, count: int) -> str | None:
+        return flink.ask(json.dumps(f"INSERT INTO {table} VALUES {values(first, count)}")).get("error")
+
+    return append
+
+
+def maintenance(server: RunningServer) -> Callable[[str], str | None]:
+    """Merge small files, and expire what is more than the table is to keep."""
+
+    def work(table: str) -> str | None:
+        for statement in (
+            f"CALL sys.compact('{table}', '', 'minor')",
+            f"CALL sys.expire_snapshots(`table` => '{table}', retain_max => 50, retain_min => 10)",
+        ):
+            answer = server.post(statement)
+            if answer.status_code != 200:
+                return answer.text
+        return None
+
+    return work
+
+
+@pytest.fixture
+def tables(server: RunningServer, database: str) -> dict[str, str]:
+    """The names of the tables, by kind."""
+    for kind, options in TABLES.items():
+        server.sql(f"CREATE TABLE {database}.{kind} (id BIGINT, s STRING) WITH ({options}, {OPTIONS})")
+    return {kind: f"{database}.{kind}" for kind in TABLES}
+
+
+@contextlib.contextmanager
+def pypaimon_process(server: RunningServer, log: Path) -> Iterator[Asked]:
+    python = ROOT / ".venv-pypaimon" / "bin" / "python"
+    if not python.exists():
+        pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
+    process = Asked([str(python), str(HERE / "pypaimon_appender.py"), server.url], log)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+@contextlib.contextmanager
+def flink_process(server: RunningServer, python: str, log: Path) -> Iterator[Asked]:
+    process = Asked([python, str(HERE / "flink_matrix.py"), flink_catalog(server.url)], log)
+    try:
+        yield process
+    finally:
+        process.close()
+
+
+def check(server: RunningServer, tables: dict[str, str], book: Book, readers: dict[str, Reader]) -> None:
+    """Everybody finds what was acknowledged, each row once; in the queue the rows of each writer stand in their order."""
+    assert book.problems == []
+    for kind, table in tables.items():
+        read = {"SQL": [row[0] for row in server.sql(f"SELECT id FROM {table}")]}
+        read |= {name: [row[0] for row in reader.read(server.table_path(table))["rows"]] for name, reader in readers.items()}
+        for name, ids in read.items():
+            assert sorted(ids) == sorted(book.rows[table]), f"{kind}, read by {name}"
+        if kind == "queue":
+            for name, ids in read.items():
+                for writer in {n // _OF_A_WRITER for n in ids}:
+                    own = [n for n in ids if n // _OF_A_WRITER == writer]
+                    assert own == sorted(own), f"writer {writer} is out of order for {name}"
+        assert server.sql(f"CALL sys.check_table('{table}', deep => true)") == []
+
+
+def test_sql_and_pypaimon_beside_compaction(server: RunningServer, tables: dict[str, str], pypaimon: Reader, tmp_path: Path) -> None:
+    writers = Writers(tables)
+    with pypaimon_process(server, tmp_path / "log") as process:
+        writers.add("SQL", of_sql(server))
+        writers.add("pypaimon", of_a_process(process))
+        writers.add_maintenance("maintenance", maintenance(server))
+        writers.run(5)
+    assert set(writers.book.commits) == {"SQL", "pypaimon", "maintenance"}
+    check(server, tables, writers.book, {"pypaimon": pypaimon})
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+def test_every_client_beside_compaction(
+    server: RunningServer, tables: dict[str, str], pypaimon: Reader, java_paimon: Reader, flink_python: str, tmp_path: Path
+) -> None:
+    given()
+    (tmp_path / "java").mkdir()
+    with contextlib.ExitStack() as started:
+        first, second = (started.enter_context(pypaimon_process(server, tmp_path / f"log-{n}")) for n in range(2))
+        java = Java(server.url, tmp_path / "java")
+        started.callback(java.close)
+        spark = SparkClient(server.url, tmp_path / "spark")
+        started.callback(spark.close)
+        flink = started.enter_context(flink_process(server, flink_python, tmp_path / "flink"))
+        writers = Writers(tables)
+        for name in ("SQL", "SQL"):
+            writers.add(name, of_sql(server))
+        for process in (first, second):
+            writers.add("pypaimon", of_a_process(process))
+        writers.add("Java", of_a_process(java))
+        writers.add("Spark", of_spark(spark))
+        writers.add("Flink", of_flink(flink))
+        writers.add_maintenance("maintenance", maintenance(server))
+        began = time.monotonic()
+        writers.run(SECONDS)
+        print(f"{time.monotonic() - began:.0f} s: {dict(writers.book.commits)}", file=sys.stderr)
+    assert set(writers.book.commits) == {"SQL", "pypaimon", "Java", "Spark", "Flink", "maintenance"}
+    check(server, tables, writers.book, {"pypaimon": pypaimon, "Java": java_paimon})
