@@ -26,7 +26,7 @@ Catalog = tuple[RunningServer, str]
 """A server, and the DSN of the Postgres its catalog lies in."""
 
 
-@pytest.fixture(params=["embedded", "external"])
+@pytest.fixture(params=["embedded", pytest.param("external", marks=pytest.mark.torture)])
 def catalog(request: pytest.FixtureRequest, start_server: StartServer, tmp_path: Path) -> Iterator[Catalog]:
     if request.param == "embedded":
         server = start_server()

@@ -27,7 +27,7 @@ class Operation:
     """How SQL here says it; None where it has no statement for it."""
     spark: str | None = None
     flink: str | None = None
-    """How Flink says it; None where it says what SQL here does."""
+    """How Flink says it; None where it says what SQL here does, and nothing where it has no statement for it."""
     read: str = "{t}"
     """The table that is read."""
     options: dict[str, str] = field(default_factory=dict)
@@ -40,6 +40,7 @@ def _both(name: str, rows: Rows, text: str, *, before: str = TWO, read: str = "{
     return Operation(name=name, rows=rows, before=before, sql=text, spark=text, read=read, heavy=heavy)
 
 
+ERASABLE = "ALTER TABLE {t} SET ('rows.erasable' = 'true')"
 _OPTION = TWO + "; ALTER TABLE {t} SET ('target-file-size' = '1 mb')"
 A, B, C, Y = [1, "x"], [2, "x"], [3, "x"], [9, "y"]
 _TAG = {"scan.tag-name": "one"}
@@ -77,10 +78,18 @@ OPERATIONS = (
         name="drop a partition", rows=[Y], before=PARTITIONED, sql="CALL sys.drop_partition('{t}', 'v=x')",
         spark="ALTER TABLE {t} DROP PARTITION (v = 'x')",
     ),
-    Operation(name="delete rows", rows=[B], spark="DELETE FROM {t} WHERE id = 1"),
-    Operation(name="update rows", rows=[[1, "z"], B], spark="UPDATE {t} SET v = 'z' WHERE id = 1"),
     Operation(
-        name="merge rows", rows=[[1, "z"], B, C],
+        name="delete rows", rows=[B], heavy=True, sql=f"{ERASABLE}; DELETE FROM {{t}} WHERE id = 1", flink="",
+        spark="DELETE FROM {t} WHERE id = 1",
+    ),
+    Operation(
+        name="update rows", rows=[[1, "z"], B], heavy=True, sql=f"{ERASABLE}; UPDATE {{t}} SET v = 'z' WHERE id = 1", flink="",
+        spark="UPDATE {t} SET v = 'z' WHERE id = 1",
+    ),
+    Operation(
+        name="merge rows", rows=[[1, "z"], B, C], heavy=True, flink="",
+        sql=f"{ERASABLE}; MERGE INTO {{t}} AS t USING (SELECT 1 AS id, 'z' AS v UNION ALL SELECT 3, 'x') AS s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT (id, v) VALUES (s.id, s.v)",
         spark="MERGE INTO {t} USING (SELECT 1 AS id, 'z' AS v UNION ALL SELECT 3, 'x') s ON {t}.id = s.id "
         "WHEN MATCHED THEN UPDATE SET v = s.v WHEN NOT MATCHED THEN INSERT *",
     ),

@@ -142,8 +142,8 @@ class Flink(Asked):
         super().__init__([python, str(HERE / "flink_matrix.py"), catalog], log)
 
     def do(self, operation: Operation, names: dict[str, str]) -> str | None:
-        said = operation.flink or operation.sql
-        if said is None:
+        said = operation.sql if operation.flink is None else operation.flink
+        if not said:
             return "–"
         for one in statements(said, names, f"`{names['d']}`.`{names['n']}$branch_b`"):
             if error := self.ask(json.dumps(one)).get("error"):
