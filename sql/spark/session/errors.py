@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 import model.errors
@@ -99,6 +99,8 @@ def _meant(
     reading: Reading | None,
 ) -> LakeError:
     """What an exception of Spark says; raises one of Py4J's or a `ConnectionError` where the JVM cannot be asked for its words."""
+    if _lost_peer(problem):
+        return _gone(lost)
     chain = "\n".join(_chain(problem))
     if isinstance(problem, PySparkException):
         meant = translated(problem, source, views)
@@ -113,6 +115,14 @@ def _meant(
         return told
     unreadable = None if reading is None else reading.unreadable(chain)
     return unreadable or _told(meant, chain, lost)
+
+
+def _lost_peer(problem: BaseException) -> bool:
+    """Whether an exception comes of a JVM that went away; pyspark makes others of it, as when it asks for a result's columns."""
+    at: BaseException | None = problem
+    while isinstance(at, PySparkException):
+        at = at.__cause__ or at.__context__
+    return isinstance(at, Py4JNetworkError | ConnectionError)
 
 
 def _packed(chain: str) -> UnsupportedType | None:

@@ -109,6 +109,32 @@ def test_an_error_whose_words_died_with_the_jvm_says_that_spark_went_away(proble
     assert lost == [1]
 
 
+def test_what_pyspark_makes_of_a_dead_jvm_says_that_spark_went_away() -> None:
+    """It takes the loss of its peer for columns that it cannot read, where it asks for a result's."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    class Dead:
+        def schema(self) -> None:
+            raise Py4JNetworkError("Error while sending or receiving")
+
+    lost: list[int] = []
+    frame = DataFrame.__new__(DataFrame)
+    frame._jdf = Dead()  # type: ignore[assignment]
+    with pytest.raises(Unavailable, match="Spark went away"), translating("SELECT 1", {}, lambda: lost.append(1)):
+        print(frame.schema)
+    assert lost == [1]
+
+    def again() -> None:
+        try:
+            raise Unavailable("once") from Py4JNetworkError("Answer from Java side is empty")
+        except Unavailable:
+            raise _Said("[DIVIDE_BY_ZERO] Division by zero.", "DIVIDE_BY_ZERO")  # noqa: B904 - as where a statement runs again
+
+    with pytest.raises(ExecutionError), translating("SELECT 1", {}, lambda: lost.append(1)):
+        again()
+    assert lost == [1], "what an earlier Spark died of says nothing about this one"
+
+
 def test_no_place_of_a_machine_is_told() -> None:
     lost = (
         "Job aborted due to stage failure: Task 0 in stage 4.0 failed 1 times, most recent failure: Lost task 0.0 in stage 4.0 (TID 4) "
