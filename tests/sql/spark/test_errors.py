@@ -119,7 +119,7 @@ def test_what_pyspark_makes_of_a_dead_jvm_says_that_spark_went_away() -> None:
 
     lost: list[int] = []
     frame = DataFrame.__new__(DataFrame)
-    frame._jdf = Dead()  # type: ignore[assignment]
+    frame._jdf = Dead()
     with pytest.raises(Unavailable, match="Spark went away"), translating("SELECT 1", {}, lambda: lost.append(1)):
         print(frame.schema)
     assert lost == [1]
