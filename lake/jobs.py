@@ -69,10 +69,15 @@ class Jobs:
     ) -> UUID:
         """Add a job of the caller's, for whichever server takes it first; ``starts``: for each INSERT, where its tables begin.
 
-        Raises `QuotaExceeded`.
+        Raises `QuotaExceeded`; `Forbidden` where the job would run with more rights than the caller has now.
         """
         job_id = uuid4()
         with self._catalog.transaction() as tx:
+            if not self._caller.administrator and any(token.administrator for token in tx.tokens.of(self._caller.principal)):
+                raise Forbidden(
+                    f"This token of {self._caller.principal} may not start a job: jobs run with the rights of their principal, and another "
+                    "token of it is an administrator's. Start the job with that one, or as a principal of its own."
+                )
             if (most := self._quotas.limit(self._caller, JOBS)) is not None and (count := tx.jobs.unended(self._caller.principal)) >= most:
                 raise exceeded(self._caller.principal, JOBS, most, f"{count} jobs that have not ended")
             tx.jobs.create(

@@ -95,12 +95,16 @@ class RoleRepository:
         """Every (role, member)."""
         return [(role, member) for role, member in self._conn.execute("SELECT role, member FROM access_role_member ORDER BY 1, 2")]
 
-    def of(self, principal: str) -> list[str]:
-        """The roles of a principal, directly or through other roles."""
+    def exists(self, name: str) -> bool:
+        """Whether there is a role of this name."""
+        return self._conn.execute("SELECT FROM access_role WHERE name = %s", (name,)).fetchone() is not None
+
+    def of(self, *members: str) -> list[str]:
+        """The roles of users or roles, directly or through other roles."""
         query = """
             WITH RECURSIVE held (role) AS (
-                SELECT role FROM access_role_member WHERE member = %s
+                SELECT role FROM access_role_member WHERE member = ANY(%s)
                 UNION SELECT m.role FROM access_role_member m JOIN held h ON m.member = h.role
             ) SELECT role FROM held
         """
-        return [role for (role,) in self._conn.execute(query, (principal,)).fetchall()]
+        return [role for (role,) in self._conn.execute(query, (list(members),)).fetchall()]

@@ -261,6 +261,11 @@ class AccessControl:
     def _look_up(self, digest: bytes, identity: Identity | None) -> Caller | None:
         with self._catalog.reading() as tx:
             if identity is not None:
+                if tx.roles.exists(identity.principal):
+                    raise NotAuthorized(
+                        f"The token is not taken: '{identity.principal}' is the name of a role here, and no caller bears one. "
+                        "Let SLUICE_OIDC_PRINCIPAL_CLAIM name another claim, or make the role anew under another name."
+                    )
                 return _with_grants(tx, identity.principal, administrator=False, token=digest, more_roles=identity.roles)
             token = tx.tokens.valid(digest)
             if token is None:
@@ -300,7 +305,7 @@ class AccessControl:
 def _with_grants(
     tx: CatalogTransaction, principal: str, *, administrator: bool, token: bytes | None = None, more_roles: frozenset[str] = frozenset()
 ) -> Caller:
-    roles = frozenset(tx.roles.of(principal)) | more_roles
+    roles = frozenset(tx.roles.of(principal, *more_roles)) | more_roles
     if administrator or ADMIN in roles:
         return Caller(principal=principal, administrator=True, roles=roles | {ADMIN}, token=token)
     return Caller(principal=principal, roles=roles, grants=tuple(tx.grants.of(roles | {principal, PUBLIC})), token=token)

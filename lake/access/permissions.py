@@ -104,6 +104,7 @@ class Permissions:
         self._standing.require_own()
         check_principal(name)
         with self._catalog.transaction() as tx:
+            tx.tokens.lock()
             if any(token.principal == name for token in tx.tokens.all()):
                 raise InvalidGrant(f"{name} is a user with a token; a role needs a name of its own.")
             if not tx.roles.create(name) and not if_not_exists:

@@ -105,7 +105,8 @@ class OidcIssuer:
         try:
             claims = dict(jwt.decode(token, key, algorithms=list(ALGORITHMS)).claims)
             jwt.JWTClaimsRegistry(leeway=self.settings.skew_seconds, **wanted).validate(claims)
-        except (JoseError, ValueError, TypeError, OverflowError) as problem:
+            claims["exp"] = float(claims["exp"])  # JSON's numbers have no bound, and a clock's do
+        except (JoseError, ValueError, TypeError, OverflowError, RecursionError) as problem:
             raise _refused(_told(problem)) from None
         if (
             isinstance(claims["aud"], list)
@@ -164,7 +165,7 @@ class OidcIssuer:
         groups = claims.get(self.settings.groups_claim)
         names = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
         roles = frozenset(role for group, role in self.settings.roles if group in names)
-        return Identity(principal=name, roles=roles, expires_at=float(claims["exp"]) + self.settings.skew_seconds)
+        return Identity(principal=name, roles=roles, expires_at=claims["exp"] + self.settings.skew_seconds)
 
     def _client_id(self) -> str:
         if self.settings.client_id is None:

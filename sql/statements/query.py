@@ -64,7 +64,7 @@ class Explain:
         with prepared(context, query) as rows:
             if self.tree.args.get("json"):
                 tables = tuple(table_picture(context, planned.name, planned.table, planned.plan) for planned in rows.tables)
-                picture = PlanPicture(answered_in="gateway" if local else "Spark", tables=tables, plan=_named_plan(rows))
+                picture = PlanPicture(answered_in="gateway" if local else "Spark", tables=tables, plan=_plan_told(context, rows))
                 return picture.result()
             lines = ["Answered in the gateway; Spark's plan below is what it would do instead.", ""] if local else []
             lines += ["== Tables =="] if rows.tables else []
@@ -81,7 +81,7 @@ class Explain:
                 lines += [f"  pushed: {shown(plan.predicate)}"]
             lines += _advice(context, inner) if isinstance(inner, exp.Insert) else []
             lines += ["", "== Spark =="] if lines else ["== Spark =="]
-            text = _named_plan(rows)
+            text = _plan_told(context, rows)
         return ResultSet.of_strings(("result",), [("\n".join(lines) + "\n" + text.strip(),)])
 
 
@@ -93,6 +93,15 @@ def _advice(context: ExecutionContext, insert: exp.Insert) -> list[str]:
     table = target_of(context, insert).table
     advice = findings(table) if context.lake.tells_counts(table) else []
     return [line for finding in advice for line in ("", "== Advice ==", f"{finding.what}: {finding.why}", f"  {finding.statement}")]
+
+
+def _plan_told(context: ExecutionContext, query: Prepared) -> str:
+    """Spark's plan; nothing of it to who sees only a part of a table.
+
+    A plan differs by which files a condition leaves and by their sizes, so that conditions would find hidden values by halving.
+    """
+    hidden = [str(planned.table.identifier) for planned in query.tables if not context.lake.tells_counts(planned.table)]
+    return f"not told, as it depends on rows of {', '.join(hidden)} that may not be read" if hidden else _named_plan(query)
 
 
 def _named_plan(query: Prepared) -> str:

@@ -26,6 +26,7 @@ def analyze_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     from sql.spark.write.analyze import column_statistics
 
     table = table_to_write(context, arguments)
+    context.lake.require_whole(table, "statistics")
     latest = table.latest()
     if latest is None:
         raise AnalysisError(f"Table {table.identifier} has no rows to analyze.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 import time
+from typing import Any
 
 import psycopg
 import pytest
@@ -179,6 +180,19 @@ def test_roles_carry_grants_also_through_roles(lake: Lake) -> None:
     assert lake.access.caller(secret).administrator
     with pytest.raises(InvalidGrant, match="part of the server"):
         permissions.drop_role(PUBLIC)
+
+
+def test_a_token_starts_no_job_that_would_run_with_an_administrators_rights(lake: Lake) -> None:
+    user(lake, "ada")
+    weak = lake.permissions.create_token("weak", principal="ada")[1]
+    job: dict[str, Any] = {"name": "j", "statement": "", "database": "default", "settings": {}, "tables": {}}
+    as_user(lake, weak).jobs.create(**job)
+    strong = lake.permissions.create_token("strong", principal="ada", administrator=True)[1]
+    with pytest.raises(Forbidden, match="another token of it is an administrator's"):
+        as_user(lake, weak).jobs.create(**job)
+    as_user(lake, strong).jobs.create(**job)
+    with lake.catalog.reading() as tx:
+        assert len(tx.jobs.all(principal="ada")) == 2
 
 
 def test_an_expired_grant_is_none(lake: Lake, dsn: str) -> None:

@@ -15,7 +15,7 @@ import httpx
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
-from joserfc import jwk
+from joserfc import jwk, jws
 
 from lake import Lake
 from model.errors import InvalidOption, NotAuthorized, Unavailable
@@ -90,6 +90,11 @@ def cut(issuer: Issuer) -> str:
     return f"{head}.{other if other != claims else 'e30'}.{signature}"
 
 
+def nested(issuer: Issuer) -> str:
+    """Signed by the issuer, and deeper than a parser goes."""
+    return jws.serialize_compact({"alg": "RS256", "kid": "first"}, b'{"a":' + b"[" * 9000 + b"]" * 9000 + b"}", issuer.keys[0])
+
+
 BAD: dict[str, tuple[Callable[[Issuer], str], str]] = {
     "expired": (lambda issuer: issuer.token(exp=int(time.time()) - 61), "expired"),
     "without an end": (lambda issuer: issuer.token(exp=None), "'exp'"),
@@ -105,6 +110,8 @@ BAD: dict[str, tuple[Callable[[Issuer], str], str]] = {
     "an unknown key": (lambda issuer: issuer.token(kid="nobodys"), "no key 'nobodys'"),
     "nobody": (lambda issuer: issuer.token(sub=None), "names nobody"),
     "the administrator's name": (lambda issuer: issuer.token(sub="administrator"), "the server's own"),
+    "claims nested without end": (nested, "signature"),
+    "an end beyond all numbers": (lambda issuer: issuer.token(exp=10**400), "signature"),
     "no JWT": (lambda issuer: "a.b.c", "no signed JWT"),
 }
 
@@ -188,6 +195,25 @@ def test_every_protocol_takes_the_issuers_tokens_with_the_roles_of_their_groups(
                 client.get_flight_info(command, fl.FlightCallOptions(headers=[(b"authorization", f"Bearer {confused(issuer)}".encode())]))
     finally:
         door.stop(5)
+
+
+def test_roles_bind_whom_the_issuer_gives_them_through_other_roles_and_nobody_bears_the_name_of_one(opened: Doors, issuer: Issuer) -> None:
+    admin = issuer.token(sub="root", groups=["platform"])
+    with httpx.Client(base_url=opened.url) as http:
+
+        def sql(text: str, token: str) -> httpx.Response:
+            return http.post("/sql", content=text, headers=bearer(token) | {"Content-Type": "text/plain"})
+
+        made = "CREATE TABLE t (a INT); INSERT INTO t VALUES (1), (2); CREATE ROLE analyst; CREATE ROLE bound; GRANT ROLE bound TO analyst"
+        assert sql(f"{made}; GRANT SELECT ON t TO analyst; CREATE POLICY p ON t TO bound USING (a = 1)", admin).status_code == 200
+        assert len(http.post("/v1/sluice/databases/default/tables/t/auth", json={}, headers=bearer(issuer.token())).json()["filter"]) == 1
+        usurper = issuer.token(sub="analyst", groups=[])
+        for answer in (
+            sql("SELECT * FROM t", usurper),
+            http.get("/v1/sluice/databases", headers=bearer(usurper)),
+            http.post("/v1/sessions", json={}, headers=bearer(usurper)),
+        ):
+            assert (answer.status_code, "the name of a role" in answer.text) == (401, True)
 
 
 def test_pages_log_in_by_the_code_flow_and_only_where_it_was_begun(opened: Doors, issuer: Issuer) -> None:
