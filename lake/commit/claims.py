@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,6 +28,16 @@ class Claim(Protocol):
     def finish(self, tx: CatalogTransaction, answer: Mapping[str, Any]) -> None:
         """Note that it is done; raises where it does not hold any more, and then nothing is committed."""
         ...
+
+
+@contextmanager
+def claimed_in(tx: CatalogTransaction, claim: Claim | None) -> Iterator[None]:
+    """Hold a claim in the transaction that decides what the block does, and note there that it is done: a repeat is not done again."""
+    if claim is not None:
+        claim.begin(tx)
+    yield
+    if claim is not None:
+        claim.finish(tx, {"ok": True})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from catalog import CatalogTransaction
 from catalog.records import TagRow
+from lake.commit.claims import Claim
 from lake.commit.decided import follow, require_writable
 from lake.register.expired import check_there, forget_expired
 from lake.register.unknown_branches import snapshots_kept
@@ -346,8 +347,10 @@ def _neighbours(tagged: Snapshot, others: Sequence[Snapshot]) -> list[Snapshot]:
     return [s for s in (before, after) if s is not None]
 
 
-def rollback(lake: Lake, table: LakeTable, to: Snapshot, *, tag: str | None = None, dry_run: bool = False) -> Removed:
-    """Make a snapshot, or one that only a tag has kept, the latest again.
+def rollback(
+    lake: Lake, table: LakeTable, to: Snapshot, *, tag: str | None = None, dry_run: bool = False, claim: Claim | None = None
+) -> Removed:
+    """Make a snapshot, or one that only a tag has kept, the latest again, once under a claim.
 
     Later snapshots and their tags go, and the files only they had.
     """
@@ -360,9 +363,9 @@ def rollback(lake: Lake, table: LakeTable, to: Snapshot, *, tag: str | None = No
     garbage = _found(table, lambda: left_by_rollback(table.files, table.schema, removed, to, remaining))
     if not dry_run:
         if tag is not None:
-            tidy = lake.history.rollback_to_tag(table, tag)
+            tidy = lake.history.rollback_to_tag(table, tag, claim=claim)
         else:
-            tidy = lake.history.rollback_to_snapshot(table, to.id)
+            tidy = lake.history.rollback_to_snapshot(table, to.id, claim=claim)
         lake.step("rolled back")
         if not (tidy and _deleted(table, garbage)):
             garbage = Garbage()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TableRow
 from lake.access.guard import needs
+from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
 from lake.commit.publish import Publisher
 from lake.register.expired import forget_expired
@@ -131,9 +132,12 @@ class Branches:
         follow(move, f"The directory {old} of a renamed branch could not be moved")
 
     @needs(Access.DELETE)
-    def fast_forward(self, table: LakeTable, name: str, *, dry_run: bool = False) -> tuple[list[Snapshot], Snapshot]:  # noqa: C901 - one transaction in the order that a crash may cut
-        """Let main go on where a branch is: main's snapshots, schemas and tags from the branch's first on are replaced by the branch's.
+    def fast_forward(  # noqa: C901 - one transaction in the order that a crash may cut
+        self, table: LakeTable, name: str, *, dry_run: bool = False, claim: Claim | None = None
+    ) -> tuple[list[Snapshot], Snapshot]:
+        """Let main go on where a branch is, once under a claim.
 
+        Main's snapshots, schemas and tags from the branch's first on are replaced by the branch's.
         Returns the snapshots main loses and the one it has then.
         Raises `BranchNotExist`, `TableDamaged`, or `BadRequest` for a branch without snapshots.
         """
@@ -149,7 +153,7 @@ class Branches:
             require_whole(opened, Snapshot.from_json(newest.body))
         if not dry_run:
             require_writable(table.files.io, table.files.layout.manifest_dir())
-        with self._catalog.transaction(keep=not dry_run) as tx:
+        with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, None if dry_run else claim):
             main = self._held(tx, table)
             branch = tx.tables.find(Identifier(main.database, main.name, name))
             if name == MAIN_BRANCH or branch is None:

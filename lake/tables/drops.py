@@ -21,6 +21,7 @@ from catalog.records import TableRow
 from lake.access.callers import Caller
 from lake.access.guard import asks_itself, needs
 from lake.base import LakeBase
+from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow
 from lake.rewrite.garbage import own_directory
 from lake.tables.names import check_name
@@ -42,13 +43,16 @@ class LakeDrops(LakeBase):
     # Dropping
 
     @needs(Access.DROP)
-    def drop_table(self, table: Identifier, *, if_exists: bool = False, purge: bool = False) -> None:
-        """Remove a table, which can be brought back for its `drop.retention`; with ``purge``, which takes PURGE, for good and at once."""
+    def drop_table(self, table: Identifier, *, if_exists: bool = False, purge: bool = False, claim: Claim | None = None) -> None:
+        """Remove a table, once under a claim; it can be brought back for its `drop.retention`.
+
+        With ``purge``, which takes PURGE, it is gone for good and at once.
+        """
         if table.branch != MAIN_BRANCH:
             raise InvalidName(f"{table} is a branch of table {table.database}.{table.table}; it is dropped as one, not as a table.")
         self.standing.require_own()
         try:
-            with self.catalog.transaction() as tx:
+            with self.catalog.transaction() as tx, claimed_in(tx, claim):
                 row = tx.tables.lock(table)
                 garbage = self._drop(tx, row, self._retention_of(row, purge=purge))
         except TableNotExist:

@@ -8,6 +8,7 @@ from typing import Any
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TableRow
 from lake.access.guard import needs
+from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
 from lake.commit.publish import Publisher
 from lake.register.expired import check_there, forget_expired
@@ -61,8 +62,8 @@ class History:
         return Snapshot.from_json(row.body)
 
     @needs(Access.DELETE)
-    def rollback_to_snapshot(self, table: LakeTable, snapshot_id: int, *, expected: int | None = None) -> bool:
-        """Make a snapshot the latest again; later ones, and the tags on them, are gone, and with True their files, too.
+    def rollback_to_snapshot(self, table: LakeTable, snapshot_id: int, *, expected: int | None = None, claim: Claim | None = None) -> bool:
+        """Make a snapshot the latest again, once under a claim; later ones, and the tags on them, are gone, and with True their files, too.
 
         Raises `SnapshotNotExist`, `TableDamaged`, or `StaleRollback` where the latest is not the one expected.
         """
@@ -72,7 +73,7 @@ class History:
             wanted = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
         if wanted is not None:
             require_whole(table, Snapshot.from_json(wanted.body))
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
             self._hold(tx, table)
             _check_latest(tx, table, expected)
             row = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
@@ -83,8 +84,8 @@ class History:
         return self.tidy(table)
 
     @needs(Access.DELETE)
-    def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None) -> bool:
-        """Make a tag's snapshot the latest again, also where it has expired; True once the files of later ones are gone.
+    def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None, claim: Claim | None = None) -> bool:
+        """Make a tag's snapshot the latest again, once under a claim, also where it has expired; True once the files of later are gone.
 
         Raises `TagNotExist`, `StaleRollback`, `TableDamaged`, or `SnapshotNotExist` for a tag of a line the table has left.
         """
@@ -94,7 +95,7 @@ class History:
         _require_writable(table)
         if tag is not None:
             require_whole(table, Snapshot.from_json(tag.snapshot))
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
             self._hold(tx, table)
             _check_latest(tx, table, expected)
             if tag is None:

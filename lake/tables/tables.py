@@ -13,6 +13,7 @@ from catalog.records import TableRow
 from lake.access.allowed_locations import table_location
 from lake.access.guard import asks_itself, its_database, needs
 from lake.base import seen
+from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
 from lake.rewrite.replace import replace_schema
 from lake.tables.handle import LakeTable
@@ -213,12 +214,12 @@ class LakeTables(LakeMetadata):
                 return new
 
     @needs(Access.ALTER)
-    def rename_table(self, source: Identifier, target: Identifier) -> None:
-        """Give a table another name; its directory stays where it is."""
+    def rename_table(self, source: Identifier, target: Identifier, *, claim: Claim | None = None) -> None:
+        """Give a table another name, once under a claim; its directory stays where it is."""
         _refuse_branch(source, "renamed")
         check_name(target.table, "table")
         self.caller.require(Access.CREATETABLE, database_resource(target.database))
-        with self.catalog.transaction() as tx:
+        with self.catalog.transaction() as tx, claimed_in(tx, claim):
             row = tx.tables.lock(source)
             if tx.views.find(target.database, target.table) is not None:
                 raise TableAlreadyExist(str(target))

@@ -197,7 +197,9 @@ class DropTable(LocalStatement):
             if not args["if_exists"]:
                 raise TableNotExist(".".join(name))
             return ResultSet.ok()
-        context.lake.drop_table(context.session.identifier(name), if_exists=args["if_exists"], purge=args["purge"])
+        context.lake.drop_table(
+            context.session.identifier(name), if_exists=args["if_exists"], purge=args["purge"], claim=context.idempotency
+        )
         return ResultSet.ok()
 
 
@@ -214,7 +216,7 @@ class AlterTable(LocalStatement):
         table = context.session.identifier(args["name"])
         try:
             if target := args.get("rename_to"):
-                context.lake.rename_table(table, self._target(context, table, target))
+                context.lake.rename_table(table, self._target(context, table, target), claim=context.idempotency)
             elif dropped := args.get("partitions"):
                 self._drop_partitions(context, table, dropped, present_only=args["present_only"])
             else:

@@ -145,19 +145,54 @@ def test_rows_are_removed_once_also_where_the_server_dies_before_its_answer(
 ) -> None:
     gateway.run("CREATE TABLE t (id INT, p INT) PARTITIONED BY (p)").close()
     gateway.run("INSERT INTO t VALUES (1, 1), (2, 2)").close()
-    with monkeypatch.context() as dying:  # as after a kill: what is decided is decided, and nothing comes after it
-        dying.setattr(Idempotency, "finish", _dead)
-        dying.setattr(Idempotency, "abandon", Idempotency.release)
-        with pytest.raises(_DeadError):
-            gateway.run(text, idempotency_key="k", caller=ME)
+    _die_after(gateway, lake, monkeypatch, text)
     assert gateway.run("SELECT * FROM t").collect() == []
-    with lake.catalog.deciding() as tx:
-        tx.idempotency._conn.execute("UPDATE idempotency_key SET lease_until = now() - INTERVAL '1' MINUTE")
     gateway.run("INSERT INTO t VALUES (3, 1)").close()
     restarted = Gateway(Lake(lake.catalog, lake.warehouse), spark_stub)
     assert restarted.run(text, idempotency_key="k", caller=ME).collect() == [("OK",)]
     restarted.close()
     assert gateway.run("SELECT * FROM t").collect() == [(3, 1)]
+
+
+@pytest.mark.parametrize(
+    ("text", "meanwhile", "rows"),
+    [
+        ("CALL sys.rollback_to('t', 'x')", "INSERT INTO t VALUES (3)", [(1,), (3,)]),
+        ("CALL sys.rollback_to('t', 1)", "INSERT INTO t VALUES (3)", [(1,), (3,)]),
+        ("CALL sys.fast_forward('t', 'b')", "INSERT INTO t VALUES (3)", [(1,), (7,), (3,)]),
+        ("DROP TABLE t", "CREATE TABLE t (id INT); INSERT INTO t VALUES (3)", [(3,)]),
+        ("ALTER TABLE t RENAME TO u", "CREATE TABLE t (id INT); INSERT INTO t VALUES (3)", [(3,)]),
+    ],
+)
+def test_a_table_is_taken_back_dropped_or_renamed_once_also_where_the_server_dies_before_its_answer(
+    gateway: Gateway, lake: Lake, spark_stub: NoSpark, monkeypatch: pytest.MonkeyPatch, text: str, meanwhile: str, rows: list[tuple[int]]
+) -> None:
+    for made in (
+        "CREATE TABLE t (id INT)",
+        "INSERT INTO t VALUES (1)",
+        "CALL sys.create_tag('t', 'x')",
+        "CALL sys.create_branch('t', 'b', 'x')",
+        "INSERT INTO t$branch_b VALUES (7)",
+        "INSERT INTO t VALUES (2)",
+    ):
+        gateway.run(made).close()
+    _die_after(gateway, lake, monkeypatch, text)
+    gateway.run(meanwhile).close()
+    restarted = Gateway(Lake(lake.catalog, lake.warehouse), spark_stub)
+    assert restarted.run(text, idempotency_key="k", caller=ME).collect() == [("OK",)]
+    restarted.close()
+    assert gateway.run("SELECT * FROM t").collect() == rows
+
+
+def _die_after(gateway: Gateway, lake: Lake, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Run a statement under a key on a server that is killed before its answer, and let its claim run out."""
+    with monkeypatch.context() as dying:  # what is decided is decided, and nothing comes after it
+        dying.setattr(Idempotency, "finish", _dead)
+        dying.setattr(Idempotency, "abandon", Idempotency.release)
+        with pytest.raises(_DeadError):
+            gateway.run(text, idempotency_key="k", caller=ME)
+    with lake.catalog.deciding() as tx:
+        tx.idempotency._conn.execute("UPDATE idempotency_key SET lease_until = now() - INTERVAL '1' MINUTE")
 
 
 class _DeadError(Exception):

@@ -145,7 +145,7 @@ def _roll_back(context: ExecutionContext, arguments: Arguments, options: dict[st
     to = context.lake.resolve(table, options, zone=context.zone)
     if to is None or latest is None:
         raise SnapshotNotExist(f"Table {table.identifier} has no snapshots to roll back to.", resource_name=str(table.identifier))
-    done = kept.rollback(context.lake, table, to, tag=arguments.get("tag"), dry_run=arguments.dry_run)
+    done = kept.rollback(context.lake, table, to, tag=arguments.get("tag"), dry_run=arguments.dry_run, claim=context.idempotency)
     columns = [
         ResultColumn("previous_snapshot_id", _COUNT),
         ResultColumn("current_snapshot_id", _COUNT),

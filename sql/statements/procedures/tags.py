@@ -180,5 +180,5 @@ def rename_branch(context: ExecutionContext, arguments: Arguments) -> ResultSet:
 def fast_forward(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Let main go on where a branch is: main's snapshots from the branch's first on are replaced by the branch's."""
     table, name = table_to_write(context, arguments), arguments["branch"]
-    lost, head = context.lake.branches.fast_forward(table, name, dry_run=arguments.dry_run)
+    lost, head = context.lake.branches.fast_forward(table, name, dry_run=arguments.dry_run, claim=context.idempotency)
     return _branched([(name, kept.left_behind(table, lost, head))], dry_run=arguments.dry_run)
