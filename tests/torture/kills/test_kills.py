@@ -1,0 +1,58 @@
+"""UPDATE, DELETE, MERGE, overwrites, inserts of every kind and compactions under kills of server, Spark and Postgres."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.agreement import embedded_dsn
+from tests.fix_server import StartServer
+from tests.torture.kills.campaign import POSTGRES, SERVER, SPARK, Campaign
+
+SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261125"))
+KILLS = int(os.environ.get("SLUICE_TEST_KILLS", "100"))
+
+
+def _run(start_server: StartServer, *, kills: int, seed: int, renames: bool = False) -> None:
+    server = start_server()
+    campaign = Campaign([server], dsn=lambda: embedded_dsn(server), seed=seed, clients=6, renames=renames)
+    _rounds(campaign, kills, [SERVER, SERVER, SPARK, POSTGRES])
+
+
+def _rounds(campaign: Campaign, kills: int, victims: list[str]) -> None:
+    try:
+        for number in range(kills):
+            campaign.round(number, victims, longest=4.0)
+            print(number, campaign.told, flush=True)
+    finally:
+        print(campaign.told)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_kill(start_server: StartServer) -> None:
+    server = start_server()
+    _rounds(Campaign([server], dsn=lambda: embedded_dsn(server), seed=SEED, clients=4, renames=True), 1, [SERVER])
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(36000)
+def test_kills(start_server: StartServer) -> None:
+    _run(start_server, kills=KILLS, seed=SEED + 1)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(36000)
+def test_kills_beside_renames(start_server: StartServer) -> None:
+    _run(start_server, kills=KILLS, seed=SEED + 2, renames=True)
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(36000)
+def test_kills_of_two_servers(start_server: StartServer, dsn: str, tmp_path: Path) -> None:
+    shared = {"SLUICE_CATALOG_DSN": dsn, "SLUICE_WAREHOUSE": str(tmp_path / "warehouse")}
+    servers = [start_server(name, **shared) for name in ("first", "second")]
+    campaign = Campaign(servers, dsn=lambda: dsn, seed=SEED + 3, clients=6, renames=True)
+    _rounds(campaign, KILLS, [SERVER, SERVER, SPARK])
