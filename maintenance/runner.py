@@ -175,7 +175,7 @@ class MaintenanceRunner:
             return
         for meta in manifests:
             self._context.check(self._table_id)
-            self._ledger.apply(table.files.manifest(meta.file_name))
+            self._ledger.apply(table.files.manifest(meta))
 
     def _between(self, table: LakeTable, latest: Snapshot) -> list[Snapshot] | None:
         """The snapshots after the one seen last; None where some are gone or another history took their place."""

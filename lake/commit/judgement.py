@@ -199,7 +199,7 @@ class _Case:
             raise
         except Exception as problem:
             raise self.fault(f"a merged manifest cannot be read: {problem or type(problem).__name__}") from problem
-        old = [entry for meta in left for entry in self.files.manifest(meta.file_name)]
+        old = [entry for meta in left for entry in self.files.manifest(meta)]
         if self._net(old) != self._net(new):
             raise self.fault(
                 "its base does not hold what the snapshot before it holds. Read the latest snapshot again and build the commit on it."
@@ -226,7 +226,7 @@ class _Case:
         """A manifest's entries, which are what its line in the list says."""
         path = self.files.layout.manifest(meta.file_name)
         self._check_file(path, meta.file_size, f"the manifest {meta.file_name}")
-        entries = self.files.manifest(meta.file_name)
+        entries = self.files.claimed_entries(meta)
         added = sum(entry.kind is EntryKind.ADD for entry in entries)
         if (meta.num_added_files, meta.num_deleted_files) != (added, len(entries) - added) or not self._within(meta, entries):
             raise self.fault(f"the line of the manifest {meta.file_name} in its list does not say what is in it.")

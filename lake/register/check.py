@@ -19,8 +19,9 @@ from model.snapshot import Snapshot
 from model.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_path, wrong_vectors
 from table.format.layout import TableLayout, partition_dirs
-from table.format.manifest import EntryKind, ManifestEntry
+from table.format.manifest import EntryKind, ManifestEntry, ManifestFile
 from table.format.manifest_codec import decode_manifest, decode_manifest_list, manifest_records
+from table.format.manifest_read import wrong_entries, wrong_size
 from table.format.rows import binary_row
 from table.format.store import TableFiles
 from table.retention.check import MISSING, ExpectedFile, fault_of
@@ -97,7 +98,7 @@ class TableCheck:
         self._deep = deep
         self._threads = threads
         self._checked = checked
-        self._lists: dict[str, Sequence[tuple[str, int]] | str] = {}
+        self._lists: dict[str, Sequence[ManifestFile] | str] = {}
         self._manifests: dict[str, Sequence[ManifestEntry] | str] = {}
         self._indexes: set[str] = set()
 
@@ -179,10 +180,10 @@ class TableCheck:
                         branch=line.branch, snapshot_id=snapshot.id, partition="", file=layout.manifest(name), rows=None, problem=metas
                     )
                     continue
-                for manifest, manifest_size in metas:
-                    entries = self._manifest(manifest, manifest_size)
+                for meta in metas:
+                    entries = self._manifest(meta)
                     if isinstance(entries, str):
-                        path = layout.manifest(manifest)
+                        path = layout.manifest(meta.file_name)
                         yield Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=entries)
                         continue
                     if not follows or name == snapshot.delta_manifest_list:
@@ -237,20 +238,19 @@ class TableCheck:
             (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
         ]
 
-    def _list(self, name: str, size: int | None) -> Sequence[tuple[str, int]] | str:
+    def _list(self, name: str, size: int | None) -> Sequence[ManifestFile] | str:
         if name not in self._lists:
             manifests = self._read(name, size)
-            self._lists[name] = (
-                manifests
-                if isinstance(manifests, str)
-                else decoded(lambda: [(meta.file_name, meta.file_size) for meta in decode_manifest_list(manifests)])
-            )
+            self._lists[name] = manifests if isinstance(manifests, str) else decoded(lambda: decode_manifest_list(manifests))
         return self._lists[name]
 
-    def _manifest(self, name: str, size: int | None) -> Sequence[ManifestEntry] | str:
+    def _manifest(self, meta: ManifestFile) -> Sequence[ManifestEntry] | str:
+        name = meta.file_name
         if name not in self._manifests:
-            entries = self._read(name, size)
-            self._manifests[name] = entries if isinstance(entries, str) else decoded(lambda: decode_manifest(entries))
+            data = self._read(name, meta.file_size)
+            entries = data if isinstance(data, str) else decoded(lambda: decode_manifest(data))
+            problem = None if isinstance(entries, str) else wrong_entries(meta, entries, self._table.files.partition_types)
+            self._manifests[name] = problem or entries
         return self._manifests[name]
 
     def _read(self, name: str, size: int | None) -> bytes | str:
@@ -300,11 +300,6 @@ def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tup
 def shown(schema: Schema, entry: ManifestEntry) -> str:
     """An entry's partition as its directory is named; empty without partitions."""
     return "/".join(partition_dirs(schema, binary_row.decode([f.type for f in schema.partition_fields], entry.partition)))
-
-
-def wrong_size(found: int, named: int | None) -> str | None:
-    """What is wrong with a list or manifest of another size than what names it tells."""
-    return None if named is None or found == named else f"has {found:,} bytes where what names it tells {named:,}"
 
 
 def decoded(decode: Callable[[], T]) -> T | str:

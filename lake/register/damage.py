@@ -68,7 +68,7 @@ def _holds(files: TableFiles, line: Sequence[Snapshot], name: str) -> int | None
         with contextlib.suppress(LakeError):
             for meta in files.manifest_list(lists):
                 with contextlib.suppress(LakeError):
-                    for entry in files.manifest(meta.file_name):
+                    for entry in files.manifest(meta):
                         if name in (entry.file.file_name, *entry.file.extra_files) and not _removed(files, newest, name):
                             return newest.id
     for before, snapshot in zip(line[-2::-1], line[:0:-1], strict=True):

@@ -84,7 +84,7 @@ def external_places(tables: Sequence[Lying], roots: Sequence[str]) -> list[str]:
         for lying in tables
         for snapshot in lying.snapshots[-1:]
         for meta in lying.files.manifests_of(snapshot)
-        for entry in lying.files.manifest(meta.file_name)
+        for entry in lying.files.manifest(meta)
         if entry.file.external_path is not None
     ]
     places: dict[Location, Location] = {}

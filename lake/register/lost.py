@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from lake.register.check import Fault, decoded, fault_of_entry, shown, wrong_size
+from lake.register.check import Fault, decoded, fault_of_entry, shown
 from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
 from model.errors import CommitConflict, TableDamaged
@@ -19,6 +19,7 @@ from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from table.format.deletions import index_after, key_of
 from table.format.manifest import EntryKind, ManifestEntry
 from table.format.manifest_codec import decode_manifest, decode_manifest_list
+from table.format.manifest_read import wrong_size
 from table.format.store import TableFiles
 from table.retention.check import MISSING
 from table.scan.live import merge_entries
@@ -63,7 +64,7 @@ def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[
     for meta in metas:
         check()
         try:
-            known += files.manifest(meta.file_name)
+            known += files.manifest(meta)
             known_still(meta.file_name, meta.file_size)
         except TableDamaged as damage:
             entry_count = meta.num_added_files + meta.num_deleted_files

@@ -281,7 +281,7 @@ def _extension(files: TableFiles, latest: Snapshot | None, *, newest_schema: int
 def _goes_on(files: TableFiles, before: Snapshot | None, after: Snapshot) -> bool:
     """Whether a snapshot's base holds exactly the files its predecessor left, and its own manifests can be read."""
     try:
-        base = [entry for meta in files.manifest_list(after.base_manifest_list) for entry in files.manifest(meta.file_name)]
+        base = [entry for meta in files.base_manifests(after) for entry in files.manifest(meta)]
         based_on = {entry.key() for entry in merge_entries(base, table=files.name)}
         list(files.live_entries(after))
         return based_on == {entry.key() for entry in files.live_entries(before)}

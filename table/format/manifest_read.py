@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from model.schema.types import DataType
-from table.format.manifest import ManifestEntry
+from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, bounds_of
 from table.format.manifest_codec import decode_manifest, manifest_records
 from table.format.manifest_columns import ManifestColumns
 from table.format.rows import binary_row
@@ -23,6 +25,37 @@ def columns_in(data: bytes, types: Sequence[DataType] | None) -> ManifestColumns
     columns = ManifestColumns.of(manifest_records(data))
     _check_partitions(columns.partitions.to_pylist(), types)
     return columns
+
+
+def wrong_size(found: int, named: int | None) -> str | None:
+    """What is wrong with a list or manifest of another size than what names it tells."""
+    return None if named is None or found == named else f"has {found:,} bytes where what names it tells {named:,}"
+
+
+def wrong_entries(meta: ManifestFile, entries: Sequence[ManifestEntry] | ManifestColumns, types: Sequence[DataType] | None) -> str | None:
+    """What is wrong with a manifest that holds others than its line in the list tells, by which readers leave manifests out."""
+    if isinstance(entries, ManifestColumns):
+        removed, buckets, partitions = entries.deletes, entries.numbers("bucket"), set(entries.partitions.to_pylist())
+    else:
+        removed = sum(entry.kind is EntryKind.DELETE for entry in entries)
+        buckets, partitions = np.array([entry.bucket for entry in entries], dtype=np.int64), {entry.partition for entry in entries}
+    if (len(entries) - removed, removed) != (meta.num_added_files, meta.num_deleted_files):
+        told = f"{meta.num_added_files:,} and {meta.num_deleted_files:,}"
+        return f"adds {len(entries) - removed:,} files and removes {removed:,} where its list tells {told}"
+    low, high = meta.min_bucket, meta.max_bucket
+    if len(buckets) and ((low is not None and buckets.min() < low) or (high is not None and buckets.max() > high)):
+        return "speaks of other buckets than its list tells"
+    bounds = bounds_of(meta.partition_stats, types) if types else None
+    if types and bounds is not None and not all(_within(binary_row.decode(types, partition), *bounds) for partition in partitions):
+        return "speaks of other partitions than its list tells"
+    return None
+
+
+def _within(values: Sequence[object], lows: Sequence[object], highs: Sequence[object]) -> bool:
+    return all(
+        value is None or low is None or high is None or low <= value <= high  # type: ignore[operator]
+        for value, low, high in zip(values, lows, highs, strict=True)
+    )
 
 
 def _check_partitions(partitions: Iterable[bytes], types: Sequence[DataType] | None) -> None:

@@ -1,4 +1,4 @@
-"""A snapshot as the bytes of its file, and whether two are one."""
+"""A snapshot as the bytes of its file, whether two are one, and how the file comes to be there."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from enum import Enum
 import orjson
 
 from model.snapshot import Snapshot
+from table.format.io.directory import Directory
 
 
 class Published(Enum):
@@ -34,3 +35,31 @@ def same_snapshot(first: Snapshot, other: Snapshot) -> bool:
     if first.uuid and other.uuid:
         return first.uuid == other.uuid
     return first.delta_manifest_list == other.delta_manifest_list
+
+
+def publish(snapshot: Snapshot, name: str, place: Directory, *, free: bool) -> Published:
+    """Put the decided snapshot's file there; one that is there already is the same, somebody else's, or what a crash left of one.
+
+    No writer leaves a part of a file: what is no JSON object was torn by a loss of power, and is replaced. ``free``: none of that
+    name was there just before the decision, after which only the decided one may be; stores are not asked again.
+    """
+    data = snapshot_bytes(snapshot)
+    if free and not place.follows:
+        place.write(name, data)
+        return Published.WRITTEN
+    if place.create(name, data):
+        return Published.WRITTEN
+    try:
+        document = json.loads(place.read(name))
+    except FileNotFoundError:  # gone again
+        return Published.FOREIGN
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        place.write(name, data)
+        return Published.WRITTEN
+    try:
+        present = Snapshot.from_json(document)
+    except (ValueError, KeyError, TypeError, AttributeError):  # no snapshot: not ours
+        return Published.FOREIGN
+    return Published.THERE if same_snapshot(present, snapshot) else Published.FOREIGN

@@ -7,7 +7,6 @@ import copy
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 from typing import Any, Self, TypeVar
 from uuid import uuid4
 
@@ -32,16 +31,17 @@ from table.format.manifest_codec import (
     manifest_records,
 )
 from table.format.manifest_columns import ManifestColumns, entry_count, many_entries
-from table.format.manifest_read import columns_in, entries_in
+from table.format.manifest_read import columns_in, entries_in, wrong_entries, wrong_size
 from table.format.rows import binary_row
 from table.format.snapshot_file import Published as Published
-from table.format.snapshot_file import same_snapshot, snapshot_bytes
+from table.format.snapshot_file import publish, snapshot_bytes
 from table.scan.column_cache import COLUMNS
-from table.scan.live import Irregular, merge_entries, never_added
+from table.scan.live import Irregular, merge_entries, never_added, only_added
 from table.scan.live_files import BucketSums, LiveFiles, sums_of
 from table.scan.skipping.partition_filter import BucketFilter
 
 T = TypeVar("T")
+E = TypeVar("E", Sequence[ManifestEntry], ManifestColumns)
 PartitionFilter = Callable[[bytes], bool]
 NamedBy = Callable[[str], int | None]
 """The live snapshot that names a file, 0 where the table does in another way; None where nothing of it does any more."""
@@ -154,31 +154,8 @@ class TableFiles:
         return self.io.directory(self.layout.snapshot_dir(), make=make)
 
     def publish_snapshot(self, snapshot: Snapshot, place: Directory, *, free: bool = False) -> Published:
-        """Put the decided snapshot's file there; one that is there already is the same, somebody else's, or what a crash left of one.
-
-        No writer leaves a part of a file: what is no JSON object was torn by a loss of power, and is replaced. ``free``: none of that
-        name was there just before the decision, after which only the decided one may be; stores are not asked again.
-        """
-        name, data = self.layout.snapshot_name(snapshot.id), snapshot_bytes(snapshot)
-        if free and not place.follows:
-            place.write(name, data)
-            return Published.WRITTEN
-        if place.create(name, data):
-            return Published.WRITTEN
-        try:
-            document = json.loads(place.read(name))
-        except FileNotFoundError:  # gone again
-            return Published.FOREIGN
-        except ValueError:
-            document = None
-        if not isinstance(document, dict):
-            place.write(name, data)
-            return Published.WRITTEN
-        try:
-            present = Snapshot.from_json(document)
-        except (ValueError, KeyError, TypeError, AttributeError):  # no snapshot: not ours
-            return Published.FOREIGN
-        return Published.THERE if same_snapshot(present, snapshot) else Published.FOREIGN
+        """Put the decided snapshot's file there (`snapshot_file.publish`)."""
+        return publish(snapshot, self.layout.snapshot_name(snapshot.id), place, free=free)
 
     def write_snapshot_anew(self, snapshot: Snapshot) -> None:
         """Put another copy of a decided snapshot's file in its place, durably."""
@@ -236,18 +213,43 @@ class TableFiles:
         )
         return not any(map(self.io.file_exists, gone)) and (self.latest_on_disk() or 0) > snapshot.id
 
-    def manifest_list(self, name: str) -> Sequence[ManifestFile]:
-        """The manifests a list names; lists never change, so they are read once."""
+    def manifest_list(self, name: str, size: int | None = None) -> Sequence[ManifestFile]:
+        """The manifests a list names, held to the size its snapshot tells; lists never change, so they are read once."""
         path = self.layout.manifest(name)
-        return self._lists.or_load(path, lambda: _LISTS.get(path) or tuple(self._decoded(path, decode_manifest_list)))
+        return self._lists.or_load(path, lambda: _LISTS.get(path) or tuple(self._decoded(path, decode_manifest_list, size)))
 
-    def manifest(self, name: str) -> Sequence[ManifestEntry]:
-        """The entries of a manifest; manifests never change, so they are read once, by whoever can tell a partition from other bytes."""
-        path = self.layout.manifest(name)
-        read = partial(self._decoded, path, lambda data: entries_in(data, self.partition_types))
+    def base_manifests(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
+        """The manifests of what was before a snapshot."""
+        return self.manifest_list(snapshot.base_manifest_list, snapshot.base_manifest_list_size)
+
+    def delta_manifests(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
+        """The manifests of what a snapshot changed."""
+        return self.manifest_list(snapshot.delta_manifest_list, snapshot.delta_manifest_list_size)
+
+    def manifest(self, meta: ManifestFile) -> Sequence[ManifestEntry]:
+        """The entries of a manifest, held to what its list tells of it: another in its place is damage.
+
+        Manifests never change, so they are read once, by whoever can tell a partition from other bytes.
+        """
+        return self._entries(self.layout.manifest(meta.file_name), meta)
+
+    def claimed_entries(self, meta: ManifestFile) -> Sequence[ManifestEntry]:
+        """The same of a manifest that a client hands in: what its list tells of it is judged by the caller."""
+        return self._entries(self.layout.manifest(meta.file_name), None)
+
+    def _entries(self, path: str, meta: ManifestFile | None) -> Sequence[ManifestEntry]:
+        def read() -> Sequence[ManifestEntry]:
+            return self._read(path, meta, lambda data: entries_in(data, self.partition_types))
+
         if self.partition_types is None:
             return _MANIFESTS.get(path) or read()
         return self._manifests.or_load(path, lambda: _MANIFESTS.get(path) or tuple(read()))
+
+    def _read(self, path: str, meta: ManifestFile | None, decode: Callable[[bytes], E]) -> E:
+        entries = self._decoded(path, decode, None if meta is None else meta.file_size)
+        if meta is not None and (problem := wrong_entries(meta, entries, self.partition_types)) is not None:
+            raise self.damaged(path, problem)
+        return entries
 
     def columns(self, meta: ManifestFile) -> ManifestColumns:
         """The entries of a manifest as columns; kept in the process's column cache."""
@@ -255,11 +257,9 @@ class TableFiles:
 
         def load() -> ManifestColumns:
             known = _MANIFESTS.get(path)
-            return (
-                self._decoded(path, lambda data: columns_in(data, self.partition_types))
-                if known is None
-                else ManifestColumns.of(map(entry_record, known))
-            )
+            if known is not None:
+                return ManifestColumns.of(map(entry_record, known))
+            return self._read(path, meta, lambda data: columns_in(data, self.partition_types))
 
         if self.partition_types is None:
             return load()
@@ -268,13 +268,13 @@ class TableFiles:
     def partitions_in(self, meta: ManifestFile) -> Iterable[bytes]:
         """The partitions of a manifest's entries, in the order these are first seen; some may come again."""
         if entry_count([meta]) < _KEPT_ENTRIES:
-            return (entry.partition for entry in self.manifest(meta.file_name))
+            return (entry.partition for entry in self.manifest(meta))
         return self.columns(meta).partitions.to_pylist()  # type: ignore[no-any-return]
 
     def newest_sizes(self, meta: ManifestFile, most: int) -> Iterable[tuple[int, int]]:
         """Bytes and rows of the files a manifest speaks of, the last ones first."""
         if entry_count([meta]) < _KEPT_ENTRIES:
-            return ((entry.file.file_size, entry.file.row_count) for entry in reversed(self.manifest(meta.file_name)[-most:]))
+            return ((entry.file.file_size, entry.file.row_count) for entry in reversed(self.manifest(meta)[-most:]))
         columns = self.columns(meta)
         sizes, rows = (columns.numbers(name)[-most:][::-1].tolist() for name in ("file_size", "row_count"))
         return zip(sizes, rows, strict=True)
@@ -332,12 +332,14 @@ class TableFiles:
         """The entries of an index manifest, as Avro holds them."""
         return self._decoded(self.layout.manifest(name), lambda data: list(manifest_records(data)))
 
-    def _decoded(self, path: str, decode: Callable[[bytes], T]) -> T:
-        """What a metadata file holds; raises what `missing` tells, and `TableDamaged` for one that cannot be decoded."""
+    def _decoded(self, path: str, decode: Callable[[bytes], T], size: int | None = None) -> T:
+        """What a metadata file holds; raises what `missing` tells, and `TableDamaged` for one of another size or that cannot be decoded."""
         try:
             data = self.io.read(path)
         except FileNotFoundError:
             raise self.missing(path) from None
+        if (problem := wrong_size(len(data), size)) is not None:
+            raise self.damaged(path, problem)
         try:
             return decode(data)
         except Exception as problem:  # bytes that were changed make a decoder fail in any way
@@ -365,12 +367,12 @@ class TableFiles:
 
     def manifests_of(self, snapshot: Snapshot) -> list[ManifestFile]:
         """All manifests of a snapshot: what was before it, then what it changed."""
-        return [*self.manifest_list(snapshot.base_manifest_list), *self.manifest_list(snapshot.delta_manifest_list)]
+        return [*self.base_manifests(snapshot), *self.delta_manifests(snapshot)]
 
     def delta_entries(self, snapshot: Snapshot) -> Iterator[ManifestEntry]:
         """What a snapshot changed, in manifest order."""
-        for meta in self.manifest_list(snapshot.delta_manifest_list):
-            yield from self.manifest(meta.file_name)
+        for meta in self.delta_manifests(snapshot):
+            yield from self.manifest(meta)
 
     def some_entries(self, snapshot: Snapshot | None, keep: Callable[[ManifestFile], bool]) -> Iterator[ManifestEntry]:
         """The files of a snapshot that lie in the manifests ``keep`` leaves, in manifest order.
@@ -383,10 +385,9 @@ class TableFiles:
             yield from many.entries()
             return
         if not any(m.num_deleted_files for m in wanted):
-            for meta in wanted:
-                yield from self.manifest(meta.file_name)
+            yield from only_added((self.manifest(meta) for meta in wanted), table=self.name)
             return
-        entries = (entry for meta in wanted for entry in self.manifest(meta.file_name))
+        entries = (entry for meta in wanted for entry in self.manifest(meta))
         yield from (entry for entry in merge_entries(entries, table=self.name) if entry.kind is EntryKind.ADD)
 
     def _many(self, snapshot: Snapshot | None) -> LiveFiles | None:
@@ -409,11 +410,10 @@ class TableFiles:
             yield from many.entries()
             return
         manifests = self.manifests_of(snapshot)
-        entries = (entry for meta in manifests for entry in self.manifest(meta.file_name))
         if not any(m.num_deleted_files for m in manifests):
-            yield from entries
+            yield from only_added((self.manifest(meta) for meta in manifests), table=self.name)
             return
-        left = list(merge_entries(entries, table=self.name))
+        left = list(merge_entries((entry for meta in manifests for entry in self.manifest(meta)), table=self.name))
         for entry in left:
             if entry.kind is not EntryKind.ADD:
                 raise never_added(self.name, snapshot, entry)

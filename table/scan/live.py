@@ -46,6 +46,9 @@ def netted(names: Sequence[str], manifests: Sequence[ManifestColumns]) -> Netted
     Remembered, so that a commit on top costs what it added. Raises `Irregular`.
     """
     if not any(columns.deletes for columns in manifests):
+        firsts = [columns.keys[0].tobytes() for columns in manifests if len(columns)]
+        if len(set(firsts)) < len(firsts):
+            raise Irregular
         return Netted((None,) * len(manifests), (_NONE,) * len(manifests))
     key = tuple(names)
     known = _KNOWN.get(key)
@@ -136,6 +139,18 @@ def merge_entries(entries: Iterable[ManifestEntry], *, table: str) -> Iterator[M
         else:
             alive[key] = entry
     return iter(alive.values())
+
+
+def only_added(manifests: Iterable[Sequence[ManifestEntry]], *, table: str) -> Iterator[ManifestEntry]:
+    """The entries of manifests that remove nothing; where two begin with the same file, one lies in the other's place."""
+    firsts: set[tuple[object, ...]] = set()
+    for entries in manifests:
+        if entries:
+            first = entries[0].key()
+            if first in firsts:
+                raise corrupt(table, entries[0], "is added twice")
+            firsts.add(first)
+        yield from entries
 
 
 def corrupt(table: str, entry: ManifestEntry, what: str, snapshot_id: int | None = None) -> TableDamaged:

@@ -11,7 +11,7 @@ from cachetools import LRUCache
 from model.predicate import Predicate
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Operation, Snapshot
-from table.format.manifest import EntryKind, ManifestEntry
+from table.format.manifest import EntryKind, ManifestEntry, ManifestFile
 from table.format.store import TableFiles
 from table.scan.entry_scan import PlannedFile, plan_entries, plan_scan
 
@@ -70,7 +70,7 @@ class PartitionOrder:
         if self._ranks is None:
             self._ranks = {}
             if not whole:  # what was there before this snapshot, once; from here on each partition is met as it is made
-                for meta in files.manifest_list(snapshot.base_manifest_list):
+                for meta in files.base_manifests(snapshot):
                     self._meet(files.partitions_in(meta))
         self._meet(entry.partition for entry in entries)
         ranks = self._ranks
@@ -93,17 +93,17 @@ class SettledOrder:
         if len({entry.partition for entry in entries}) < 2:
             return list(entries)
         ranks: dict[bytes, int] = {}
-        for meta in () if whole else files.manifest_list(snapshot.base_manifest_list):
-            for partition in self._of(files, meta.file_name):
+        for meta in () if whole else files.base_manifests(snapshot):
+            for partition in self._of(files, meta):
                 ranks.setdefault(partition, len(ranks))
         for entry in entries:
             ranks.setdefault(entry.partition, len(ranks))
         return sorted(entries, key=lambda entry: ranks[entry.partition])
 
-    def _of(self, files: TableFiles, manifest: str) -> tuple[bytes, ...]:
-        partitions = self._partitions.get(manifest)
+    def _of(self, files: TableFiles, meta: ManifestFile) -> tuple[bytes, ...]:
+        partitions = self._partitions.get(meta.file_name)
         if partitions is None:
-            partitions = self._partitions[manifest] = tuple(dict.fromkeys(entry.partition for entry in files.manifest(manifest)))
+            partitions = self._partitions[meta.file_name] = tuple(dict.fromkeys(entry.partition for entry in files.manifest(meta)))
         return partitions
 
 
@@ -129,8 +129,8 @@ def plan_next(  # noqa: PLR0913 - where a stream is and what it reads
     elif snapshot.commit_kind is CommitKind.APPEND or (
         rules.overwrites and snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.operation not in _IN_PLACE
     ):
-        delta = files.manifest_list(snapshot.delta_manifest_list)
-        entries = [e for meta in delta for e in files.manifest(meta.file_name) if e.kind is EntryKind.ADD]
+        delta = files.delta_manifests(snapshot)
+        entries = [e for meta in delta for e in files.manifest(meta) if e.kind is EntryKind.ADD]
     else:
         return ()
     if schema.partition_keys and not rules.sort_partitions:

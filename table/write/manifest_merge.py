@@ -87,7 +87,7 @@ class _Merge:
         return entries, _deletions(entries)
 
     def _entries(self, run: Sequence[ManifestFile]) -> Iterable[ManifestEntry]:
-        return merge_entries((entry for meta in run for entry in self._files.manifest(meta.file_name)), table=self._files.name)
+        return merge_entries((entry for meta in run for entry in self._files.manifest(meta)), table=self._files.name)
 
     def _with_targets(
         self, manifests: Sequence[ManifestFile], picked: Sequence[ManifestFile], deletions: dict[_Row, ManifestEntry]

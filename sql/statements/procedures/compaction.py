@@ -356,7 +356,7 @@ def compact_manifest(context: ExecutionContext, arguments: Arguments) -> ResultS
     elif worth:
         request = CommitRequest(kind=CommitKind.COMPACT, commit_user=str(uuid4()), operation="COMPACT", merge_manifests=True)
         snapshot = context.lake.commit(table, request)
-        after, snapshot_id = len(table.files.manifest_list(snapshot.base_manifest_list)), snapshot.id
+        after, snapshot_id = len(table.files.base_manifests(snapshot)), snapshot.id
     columns = [
         ResultColumn("manifests_before", _COUNT),
         ResultColumn("manifests_after", _COUNT),

@@ -111,6 +111,8 @@ class Reach:
         if self._roots is None:
             self._roots = tuple(real(Location.parse(root)) for root in (self.directory, *(self.allowed or ())))
         real_location = real(Location.parse(path))
+        if os.path.islink(str(real_location)):  # what is left of a link that was followed
+            raise self.foreign(path, "is a link that leads in a circle")
         if any(root.contains(real_location) for root in self._roots):
             return
         if self.allowed is None and not Location.parse(self.directory).contains(Location.parse(path)):

@@ -17,7 +17,7 @@ from sql.spark.session.pool import SparkPool
 from sql.spark.write.writes import rows_per_file, write
 from table.format.formats import FileFormat
 from table.format.io.object_store import ArrowFileIO
-from table.format.manifest import ManifestEntry
+from table.format.manifest import ManifestEntry, ManifestFile
 from table.format.store import TableFiles
 from table.scan.entry_scan import plan_scan
 from table.scan.read import read_batches
@@ -103,9 +103,9 @@ def test_the_size_of_rows_is_asked_of_the_newest_files_only(lake: Lake, pool: Sp
     opened: list[str] = []
     read = type(table.files).manifest
 
-    def counted(files: TableFiles, name: str) -> Sequence[ManifestEntry]:
-        opened.append(name)
-        return read(files, name)
+    def counted(files: TableFiles, meta: ManifestFile) -> Sequence[ManifestEntry]:
+        opened.append(meta.file_name)
+        return read(files, meta)
 
     monkeypatch.setattr(type(table.files), "manifest", counted)
     newest = next(reversed(list(table.files.manifest_list(table.latest().delta_manifest_list)))).file_name  # type: ignore[union-attr]

@@ -191,7 +191,7 @@ def test_a_deletion_rewrites_only_the_large_manifests_it_can_mean(files: TableFi
     base = files.manifest_list(snapshot.base_manifest_list)
     assert not any(m.num_deleted_files for m in base)
     kept = [m for m in large if m in base]
-    assert {e.partition for m in kept for e in files.manifest(m.file_name)} == {binary_row.encode_prefixed([BIGINT], (n,)) for n in (0, 2)}
+    assert {e.partition for m in kept for e in files.manifest(m)} == {binary_row.encode_prefixed([BIGINT], (n,)) for n in (0, 2)}
     assert len(sequences(files, snapshot)) == 2001
 
 
