@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterable
 from pathlib import Path
@@ -189,6 +190,47 @@ def test_hostile_metadata_is_damage_and_reaches_nothing_else(client: FlaskClient
 
 def test_what_failed_once(client: FlaskClient, warehouse: Path) -> None:
     campaign(client, warehouse, FAILED_ONCE)
+
+
+def test_a_hint_that_is_a_link_writes_into_no_other_table(client: FlaskClient, warehouse: Path) -> None:
+    other = warehouse / "default.db" / "other"
+    others = tree_digest(other)
+    sql(client, "CREATE TABLE t (id INT, s STRING, c STRING) PARTITIONED BY (s)")
+    for number, make in enumerate((Path.symlink_to, Path.hardlink_to)):
+        sql(client, f"INSERT INTO t VALUES ({number}, 'a', 'x')")
+        for hint in ("LATEST", "EARLIEST"):
+            file = warehouse / "default.db" / "t" / "snapshot" / hint
+            file.unlink()
+            make(file, other / "snapshot" / hint)
+        forget_metadata()
+        sql(client, "INSERT INTO t VALUES (9, 'a', 'x')")
+    assert tree_digest(other) == others
+    assert sql(client, "SELECT COUNT(*) FROM t").get_json()["rows"] == [[4]]
+
+
+_PIPES = (
+    "snapshot/LATEST", "snapshot/EARLIEST", "snapshot/snapshot-2", "schema/schema-0", "tag/tag-kept", "tag/tag-laid", "consumer/consumer-c",
+    "manifest/manifest-*", "s=a/bucket-0/data-*", "branch/branch-b/snapshot/snapshot-1", "branch/branch-b/schema/schema-0",
+    "snapshot/snapshot-3",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _PIPES)
+def test_nobody_waits_for_a_pipe_in_place_of_a_file(client: FlaskClient, warehouse: Path, name: str) -> None:
+    sql(client, "CREATE TABLE t (id INT, s STRING, c STRING) PARTITIONED BY (s)")
+    sql(client, "INSERT INTO t VALUES (1, 'a', 'x'), (2, 'b', 'x')")
+    sql(client, "INSERT INTO t VALUES (3, 'a', 'y')")
+    sql(client, "CALL sys.create_tag('t', 'kept')")
+    place = warehouse / "default.db" / "t"
+    for file in list(place.glob(name)) or [place / name]:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)
+        os.mkfifo(file)
+    forget_metadata()
+    for text in (*_READ, *_CHANGE):
+        judge(client.post("/sql", data=text, headers={"Content-Type": "application/sql"}, buffered=True), f"{name}: {text}", text.encode())
+    sql(client, "DROP TABLE IF EXISTS t PURGE")
+    assert sql(client, "SELECT COUNT(*) FROM other").get_json()["rows"] == [[2]]
 
 
 @pytest.mark.torture

@@ -72,6 +72,8 @@ def _copied(copy: Copy, source: FileIO, target: FileIO) -> int | None:
         target.mkdirs(copy.target.rpartition("/")[0])
     part = f"{copy.target}.part" if target.atomic_rename else copy.target
     try:
+        if part != copy.target:
+            target.delete(part)  # what was left of another attempt, or a link that somebody put there
         with (
             translating(copy.source),
             source.arrow().open_input_stream(source.arrow_path(copy.source)) as reading,

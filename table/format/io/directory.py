@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count
@@ -13,6 +15,8 @@ from uuid import uuid4
 from table.format.io.durability import Durability, flush
 from table.format.io.storage_errors import making, translating
 
+_NO_FILE_OF_OURS = (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.EISDIR)
+"""What opening says of nothing, a link, a pipe nobody reads, and a directory."""
 _MINE, _NUMBER = uuid4(), count()
 """With the process's number, which forks do not share, names nobody else uses; random bytes for each would cost more."""
 
@@ -126,8 +130,8 @@ class LocalDirectory:
 
     def read(self, name: str) -> bytes:
         """The whole file."""
-        with self._naming(name), open(os.open(name, os.O_RDONLY, dir_fd=self._handle), "rb") as file:
-            return file.read()
+        with self._naming(name):
+            return read_whole(name, directory=self._handle)
 
     def create(self, name: str, data: bytes) -> bool:
         """Put the file there unless one exists; whole or not at all. A rename would replace silently, a link cannot."""
@@ -159,14 +163,17 @@ class LocalDirectory:
         """Put a few bytes there, which readers check before they believe them: in place where they cover what was.
 
         Replacing a file makes ext4 flush the new one, which cost a small commit more than everything else it does to files (measured).
+        What is a link, has a second name or is no file is replaced: its bytes may be somebody else's.
         """
         with self._naming(name):
             try:
-                handle = os.open(name, os.O_WRONLY, dir_fd=self._handle)
-            except FileNotFoundError:
+                handle = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._handle)
+            except OSError as problem:
+                if problem.errno not in _NO_FILE_OF_OURS:
+                    raise
                 return self.write(name, data)
             try:
-                covered = os.fstat(handle).st_size <= len(data) and os.pwrite(handle, data, 0) == len(data)
+                covered = _is_one_file(os.fstat(handle), at_most=len(data)) and os.pwrite(handle, data, 0) == len(data)
             finally:
                 os.close(handle)
         return None if covered else self.write(name, data)
@@ -192,6 +199,18 @@ class LocalDirectory:
         temporary = f".{name}.{_MINE}-{os.getpid()}-{next(_NUMBER)}.tmp"
         write_new(temporary, data, directory=self._handle, durable=self._durable)
         return temporary
+
+
+def _is_one_file(status: os.stat_result, *, at_most: int) -> bool:
+    return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_size <= at_most
+
+
+def read_whole(path: str, *, directory: int | None = None) -> bytes:
+    """All bytes of a file; raises `FileNotFoundError` also where something else lies there: a pipe would make its reader wait for ever."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK, dir_fd=directory), "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return file.readall()
 
 
 def write_new(path: str, data: bytes, *, directory: int | None = None, durable: bool = False) -> None:

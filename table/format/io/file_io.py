@@ -13,7 +13,7 @@ from typing import Protocol
 import pyarrow.fs as pafs
 
 from model.location import Location
-from table.format.io.directory import Directory, LocalDirectory, write_new
+from table.format.io.directory import Directory, LocalDirectory, read_whole, write_new
 from table.format.io.directory import FileStatus as FileStatus
 from table.format.io.durability import Durability
 from table.format.io.object_store import ArrowFileIO, object_store
@@ -68,12 +68,11 @@ class LocalFileIO:
         self._durability = Durability(enabled=sync)
 
     def read(self, path: str) -> bytes:
-        """The whole file; raises `FileNotFoundError` also where a directory lies in its place."""
+        """The whole file; raises `FileNotFoundError` also where something else lies in its place."""
         path = local_path(path)
         with translating(path):
             try:
-                with open(path, "rb") as file:
-                    return file.read()
+                return read_whole(path)
             except IsADirectoryError as problem:  # no disk is away: something else lies there
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from problem
 
@@ -103,7 +102,7 @@ class LocalFileIO:
     def replace_end(self, path: str, at: int, data: bytes) -> None:
         """Put these bytes in place of the file's last ones, from a place on; only for a file that nobody reads yet."""
         path = local_path(path)
-        with translating(path), open(path, "r+b") as file:
+        with translating(path), open(os.open(path, os.O_RDWR | os.O_NOFOLLOW), "r+b") as file:
             file.seek(at)
             file.write(data)
             file.truncate()

@@ -7,6 +7,7 @@ the table damaged: nothing is read, written or deleted there.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Collection, Iterable, Sequence
 
@@ -77,8 +78,8 @@ class Reach:
             path = self.external(path)
         if self.is_local:
             self._follow_directory(path if path == self.directory else path.rpartition("/")[0])
-            if to_read and os.path.islink(path):
-                self._check_real(path)
+            if to_read:
+                self._check_kind(path)
 
     def check_directory(self, path: str) -> None:
         """The same of a directory that is listed, or held to write to; one that is not there yet is fine."""
@@ -95,8 +96,8 @@ class Reach:
         for directory, names in by_directory.items():
             for name in names[:1] if self.is_local else names:
                 self.check(f"{directory}/{name}")
-            for name in _links_among(directory, names) if self.is_local else ():
-                self._check_real(f"{directory}/{name}")
+            for name in _no_files_among(directory, names) if self.is_local else names[:0]:
+                self._check_kind(f"{directory}/{name}")
 
     def _follow_directory(self, directory: str) -> None:
         now = time.monotonic()
@@ -106,6 +107,18 @@ class Reach:
         if len(self._trusted) >= _MOST_TRUSTED:
             self._trusted.clear()
         self._trusted[directory] = now + _TRUSTED_SECONDS
+
+    def _check_kind(self, path: str) -> None:
+        """Let a file be read, or a link to one; what is not there, or a directory, is told by who opens it. A pipe would never end."""
+        try:
+            mode = os.lstat(path).st_mode
+            if stat.S_ISLNK(mode):
+                self._check_real(path)
+                mode = os.stat(path).st_mode
+        except (OSError, ValueError):
+            return
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise self.foreign(path, "is no file")
 
     def _check_real(self, path: str) -> None:
         if self._roots is None:
@@ -127,12 +140,13 @@ class Reach:
         )
 
 
-def _links_among(directory: str, names: Sequence[str]) -> Iterable[str]:
+def _no_files_among(directory: str, names: Sequence[str]) -> Iterable[str]:
+    """Those that may be links, pipes or something else that is no file."""
     if len(names) < _LISTED_FROM:
-        return [name for name in names if os.path.islink(f"{directory}/{name}")]
+        return names
     wanted = set(names)
     try:
         with translating(directory), os.scandir(directory) as entries:
-            return [entry.name for entry in entries if entry.is_symlink() and entry.name in wanted]
+            return [entry.name for entry in entries if not entry.is_file(follow_symlinks=False) and entry.name in wanted]
     except FileNotFoundError:
         return ()

@@ -20,6 +20,35 @@ def test_what_is_updated_is_never_longer_than_what_was_written(tmp_path: Path) -
     assert [found.name for found in (tmp_path / "deep").iterdir()] == ["LATEST"]
 
 
+@pytest.mark.parametrize("lie", ["link", "second name", "pipe", "directory link"])
+def test_an_update_never_writes_into_what_is_not_the_directorys_own(tmp_path: Path, lie: str) -> None:
+    inside, others = tmp_path / "in", tmp_path / "others"
+    inside.mkdir()
+    others.write_bytes(b"1")
+    match lie:
+        case "link":
+            (inside / "LATEST").symlink_to(others)
+        case "second name":
+            (inside / "LATEST").hardlink_to(others)
+        case "pipe":
+            os.mkfifo(inside / "LATEST")
+        case _:
+            (inside / "LATEST").symlink_to(tmp_path)
+    with LocalFileIO().directory(str(inside)) as place:
+        place.update("LATEST", b"3")
+        assert place.read("LATEST") == b"3"
+    assert not (inside / "LATEST").is_symlink()
+    assert others.read_bytes() == b"1"
+
+
+def test_a_pipe_is_no_file_to_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "snapshot-1")
+    with pytest.raises(FileNotFoundError):
+        LocalFileIO().read(str(tmp_path / "snapshot-1"))
+    with LocalFileIO().directory(str(tmp_path)) as place, pytest.raises(FileNotFoundError):
+        place.read("snapshot-1")
+
+
 def test_a_held_directory_is_followed_where_it_moves_and_never_made_anew(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     with LocalFileIO().directory(str(old)) as place:
