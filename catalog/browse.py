@@ -76,7 +76,7 @@ class TableSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiredLease:
-    """A table whose keeper has gone and that nobody took over yet."""
+    """A table whose maintaining server has gone and that nobody took over yet."""
 
     database: str
     table: str
@@ -232,7 +232,7 @@ class BrowseRepository:
             return cur.execute(query, values).fetchall()
 
     def expired_leases(self, *, limit: int) -> list[ExpiredLease]:
-        """Tables whose keeper did not renew and that nobody has taken over, the longest gone first."""
+        """Tables whose maintaining server did not renew and that nobody has taken over, the longest gone first."""
         query = """
             SELECT t.database, t.name AS table, o.server, o.lease_until
             FROM maintenance_lease l JOIN maintenance_owner o USING (owner) JOIN sluice_table t USING (table_id)

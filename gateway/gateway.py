@@ -39,7 +39,7 @@ from sql.execution.results import ResultSet, Waiting
 from sql.execution.spool import Spool, SpoolLimits
 from sql.parameters.parameters import NONE as NO_PARAMETERS
 from sql.parameters.parameters import Parameters
-from sql.statements.base import DelegatedAccess, no_door
+from sql.statements.base import DelegatedAccess, no_delegated_access
 from workers.pool import WorkerPool
 from workers.spool import BodyFiles
 
@@ -97,7 +97,7 @@ class Gateway:
             kafka_brokers=self.limits.kafka_brokers,
             most_words=self.limits.statement_words,
             spark_streams=self.spark_streams,
-            door=self._door,
+            delegated_access=self._delegated_access,
         )
         self._runner = ScriptRunner(context_factory)
         self.jobs = JobRunner(lake, self.limits.jobs, JobMaker(context_factory, self.limits.jobs))
@@ -111,11 +111,11 @@ class Gateway:
         self.recent = RecentStatements()
         self._running = RunningOperations()
         self._streams = StreamingResults()
-        self.upkeep: Coordinator | None = None
-        """Who looks after tables in this process, where anybody does."""
+        self.maintenance: Coordinator | None = None
+        """What maintains tables in this process, where anything does."""
         self._listeners: list[Callable[[Operation], None]] = [self.recent.note, lambda operation: lake.standing.met(operation.error)]
         self._stopping = threading.Event()
-        self._keeper = threading.Thread(target=self._keep_house, name="sluice-housekeeper", daemon=True)
+        self._periodic = threading.Thread(target=self._work_periodically, name="sluice-gateway", daemon=True)
 
     def start(self) -> None:
         """Clear what dead gateways left in the spool and begin to look after time limits and idle sessions."""
@@ -123,7 +123,7 @@ class Gateway:
             self._spool.clean()
         except LakeError:  # the warehouse is away; it will be cleaned at the next start
             _log.warning("The spool could not be cleaned", exc_info=True)
-        self._keeper.start()
+        self._periodic.start()
         self._lake.quotas.start()
 
     def serve_at(self, uri: str) -> None:
@@ -131,8 +131,8 @@ class Gateway:
         self._uri = uri
         self.jobs.start()
 
-    def _door(self, caller: Caller) -> DelegatedAccess:
-        return no_door() if self._uri is None else DelegatedAccess(uri=self._uri, token=self._lake.access.lend(caller))
+    def _delegated_access(self, caller: Caller) -> DelegatedAccess:
+        return no_delegated_access() if self._uri is None else DelegatedAccess(uri=self._uri, token=self._lake.access.lend(caller))
 
     # Statements, one text at a time
 
@@ -175,7 +175,7 @@ class Gateway:
 
     @property
     def lake(self) -> Lake:
-        """The lake the statements work on; `Lake.for_caller` is what a door uses of it."""
+        """The lake the statements work on; `Lake.for_caller` is what a protocol uses of it."""
         return self._lake
 
     def open_session(self, name: str | None = None, properties: Mapping[str, str] | None = None, *, caller: Caller = EVERYBODY) -> str:
@@ -350,8 +350,8 @@ class Gateway:
             self.workers.close()
         self._canceller.close()
         self._watch.close()
-        if self._keeper.is_alive():
-            self._keeper.join()
+        if self._periodic.is_alive():
+            self._periodic.join()
         try:
             self._spool.close()
         except LakeError:  # the warehouse is away; what is left there is cleared at the next start
@@ -401,7 +401,7 @@ class Gateway:
         if result.unbounded:
             self._streams.add(result)
 
-    def _keep_house(self) -> None:
+    def _work_periodically(self) -> None:
         while not self._stopping.wait(_TICK_SECONDS):
             try:
                 for operation in self.running():
@@ -410,5 +410,5 @@ class Gateway:
                 self._sessions.expire()
                 self.kept.expire()
                 self._spool.tend()
-            except Exception:  # the house is kept as long as the gateway lives, whatever one round runs into
+            except Exception:  # the rounds go on as long as the gateway lives, whatever one runs into
                 _log.exception("Looking after statements and sessions failed")

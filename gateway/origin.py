@@ -1,4 +1,4 @@
-"""Where a statement came from: set by the door that took the request, kept by whatever the request starts."""
+"""Where a statement came from: set by the endpoint that took the request, kept by whatever the request starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from model.spans import carry
 class Origin:
     """A request."""
 
-    door: str = "internal"
+    protocol: str = "internal"
     """Which protocol it spoke: ``sql``, ``rows``, ``flink``, ``paimon``; ``internal`` where no request asked."""
     address: str | None = None
     request_id: str | None = None

@@ -21,7 +21,7 @@ class EndedStatement:
 
     handle: str
     principal: str
-    door: str
+    protocol: str
     session: str | None
     text: str
     """Without the values of options that look like secrets, and cut where it is very long."""
@@ -72,7 +72,7 @@ def _ended(operation: Operation) -> EndedStatement:
     return EndedStatement(
         handle=operation.handle,
         principal=operation.principal,
-        door=operation.origin.door,
+        protocol=operation.origin.protocol,
         session=operation.session,
         text=operation.masked[:_MOST_CHARS],
         state=state,

@@ -1,4 +1,4 @@
-"""The Flask app: wires services to the doors, and knows what all doors share."""
+"""The Flask app: wires services to the endpoints, and knows what all of them share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from server.access.cors import answer_preflight, show_to_origin
 from server.access.visitor import is_page
 from server.errors import flink_error, paimon_error, problem, request_id, speaks_flink, speaks_paimon
 from server.http.compression import decode_request, encode_response
-from server.observe.metrics import door, measure
+from server.observe.metrics import measure, protocol_of
 from server.observe.request_log import log_requests
 from server.pages.routes import add_pages
 from server.pages.shell import page_failure
@@ -30,7 +30,7 @@ _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
-    """Put the doors in front of running services, traced by a maker of spans; nothing is started here."""
+    """Put the endpoints in front of running services, traced by a maker of spans; nothing is started here."""
     from server.access import tokens
     from server.flink import FLINK_BLUEPRINTS
     from server.observe import health, metrics
@@ -74,7 +74,7 @@ def _name_request() -> None:
     """Keep a client's own id where it is one, so that both logs speak of the same request."""
     name = request.headers.get("X-Request-Id", "")
     g.request_id = name if _SANE_ID.fullmatch(name) else f"{random.getrandbits(128):032x}"
-    ORIGIN.set(Origin(door=door(request.path), address=request.remote_addr, request_id=g.request_id))
+    ORIGIN.set(Origin(protocol=protocol_of(request.path), address=request.remote_addr, request_id=g.request_id))
 
 
 def _show_id(response: Response) -> Response:

@@ -1,4 +1,4 @@
-"""Who a caller is and what it may do: the one place both doors ask."""
+"""Who a caller is and what it may do: the one place that all protocols ask."""
 
 from __future__ import annotations
 

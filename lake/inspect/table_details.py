@@ -112,7 +112,7 @@ class SnapshotLine:
     added_rows: int
     """In the files it added; a merge adds the rows it removes."""
     who: str | None
-    """Who was logged in; None where nobody has to, and for writers that came by other doors."""
+    """Who was logged in; None where nobody has to, and for writers that came by other protocols."""
     tags: tuple[str, ...] = ()
 
 

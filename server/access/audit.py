@@ -1,4 +1,4 @@
-"""What goes into the audit log: every text that ran, and every request of the other doors that may change something."""
+"""What goes into the audit log: every text that ran, and every request of the other protocols that may change something."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from gateway.operation import Operation
 from lake.access.audit import AuditLog
 from model.options.option import erases, masked_secrets
 from server.errors import request_id
-from server.observe.metrics import door
+from server.observe.metrics import protocol_of
 
 _MOST_CHARS = 10_000
 _CHANGING = frozenset({"POST", "PUT", "DELETE", "PATCH"})
-_DOORS = frozenset({"paimon", "rows"})
-"""Doors whose requests are actions themselves; on the others the texts are."""
+_PROTOCOLS = frozenset({"paimon", "rows"})
+"""Protocols whose requests are actions themselves; on the others the texts are."""
 
 
 def audit(app: Flask, log: AuditLog) -> None:
     """Note the requests of an app."""
 
     def note(response: Response) -> Response:
-        spoken = door(request.path)
-        if spoken in _DOORS and request.method in _CHANGING:
+        spoken = protocol_of(request.path)
+        if spoken in _PROTOCOLS and request.method in _CHANGING:
             log.note(
                 AuditRow(
                     time=dt.datetime.now(dt.UTC),
@@ -54,7 +54,7 @@ def row_of(operation: Operation, *, erasures: bool = False) -> AuditRow:
     return AuditRow(
         time=dt.datetime.fromtimestamp(now, dt.UTC),
         principal=operation.principal,
-        door=operation.origin.door,
+        door=operation.origin.protocol,
         address=operation.origin.address,
         request_id=operation.origin.request_id,
         session=operation.session,

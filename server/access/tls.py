@@ -1,4 +1,4 @@
-"""TLS: the certificate and key every door of the server shows, read anew when they are replaced on disk."""
+"""TLS: the certificate and key every endpoint of the server shows, read anew when they are replaced on disk."""
 
 from __future__ import annotations
 

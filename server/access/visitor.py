@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 PAGES = "/ui"
 FORM_FIELD = "_csrf"
 FORM_HEADER = "X-CSRF-Token"
-"""With it, a page's script may call the other doors as whoever is logged in; without it, the cookie counts on pages alone."""
+"""With it, a page's script may call the other protocols as whoever is logged in; without it, the cookie counts on pages alone."""
 _HOURS = 12
 _KEY_BYTES = 32
 _TOKEN, _SECRET, _IDENTITY, _LOGIN, _ID = "token", "form", "identity", "login", "id"

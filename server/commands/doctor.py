@@ -234,7 +234,7 @@ def of_catalog(known: Overview) -> Check:
         )
     if count := known.sums.expired_table_leases + known.sums.expired_job_leases:
         clean = False
-        way_out = "A server was killed: another takes over within 15 s, where one runs with upkeep and jobs enabled."
+        way_out = "A server was killed: another takes over within 15 s, where one runs with compaction and jobs enabled."
         yield Finding(check="leases", level=WARN, detail=f"{count} ran out and nobody took over", way_out=way_out)
     for job in known.jobs:
         if job.state == "FAILED" or job.attempts:

@@ -41,8 +41,8 @@ _COMMAND = 2
 T = TypeVar("T")
 
 
-class FlightDoor:
-    """Flight SQL on a port of its own, in front of the same gateway as the HTTP doors."""
+class FlightEndpoint:
+    """Flight SQL on a port of its own, in front of the same gateway as the HTTP endpoints."""
 
     def __init__(self, services: Services, metrics: Metrics, tls: TlsFiles | None = None) -> None:
         gateway = services.gateway
@@ -62,7 +62,7 @@ class FlightDoor:
         self._server: FlightServer | None = None
         self.where = ("", 0)
         """Host and port, once it listens."""
-        self._keeper = threading.Thread(target=self._keep, name="sluice-flight-keeper", daemon=True)
+        self._periodic = threading.Thread(target=self._tend, name="sluice-flight-clients", daemon=True)
 
     def start(self) -> tuple[str, int]:
         """Listen, and answer from now on; returns where. Raises `InvalidOption` where the address cannot be had."""
@@ -82,7 +82,7 @@ class FlightDoor:
                 f"SLUICE_FLIGHT_LISTEN names {written}:{port}, where this server cannot listen: another program may have the port. "
                 "Name another one, 0 for any that is free, or 'off' to do without Flight SQL."
             ) from problem
-        self._keeper.start()
+        self._periodic.start()
         self.where = host, self._server.port
         return self.where
 
@@ -103,13 +103,13 @@ class FlightDoor:
         """Results that wait for their reader or are being read."""
         return len(self._results)
 
-    def _keep(self) -> None:
+    def _tend(self) -> None:
         while not self._stopped.wait(_TEND_SECONDS):
             try:
                 self._results.tend(self._services.settings.session_idle)
                 self._clients.tend()
                 self._stalls.tend(self.where[1])
-            except Exception:  # the house is kept as long as the door is open
+            except Exception:  # the rounds go on as long as the endpoint answers
                 _log.exception("Looking after the clients of Flight SQL failed")
 
     # Who calls
@@ -153,7 +153,7 @@ class FlightDoor:
         began = time.perf_counter()
         status = 200
         try:
-            ORIGIN.set(Origin(door="flight", address=call.address, request_id=call.request_id))
+            ORIGIN.set(Origin(protocol="flight", address=call.address, request_id=call.request_id))
             if self._stopped.is_set():
                 raise Unavailable("The server is stopping; connect again in a moment.")
             call.caller = self._access(call.token)

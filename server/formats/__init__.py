@@ -1,4 +1,4 @@
-"""How results are written on our own door, and which way a client asked for."""
+"""How results are written over our own HTTP, and which way a client asked for."""
 
 from __future__ import annotations
 

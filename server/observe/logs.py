@@ -58,13 +58,13 @@ class Masker:
 
 
 def context() -> dict[str, str]:
-    """What the thread is working for: request, statement, who asked, through which door."""
+    """What the thread is working for: request, statement, who asked, through which protocol."""
     origin = ORIGIN.get()
     facts = {
         "request_id": origin.request_id,
         "statement_id": STATEMENT.get(),
         "principal": origin.principal,
-        "door": origin.door if origin.request_id else None,
+        "door": origin.protocol if origin.request_id else None,
         "trace_id": trace_id(),
     }
     return {key: value for key, value in facts.items() if value}

@@ -24,7 +24,7 @@ _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 """Seconds: a metadata statement takes one millisecond, a bulk insert minutes."""
 
 
-def door(path: str) -> str:
+def protocol_of(path: str) -> str:
     """Which protocol a path belongs to."""
     if speaks_paimon(path):
         return "paimon"
@@ -74,12 +74,12 @@ class Metrics:
         gateway.listen(self.statement_ended)
 
     def request_answered(self, path: str, method: str, status: int, seconds: float) -> None:
-        """Count a request; of its path only the door is told, or every path a scanner tries would make a series."""
-        self.call_answered(door(path), method, status, seconds)
+        """Count a request; of its path only the protocol is told, or every path a scanner tries would make a series."""
+        self.call_answered(protocol_of(path), method, status, seconds)
 
-    def call_answered(self, door: str, method: str, status: int, seconds: float) -> None:
-        """Count a call of any door; the status is HTTP's word for how it ended."""
-        self._requests.labels(door, method, str(status)).observe(seconds)
+    def call_answered(self, protocol: str, method: str, status: int, seconds: float) -> None:
+        """Count a call of any protocol; the status is HTTP's word for how it ended."""
+        self._requests.labels(protocol, method, str(status)).observe(seconds)
 
     def commit_ended(self, note: CommitNote) -> None:
         """Count a commit."""
@@ -97,7 +97,7 @@ class Metrics:
 
 
 def metrics_of(app: Flask) -> Metrics:
-    """The figures of an app's server, for its other doors."""
+    """The figures of an app's server, for its other protocols."""
     metrics = app.extensions[_EXTENSION]
     assert isinstance(metrics, Metrics)
     return metrics

@@ -71,15 +71,15 @@ class OfServer:
         yield _gauges("sluice_catalog_pool", "Connections to Postgres, and who waits for one.", "what", catalog.pool_stats())
         yield _totals(catalog.pool_totals())
         yield GaugeMetricFamily("sluice_jobs_here", "Jobs this server runs.", value=len(gateway.jobs.running()))
-        if gateway.upkeep is not None:
-            debts = gateway.upkeep.debts()
+        if gateway.maintenance is not None:
+            debts = gateway.maintenance.debts()
             most = dict(sorted(debts.items(), key=lambda one: -one[1].files)[:_MOST_SERIES])
             files = "Small files of the tables this server looks after."
             yield GaugeMetricFamily("sluice_compaction_debt_files", files, value=sum(debt.files for debt in debts.values()))
             yield GaugeMetricFamily("sluice_compaction_debt_bytes", "Their size.", value=sum(debt.size for debt in debts.values()))
             named = {table: debt.files for table, debt in most.items()}
             yield _gauges("sluice_table_debt_files", f"{files[:-1]}, the worst by name.", "table", named)
-            yield GaugeMetricFamily("sluice_upkeep_failing", "Tables whose upkeep fails now.", value=len(gateway.upkeep.failing()))
+            yield GaugeMetricFamily("sluice_upkeep_failing", "Tables whose upkeep fails now.", value=len(gateway.maintenance.failing()))
 
 
 class Seen:

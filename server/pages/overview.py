@@ -34,7 +34,7 @@ class Running:
     handle: str
     text: str
     principal: str
-    door: str
+    protocol: str
     state: str
     seconds: float
     mine: bool
@@ -88,7 +88,7 @@ def overview() -> ResponseReturnValue:
                 handle=entry.handle,
                 text=entry.masked[:_MOST_CHARS],
                 principal=entry.principal,
-                door=entry.origin.door,
+                protocol=entry.origin.protocol,
                 state=str(entry.state),
                 seconds=time.time() - entry.submitted,
                 mine=entry.principal == caller().principal,

@@ -38,7 +38,7 @@ _LIVE_SECONDS = 3.0
 _PAST = 40
 _LOOKED_AT = 400
 """Entries of the audit log looked through for statements of this page and of programs."""
-_DOORS = frozenset({"sql", "flink", "flight"})
+_PROTOCOLS = frozenset({"sql", "flink", "flight"})
 DOWNLOADS = {
     "csv": ("text/csv", "CSV"),
     "parquet": ("application/vnd.apache.parquet", "Parquet"),
@@ -92,7 +92,7 @@ class Past:
     at: Any
     seconds: float
     error: str
-    door: str
+    protocol: str
 
 
 @bp.get("/sql")
@@ -350,17 +350,22 @@ def _all_past() -> Iterator[Past]:
     gateway, me = services().gateway, caller()
     if not services().settings.audit_kept:
         for ended in gateway.recent.newest(me.principal):
-            if ended.door in _DOORS:
+            if ended.protocol in _PROTOCOLS:
                 at = ended.submitted * 1000
                 yield Past(
-                    text=ended.text, outcome=ended.state.value, at=at, seconds=ended.seconds, error=ended.error or "", door=ended.door
+                    text=ended.text,
+                    outcome=ended.state.value,
+                    at=at,
+                    seconds=ended.seconds,
+                    error=ended.error or "",
+                    protocol=ended.protocol,
                 )
         return
     rows = islice(gateway.lake.audit.newest(me.principal), _LOOKED_AT)
-    yield from map(partial(_of_log, gateway.recent), (row for row in rows if row.statement_id and row.door in _DOORS))
+    yield from map(partial(_of_log, gateway.recent), (row for row in rows if row.statement_id and row.door in _PROTOCOLS))
 
 
 def _of_log(recent: RecentStatements, row: AuditRow) -> Past:
     known = recent.find(row.statement_id)
     error = (known.error if known else None) or row.error_class or ""
-    return Past(text=masked_text(row.action), outcome=row.outcome, at=row.time, seconds=row.millis / 1000, error=error, door=row.door)
+    return Past(text=masked_text(row.action), outcome=row.outcome, at=row.time, seconds=row.millis / 1000, error=error, protocol=row.door)

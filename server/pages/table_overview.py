@@ -153,6 +153,6 @@ def _snippets(head: TableHead) -> list[Snippet]:
 
 
 def _flight_address() -> str | None:
-    """Where Arrow Flight SQL answers, where this server has that door."""
+    """Where Arrow Flight SQL answers, where this server has it."""
     listen = getattr(services().settings, "flight_listen", None)
     return None if listen is None else f"grpc://{request.host.rpartition(':')[0] or request.host}:{listen[1]}"

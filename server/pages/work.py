@@ -166,7 +166,7 @@ class RunningText:
 
     handle: str
     principal: str
-    door: str
+    protocol: str
     text: str
     state: str
     seconds: float
@@ -182,7 +182,7 @@ def running_texts() -> list[RunningText]:
         RunningText(
             handle=operation.handle,
             principal=operation.principal,
-            door=operation.origin.door,
+            protocol=operation.origin.protocol,
             text=operation.masked,
             state=operation.state.value,
             seconds=max(0.0, time.time() - operation.submitted),
@@ -340,7 +340,7 @@ def compactions() -> ResponseReturnValue:
         failed=sum(shown_run.run.outcome == "failed" for shown_run in runs),
         merged=sum(run.files_before - run.files_after for run in done),
         rewritten=sum(run.bytes_before for run in done),
-        upkeep=services().settings.upkeep,
+        maintenance=services().settings.maintenance,
         tables=_table_names(),
     )
 

@@ -83,9 +83,9 @@ def build_gateway(
     gateway.start()
     # An embedded Postgres runs for one server only: whoever looked after the tables before, under this name, is dead.
     owner = uuid5(NAMESPACE_URL, settings.data.as_uri()) if settings.catalog_dsn is None else None
-    coordinator = Coordinator(lake, settings.upkeep, background=lambda name: _in_background(spark, name), owner=owner)
+    coordinator = Coordinator(lake, settings.maintenance, background=lambda name: _in_background(spark, name), owner=owner)
     cleanup.callback(coordinator.close)
-    gateway.upkeep = coordinator
+    gateway.maintenance = coordinator
     coordinator.start()
     return gateway, spark, peers
 

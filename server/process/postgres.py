@@ -77,7 +77,7 @@ class EmbeddedPostgres:
         self._child: subprocess.Popen[bytes] | None = None
         self._stopping = threading.Event()
         self._starting = threading.Lock()
-        self._keeper = threading.Thread(target=self._keep, name="sluice-postgres", daemon=True)
+        self._watcher = threading.Thread(target=self._keep, name="sluice-postgres", daemon=True)
 
     def start(self) -> str:
         """Start it, make it on the first start, and return its DSN. Raises `Unavailable` with Postgres's own words."""
@@ -88,7 +88,7 @@ class EmbeddedPostgres:
         quiet: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         self._guard = subprocess.Popen(command, pass_fds=self._lock.files, **quiet, **self._runner)
         dsn = self._ready()
-        self._keeper.start()
+        self._watcher.start()
         return dsn
 
     def problem(self) -> str | None:

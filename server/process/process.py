@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from flask import Flask
 
     from server.access.tls import TlsFiles
-    from server.flight.server import FlightDoor
+    from server.flight.server import FlightEndpoint
     from server.observe.metrics import Metrics
     from server.observe.traces import Maker
     from server.process.services import Services
@@ -159,7 +159,7 @@ def _load_packages() -> None:
         import server.http.wsgi
         import server.process.build  # noqa: F401
         import sql.statements.all  # noqa: F401
-        from server.flight.server import FlightDoor  # noqa: F401
+        from server.flight.server import FlightEndpoint  # noqa: F401
 
 
 class _NoPandas(MetaPathFinder):
@@ -204,7 +204,7 @@ def _serve(settings: Settings, postgres: CatalogPostgres, stop: Stop, cleanup: c
     host, port = http.start_serving()
     flight = _open_flight(services, figures, tls)
     peers.announce(settings.advertised_url or reached_at(host, port, secure=tls is not None))
-    gateway.serve_at(own_uri(host, port) if tls is None else _own_door(app, settings, cleanup))
+    gateway.serve_at(own_uri(host, port) if tls is None else _listen_for_spark(app, settings, cleanup))
     gc.freeze()
     gc.enable()
     gateway.workers.start()
@@ -224,15 +224,15 @@ def _serve(settings: Settings, postgres: CatalogPostgres, stop: Stop, cleanup: c
     http.stop_serving()
 
 
-def _open_flight(services: Services, metrics: Metrics, tls: TlsFiles | None) -> FlightDoor | None:
-    """The door for Arrow Flight SQL, where the settings have one."""
+def _open_flight(services: Services, metrics: Metrics, tls: TlsFiles | None) -> FlightEndpoint | None:
+    """The endpoint of Arrow Flight SQL, where the settings have one."""
     if services.settings.flight_listen is None:
         return None
-    from server.flight.server import FlightDoor
+    from server.flight.server import FlightEndpoint
 
-    door = FlightDoor(services, metrics, tls)
-    door.start()
-    return door
+    endpoint = FlightEndpoint(services, metrics, tls)
+    endpoint.start()
+    return endpoint
 
 
 def _hurry(stop: Stop, gateway: object) -> None:
@@ -251,7 +251,7 @@ def _traced(settings: Settings, cleanup: contextlib.ExitStack) -> Maker | None:
     return cleanup.enter_context(tracing(settings.traces_endpoint))
 
 
-def _own_door(app: Flask, settings: Settings, cleanup: contextlib.ExitStack) -> str:
+def _listen_for_spark(app: Flask, settings: Settings, cleanup: contextlib.ExitStack) -> str:
     """Where Spark's processes on this machine ask for tables while the server speaks TLS, whose certificate names no loopback address."""
     from server.http.wsgi import HttpServer
 

@@ -169,7 +169,7 @@ class Settings:
     audit_kept: timedelta = timedelta(days=AUDIT_DAYS.default)
     audit_erasures: bool = AUDIT_ERASURES.default
     drop_retention: timedelta = DROP_RETENTION.default
-    upkeep: MaintenanceLimits = field(default_factory=MaintenanceLimits)
+    maintenance: MaintenanceLimits = field(default_factory=MaintenanceLimits)
     jobs: JobLimits = field(default_factory=JobLimits)
     log_level: str = LOG_LEVEL.default
     log_format: str = LOG_FORMAT.default
@@ -185,7 +185,7 @@ def variable(option: Option[object]) -> str:
 
 
 def read_settings(environment: Mapping[str, str]) -> Settings:
-    """Read the settings; raise `InvalidOption` for an unknown ``SLUICE_*`` variable, a bad value, or an open door without token."""
+    """Read the settings; raise `InvalidOption` for an unknown ``SLUICE_*`` variable, a bad value, or an open address."""
     raw = _given(environment)
     data = Path(DATA.read(raw)).expanduser().resolve()
     settings = Settings(
@@ -201,7 +201,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         warehouse_sync=WAREHOUSE_SYNC.read(raw),
         import_dirs=tuple(_absolute(path) for path in IMPORT_DIRS.read(raw)),
         remote_catalogs=REMOTE_CATALOGS.read(raw),
-        kafka_brokers=_brokers(KAFKA_BROKERS.read(raw), open_door=TOKEN.read(raw) is None and OIDC_ISSUER.read(raw) is None),
+        kafka_brokers=_brokers(KAFKA_BROKERS.read(raw), without_login=TOKEN.read(raw) is None and OIDC_ISSUER.read(raw) is None),
         tls_certificate=_file(TLS_CERTIFICATE.read(raw)),
         tls_key=_file(TLS_KEY.read(raw)),
         token=TOKEN.read(raw),
@@ -246,7 +246,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         audit_kept=timedelta(days=AUDIT_DAYS.read(raw)),
         audit_erasures=AUDIT_ERASURES.read(raw),
         drop_retention=DROP_RETENTION.read(raw),
-        upkeep=MaintenanceLimits(
+        maintenance=MaintenanceLimits(
             enabled=COMPACTION_ENABLED.read(raw),
             jobs=COMPACTION_JOBS.read(raw),
             job_bytes=COMPACTION_JOB_BYTES.read(raw),
@@ -261,7 +261,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         log_requests=LOG_FORMAT.read(raw) == "json" if (log_requests := LOG_REQUESTS.read(raw)) is None else log_requests,
         given=raw,
     )
-    _refuse_open_door(settings)
+    _refuse_open_address(settings)
     if (settings.tls_certificate is None) != (settings.tls_key is None):
         raise InvalidOption("SLUICE_TLS_CERTIFICATE and SLUICE_TLS_KEY are set together.")
     if settings.catalog_pooled and settings.catalog_dsn is None:
@@ -309,7 +309,7 @@ def _oidc(raw: Mapping[str, str]) -> OidcSettings | None:
     )
 
 
-def _refuse_open_door(settings: Settings) -> None:
+def _refuse_open_address(settings: Settings) -> None:
     closed = settings.token is not None or settings.oidc is not None
     for name, listen in (("SLUICE_LISTEN", settings.listen), ("SLUICE_FLIGHT_LISTEN", settings.flight_listen)):
         if not closed and listen is not None and not is_loopback(listen[0]):
@@ -320,9 +320,9 @@ def _refuse_open_door(settings: Settings) -> None:
         raise InvalidOption("SLUICE_TOKEN must be printable ASCII without spaces, as it travels in a header.")
 
 
-def _brokers(named: tuple[str, ...] | None, *, open_door: bool) -> tuple[str, ...] | None:
+def _brokers(named: tuple[str, ...] | None, *, without_login: bool) -> tuple[str, ...] | None:
     """Who may use a server without tokens sits at the machine and can reach every broker anyway."""
-    return named if named is not None or open_door else ()
+    return named if named is not None or without_login else ()
 
 
 def _collector(environment: Mapping[str, str]) -> str | None:

@@ -1,4 +1,4 @@
-"""What a statement would answer with, told without doing it: for doors whose clients prepare before they run."""
+"""What a statement would answer with, told without doing it: for protocols whose clients prepare before they run."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class ContextFactory:
     """Of a text that is parsed."""
     spark_streams: OpenStreams
     """The streaming queries on Spark that are read."""
-    door: Callable[[Caller], DelegatedAccess]
+    delegated_access: Callable[[Caller], DelegatedAccess]
     """How Spark's own processes reach this server's catalog, as a caller."""
 
     def context(  # noqa: PLR0913 - the fields of a record
@@ -93,5 +93,5 @@ class ContextFactory:
             remembered=remembered,
             has_parameters=has_parameters,
             spark_streams=self.spark_streams,
-            own_door=lambda: self.door(caller),
+            delegated_access=lambda: self.delegated_access(caller),
         )

@@ -65,9 +65,9 @@ class DelegatedAccess:
     token: str | None
 
 
-def no_door() -> DelegatedAccess:
+def no_delegated_access() -> DelegatedAccess:
     """Raise `Unavailable`: a gateway without a server in front of it follows no tables with Spark."""
-    raise Unavailable("Streams through Spark need the server's HTTP door, which is not open.")
+    raise Unavailable("Streams through Spark need the server's HTTP endpoint, which does not answer.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,7 @@ class ExecutionContext:
     """Whether values were sent for placeholders, which ``source`` does not hold."""
     spark_streams: OpenStreams = field(default_factory=OpenStreams)
     """The streaming queries on Spark that are read, of all sessions."""
-    own_door: Callable[[], DelegatedAccess] = no_door
+    delegated_access: Callable[[], DelegatedAccess] = no_delegated_access
     """How Spark's own processes reach this server's catalog, as the caller."""
 
     @property

@@ -210,7 +210,7 @@ class _Partition:
     done="BOOLEAN NOT NULL",
 )
 def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
-    """The partitions of the snapshot, by name; done where one of our doors or a client left its marker, in either spelling of the name."""
+    """The partitions of the snapshot, by name; done where this server or a client left its marker, in either spelling of the name."""
     live = _Live(scan, _named)
     sums: dict[bytes, _Partition] = {}
     for of_bucket in live.sums():

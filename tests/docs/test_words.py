@@ -31,8 +31,6 @@ PUBLIC = (
     "`door",
     '`/metrics` (`door="flight"`',
     '"door":',
-    "one.door",
-    ").door",
 )
 """Names that stay until a version says otherwise: metrics and their labels, columns, fields of the log, addresses of pages."""
 

@@ -90,7 +90,7 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
     reading.add(table, None)
     options = stream_options(table.schema.options, reference.options)
     start = starts.begin(context, place, table, options)
-    door = context.own_door()
+    access = context.delegated_access()
     columns = needed_columns(tree, table.schema)
     watermark = watermark_of(table.schema.options)
     if watermark is not None and table.schema.find(watermark.column) is None:
@@ -98,7 +98,7 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
     if watermark is not None and watermark.column not in columns:
         columns = [*columns, watermark.column]
     reader_options = dict(reference.options) | {
-        "uri": door.uri,
+        "uri": access.uri,
         "timeZone": context.zone,
         "columns": json.dumps(columns),
         "parallelism": str(session.sparkContext.defaultParallelism),
@@ -109,8 +109,8 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
         reader_options["endOfTime"] = watermark.column
     if micro_batch is not None:
         reader_options["maxBytesPerTrigger"] = str(micro_batch)
-    if door.token is not None:
-        reader_options["token"] = door.token
+    if access.token is not None:
+        reader_options["token"] = access.token
     predicate = pushed(reference, table.schema)
     if predicate is not None:
         reader_options["filter"] = predicate_text(predicate)

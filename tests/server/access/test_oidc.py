@@ -22,7 +22,7 @@ from model.errors import InvalidOption, NotAuthorized, Unavailable
 from server.access import oidc
 from server.access.oidc import OidcIssuer
 from server.flight.messages import packed
-from server.flight.server import FlightDoor
+from server.flight.server import FlightEndpoint
 from server.observe.metrics import metrics_of
 from server.process.services import Services
 from server.settings.oidc import OidcSettings
@@ -182,7 +182,7 @@ def test_every_protocol_takes_the_issuers_tokens_with_the_roles_of_their_groups(
         made = http.post("/tokens", json={"name": "robot", "administrator": True}, headers=bearer(admin)).json()["token"]
         assert sql("SHOW TABLES", made).status_code == 200
     read = read_settings({"SLUICE_DATA": str(tmp_path), "SLUICE_FLIGHT_LISTEN": "127.0.0.1:0"})
-    door = FlightDoor(Services(gateway=opened.gateway, settings=read), metrics_of(opened.app))
+    door = FlightEndpoint(Services(gateway=opened.gateway, settings=read), metrics_of(opened.app))
     opened.gateway.lake.access.issuer = OidcIssuer(OidcSettings(issuer=issuer.url, audience=CLIENT, roles=(("data-team", "analyst"),)))
     host, port = door.start()
     try:

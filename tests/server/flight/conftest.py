@@ -15,7 +15,7 @@ from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
 from server.access.tls import TlsFiles
 from server.app import create_app
-from server.flight.server import FlightDoor
+from server.flight.server import FlightEndpoint
 from server.observe.metrics import metrics_of
 from server.process.services import Services
 from server.settings.settings import read_settings
@@ -38,7 +38,7 @@ class Door:
         given = {"SLUICE_DATA": str(directory), "SLUICE_FLIGHT_LISTEN": "127.0.0.1:0", **settings}
         self.services = Services(gateway=self.gateway, settings=read_settings(given))
         self.app = create_app(self.services)
-        self.door = FlightDoor(self.services, metrics_of(self.app), tls)
+        self.door = FlightEndpoint(self.services, metrics_of(self.app), tls)
         host, port = self.door.start()
         self.url = f"{'grpc' if tls is None else 'grpc+tls'}://{host}:{port}"
 

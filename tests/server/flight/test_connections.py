@@ -18,7 +18,7 @@ from adbc_driver_manager.dbapi import Connection, Cursor
 from model.errors import InvalidOption
 from server.access.tls import TlsFiles
 from server.flight.messages import message, packed, unpacked
-from server.flight.server import FlightDoor
+from server.flight.server import FlightEndpoint
 from server.observe.metrics import metrics_of
 from server.process.services import Services
 from server.settings.settings import read_settings
@@ -280,7 +280,7 @@ def test_one_callers_tickets_and_handles_are_nothing_to_another(dsn: str, tmp_pa
 def test_a_port_that_is_taken_is_told_with_the_way_out(door: Door, tmp_path: Path) -> None:
     taken = door.url.removeprefix("grpc://")
     settings = read_settings({"SLUICE_DATA": str(tmp_path), "SLUICE_FLIGHT_LISTEN": taken})
-    second = FlightDoor(Services(gateway=door.gateway, settings=settings), metrics_of(door.app))
+    second = FlightEndpoint(Services(gateway=door.gateway, settings=settings), metrics_of(door.app))
     with pytest.raises(InvalidOption, match=rf"SLUICE_FLIGHT_LISTEN names {taken}.*'off'"):
         second.start()
     second.stop(1)

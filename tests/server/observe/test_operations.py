@@ -71,7 +71,7 @@ def test_metrics_count_what_happens(client: FlaskClient) -> None:
 
 def test_metrics_tell_of_commits_debts_consumers_and_jobs(gateway: Gateway, client: FlaskClient, dsn: str) -> None:
     coordinator = Coordinator(gateway.lake, MaintenanceLimits(patience=3600))
-    gateway.upkeep = coordinator
+    gateway.maintenance = coordinator
     client.post("/sql", data="CREATE TABLE t (id INT)")
     for _ in range(2):
         client.post("/sql", data="INSERT INTO t VALUES (1)")
