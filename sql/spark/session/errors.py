@@ -24,6 +24,7 @@ from model.errors import (
 )
 from sql.parsing.positions import place
 from sql.spark.session.damage import Reading
+from sql.spark.session.probe import DAMAGED
 
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}")
 _CONTEXT = re.compile(r"\s*== SQL.*", re.DOTALL)
@@ -160,12 +161,11 @@ def _told(error: LakeError, chain: str, lost: Callable[[], None]) -> LakeError:
         )
     if _UNLOADED.search(chain):
         return _gone(lost)
-    if _NO_PYTHON.search(chain):
-        return Unavailable(
-            "A process of Python that Spark needs for the statement did not start in time: the machine is busy. Try again later."
-        )
-    if _APART.search(chain):
-        return Unavailable("Processes of Spark lost each other while the statement ran; try again in a moment.")
+    if DAMAGED.search(chain) and not _USER.search(chain) and not _DATA.search(chain):
+        lost()
+        return Unavailable("Something in Spark's memory is damaged. It is started anew where that lasts; try again in a moment.")
+    if (process := _of_processes(chain)) is not None:
+        return process
     if _TOO_DEEP in chain:
         return SqlSyntaxError("The statement is nested or chained too deeply for Spark; take it apart.")
     if _STOPPED.search(chain) or (error.message.startswith("Spark failed (") and _WAITED in chain):
@@ -176,6 +176,16 @@ def _told(error: LakeError, chain: str, lost: Callable[[], None]) -> LakeError:
     if _FULL.search(chain):
         return StorageFull(_NO_ROOM)
     return _of_the_disk(chain) or error
+
+
+def _of_processes(chain: str) -> Unavailable | None:
+    if _NO_PYTHON.search(chain):
+        return Unavailable(
+            "A process of Python that Spark needs for the statement did not start in time: the machine is busy. Try again later."
+        )
+    if _APART.search(chain):
+        return Unavailable("Processes of Spark lost each other while the statement ran; try again in a moment.")
+    return None
 
 
 def _of_the_disk(text: str) -> Unavailable | None:

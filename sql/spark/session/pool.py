@@ -315,7 +315,7 @@ class SparkPool(Work):
             self.lost()
             raise Unavailable(f"Spark does not answer. {self._says_why()}")
         if self._probe.hopeless():
-            self.restart("a small job waits for it while no task runs")
+            self.restart("small jobs wait for it while no task runs, or fail in it")
             raise Unavailable("Spark runs no jobs any more; it is being started anew.")
 
     def check(self) -> None:
@@ -327,10 +327,16 @@ class SparkPool(Work):
         return "The server's log says why." if self._settings.log is None else f"Its log says why: {self._settings.log} on the server."
 
     def lost(self) -> None:
-        """Where Spark is gone, forget all sessions and start it anew, once; where it lives, nothing happens."""
+        """Where Spark is gone, forget all sessions and start it anew, once; where it answers, a small job tells whether it is of use."""
         root = self._root
-        if root is not None and (state := state_of(root, self._gateway())) != "alive":
+        if root is None:
+            return
+        if (state := state_of(root, self._gateway())) != "alive":
             self._renew(root, state)
+        elif self._probe.hopeless():
+            self.restart("small jobs fail in it")
+        else:
+            self._probe.suspect()
 
     def restart(self, reason: str) -> None:
         """Start Spark anew although it answers: what hangs in it ends with its JVM, and what runs there fails once."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from model.errors import Unavailable
 
 _log = logging.getLogger(__name__)
+DAMAGED = re.compile(r"Illegal size -?\d+ of collection")
+"""Scala's word for a collection whose count is not what it holds, as when two threads changed it at once: every job that has it fails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,10 @@ class JobProbe:
         self._idle_since: float | None = None
         """Since when the job waits while no task runs."""
         self._failure: str | None = None
+        self._failing_since: float | None = None
+        """Since when no small job has succeeded."""
+        self._damaged = False
+        """Whether a small job has met what only a new start mends."""
         self._running: Future[object] | None = None
         self._renewals = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sluice-probe")
@@ -54,7 +61,13 @@ class JobProbe:
     def succeeded(self) -> None:
         """Spark has just run something."""
         self._succeeded = time.monotonic()
-        self._failure = None
+        self._failure, self._failing_since, self._damaged = None, None, False
+
+    def suspect(self) -> None:
+        """Begin a small job whatever has succeeded lately."""
+        with self._lock:
+            if self._running is None:
+                self._running = self._thread.submit(self._run, self._renewals)
 
     def check(self) -> None:
         """Raise `Unavailable` where Spark runs no jobs any more; begin a small job where nobody knows."""
@@ -73,7 +86,10 @@ class JobProbe:
 
     def hopeless(self) -> bool:
         """Whether nothing but a new start of Spark helps."""
-        return self.stuck_for() > self._patience.restart and self._lacking() is None
+        if self._damaged:
+            return True
+        failing = 0.0 if self._failing_since is None else time.monotonic() - self._failing_since
+        return max(self.stuck_for(), failing) > self._patience.restart and self._lacking() is None
 
     def stuck_for(self) -> float:
         """For how many seconds a small job has waited for a Spark that does nothing else."""
@@ -99,16 +115,18 @@ class JobProbe:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _run(self, renewals: int) -> None:
-        failure = None
+        failure, damaged = None, False
         try:
             self._job()
         except Exception as problem:  # whatever Spark says, the small job had nothing wrong in it
-            failure = type(problem).__name__
+            failure, damaged = type(problem).__name__, DAMAGED.search(str(problem)) is not None
             _log.warning("Spark does not run a small job", exc_info=True)
         with self._lock:
             if renewals != self._renewals:
                 return  # it was a Spark that is gone
-            self._running = None
-            self._failure = failure
+            self._running, self._idle_since = None, None
             if failure is None:
-                self._succeeded = time.monotonic()
+                self.succeeded()
+                return
+            self._failure, self._damaged = failure, damaged
+            self._failing_since = self._failing_since or time.monotonic()

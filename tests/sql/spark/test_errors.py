@@ -57,6 +57,8 @@ class _Said(PySparkException):
         ("Task failed while writing: Mkdirs failed to create x", "TASK_WRITE_FAILED", Unavailable, "Mkdirs failed to create", False),
         ("Task failed while writing: No space left on device", "TASK_WRITE_FAILED", StorageFull, "No room left", False),
         ("java.lang.NoClassDefFoundError: Could not initialize class org.xerial.snappy.Snappy", "", Unavailable, "Spark went away", True),
+        ("java.lang.IllegalStateException: Illegal size 5 of collection, expected 6", "", Unavailable, "memory is damaged", True),
+        ("[USER_RAISED_EXCEPTION] Illegal size 5 of collection", "USER_RAISED_EXCEPTION", ExecutionError, "Illegal size", False),
         ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", "", Unavailable, "lost each other", False),
         ("x.FetchFailedException: Connection from /10.0.0.1 closed", "", Unavailable, "lost each other", False),
         ("Traceback …\nmodel.errors.StorageFull: No room.\n", "PYTHON_DATA_SOURCE_ERROR", StorageFull, "^No room.$", False),

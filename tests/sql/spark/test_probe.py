@@ -15,6 +15,8 @@ from tests.gateway.test_executor import wait_for
 class Jobs:
     """A Spark that runs small jobs, fails them, or keeps them waiting."""
 
+    says = "no"
+
     def __init__(self) -> None:
         self.let_go = threading.Event()
         self.fails = False
@@ -25,7 +27,7 @@ class Jobs:
         self.runs += 1
         assert self.let_go.wait(20)
         if self.fails:
-            raise RuntimeError("no")
+            raise RuntimeError(self.says)
 
 
 @pytest.fixture
@@ -60,6 +62,33 @@ def test_a_job_that_fails_is_told_until_one_succeeds(jobs: Jobs) -> None:
     wait_for(lambda: "RuntimeError" in told())
     jobs.fails = False
     wait_for(lambda: not told())
+    probe.close()
+
+
+def test_jobs_that_fail_for_long_are_hopeless_until_one_succeeds(jobs: Jobs) -> None:
+    jobs.fails = True
+    jobs.let_go.set()
+    probe = _probe(jobs, lately=60, restart=0.2)
+    assert not probe.hopeless()
+
+    def hopeless() -> bool:
+        probe.suspect()
+        return probe.hopeless()
+
+    wait_for(hopeless)
+    jobs.fails = False
+    wait_for(lambda: not hopeless())
+    probe.close()
+
+
+def test_a_damaged_collection_is_hopeless_at_once(jobs: Jobs) -> None:
+    jobs.fails, jobs.says = True, "java.lang.IllegalStateException: Illegal size 5 of collection, expected 6"
+    jobs.let_go.set()
+    probe = _probe(jobs, lately=60, restart=3600)
+    probe.suspect()
+    wait_for(probe.hopeless)
+    probe.renewed()
+    assert not probe.hopeless()
     probe.close()
 
 
