@@ -17,6 +17,7 @@ import psutil
 from tests.e2e.agreement import assert_agreement
 from tests.running import Refused, RunningServer
 from tests.torture.kills.clients import Client, Counts, Table
+from tests.torture.kills.history import NAME, History
 from tests.torture.kills.model import settle
 from tests.waiting import eventually
 
@@ -47,6 +48,8 @@ class Campaign:
         ]
         servers[0].sql(f"CREATE TABLE parts (client INT, n INT, v INT) PARTITIONED BY (client) WITH ({_OPTIONS})")
         servers[0].sql(f"CREATE TABLE flat (client INT, n INT, v INT) WITH ({_OPTIONS}, 'bucket' = '-1')")
+        self._history = History(self._servers, seed=seed, counts=self.told.counts)
+        servers[0].sql(f"CREATE TABLE {NAME} (client INT, n INT, v INT) WITH ({_OPTIONS})")
         self._clients = [
             Client(
                 number,
@@ -62,11 +65,11 @@ class Campaign:
         """Load, a kill at a random moment, a new start, and the comparison."""
         victim = self._rng.choice(victims)
         where = f"seed {self._seed}, kill {number} of {victim}"
-        if self._rng.random() < 0.7 or victim == SPARK:
+        if self._clients and (self._rng.random() < 0.7 or victim == SPARK):
             for server in self._servers:
                 server.wait_for_spark()
         stop = threading.Event()
-        threads = [threading.Thread(target=client.run, args=(stop,)) for client in self._clients]
+        threads = [threading.Thread(target=client.run, args=(stop,)) for client in [*self._clients, self._history]]
         threads.append(threading.Thread(target=self._maintain, args=(stop, random.Random(f"{self._seed} {number}"))))
         for thread in threads:
             thread.start()
@@ -82,7 +85,7 @@ class Campaign:
             assert not thread.is_alive(), f"{where}: a client got no answer"
         if victim == SERVER:
             self._start(struck)
-        if problems := [problem for client in self._clients for problem in client.problems]:
+        if problems := [problem for client in [*self._clients, self._history] for problem in client.problems]:
             raise AssertionError(f"{where}: {problems[:3]}")
         self._compare(where)
         self._repeat(where)
@@ -124,6 +127,7 @@ class Campaign:
     def _compare(self, where: str) -> None:
         for table in self._tables:
             self._compare_table(table, where)
+        self._history.compare(self._rng.choice(self._servers), f"{where}: {NAME}")
 
     def _compare_table(self, table: Table, where: str) -> None:
         for server in self._servers:
@@ -152,12 +156,12 @@ class Campaign:
     def _repeat(self, where: str) -> None:
         """What happened is sent again and changes nothing; some of what did not happen is, and does."""
         also_what_did_not = self._rng.random() < 0.2  # a dead server's claim of a key runs out in 30 seconds
-        for client in self._clients:
+        for client in [*self._clients, self._history]:
             for known in client.known.values():
                 if known.applied is not None and self._rng.random() < 0.3:
                     assert client.send_until_known(known.applied), f"{where}: {known.applied} was done and is not known"
                 if (doubtful := known.doubtful) is not None:
                     known.doubtful = None
-                    if also_what_did_not and client.send_until_known(doubtful):
+                    if also_what_did_not and doubtful.once and client.send_until_known(doubtful):
                         known.happened(doubtful)
         self._compare(f"{where}, after repeats")

@@ -49,6 +49,19 @@ def test_kills_beside_renames(start_server: StartServer) -> None:
     _run(start_server, kills=KILLS, seed=SEED + 2, renames=True)
 
 
+@pytest.mark.slow
+def test_kills_while_a_table_is_taken_back_branched_and_dropped(start_server: StartServer) -> None:
+    server = start_server()
+    _rounds(Campaign([server], dsn=lambda: embedded_dsn(server), seed=SEED, clients=0), 3, [SERVER, POSTGRES])
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(36000)
+def test_many_kills_while_a_table_is_taken_back_branched_and_dropped(start_server: StartServer) -> None:
+    server = start_server()
+    _rounds(Campaign([server], dsn=lambda: embedded_dsn(server), seed=SEED + 4, clients=0), KILLS, [SERVER, POSTGRES])
+
+
 @pytest.mark.torture
 @pytest.mark.timeout(36000)
 def test_kills_of_two_servers(start_server: StartServer, dsn: str, tmp_path: Path) -> None:
