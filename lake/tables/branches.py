@@ -17,7 +17,7 @@ from lake.register.standing import Standing
 from lake.register.whole import require_whole
 from lake.rewrite.garbage import make_way
 from lake.tables.handle import LakeTable
-from lake.tables.history import clear_expired, stale_file
+from lake.tables.history import clear_expired, lower_earliest_hint, stale_file
 from lake.tables.names import check_name
 from lake.tables.tags import Tags
 from model.access import Access
@@ -165,6 +165,7 @@ class Branches:
             tx.holds.require_no_backup(f"Moving main of {table.identifier} to branch {name}")
             if not dry_run:
                 clear_expired(tx, table)
+                lower_earliest_hint(table, first.id)
             self._tags.take_in(tx, table)  # also those that clients wrote as files
             self._tags.take_in(tx, opened)
             lost = self._clear(tx, table, name, history)

@@ -105,6 +105,7 @@ class History:
             _check_line(tx, table, name, snapshot, row)
             if row is None:
                 clear_expired(tx, table)
+                lower_earliest_hint(table, snapshot.id)  # before its file is there: till then readers look for themselves
                 tx.snapshots.insert(
                     table.table_id, branch, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False
                 )
@@ -191,6 +192,16 @@ def clear_expired(tx: CatalogTransaction, table: LakeTable) -> int | None:
         if row and snapshot_id < row.snapshot_id:
             table.files.io.delete(table.files.layout.snapshot_file(snapshot_id))
     return row.snapshot_id if row else None
+
+
+def lower_earliest_hint(table: LakeTable, snapshot_id: int) -> None:
+    """Let the hint name no snapshot after this one, which is about to live again.
+
+    Clients believe the hint while its file is there: they would not see what lies before it, and their expiry would leave a hole.
+    """
+    files = table.files
+    if (files.read_hint(files.layout.earliest_hint()) or 0) > snapshot_id:
+        files.io.write(files.layout.earliest_hint(), str(snapshot_id).encode())
 
 
 def _check_line(tx: CatalogTransaction, table: LakeTable, name: str, snapshot: Snapshot, row: SnapshotRow | None) -> None:

@@ -193,6 +193,24 @@ def test_going_forward_takes_clients_tags_of_main_away_and_the_branchs_along(lak
     assert ids(table) == [0, 1, 2, 30]
 
 
+@pytest.mark.parametrize("way", ["back to a tag", "forward to a branch"])
+def test_snapshots_that_live_again_are_not_behind_the_hint(lake: Lake, table: LakeTable, way: str) -> None:
+    """Clients take the hint for the beginning of the past while its file is there, and expire from it on: that left a hole."""
+    create_tag(lake, table, "two", snapshot_id=2)
+    lake.branches.create(table, "b", from_tag="two")
+    for snapshot_id in range(1, 5):  # what the tag needs stays
+        table.files.io.delete(table.files.layout.snapshot_file(snapshot_id))
+    table.files.io.write(table.files.layout.earliest_hint(), b"5")
+    if way == "back to a tag":
+        lake.history.rollback_to_tag(table, "two")
+    else:
+        lake.branches.fast_forward(table, "b")
+    for value in range(10, 14):
+        append(lake, table, [value])
+    assert history(lake, table) == [2, 3, 4, 5, 6]
+    assert table.files.read_hint(table.files.layout.earliest_hint()) == 2
+
+
 def test_nothing_to_tag_is_told(lake: Lake) -> None:
     empty = make_table(lake, "e", id="INT")
     with pytest.raises(SnapshotNotExist, match="has no snapshot to tag yet"):
