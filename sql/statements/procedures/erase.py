@@ -84,6 +84,8 @@ class _Erasing:
         branches = [self._table, *(lake.open(replace(name, branch=branch)) for branch in lake.branches.names(self._table))]
         if not self._dry_run:
             lake.clock.require(self._table.latest())
+            for branch in branches[1:]:  # one that refuses, as where it has not the option or the column, does so before a row is gone
+                self._holds(branch, branch.latest())
         for table in branches:
             yield self._deleted(table)
         for table in branches:

@@ -81,6 +81,18 @@ def test_nothing_holds_the_value_afterwards(ask: Ask, lake: Lake, warehouse: Pat
     assert ask("SELECT id, name FROM t") == [(1, "Ada"), (3, "Dan"), (4, "Bob")]
 
 
+def test_a_branch_that_refuses_does_so_before_a_row_is_gone(ask: Ask) -> None:
+    """A branch has options of its own, those of the table when it was made."""
+    ask("CREATE TABLE r (id INT, name STRING)")
+    ask("INSERT INTO r VALUES (1, 'a'), (2, 'b')")
+    ask("CALL sys.create_tag('r', 'with', 1)")
+    ask("CALL sys.create_branch('r', 'b', 'with')")
+    ask("ALTER TABLE r SET ('rows.erasable' = 'true')")
+    with pytest.raises(UnsupportedStatement, match="branch_b"):
+        ask("CALL sys.erase(`table` => 'r', `where` => 'id = 1')")
+    assert ask("SELECT id FROM r") == [(1,), (2,)]
+
+
 @pytest.mark.usefixtures("people")
 def test_without_branches_one_call_is_enough(gateway: Gateway, warehouse: Path, dsn: str) -> None:
     with gateway.run(CALL) as result:
