@@ -15,6 +15,7 @@ from lake.tables.tags import tag_bytes, tag_in
 from model.errors import LakeError, TableDamaged
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
+from table.format.json_document import parse_json
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
 from table.format.store import TableFiles
 
@@ -44,7 +45,7 @@ def changed_schemas(files: TableFiles, schemas: Iterable[tuple[int, Mapping[str,
     for schema_id, body in schemas:
         path = files.layout.schema_file(schema_id)
         try:
-            same = Schema.from_json(json.loads(files.io.read(path))) == Schema.from_json(body)
+            same = Schema.from_json(parse_json(files.io.read(path))) == Schema.from_json(body)
         except FileNotFoundError:
             if not files.io.exists(path):
                 continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -20,6 +19,7 @@ from model.snapshot import Snapshot
 from table.format.hive import column_names
 from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import told_by_the_store
+from table.format.json_document import parse_json
 from table.format.layout import TableLayout
 from table.format.store import TableFiles
 from table.scan.entry_scan import plan_scan
@@ -101,7 +101,7 @@ def _schemas(files: TableFiles) -> list[Schema]:
         name = status.path.rsplit("/", 1)[-1]
         if name.startswith("schema-") and name[7:].isdigit():
             try:
-                schemas.append(Schema.from_json(json.loads(files.io.read(status.path))))
+                schemas.append(Schema.from_json(parse_json(files.io.read(status.path))))
             except (ValueError, KeyError, TypeError, AttributeError) as problem:
                 raise InvalidSchema(f"{status.path} is no schema of a Paimon table: {problem}") from None
     if not schemas:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from model.snapshot import OPERATION, Operation, Snapshot
+from table.format.json_document import parse_json
 from table.format.store import TableFiles
 
 
@@ -26,7 +27,7 @@ def rewrite_operations(files: TableFiles, snapshots: Iterable[Snapshot]) -> None
 def rewrite_operation(files: TableFiles, path: str, snapshot: Snapshot) -> bool:
     """Write a snapshot's or tag's file again where its operation is none of Paimon's; False for one that is right, gone or another's."""
     try:
-        body = json.loads(files.io.read(path))
+        body = parse_json(files.io.read(path))
         if not _told_otherwise(body):
             return False
         lying = Snapshot.from_json(body)

@@ -6,7 +6,6 @@ ours is moved to ``_diverged`` inside the table, where nothing is lost, and our 
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from model.errors import LakeError, TableDamaged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
+from table.format.json_document import parse_json
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
 from table.format.store import TableFiles
 from table.scan.live import merge_entries
@@ -200,7 +200,7 @@ def _later_schemas(files: TableFiles, known: Mapping[int, Mapping[str, Any]]) ->
     schema_id = max(known, default=-1) + 1
     while True:
         try:
-            schemas.append(Schema.from_json(json.loads(files.io.read(files.layout.schema_file(schema_id)))))
+            schemas.append(Schema.from_json(parse_json(files.io.read(files.layout.schema_file(schema_id)))))
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             return schemas
         schema_id += 1

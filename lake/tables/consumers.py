@@ -8,7 +8,6 @@ decided last is what the file says last.
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 from collections.abc import Iterator
 from uuid import UUID, uuid4
@@ -18,6 +17,7 @@ from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
 from model.errors import ConsumerTaken, InvalidData, InvalidName
 from table.format.consumers import delete_consumer, read_consumers, write_consumer
+from table.format.json_document import parse_json
 
 _FILING = threading.BoundedSemaphore(4)
 """Each who writes a consumer's file holds a connection meanwhile; a store that hangs must leave the others theirs."""
@@ -103,6 +103,6 @@ class ConsumerProgress:
 
 def _read(table: LakeTable, name: str) -> int | None:
     try:
-        return int(json.loads(table.files.io.read(table.files.layout.consumer_file(name)))["nextSnapshot"])
+        return int(parse_json(table.files.io.read(table.files.layout.consumer_file(name)))["nextSnapshot"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None

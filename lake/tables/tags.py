@@ -24,9 +24,10 @@ from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
 from model.access import Access
 from model.catalog_errors import TagAlreadyExist
-from model.errors import InvalidOption, LakeError, SnapshotNotExist, TagNotExist, Unavailable
+from model.errors import InvalidOption, LakeError, SnapshotNotExist, TableDamaged, TagNotExist, Unavailable
 from model.options.option import duration
 from model.snapshot import Snapshot
+from table.format.json_document import parse_json
 from table.format.store import TableFiles
 
 _log = logging.getLogger(__name__)
@@ -192,15 +193,15 @@ def _found(table: LakeTable, name: str) -> TagRow | None:
 def tag_in(files: TableFiles, name: str) -> TagRow | None:
     """The tag that a file tells; None for a file that is none."""
     try:
-        body = json.loads(files.io.read(files.layout.tag_file(name)))
+        body = parse_json(files.io.read(files.layout.tag_file(name)))
         tagged = Snapshot.from_json({key: value for key, value in body.items() if key not in _FILE_KEYS})
         int(body["id"])
         created = body.get("tagCreateTime")
         millis = _millis(created) if created else None
         seconds = body.get("tagTimeRetained")
         retained = f"{round(float(seconds) * 1000)} ms" if isinstance(seconds, int | float) else None
-    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-        return None
+    except (FileNotFoundError, TableDamaged, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return None  # also a link that leads out, or a pipe: it must not keep the table's other tags from anybody
     return TagRow(name=name, snapshot=tagged.to_json(), created_millis=millis, retained=retained, published=True)
 
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 from dataclasses import dataclass
 
+from table.format.json_document import parse_json
 from table.format.store import TableFiles
 
 _PREFIX = "consumer-"
@@ -29,7 +30,7 @@ def read_consumers(files: TableFiles) -> list[Consumer]:
         if status.is_dir or not name.startswith(_PREFIX):
             continue
         with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-            following = int(json.loads(files.io.read(status.path))["nextSnapshot"])
+            following = int(parse_json(files.io.read(status.path))["nextSnapshot"])
             consumers.append(Consumer(name=name.removeprefix(_PREFIX), next_snapshot=following, updated_millis=status.mtime_millis))
     return consumers
 

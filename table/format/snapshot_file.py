@@ -9,6 +9,7 @@ import orjson
 
 from model.snapshot import Snapshot
 from table.format.io.directory import Directory
+from table.format.json_document import parse_json
 
 
 class Published(Enum):
@@ -50,7 +51,7 @@ def publish(snapshot: Snapshot, name: str, place: Directory, *, free: bool) -> P
     if place.create(name, data):
         return Published.WRITTEN
     try:
-        document = json.loads(place.read(name))
+        document = parse_json(place.read(name))
     except FileNotFoundError:  # gone again
         return Published.FOREIGN
     except ValueError:

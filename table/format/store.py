@@ -21,6 +21,7 @@ from table.format.io.directory import Directory
 from table.format.io.file_io import FileIO
 from table.format.io.guarded_io import GuardedFileIO
 from table.format.io.reach import Reach
+from table.format.json_document import parse_json
 from table.format.layout import EARLIEST, LATEST, TableLayout
 from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, entries_bytes, list_bytes, manifest_file
 from table.format.manifest_codec import (
@@ -120,7 +121,7 @@ class TableFiles:
         if schema is None:
             path = self.layout.schema_file(schema_id)
             try:
-                schema = self._schemas[schema_id] = Schema.from_json(json.loads(self.io.read(path)))
+                schema = self._schemas[schema_id] = Schema.from_json(parse_json(self.io.read(path)))
             except FileNotFoundError:
                 raise self.missing(path) from None
             except (ValueError, KeyError, TypeError, AttributeError) as problem:
@@ -133,7 +134,7 @@ class TableFiles:
         if self.io.create(path, text.encode()):
             return True
         try:
-            json.loads(self.io.read(path))
+            parse_json(self.io.read(path))
             return False
         except (FileNotFoundError, ValueError):
             self.io.write(path, text.encode())
@@ -143,7 +144,7 @@ class TableFiles:
         """The snapshot's file, or None where there is none; raises `TableDamaged` where it is no snapshot."""
         path = self.layout.snapshot_file(snapshot_id)
         try:
-            return Snapshot.from_json(json.loads(self.io.read(path)))
+            return Snapshot.from_json(parse_json(self.io.read(path)))
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
@@ -171,7 +172,7 @@ class TableFiles:
         """Remove a JSON file below the table's directory as long as it holds all that the mark says."""
         full = self.layout.inside(path)
         try:
-            marks = json.loads(self.io.read(full))
+            marks = parse_json(self.io.read(full))
         except (FileNotFoundError, ValueError):
             return
         if isinstance(marks, dict) and all(marks.get(key) == value for key, value in mark.items()):

@@ -208,6 +208,33 @@ def test_a_hint_that_is_a_link_writes_into_no_other_table(client: FlaskClient, w
     assert sql(client, "SELECT COUNT(*) FROM t").get_json()["rows"] == [[4]]
 
 
+@pytest.mark.parametrize(
+    "name", ["tag/tag-x", "consumer/consumer-x", "snapshot/snapshot-2", "schema/schema-0", "branch/branch-b/schema/schema-0"]
+)
+def test_json_nested_without_end_is_damage_of_its_file(client: FlaskClient, warehouse: Path, name: str) -> None:
+    sql(client, "CREATE TABLE t (id INT, s STRING, c STRING) PARTITIONED BY (s)")
+    sql(client, "INSERT INTO t VALUES (1, 'a', 'x')")
+    sql(client, "INSERT INTO t VALUES (3, 'a', 'y')")
+    file = warehouse / "default.db" / "t" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    file.write_bytes(b'{"id":' + b"[" * 200_000)
+    forget_metadata()
+    for text in (*_READ, *_CHANGE):
+        judge(client.post("/sql", data=text, headers={"Content-Type": "application/sql"}, buffered=True), f"{name}: {text}", text.encode())
+
+
+def test_a_tag_that_is_a_link_elsewhere_keeps_no_other_tag_from_anybody(client: FlaskClient, warehouse: Path) -> None:
+    sql(client, "CREATE TABLE t (id INT)")
+    sql(client, "INSERT INTO t VALUES (1)")
+    sql(client, "CALL sys.create_tag('t', 'kept')")
+    (warehouse / "default.db" / "t" / "tag" / "tag-laid").symlink_to(warehouse / "default.db" / "other" / "snapshot" / "snapshot-1")
+    assert sql(client, "SELECT tag_name FROM t$tags").get_json()["rows"] == [["kept"]]
+    sql(client, "INSERT INTO t VALUES (2)")
+    sql(client, "CALL sys.expire_snapshots('t', 1)")
+    sql(client, "CALL sys.delete_tag('t', 'kept')")
+
+
 _PIPES = (
     "snapshot/LATEST", "snapshot/EARLIEST", "snapshot/snapshot-2", "schema/schema-0", "tag/tag-kept", "tag/tag-laid", "consumer/consumer-c",
     "manifest/manifest-*", "s=a/bucket-0/data-*", "branch/branch-b/snapshot/snapshot-1", "branch/branch-b/schema/schema-0",
