@@ -199,12 +199,8 @@ class TableFiles:
 
     def snapshot_ids(self) -> list[int]:
         """The ids of all snapshot files, ascending."""
-        ids = []
-        for status in self.io.list(self.layout.snapshot_dir()):
-            name = status.path.rsplit("/", 1)[-1]
-            if name.startswith("snapshot-") and name[9:].isdigit():
-                ids.append(int(name[9:]))
-        return sorted(ids)
+        names = (status.path.rpartition("/snapshot-")[2] for status in self.io.list(self.layout.snapshot_dir()))
+        return sorted(int(name) for name in names if name.isascii() and name.isdigit())
 
     def is_expired(self, snapshot: Snapshot) -> bool:
         """Whether somebody has expired a snapshot: its file and what it names are gone, and a later snapshot is there."""
