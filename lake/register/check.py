@@ -140,7 +140,7 @@ class TableCheck:
         """Files of snapshots in a hole: a missing beginning is what a client expired."""
         layout = TableFiles(self._io, self._table.location, line.branch).layout
         there = {int(name[9:]) for status in self._io.list(layout.snapshot_dir()) if (name := _name(status.path))[:9] == "snapshot-"
-                 and name[9:].isdigit()} if line.published else set()  # fmt: skip
+                 and name[9:].isdecimal()} if line.published else set()  # fmt: skip
         first = min(there, default=None)
         for snapshot_id in sorted(line.published - there):
             if first is None or snapshot_id > first:

@@ -30,7 +30,7 @@ def live_name(catalog: CatalogStore, io: FileIO, table_id: UUID, location: str, 
         branches = [MAIN_BRANCH, *tx.branches.names(table_id)]
         if name.startswith(_SCHEMA):
             number = name.removeprefix(_SCHEMA)
-            known = number.isdigit() and any(tx.tables.schema(table_id, int(number), branch) is not None for branch in branches)
+            known = number.isdecimal() and any(tx.tables.schema(table_id, int(number), branch) is not None for branch in branches)
             return 0 if known else None
         lines = [[Snapshot.from_json(row.body) for row in tx.snapshots.history(table_id, branch)] for branch in branches]
         lines += [[Snapshot.from_json(row.snapshot)] for branch in branches for row in tx.tags.all(table_id, branch)]

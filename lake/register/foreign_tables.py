@@ -99,7 +99,7 @@ def _schemas(files: TableFiles) -> list[Schema]:
     schemas = []
     for status in files.io.list(files.layout.schema_dir()):
         name = status.path.rsplit("/", 1)[-1]
-        if name.startswith("schema-") and name[7:].isdigit():
+        if name.startswith("schema-") and name[7:].isdecimal():
             try:
                 schemas.append(Schema.from_json(parse_json(files.io.read(status.path))))
             except (ValueError, KeyError, TypeError, AttributeError) as problem:

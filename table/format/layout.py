@@ -24,7 +24,7 @@ _ESCAPED = frozenset(chr(c) for c in range(0x20)) | frozenset("\"#%'*/:=?\\\x7f{
 def branch_of_snapshot(path: str) -> str | None:
     """The branch whose snapshot's file lies at a path below its table's directory; None where another kind of file lies there."""
     branch, _, rest = path.rpartition("snapshot/snapshot-")
-    if not rest.isdigit():
+    if not rest.isdecimal():
         return None
     return MAIN_BRANCH if not branch else branch.removeprefix("branch/branch-").rstrip("/")
 

@@ -167,9 +167,9 @@ class _Travel:
     def _by_version(self, value: str) -> Snapshot:
         if value in self._tags:
             return self._tags[value]
-        if value.startswith("watermark-") and value[10:].isdigit():
+        if value.startswith("watermark-") and value[10:].isdecimal():
             return self._by_watermark(int(value[10:]))
-        if value.isdigit():
+        if value.isdecimal():
             return self._by_id(int(value))
         raise TagNotExist(value, self._versions.table)
 
@@ -221,8 +221,8 @@ class _Travel:
                     raise InvalidOption(f"Tag {start} is younger than tag {end}; the older one comes first in 'incremental-between'.")
                 return BatchScan(snapshot=last, without=first)
             return self._range(first.id, last.id, how)
-        if not (start.isdigit() and end.isdigit()):
-            missing = next((name for name in (start, end) if name not in self._tags and not name.isdigit()), start)
+        if not (start.isdecimal() and end.isdecimal()):
+            missing = next((name for name in (start, end) if name not in self._tags and not name.isdecimal()), start)
             raise TagNotExist(missing, self._versions.table)
         return self._range(int(start), int(end), how)
 
@@ -274,7 +274,7 @@ def _last_until(history: Sequence[Snapshot], millis: int) -> Snapshot | None:
 
 
 def _time(text: str, zone: str) -> int:
-    return int(text) if text.lstrip("-").isdigit() else parse_time(text, zone, key="incremental-between-timestamp")
+    return int(text) if text.lstrip("-").isdecimal() else parse_time(text, zone, key="incremental-between-timestamp")
 
 
 def _shown(millis: int) -> str:

@@ -266,3 +266,20 @@ def test_thousands_of_hostile_tables(client: FlaskClient, warehouse: Path, part:
     flat = Flat()
     campaign(client, warehouse, range(SHORT + part * PART, SHORT + (part + 1) * PART))
     flat.check()
+
+
+def test_numbers_of_other_scripts_are_no_internal_error(client: FlaskClient, warehouse: Path) -> None:
+    place = warehouse / "default.db" / "other"
+    for name in ("snapshot/snapshot-²", "schema/schema-²", "tag/tag-²"):
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_bytes(b"{}")
+    forget_metadata()
+    hints = ("'scan.version'='²'", "'incremental-between'='²,2'", "'scan.version'='watermark-²'")
+    texts = [f"SELECT * FROM other /*+ OPTIONS({hint}) */" for hint in hints]
+    for text in (
+        *texts,
+        "INSERT INTO other VALUES (9, 'a', 'x')",
+        "CALL sys.check_table('other')",
+        "CALL sys.remove_orphan_files('other')",
+    ):
+        judge(client.post("/sql", data=text.encode(), headers={"Content-Type": "application/sql"}, buffered=True), text, text.encode())
