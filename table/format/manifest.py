@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -142,10 +143,15 @@ def partition_stats(partitions: Sequence[bytes], types: Sequence[DataType]) -> S
     nulls: list[int] = []
     for column in zip(*rows, strict=True):
         values: list[Any] = [value for value in column if value is not None]
-        lows.append(min(values, default=None))
-        highs.append(max(values, default=None))
+        lows.append(min(values, default=None, key=_in_java_order))
+        highs.append(max(values, default=None, key=_in_java_order))
         nulls.append(len(column) - len(values))
     return SimpleStats(binary_row.encode_prefixed(types, lows), binary_row.encode_prefixed(types, highs), nulls)
+
+
+def _in_java_order(value: Any) -> Any:
+    """What sorts values as Java does, by whose readers the bounds are used: NaN behind all numbers, -0.0 before 0.0."""
+    return (math.isnan(value), value, math.copysign(1.0, value)) if isinstance(value, float) else value
 
 
 def manifest_file(name: str, size: int, entries: Sequence[ManifestEntry], partition_types: Sequence[DataType]) -> ManifestFile:

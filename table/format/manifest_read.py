@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -51,9 +52,10 @@ def wrong_entries(meta: ManifestFile, entries: Sequence[ManifestEntry] | Manifes
     return None
 
 
-def _within(values: Sequence[object], lows: Sequence[object], highs: Sequence[object]) -> bool:
+def _within(values: Sequence[Any], lows: Sequence[Any], highs: Sequence[Any]) -> bool:
+    """Whether bounds allow the values; NaN, which compares with nothing, is never ruled out."""
     return all(
-        value is None or low is None or high is None or low <= value <= high  # type: ignore[operator]
+        value is None or low is None or high is None or not (value < low or value > high)
         for value, low, high in zip(values, lows, highs, strict=True)
     )
 

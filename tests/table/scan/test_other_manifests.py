@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from collections.abc import Callable, Iterable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,9 @@ from model.errors import TableDamaged
 from model.schema.schema import Schema, column, new_schema
 from model.snapshot import Snapshot
 from table.format.io.file_io import LocalFileIO
-from table.format.manifest import ManifestFile
+from table.format.manifest import ManifestFile, partition_stats
 from table.format.manifest_read import wrong_entries
+from table.format.rows import binary_row
 from table.format.store import TableFiles
 from tests.lake.register.damage import forget_metadata
 from tests.table.scan.test_files import insert, select
@@ -130,3 +133,44 @@ def test_a_link_in_a_circle_is_told(two: Two) -> None:
     path.symlink_to(path.name)
     with pytest.raises(TableDamaged, match="leads in a circle"):
         read(files, snapshots[3])
+
+
+NAN = float("nan")
+VALUES: dict[str, list[Any]] = {
+    "DOUBLE": [NAN, 1.0, None, -0.0, 0.0, float("inf"), -1.5],
+    "FLOAT": [2.5, NAN, -2.5],
+    "STRING": ["", "é", "\U0001f600", "\uffff", None, "z"],
+    "BYTES": [b"\xff", b"", b"\x7f", b"\x80a"],
+    "BOOLEAN": [True, None, False],
+    "TINYINT": [-128, 127, 0],
+    "DECIMAL(38, 2)": [Decimal("-9.99"), Decimal("123456789012345678901234567890.12"), None],
+    "DATE": [dt.date(1, 1, 1), dt.date(9999, 12, 31)],
+    "TIMESTAMP(6)": [dt.datetime(1969, 12, 31, 23, 59, 59, 1), dt.datetime(2024, 1, 1), None],
+}
+
+
+@pytest.mark.parametrize("many", [4096, 1], ids=["by entries", "by columns"])
+@pytest.mark.parametrize("kind", VALUES)
+def test_partitions_of_every_type_lie_where_their_list_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, many: int) -> None:
+    """NaN compares with nothing: it lay outside the bounds of its own manifest, and its table was damaged."""
+    monkeypatch.setattr("table.format.manifest_columns._MANY_ENTRIES", many)
+    files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
+    schema = new_schema([column("p", kind), column("id", "BIGINT")], partition_keys=["p"], options={"bucket": "-1"})
+    files.partition_types = [f.type for f in schema.partition_fields]
+    snapshot = insert(files, schema, None, [{"p": value, "id": n} for n, value in enumerate(VALUES[kind])])
+    snapshot = insert(files, schema, snapshot, [{"p": value, "id": n} for n, value in enumerate(VALUES[kind][:1], 100)])
+    forget_metadata()
+    assert len(select(files, schema, snapshot)) == len(VALUES[kind]) + 1
+    for meta in files.manifests_of(snapshot):
+        assert wrong_entries(meta, files.manifest(meta), files.partition_types) is None
+        assert wrong_entries(meta, files.columns(meta), files.partition_types) is None
+
+
+@pytest.mark.parametrize("values", [[NAN, 1.0], [1.0, NAN], [NAN], [1.0, NAN, 2.0]])
+def test_bounds_are_those_of_java_s_order(values: list[float]) -> None:
+    """Java's readers leave a manifest out by them: NaN is the largest number there, and 0.0 is larger than -0.0."""
+    types = [f.type for f in new_schema([column("p", "DOUBLE")], options={"bucket": "-1"}).fields]
+    stats = partition_stats([binary_row.encode_prefixed(types, [value]) for value in values], types)
+    assert str(binary_row.decode(types, stats.max_values)) == "(nan,)"
+    zeros = partition_stats([binary_row.encode_prefixed(types, [value]) for value in (0.0, -0.0)], types)
+    assert str((*binary_row.decode(types, zeros.min_values), *binary_row.decode(types, zeros.max_values))) == "(-0.0, 0.0)"
