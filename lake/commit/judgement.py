@@ -251,8 +251,11 @@ class _Case:
             return False
         (low, high), (own_low, own_high) = told_bounds, own_bounds
         nulls = all(mine == theirs for mine, theirs in zip(own.null_counts, claimed.null_counts, strict=True))
+        # A column with NaN, which is its largest value: pypaimon's bounds are what Python's min and max make of it, and rule nothing out here.
         return nulls and all(
-            mine_low is None or (told_low is not None and told_high is not None and told_low <= mine_low and told_high >= mine_high)  # type: ignore[operator]
+            mine_low is None
+            or mine_high != mine_high
+            or (told_low is not None and told_high is not None and told_low <= mine_low and told_high >= mine_high)  # type: ignore[operator]
             for mine_low, mine_high, told_low, told_high in zip(own_low, own_high, low, high, strict=True)
         )
 

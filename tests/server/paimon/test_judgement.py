@@ -208,3 +208,18 @@ def test_statements_that_take_away_take_delete(writer: Writer, gateway: Gateway)
     ):
         with pytest.raises(Forbidden, match="DELETE"):
             attempt()
+
+
+@pytest.mark.parametrize("order", ["Java's", "pypaimon's"])
+@pytest.mark.parametrize("values", [[1.0, float("nan")], [float("nan"), 1.0], [float("nan")]])
+def test_clients_may_bound_a_partition_of_nan_as_they_do(
+    rest: Rest, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, values: list[float], order: str
+) -> None:
+    """Java takes NaN for the largest number, and pypaimon for whatever Python's min and max make of it."""
+    rest.post("databases/d/tables", new_table("nan", schema(("p", "DOUBLE"), ("v", "STRING"), partition=["p"], bucket="-1")))
+    writer = Writer(rest, gateway.lake, "nan")
+    with monkeypatch.context() as client:
+        if order == "pypaimon's":
+            client.setattr("table.format.manifest._in_java_order", lambda value: value)
+        body = writer.body(None, changes=[writer.file(rows=1, partition=(value,)) for value in values])
+    assert writer.post(body)
