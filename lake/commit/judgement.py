@@ -251,7 +251,7 @@ class _Case:
             return False
         (low, high), (own_low, own_high) = told_bounds, own_bounds
         nulls = all(mine == theirs for mine, theirs in zip(own.null_counts, claimed.null_counts, strict=True))
-        # A column with NaN, which is its largest value: pypaimon's bounds are what Python's min and max make of it, and rule nothing out here.
+        # NaN is the largest value of a column; pypaimon's bounds of such a one are what Python's min and max make of it.
         return nulls and all(
             mine_low is None
             or mine_high != mine_high

@@ -15,6 +15,7 @@ import pytest
 
 from tests import java
 from tests.fix_data import CACHE
+from tests.interop.asked import Asked
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -24,32 +25,14 @@ PAIMON_FLINK = "org.apache.paimon:paimon-flink-2.1:1.3.0"
 Condition = tuple[str, str, Any]
 
 
-class Reader:
-    """A process that answers one request a line."""
-
-    def __init__(self, command: Sequence[str], log: Path) -> None:
-        self._log = log.open("wb")
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True)
+class Reader(Asked):
+    """A process that reads tables."""
 
     def read(self, table: Path, *, rows: bool = True, where: Sequence[Condition] = ()) -> dict[str, Any]:
         """What this client finds in the table at a location; a reader that fails fails the test."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"table": str(table), "rows": rows, "where": [list(c) for c in where]}) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, f"the reader died: {Path(self._log.name).read_text()[-3000:]}"
-        answer: dict[str, Any] = json.loads(line)
-        assert "error" not in answer, f"{answer['error']}\n{Path(self._log.name).read_text()[-3000:]}"
+        answer = self.ask(json.dumps({"table": str(table), "rows": rows, "where": [list(c) for c in where]}))
+        assert "error" not in answer, f"{answer['error']}\n{self.log()}"
         return answer
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(20)
-        self._process.stdout.close()
-        self._log.close()
 
 
 @pytest.fixture(scope="session")

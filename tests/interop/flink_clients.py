@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests import java
+from tests.interop.asked import Asked
 
 VERSION = "2.3.0"
 SQL_CLIENT = (f"org.apache.flink:flink-sql-client:{VERSION}", f"org.apache.flink:flink-sql-gateway:{VERSION}")
@@ -34,35 +35,18 @@ class JdbcFailure(Exception):
     """What the driver threw: the texts of an exception and its causes, outermost first."""
 
 
-class JdbcUser:
-    """A Java program with a JDBC connection."""
+class JdbcUser(Asked):
+    """A Java program with a JDBC connection; closing it waits until the program has ended."""
 
     def __init__(self, command: list[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
-        self._log = log.open("wb")
-        env = {**os.environ, **(environment or {})}
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, env=env)
+        super().__init__(command, log, {**os.environ, **(environment or {})})
 
     def __call__(self, do: str, given: str = "", **more: object) -> Any:
         """What the driver answered; raises `JdbcFailure`."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"do": do, "with": given, **more}).encode() + b"\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, Path(self._log.name).read_text()[-3000:]
-        answer = json.loads(line)
+        answer = self.ask(json.dumps({"do": do, "with": given, **more}))
         if "causes" in answer:
             raise JdbcFailure("\n".join(answer["causes"]))
         return answer["ok"]
-
-    def close(self) -> None:
-        """Close the connection and wait until the program has ended."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.wait(30)
-        self._process.stdout.close()
-        self._log.close()
 
 
 class Terminal:

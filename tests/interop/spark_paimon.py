@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.interop.asked import Asked
 from tests.interop.conftest import HERE, ROOT
 
 JAR = "paimon-spark-4.1_2.13-2.1-SNAPSHOT.jar"
@@ -28,34 +29,18 @@ def given() -> tuple[Path, Path]:
     return python, jar
 
 
-class SparkClient:
+class SparkClient(Asked):
     """A Spark of its own whose catalog ``sluice`` is the server, and ``files`` a filesystem catalog beside its log."""
 
     def __init__(self, url: str, log: Path) -> None:
         python, jar = given()
-        self._log = log
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
-        with log.open("wb") as out:
-            command = [str(python), str(HERE / "spark_client.py"), url, str(jar), str(log.parent / "files")]
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=out,
-                text=True,
-                env={**environment, "PYSPARK_PYTHON": str(python)},
-            )
+        command = [str(python), str(HERE / "spark_client.py"), url, str(jar), str(log.parent / "files")]
+        super().__init__(command, log, {**environment, "PYSPARK_PYTHON": str(python)})
 
     def answer(self, text: str) -> dict[str, Any]:
         """What came of a statement: its rows, or its error."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(text) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, f"Spark died: {self._log.read_text()[-3000:]}"
-        found: dict[str, Any] = json.loads(line)
-        return found
+        return self.ask(json.dumps(text))
 
     def sql(self, text: str) -> list[tuple[Any, ...]]:
         """The rows of a statement; one that fails fails the test."""
