@@ -24,6 +24,7 @@ from model.snapshot import CommitKind, Snapshot
 from table.format.cache import ByteCache
 from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, bounds_of, partition_stats
 from table.format.manifest_columns import digest_of
+from table.format.manifest_read import wrong_entries
 from table.format.store import TableFiles
 from table.scan.live import merge_entries
 
@@ -227,19 +228,13 @@ class _Case:
         path = self.files.layout.manifest(meta.file_name)
         self._check_file(path, meta.file_size, f"the manifest {meta.file_name}")
         entries = self.files.claimed_entries(meta)
-        added = sum(entry.kind is EntryKind.ADD for entry in entries)
-        if (meta.num_added_files, meta.num_deleted_files) != (added, len(entries) - added) or not self._within(meta, entries):
+        if wrong_entries(meta, entries, self._types) is not None or not self._bounded(meta, entries):
             raise self.fault(f"the line of the manifest {meta.file_name} in its list does not say what is in it.")
         self._check_entries(entries)
         return entries
 
-    def _within(self, meta: ManifestFile, entries: Sequence[ManifestEntry]) -> bool:
-        """Whether the line's ranges, by which readers leave manifests out, hold all the entries."""
-        buckets = [entry.bucket for entry in entries]
-        if meta.min_bucket is not None and meta.min_bucket > min(buckets, default=meta.min_bucket):
-            return False
-        if meta.max_bucket is not None and meta.max_bucket < max(buckets, default=meta.max_bucket):
-            return False
+    def _bounded(self, meta: ManifestFile, entries: Sequence[ManifestEntry]) -> bool:
+        """Whether the line tells bounds of the partitions, by which readers leave manifests out, that hold all the entries."""
         if not self._types or not entries:
             return True
         own = partition_stats([entry.partition for entry in entries], self._types)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
 
 from tests.fuzz.inputs import drawn, mutated, value
 from tests.fuzz.oracle import Flat, judge, sql, tree_digest
@@ -141,6 +142,13 @@ class Place:
         how(rng)
 
 
+def said(client: FlaskClient, text: str, where: str) -> TestResponse:
+    """The answer to a statement, which the oracle has nothing against."""
+    response = client.post("/sql", data=text.encode(), headers={"Content-Type": "application/sql"}, buffered=True)
+    judge(response, f"{where}: {text}", text.encode())
+    return response
+
+
 def campaign(client: FlaskClient, warehouse: Path, seeds: Iterable[int]) -> None:
     """Make a table, hurt its metadata, and do with it what people do; nothing of another table changes."""
     others = tree_digest(warehouse / "default.db" / "other")
@@ -161,8 +169,7 @@ def campaign(client: FlaskClient, warehouse: Path, seeds: Iterable[int]) -> None
                 hurt(rng, file)
         forget_metadata()
         for text in (*rng.sample(_READ, 3), rng.choice(_CHANGE), rng.choice(_READ), rng.choice(_CHANGE)):
-            response = client.post("/sql", data=text, headers={"Content-Type": "application/sql"}, buffered=True)
-            judge(response, f"hostile seed {seed}: {text}", text.encode())
+            response = said(client, text, f"hostile seed {seed}")
             assert _CANARY not in response.text, f"seed {seed}: {text} shows another table's rows"
         for path in ("snapshot", "snapshots", "tags/kept", "partitions"):
             # Damage is a 500 in Paimon's protocol, whose clients repeat a 503 for half a minute.
@@ -221,7 +228,7 @@ def test_json_nested_without_end_is_damage_of_its_file(client: FlaskClient, ware
     file.write_bytes(b'{"id":' + b"[" * 200_000)
     forget_metadata()
     for text in (*_READ, *_CHANGE):
-        judge(client.post("/sql", data=text, headers={"Content-Type": "application/sql"}, buffered=True), f"{name}: {text}", text.encode())
+        said(client, text, name)
 
 
 def test_a_tag_that_is_a_link_elsewhere_keeps_no_other_tag_from_anybody(client: FlaskClient, warehouse: Path) -> None:
@@ -255,7 +262,7 @@ def test_nobody_waits_for_a_pipe_in_place_of_a_file(client: FlaskClient, warehou
         os.mkfifo(file)
     forget_metadata()
     for text in (*_READ, *_CHANGE):
-        judge(client.post("/sql", data=text, headers={"Content-Type": "application/sql"}, buffered=True), f"{name}: {text}", text.encode())
+        said(client, text, name)
     sql(client, "DROP TABLE IF EXISTS t PURGE")
     assert sql(client, "SELECT COUNT(*) FROM other").get_json()["rows"] == [[2]]
 
@@ -282,4 +289,4 @@ def test_numbers_of_other_scripts_are_no_internal_error(client: FlaskClient, war
         "CALL sys.check_table('other')",
         "CALL sys.remove_orphan_files('other')",
     ):
-        judge(client.post("/sql", data=text.encode(), headers={"Content-Type": "application/sql"}, buffered=True), text, text.encode())
+        said(client, text, "numbers of other scripts")
