@@ -9,6 +9,7 @@ from catalog.records import CountsRow, PartitionRow
 from lake.access.guard import asks_itself, needs
 from lake.inspect.counts import partition_page, partitions_named, totals
 from lake.register.expired import forget_expired
+from lake.tables import done_marks
 from lake.tables.branches import Branches
 from lake.tables.consumers import consumers, forget_consumer, reset_consumer
 from lake.tables.databases import LakeDatabases
@@ -99,6 +100,13 @@ class LakeMetadata(LakeDatabases):
         self.require_whole(table, "partitions")
         return partitions_named(self.catalog, table, [_name(table, spec) for spec in specs])
 
+    @asks_itself
+    def partitions_done(self, table: LakeTable, specs: Sequence[Spec], rows: Sequence[PartitionRow] | None = None) -> list[bool]:
+        """For each partition whether it is marked as done; ``rows`` are what the catalog has of them, where the caller has asked for it."""
+        if rows is None:
+            rows = self.partitions_named(table, specs)
+        return done_marks.done(table, specs, {row.name for row in rows if row.done})
+
     @needs(Access.UPDATE)
     def create_partitions(
         self,
@@ -133,7 +141,9 @@ class LakeMetadata(LakeDatabases):
     @needs(Access.UPDATE)
     def mark_partitions_done(self, table: LakeTable, specs: Sequence[Spec]) -> None:
         """Mark partitions as complete; those that do not exist are passed over."""
-        names = [_name(table, spec) for spec in specs]
+        for spec in specs:
+            _name(table, spec)
+        names = [name for spec in specs for name in done_marks.names(table.schema, spec)]
         partition_page(self.catalog, table, Slice(limit=1))
         with self.catalog.transaction() as tx:
             tx.partitions.mark_done(table.table_id, table.identifier.branch, names, by=self.caller.principal)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from catalog.listing import Slice
 from catalog.records import PartitionRow
+from lake import Lake, LakeTable
 from model.errors import BadRequest
 from server.paimon.paging import like, max_results, one_more, page, slice_of
 from server.paimon.routes import body, lake, route
@@ -18,8 +22,8 @@ _MOST_NAMES = 1000
 def list_partitions(database: str, table: str) -> object:
     """With what they hold, in pages."""
     here, wanted = lake(), slice_of("partitionNamePattern")
-    rows = here.partition_page(here.open_any(object_name(database, table)), one_more(wanted))
-    return page("partitions", rows, wanted, lambda row: row.name, _json)
+    opened = here.open_any(object_name(database, table))
+    return page("partitions", _told(here, opened, here.partition_page(opened, one_more(wanted))), wanted, lambda row: row.name, _json)
 
 
 @route("POST", "databases/{}/tables/{}/partitions/list-by-filter")
@@ -33,8 +37,8 @@ def list_partitions_by_filter(database: str, table: str) -> object:
         like=like(member(sent, "partitionNamePattern", str) or None),
     )
     here = lake()
-    rows = here.partition_page(here.open_any(object_name(database, table)), one_more(wanted))
-    return page("partitions", rows, wanted, lambda row: row.name, _json)
+    opened = here.open_any(object_name(database, table))
+    return page("partitions", _told(here, opened, here.partition_page(opened, one_more(wanted))), wanted, lambda row: row.name, _json)
 
 
 @route("POST", "databases/{}/tables/{}/partitions/list-by-names")
@@ -44,7 +48,8 @@ def list_partitions_by_names(database: str, table: str) -> object:
     if len(wanted) > _MOST_NAMES:
         raise BadRequest(f"The request names {len(wanted)} partitions; at most {_MOST_NAMES} are answered at once.")
     here = lake()
-    return {"partitions": [_json(row) for row in here.partitions_named(here.open_any(object_name(database, table)), wanted)]}
+    opened = here.open_any(object_name(database, table))
+    return {"partitions": [_json(row) for row in _told(here, opened, here.partitions_named(opened, wanted))]}
 
 
 @route("POST", "databases/{}/tables/{}/partitions")
@@ -80,6 +85,12 @@ def mark_partitions(database: str, table: str) -> None:
     """Say that partitions are complete."""
     here = lake()
     here.mark_partitions_done(here.open_any(object_name(database, table)), specs(body(), "specs"))
+
+
+def _told(here: Lake, table: LakeTable, rows: Sequence[PartitionRow]) -> list[PartitionRow]:
+    """The rows, done also where a client has left its marker in the partition's directory."""
+    done = here.partitions_done(table, [row.spec for row in rows], rows)
+    return [replace(row, done=is_done) for row, is_done in zip(rows, done, strict=True)]
 
 
 def _json(row: PartitionRow) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from model.identifier import Identifier
 from model.options.option import masked_all
 from model.options.table import told_apart
 from model.schema.schema import Schema
-from model.schema.types import BooleanType, DateType, VarCharType
+from model.schema.types import BooleanType, VarCharType
 from model.sql_text import literal, quote
 from model.view import View
 from sql.analysis.functions import FUNCTIONS
@@ -26,7 +25,7 @@ from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement, LookingStatement, handles
 from sql.statements.databases import database_name
 from sql.statements.procedures.calls import PROCEDURES
-from table.format.layout import escape
+from table.format.layout import escape, respelled
 
 TEXT = VarCharType()
 
@@ -100,15 +99,8 @@ def _partitions(context: ExecutionContext, name: Names) -> Iterable[str]:
     if not table.schema.partition_keys:
         raise InvalidSchema(f"Table {table.identifier} is not partitioned.")
     keys, rows = table.schema.partition_keys, context.lake.partition_page(table)  # as REST lists them: also those without files
-    dates = {f.name for f in table.schema.partition_fields if isinstance(f.type, DateType)}
-    return sorted("/".join(f"{escape(key)}={escape(_spelled(row.spec[key], key in dates))}" for key in keys) for row in rows)
-
-
-def _spelled(text: str, is_date: bool) -> str:
-    """A partition's value as people read it: old names of directories have dates as days since 1970."""
-    if not (is_date and text.lstrip("-").isdigit()):
-        return text
-    return (dt.date(1970, 1, 1) + dt.timedelta(days=int(text))).isoformat()
+    types = {field.name: field.type for field in table.schema.partition_fields}
+    return sorted("/".join(f"{escape(key)}={escape(respelled(types[key], row.spec[key], legacy=False))}" for key in keys) for row in rows)
 
 
 def _columns(context: ExecutionContext, name: Names) -> Iterable[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from model.predicate import And, Compare, In, Op, Predicate
 from sql.system.base import SystemScan, as_json, moment, shown_row, system_table
 from table.format.formats import format_of
-from table.format.layout import partition_dirs, partition_shown
+from table.format.layout import partition_shown, partition_spec
 from table.format.manifest import EntryKind, ManifestEntry, ManifestFile
 from table.format.rows import binary_row
 from table.format.rows.stats import column_stats
@@ -100,11 +100,6 @@ def _wanted(predicate: Predicate | None, column: str) -> frozenset[object] | Non
 def _braces(scan: SystemScan, partition: bytes) -> str:
     types = [f.type for f in scan.opened.schema.partition_fields]
     return shown_row(types, binary_row.decode(types, partition))
-
-
-def _directory(scan: SystemScan, partition: bytes) -> str:
-    schema = scan.opened.schema
-    return "/".join(partition_dirs(schema, binary_row.decode([f.type for f in schema.partition_fields], partition)))
 
 
 def _named(scan: SystemScan, partition: bytes) -> str:
@@ -210,17 +205,24 @@ class _Partition:
     done="BOOLEAN NOT NULL",
 )
 def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
-    """The partitions of the snapshot, by name; done where this server or a client left its marker, in either spelling of the name."""
+    """The partitions of the snapshot, by name."""
     live = _Live(scan, _named)
     sums: dict[bytes, _Partition] = {}
     for of_bucket in live.sums():
         sums.setdefault(of_bucket.partition, _Partition()).add(of_bucket)
-    layout, io = scan.opened.files.layout, scan.opened.files.io
-    for partition, s in sorted(sums.items(), key=lambda item: live.name(item[0])):
+    by_name = sorted(sums.items(), key=lambda item: live.name(item[0]))
+    for (partition, s), done in zip(by_name, _done(scan, [partition for partition, _ in by_name]), strict=True):
         name = live.name(partition)
-        markers = (layout.success_file(scan.opened.schema, spelled) for spelled in {name, _directory(scan, partition)})
-        done = bool(name) and any(map(io.file_exists, markers))
         yield name, s.rows, s.size, s.files, moment(s.last), moment(s.oldest), None, None, None, s.buckets, done
+
+
+def _done(scan: SystemScan, partitions: Sequence[bytes]) -> Sequence[bool]:
+    schema = scan.opened.schema
+    if not schema.partition_keys:
+        return [False] * len(partitions)
+    types = [field.type for field in schema.partition_fields]
+    specs = [partition_spec(schema, binary_row.decode(types, partition)) for partition in partitions]
+    return scan.lake.partitions_done(scan.opened, specs)
 
 
 @system_table(

@@ -19,6 +19,7 @@ from model.predicate import And, Compare, Op
 from model.schema.schema import other_kind
 from sql.execution.session import CATALOG
 from sql.system.base import Rows, SystemScan, SystemTable, columns_of, in_batches
+from table.format.layout import partition_spec
 
 OVERALL: dict[str, SystemTable] = {}
 
@@ -116,8 +117,9 @@ def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
         table = _opened(scan, summary) if summary.partitioned and summary.told else None
         if table is None:
             continue
-        for p in scan.lake.partitions(table, table.latest()):
-            done = table.files.io.file_exists(table.files.layout.success_file(table.schema, p.name))
+        listed = scan.lake.partitions(table, table.latest())
+        specs = [partition_spec(table.schema, p.values) for p in listed]
+        for p, done in zip(listed, scan.lake.partitions_done(table, specs), strict=True):
             yield (
                 table.identifier.database, table.identifier.table, p.name, p.record_count, p.file_size, p.file_count, p.last_file_millis,
                 done,

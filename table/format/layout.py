@@ -206,6 +206,31 @@ def partition_text(type_: DataType, value: object, *, legacy: bool) -> str:
 _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 
 
+def respelled(type_: DataType, text: str, *, legacy: bool) -> str:
+    """A partition's text as old (``legacy``) or new names of directories have it; text that is no value of the type stays."""
+    try:
+        return partition_text(type_, _read_back(type_, text), legacy=legacy)
+    except (ValueError, OverflowError):
+        return text
+
+
+def _read_back(type_: DataType, text: str) -> object:
+    """The value of a text of which there are two spellings, else the text."""
+    is_number = text.removeprefix("-").isdecimal()
+    match type_:
+        case DateType():
+            return dt.date.fromordinal(int(text) + _EPOCH_DAY) if is_number else dt.date.fromisoformat(text)
+        case TimeType():
+            return int(text) if is_number else _millis_of(dt.time.fromisoformat(text))
+        case TimestampType() | LocalZonedTimestampType():
+            return dt.datetime.fromisoformat(text)
+    return text
+
+
+def _millis_of(time: dt.time) -> int:
+    return ((time.hour * 60 + time.minute) * 60 + time.second) * 1000 + time.microsecond // 1000
+
+
 def _time_text(millis: int, precision: int) -> str:
     seconds, fraction = divmod(millis, 1000)
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"

@@ -16,6 +16,7 @@ from model.errors import UnsupportedType
 from model.identifier import Identifier
 from model.snapshot import CommitKind
 from model.work_limits import MaintenanceLimits
+from table.format.layout import escape
 from table.format.manifest import ManifestEntry, NewFile
 from table.scan.read import check_whole
 from table.write.snapshot_builder import CommitRequest
@@ -96,8 +97,40 @@ def test_partitions_are_named_as_people_read_them(rest: Rest, gateway: Gateway) 
     marker.parent.mkdir()
     marker.write_text("{}")
     assert gateway.run("SELECT done FROM d.t$partitions").collect() == [(True,), (False,)]
-    gateway.run("CALL sys.mark_partition_done('d.t', 'day=2024-01-02')")
-    assert gateway.run("SELECT done FROM d.t$partitions").collect() == [(True,), (False,)]
+
+
+MARKED = {
+    "old name": ("marker", "19724", "3600000", "2024-01-02T03:04"),
+    "new name": ("marker", "2024-01-02", "01:00:00", "2024-01-02 03:04:00"),
+    "old spec": ("call", "19724", "3600000", "2024-01-02T03:04"),
+    "new spec": ("call", "2024-01-02", "01:00:00", "2024-01-02 03:04:00"),
+    "SQL": ("sql", "2024-01-02", "01:00:00", "2024-01-02 03:04:00"),
+    "nobody": ("marker", "2024-01-03", "01:00:00", "2024-01-02 03:04:00"),
+}
+
+
+@pytest.mark.parametrize("who", MARKED)
+def test_whoever_marks_a_partition_as_done_all_lists_say_so(rest: Rest, gateway: Gateway, who: str) -> None:
+    how, day, time, moment = MARKED[who]
+    gateway.run("CREATE TABLE d.t (id INT, day DATE, h TIME, at TIMESTAMP(0)) PARTITIONED BY (day, h, at)")
+    gateway.run("INSERT INTO d.t VALUES (1, DATE '2024-01-02', TIME '01:00:00', TIMESTAMP '2024-01-02 03:04:00'), (2, NULL, NULL, NULL)")
+    spec = {"day": day, "h": time, "at": moment}
+    if how == "marker":
+        marker = Path(gateway.lake.open(Identifier("d", "t")).location, *(f"{k}={escape(v)}" for k, v in spec.items()), "_SUCCESS")
+        marker.parent.mkdir(parents=True, exist_ok=True)
+        marker.write_text("{}")
+    elif how == "call":
+        rest.post(f"{T}/partitions/mark", {"specs": [spec]})
+    else:
+        gateway.run(f"CALL sys.mark_partition_done('d.t', 'day={day}')")
+    done = who != "nobody"
+    assert gateway.run("SELECT done FROM d.t$partitions").collect() == [(done,), (False,)]
+    assert gateway.run("SELECT done FROM sys.partitions WHERE table_name = 't'").collect() == [(done,), (False,)]
+    listed = rest.get(f"{T}/partitions")["partitions"]
+    assert [one["done"] for one in listed] == [done, False]
+    assert rest.post(f"{T}/partitions/list-by-names", {"specs": [one["spec"] for one in listed]})["partitions"] == listed
+    assert rest.post(f"{T}/partitions/list-by-filter", {})["partitions"] == listed
+    assert gateway.run("SHOW PARTITIONS d.t").collect()[0] == ("day=2024-01-02/h=01%3A00%3A00/at=2024-01-02 03%3A04%3A00",)
 
 
 def test_sql_does_not_write_what_it_would_break(rest: Rest, gateway: Gateway) -> None:

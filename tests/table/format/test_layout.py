@@ -9,7 +9,7 @@ import pytest
 
 from model.schema.schema import column, new_schema
 from model.schema.types import parse_type
-from table.format.layout import TableLayout, escape, partition_dirs, partition_text
+from table.format.layout import TableLayout, escape, partition_dirs, partition_text, respelled
 
 NOON = dt.datetime(2024, 1, 1, 12, 34, 56, 789_000)
 
@@ -47,3 +47,27 @@ def test_directories_follow_the_partition_keys() -> None:
     columns = [column("a", "INT"), column("b", "STRING"), column("v", "INT")]
     schema = new_schema(columns, partition_keys=["b", "a"], options={"bucket": "-1"})
     assert TableLayout("/w/d.db/t/").bucket_dir(schema, ("x y", 7), 0) == "/w/d.db/t/b=x y/a=7/bucket-0"
+
+
+@pytest.mark.parametrize(
+    ("type_", "old", "new"),
+    [
+        ("DATE", "19724", "2024-01-02"),
+        ("DATE", "-1", "1969-12-31"),
+        ("TIME(0)", "3600000", "01:00:00"),
+        ("TIME(3)", "1", "00:00:00.001"),
+        ("TIMESTAMP(0)", "2024-01-02T03:04", "2024-01-02 03:04:00"),
+        ("TIMESTAMP(6)", "2024-01-02T03:04:00.000001", "2024-01-02 03:04:00.000001"),
+        ("TIMESTAMP(3) WITH LOCAL TIME ZONE", "2024-01-02T03:04:05.100", "2024-01-02 03:04:05.100"),
+        ("DATE", "__DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"),
+        ("DATE", "99999999999999999999", "99999999999999999999"),
+        ("TIME(0)", "-", "-"),
+        ("STRING", "19724", "19724"),
+        ("INT", "2024", "2024"),
+        ("DOUBLE", "NaN", "NaN"),
+    ],
+)
+def test_a_partition_is_spelled_either_way(type_: str, old: str, new: str) -> None:
+    as_type = parse_type(type_)
+    assert [respelled(as_type, text, legacy=True) for text in (old, new)] == [old, old]
+    assert [respelled(as_type, text, legacy=False) for text in (old, new)] == [new, new]
