@@ -19,6 +19,7 @@ import orjson
 
 from model.errors import InvalidData, TooManyStatements, Unavailable
 from table.format.manifest import NewFile
+from workers.launch import launch
 from workers.spool import in_memory
 from workers.task import BodyTask, error_of, files_of
 from workers.wire import Gone, receive, send
@@ -60,7 +61,11 @@ class WorkerPool:
     def start(self) -> None:
         """Start all workers now, without waiting for them; otherwise each starts when it is needed."""
         for _ in range(self.limits.count):
-            made = _Worker(self.limits)
+            try:
+                made = _Worker(self.limits)
+            except Unavailable as problem:
+                _log.warning("%s Workers start when they are needed.", problem)
+                return
             with self._lock:
                 self._all.add(made)
                 self._idle.append(made)
@@ -128,6 +133,7 @@ class WorkerPool:
         finally:
             with self._lock:
                 self._making -= 1
+                self._lock.notify()  # where none could be made, who waits finds the place free
         with self._lock:
             self._all.add(made)
         return made
@@ -166,13 +172,19 @@ class _Worker:
         self._journal = in_memory()
         """The paths of the files made for the task at hand, one a line, written by the worker and read here when it has died."""
         try:
-            self._process = subprocess.Popen(
+            self._process = launch(
                 [sys.executable, "-P", "-m", "workers", str(its.fileno()), str(self._journal.fileno()), str(limits.memory_bytes)],
                 pass_fds=[its.fileno(), self._journal.fileno()],
                 env=_environment(),
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
             )
+        except OSError as problem:
+            self._end.close()
+            self._journal.close()
+            raise Unavailable(
+                f"No process could be started that decodes what came: {problem.strerror}. Nothing was changed; send it again in a moment."
+            ) from problem
         finally:
             its.close()
         self._ready = False

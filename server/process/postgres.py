@@ -31,6 +31,7 @@ from server.process.data_directory import DataDirectoryLock, make_private
 from server.process.postgres_log import LINE_PREFIX, last_problem, last_words
 from server.process.postgres_room import WAL_SEGMENT_BYTES, wal_settings
 from server.process.postgres_upgrade import binaries_by_version, finish_upgrade, upgrade_cluster
+from workers.launch import launch
 
 _log = logging.getLogger(__name__)
 START_SECONDS = 120.0
@@ -86,7 +87,7 @@ class EmbeddedPostgres:
         self._make()
         command = ["sh", "-c", _GUARD, "sluice-postgres-guard", str(self._binaries / "pg_ctl"), str(self._directory)]
         quiet: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        self._guard = subprocess.Popen(command, pass_fds=self._lock.files, **quiet, **self._runner)
+        self._guard = launch(command, pass_fds=self._lock.files, **quiet, **self._runner)
         dsn = self._ready()
         self._watcher.start()
         return dsn
@@ -237,7 +238,7 @@ class EmbeddedPostgres:
         with log.open("ab") as out:
             if "user" in self._runner:
                 os.fchown(out.fileno(), self._runner["user"], self._runner["group"])
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, **self._runner)
+            return launch(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, **self._runner)
 
     def _let_in(self) -> list[tuple[str, Path]]:
         """Write who may connect, and return the settings that name the files: the server's own user and root, told by the kernel."""

@@ -23,6 +23,7 @@ from server.process.data_directory import make_private
 from server.process.postgres import EmbeddedPostgres
 from server.settings.kinds import own_uri, reached_at
 from server.settings.settings import Settings
+from workers.launch import launch
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -86,7 +87,7 @@ def _migrating(settings: Settings) -> Iterator[Callable[[str], object]]:
         return
     command = [sys.executable, "-P", "-m", "migrations"]
     none = subprocess.DEVNULL
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=none, stderr=none, text=True, start_new_session=True) as process:
+    with launch(command, stdin=subprocess.PIPE, stdout=none, stderr=none, text=True, start_new_session=True) as process:
         yield process.communicate
 
 

@@ -186,7 +186,7 @@ def _flush(path: str, lenient: bool) -> None:
     """Flush a file or directory; a lenient flush passes over a directory that this process may not read, which it has not changed."""
     with translating(path):
         try:
-            handle = os.open(path, os.O_RDONLY)
+            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # nobody waits for the other end of a pipe
         except PermissionError:
             if lenient:
                 return

@@ -1,0 +1,32 @@
+"""Starting a process where the system may lack for a moment what a process needs."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import subprocess
+import time
+from collections.abc import Sequence
+from typing import Any
+
+_PASSING = frozenset((errno.EAGAIN, errno.ENOMEM, errno.EFAULT))
+"""No room in the table of processes or in memory. EFAULT: a sandbox's kernel gave it once, of arguments that were in order, while
+another thread of the server loaded modules."""
+_PAUSES_SECONDS = (0.1, 0.4, 1.0)
+_log = logging.getLogger(__name__)
+
+
+def launch(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+    """Start a process with the options of `subprocess.Popen`; tried again for a second and a half where the reason may pass.
+
+    Raises `OSError`, of the last try.
+    """
+    for pause in _PAUSES_SECONDS:
+        try:
+            return subprocess.Popen(command, **options)
+        except OSError as problem:
+            if problem.errno not in _PASSING:
+                raise
+            _log.warning("%s could not be started, which is tried again: %s", command[0], problem.strerror)
+            time.sleep(pause)
+    return subprocess.Popen(command, **options)
