@@ -68,7 +68,7 @@ class Script:
     parameters: Parameters = NO_PARAMETERS
     """The values of its placeholders."""
     caller: Caller = EVERYBODY
-    """Who runs it, with what was granted when the request came."""
+    """Who runs it, with what was granted when the statement began."""
     idempotent: Idempotent | None = None
     one_shot: bool = False
     """True where the session ends with the script, so that its Spark session goes back when the result is closed."""
@@ -163,6 +163,8 @@ class ScriptRunner:
             if result is not None:
                 result.close()
                 operation.limit_statement(script.seconds())
+                # What was granted or taken meanwhile counts, also by the statements before: who made a table may use it.
+                script.caller = self._lake.access.renewed(script.caller)
             try:
                 result = yield from self._one(operation, script, text, trees[script.index] if trees else only or read_values(text.text))
             except LakeError as error:

@@ -76,6 +76,8 @@ class LakeBase:
         """How much of everything each user may take, and takes."""
         self.drop_retention = timedelta(0)
         """How long what is dropped can be brought back, where the table does not say."""
+        self.apart = False
+        """Whether no new table gets the place an earlier one of its name had: where credentials for places are handed out."""
         self._hook = hook
         self._publisher = Publisher(catalog, hook)
         self._core = CommitCore(catalog, self._publisher, hook)
@@ -199,7 +201,7 @@ class LakeBase:
             refuse_overlap(tx, chosen, f"Table {table} cannot be created")
             location = str(chosen)
         else:
-            location = str(table_location(self.warehouse_location, table))
+            location = str(table_location(self.warehouse_location, table, beside=table_id.hex[:8] if self.apart else ""))
         free = room_for_table(tx, self.file_io, self.standing, location)
         if path is None and not free:
             location = str(table_location(self.warehouse_location, table, beside=table_id.hex[:8]))

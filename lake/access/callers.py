@@ -231,7 +231,7 @@ class AccessControl:
             return caller
         holder = self._found(digest)
         if not isinstance(holder, Caller):
-            raise NotAuthorized("The token this stream was started with was revoked or has expired.")
+            raise NotAuthorized("The token this began with was revoked or has expired.")
         return holder
 
     def _found(self, digest: bytes) -> Caller | bool | None:

@@ -200,7 +200,12 @@ class OptionGroup:
 
 def masked(key: str, value: str) -> str:
     """The value, or stars where the key looks like a secret's."""
-    return MASK if _SECRET.search(key) else value
+    return MASK if names_secret(key) else value
+
+
+def names_secret(key: str) -> bool:
+    """Whether an option's key looks like a secret's."""
+    return _SECRET.search(key) is not None
 
 
 def masked_all(options: Mapping[str, str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from cachetools import LRUCache
 
 from model.errors import Forbidden, NotImplementedHere, Unavailable
 from model.location import Location
+from model.options.option import names_secret
 from server.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ _TIMEOUT_SECONDS = 10
 _READ = ("s3:GetObject",)
 _WRITE = ("s3:PutObject", "s3:AbortMultipartUpload")
 _REMOVE = ("s3:DeleteObject",)
+_SERVERS_OWN = ("snapshot/*", "schema/*", "branch/*/s*")
+"""What the server alone writes in a table's directory: which rows and columns there are. `branch/*/s*` are the same of branches."""
+_LONGEST_POLICY = 2048
+"""What token services take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,11 +98,17 @@ class DataTokens:
     def _assumed(self, wanted: Wanted, role: str) -> DataToken:
         from botocore.exceptions import BotoCoreError, ClientError
 
+        policy = json.dumps(session_policy(wanted), separators=(",", ":"))
+        if len(policy) > _LONGEST_POLICY:
+            raise NotImplementedHere(
+                f"The directory {wanted.location} is too long a name for the policy of a data token: "
+                f"{len(policy)} characters of {_LONGEST_POLICY}. Read and write the table by SQL."
+            )
         request = {
             "RoleArn": role,
             "RoleSessionName": _session_name(wanted.principal),
             "DurationSeconds": ROLE_SECONDS,
-            "Policy": json.dumps(session_policy(wanted), separators=(",", ":")),
+            "Policy": policy,
         }
         try:
             answer: Mapping[str, Any] = self._client().assume_role(**request)
@@ -113,9 +124,8 @@ class DataTokens:
             "s3.secret-key": credentials["SecretAccessKey"],
             "s3.session-token": credentials["SessionToken"],
         }
-        return DataToken(
-            options=dict(self._settings.data_token) | options, expires_at_millis=_millis(credentials["Expiration"].timestamp())
-        )
+        open_to_all = {key: value for key, value in self._settings.data_token if not names_secret(key)}
+        return DataToken(options=open_to_all | options, expires_at_millis=_millis(credentials["Expiration"].timestamp()))
 
     def _client(self) -> Any:
         with self._lock:
@@ -131,22 +141,27 @@ class DataTokens:
 
 
 def session_policy(wanted: Wanted) -> dict[str, Any]:
-    """What the credentials may do at most, whatever the role may: nothing outside the table's directory."""
-    prefix = "/".join(wanted.location.parts)
+    """What the credentials may do at most, whatever the role may: nothing outside the table's directory.
+
+    A store cannot let somebody write new objects and keep them from writing over old ones: who may append and not delete is kept from
+    the files that say which snapshots and schemas there are, and no others (`docs/security.md`).
+    """
+    prefix = _literal("/".join(wanted.location.parts))
     bucket = f"arn:aws:s3:::{wanted.location.authority}"
     actions = [*_READ, *(_WRITE if wanted.write else ()), *(_REMOVE if wanted.remove else ())]
-    return {
-        "Version": "2012-10-17",
-        "Statement": [
-            {"Effect": "Allow", "Action": actions, "Resource": f"{bucket}/{_literal(prefix)}/*"},
-            {
-                "Effect": "Allow",
-                "Action": ["s3:ListBucket"],
-                "Resource": bucket,
-                "Condition": {"StringLike": {"s3:prefix": [f"{_literal(prefix)}/*", _literal(prefix)]}},
-            },
-        ],
-    }
+    statements: list[dict[str, Any]] = [
+        {"Effect": "Allow", "Action": actions, "Resource": f"{bucket}/{prefix}/*"},
+        {
+            "Effect": "Allow",
+            "Action": ["s3:ListBucket"],
+            "Resource": bucket,
+            # With the slash: without it the list goes on with tables whose names begin like this one's.
+            "Condition": {"StringLike": {"s3:prefix": [f"{prefix}/*"]}},
+        },
+    ]
+    if wanted.write and not wanted.remove:
+        statements.append({"Effect": "Deny", "Action": list(_WRITE), "Resource": [f"{bucket}/{prefix}/{part}" for part in _SERVERS_OWN]})
+    return {"Version": "2012-10-17", "Statement": statements}
 
 
 def _literal(path: str) -> str:

@@ -53,6 +53,7 @@ def build_gateway(
         drop_retention=settings.drop_retention,
         reserve=reserve,
     )
+    lake.apart = settings.data_token_role is not None
     cleanup.callback(lake.close)
     cleanup.callback(lake.growing.watch())
     with contextlib.suppress(LakeError, OSError):  # what is away now is asked again and again by the watch

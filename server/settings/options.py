@@ -160,7 +160,8 @@ DATA_TOKEN_ROLE = SERVER_OPTIONS.declare(
         optional(text()),
         None,
         "ARN of a role of the store's token service (AWS STS and those that speak like it). Who may read a table whole gets credentials "
-        "of it for an hour and that table's directory: to read, and with the right to UPDATE to write as well.",
+        "of it for an hour and that table's directory: to read, with UPDATE to write, with DELETE to remove. New tables get directories of "
+        "their own then, which no earlier table of the name had.",
     )
 )
 DATA_TOKEN_SHARED = SERVER_OPTIONS.declare(

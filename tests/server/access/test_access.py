@@ -124,3 +124,9 @@ def test_a_session_is_not_there_for_others(admin: As, ada: As) -> None:
     assert ada.call("GET", path.replace("-", ""))[0] == 500
     assert ada.call("GET", path.upper().replace("/V1/SESSIONS", "/v1/sessions"))[0] == 500
     assert admin.call("GET", path)[0] == 200
+
+
+def test_what_a_script_makes_its_caller_may_use_in_it_and_what_is_taken_counts_at_once(admin: As, ada: As) -> None:
+    assert admin.sql("CREATE DATABASE d; GRANT CREATETABLE ON DATABASE d TO ada")[0] == 200
+    assert ada.sql("USE d; CREATE TABLE t (id INT); INSERT INTO t VALUES (1); SELECT id FROM t") == (200, [[1]])
+    assert ada.sql("REVOKE ALL ON d.t FROM ada; SELECT id FROM d.t")[0] == 403

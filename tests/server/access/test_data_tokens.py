@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import httpx
 import pytest
+from botocore.exceptions import ClientError
 from botocore.session import get_session
 
 from model.errors import Forbidden, NotImplementedHere, Unavailable
@@ -71,6 +75,74 @@ def test_a_token_service_that_does_not_answer_is_said_so(tmp_path: Path, monkeyp
         tokens(tmp_path, data_token_role=ROLE).of(wanted(), administrator=True)
 
 
+ROLE_OF_THE_STORE = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}]}
+EVERYTHING = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
+DATA, SNAPSHOT, SCHEMA = "t/bucket-0/data-1.parquet", "t/snapshot/snapshot-1", "t/schema/schema-0"
+OF_A_BRANCH, TAG = "t/branch/branch-b/schema/schema-0", "t/tag/tag-x"
+OUTSIDE = ("t2/bucket-0/data-1.parquet", "t-1/schema/schema-0", "u/bucket-0/data-1.parquet", "t")
+
+
+def client_of(service: str, bucket: Bucket, **keys: str) -> Any:
+    return get_session().create_client(service, region_name="us-east-1", endpoint_url=bucket.endpoint, **keys)
+
+
+@pytest.fixture
+def guarded(bucket: Bucket) -> Iterator[Callable[[Wanted], Any]]:
+    """Clients of a store that asks its policies: a role's own here, as moto asks them and not those of a session, and no conditions."""
+    iam = client_of("iam", bucket, aws_access_key_id="key", aws_secret_access_key="secret")
+    root = f"root-{bucket.name}"
+    iam.create_user(UserName=root)
+    iam.put_user_policy(UserName=root, PolicyName="all", PolicyDocument=json.dumps(EVERYTHING))
+    key = iam.create_access_key(UserName=root)["AccessKey"]
+    owner = {"aws_access_key_id": key["AccessKeyId"], "aws_secret_access_key": key["SecretAccessKey"]}
+    for name in (DATA, SNAPSHOT, SCHEMA, OF_A_BRANCH, TAG, *OUTSIDE):
+        client_of("s3", bucket, **owner).put_object(Bucket=bucket.name, Key=f"lake/d.db/{name}", Body=b"x")
+
+    def of(wanted: Wanted) -> Any:
+        role = f"role-{uuid4().hex[:12]}"
+        iam = client_of("iam", bucket, **owner)
+        arn = iam.create_role(RoleName=role, AssumeRolePolicyDocument=json.dumps(ROLE_OF_THE_STORE))["Role"]["Arn"]
+        iam.put_role_policy(RoleName=role, PolicyName="session", PolicyDocument=json.dumps(session_policy(wanted)))
+        given = client_of("sts", bucket, **owner).assume_role(RoleArn=arn, RoleSessionName="ada")["Credentials"]
+        names = {"aws_access_key_id": "AccessKeyId", "aws_secret_access_key": "SecretAccessKey", "aws_session_token": "SessionToken"}
+        return client_of("s3", bucket, **{name: given[key] for name, key in names.items()})
+
+    assert httpx.post(f"{bucket.endpoint}/moto-api/reset-auth", content="0").status_code == 200
+    yield of
+    assert httpx.post(f"{bucket.endpoint}/moto-api/reset-auth", content="inf").status_code == 200
+
+
+def allowed(call: Callable[..., Any], **request: Any) -> bool:
+    try:
+        call(**request)
+    except ClientError as refused:
+        if refused.response["Error"]["Code"] not in ("AccessDenied", "403"):
+            raise
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("may", "writes", "removes"),
+    [
+        ({}, (), ()),
+        ({"write": True}, (DATA, TAG), ()),
+        ({"write": True, "remove": True}, (DATA, TAG, SNAPSHOT, SCHEMA, OF_A_BRANCH), (DATA, TAG, SNAPSHOT, SCHEMA, OF_A_BRANCH)),
+    ],
+)
+def test_a_store_lets_who_has_them_do_so_much_and_no_more(
+    guarded: Callable[[Wanted], Any], bucket: Bucket, may: dict[str, bool], writes: tuple[str, ...], removes: tuple[str, ...]
+) -> None:
+    s3 = guarded(wanted(location=Location.parse(f"s3://{bucket.name}/lake/d.db/t"), **may))
+    inside = (DATA, TAG, SNAPSHOT, SCHEMA, OF_A_BRANCH)
+    for name in (*inside, *OUTSIDE):
+        place = {"Bucket": bucket.name, "Key": f"lake/d.db/{name}"}
+        assert allowed(s3.get_object, **place) is (name in inside), name
+        assert allowed(s3.put_object, **place, Body=b"y") is (name in writes), name
+        assert allowed(s3.delete_object, **place) is (name in removes), name
+    assert not allowed(s3.list_buckets)
+
+
 @pytest.mark.parametrize(
     ("may", "actions"),
     [
@@ -80,13 +152,34 @@ def test_a_token_service_that_does_not_answer_is_said_so(tmp_path: Path, monkeyp
     ],
 )
 def test_the_policy_reaches_the_tables_directory_and_nothing_beside_it(may: dict[str, bool], actions: set[str]) -> None:
-    objects, listing = session_policy(wanted(**may))["Statement"]
+    objects, listing, *denied = session_policy(wanted(**may))["Statement"]
     assert (set(objects["Action"]), objects["Resource"]) == (actions, "arn:aws:s3:::lake/w/d.db/t/*")
     assert (listing["Action"], listing["Resource"]) == (["s3:ListBucket"], "arn:aws:s3:::lake")
-    assert listing["Condition"] == {"StringLike": {"s3:prefix": ["w/d.db/t/*", "w/d.db/t"]}}
+    assert listing["Condition"] == {"StringLike": {"s3:prefix": ["w/d.db/t/*"]}}, "names of w/d.db/t2 are another table's"
+    assert bool(denied) is (may == {"write": True})
 
 
 def test_characters_of_a_name_are_no_patterns_in_the_policy() -> None:
-    objects, _ = session_policy(wanted(location=Location.parse("s3://lake/w/d.db/t*")))["Statement"]
+    objects, *_ = session_policy(wanted(location=Location.parse("s3://lake/w/d.db/t*")))["Statement"]
     assert objects["Resource"] == "arn:aws:s3:::lake/w/d.db/t${*}/*"
-    assert len(json.dumps(session_policy(wanted(write=True, remove=True)))) < 2048, "what token services take"
+    assert len(json.dumps(session_policy(wanted(write=True)))) < 2048, "what token services take"
+
+
+def test_a_name_too_long_for_a_policy_is_said_so(tmp_path: Path) -> None:
+    long = Location.parse(f"s3://lake/{'d' * 180}.db/{'t' * 190}")
+    with pytest.raises(NotImplementedHere, match="too long a name for the policy"):
+        tokens(tmp_path, data_token_role=ROLE).of(wanted(location=long, write=True), administrator=False)
+
+
+def test_fixed_keys_never_leave_beside_those_of_a_role(tmp_path: Path, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in bucket.environment.items():
+        monkeypatch.setenv(name, value)
+    fixed = (
+        ("fs.s3.endpoint", bucket.endpoint),
+        ("fs.s3a.access.key", "mine"),
+        ("fs.s3a.secret.key", "mine"),
+        ("fs.s3a.session.token", "mine"),
+    )
+    token = tokens(tmp_path, data_token_role=ROLE, data_token=fixed).of(wanted(), administrator=True)
+    assert token.options["fs.s3.endpoint"] == bucket.endpoint
+    assert "mine" not in token.options.values()
