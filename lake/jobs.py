@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 from catalog import CatalogStore, CatalogTransaction
 from lake.access.callers import Caller
 from lake.access.quotas import Quotas, exceeded
+from lake.commit.claims import Claim, claimed_in
 from model.errors import Forbidden, IllegalMove, JobLeaseLost, JobNotExist
 from model.job import Job, JobLease, Wish
 from model.quota import JOBS
@@ -57,7 +58,7 @@ class Jobs:
         self._caller = caller
         self._quotas = quotas
 
-    def create(
+    def create(  # noqa: PLR0913 - the arguments of a statement
         self,
         *,
         name: str,
@@ -66,13 +67,14 @@ class Jobs:
         settings: Mapping[str, str],
         tables: Mapping[str, Any],
         starts: Mapping[str, Any] | None = None,
+        claim: Claim | None = None,
     ) -> UUID:
         """Add a job of the caller's, for whichever server takes it first; ``starts``: for each INSERT, where its tables begin.
 
         Raises `QuotaExceeded`; `Forbidden` where the job would run with more rights than the caller has now.
         """
         job_id = uuid4()
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim, {"jobId": str(job_id)}):
             if not self._caller.administrator and any(token.administrator for token in tx.tokens.of(self._caller.principal)):
                 raise Forbidden(
                     f"This token of {self._caller.principal} may not start a job: jobs run with the rights of their principal, and another "
@@ -107,11 +109,11 @@ class Jobs:
             raise Forbidden(f"Job {job_id} is {job.principal}'s; only they and administrators may see and steer it.")
         return job
 
-    def wish(self, job_id: UUID, wish: Wish) -> Job:
+    def wish(self, job_id: UUID, wish: Wish, *, claim: Claim | None = None) -> Job:
         """Ask for something to happen to a job, wherever it runs; returns it as it was. Raises `IllegalMove` where it has ended."""
         job = self.get(job_id)
         if job.state.ended and wish is not Wish.RESTART:
             raise IllegalMove(f"Job {job_id} is {job.state} already; ALTER JOB '{job_id}' RESTART lets it go on.")
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
             tx.jobs.wish(job_id, wish)
         return job

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from catalog import CatalogStore, CatalogTransaction
 from lake.access.callers import ADMINISTRATOR, EVERYBODY, AccessControl, Caller
+from lake.commit.claims import Claim, claimed_in
 from lake.register.standing import Standing
 from model.access import (
     ADMIN,
@@ -98,12 +99,12 @@ class Permissions:
         with self._catalog.reading() as tx:
             return tx.roles.names()
 
-    def create_role(self, name: str, *, if_not_exists: bool = False) -> None:
-        """Add a role."""
+    def create_role(self, name: str, *, if_not_exists: bool = False, claim: Claim | None = None) -> None:
+        """Add a role, once under a claim."""
         self._caller.administers()
         self._standing.require_own()
         check_principal(name)
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
             tx.tokens.lock()
             if any(token.principal == name for token in tx.tokens.all()):
                 raise InvalidGrant(f"{name} is a user with a token; a role needs a name of its own.")
@@ -111,37 +112,40 @@ class Permissions:
                 raise AccessAlreadyExist(f"There is a role {name}.")
         self._access.forget()
 
-    def drop_role(self, name: str, *, if_exists: bool = False) -> None:
-        """Remove a role, and with it what was granted to it."""
+    def drop_role(self, name: str, *, if_exists: bool = False, claim: Claim | None = None) -> None:
+        """Remove a role, once under a claim, and with it what was granted to it."""
         self._caller.administers()
         self._standing.require_own()
         if name in (ADMIN, PUBLIC):
             raise InvalidGrant(f"The role {name} is part of the server; what was granted to it can be revoked.")
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
             if not tx.roles.drop(name) and not if_exists:
                 raise AccessNotExist(f"There is no role {name}.")
             tx.quotas.forget_role(name)
         self._access.forget()
 
-    def grant_role(self, role: str, member: str) -> None:
-        """Give a role to a user or to another role."""
+    def grant_role(self, role: str, *members: str, claim: Claim | None = None) -> None:
+        """Give a role to users or to other roles, all or none, once under a claim."""
         self._caller.administers()
         self._standing.require_own()
-        check_principal(member)
-        if role == PUBLIC or member == PUBLIC:
+        for member in members:
+            check_principal(member)
+        if PUBLIC in (role, *members):
             raise InvalidGrant("Everybody has the role public, and it has no roles.")
-        with self._catalog.transaction() as tx:
-            if member == role or member in tx.roles.of(role):
-                raise InvalidGrant(f"The role {role} is, directly or not, given to {member}, so it cannot be the other way round, too.")
-            tx.roles.add(role, member)
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
+            for member in members:
+                if member == role or member in tx.roles.of(role):
+                    raise InvalidGrant(f"The role {role} is, directly or not, given to {member}, so it cannot be the other way round, too.")
+                tx.roles.add(role, member)
         self._access.forget()
 
-    def revoke_role(self, role: str, member: str) -> None:
-        """Take a role back."""
+    def revoke_role(self, role: str, *members: str, claim: Claim | None = None) -> None:
+        """Take a role back, from all or none, once under a claim."""
         self._caller.administers()
-        with self._catalog.transaction() as tx:
-            if not tx.roles.remove(role, member):
-                raise AccessNotExist(f"{member} has not been given the role {role}.")
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
+            for member in members:
+                if not tx.roles.remove(role, member):
+                    raise AccessNotExist(f"{member} has not been given the role {role}.")
         self._access.forget()
 
     def memberships(self) -> list[tuple[str, str]]:
@@ -152,10 +156,10 @@ class Permissions:
 
     # Grants
 
-    def grant(self, *grants: Grant) -> None:
+    def grant(self, *grants: Grant, claim: Claim | None = None) -> None:
         """Give accesses, all or none; takes GRANT on each of the resources. What was given can be taken back in any catalog."""
         self._standing.require_own()
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
             for grant in grants:
                 self._caller.require(Access.GRANT, grant.resource)
                 tx.grants.put(grant, table_id=self._table_id(tx, grant))
@@ -172,13 +176,18 @@ class Permissions:
         return row.table_id
 
     def revoke(self, resource: Resource, accesses: Sequence[Access], principal: str) -> None:
-        """Take accesses back, all or none; raises `AccessNotExist` for one that was not given."""
-        self._caller.require(Access.GRANT, resource)
-        with self._catalog.transaction() as tx:
-            table_id = None
-            if resource.type in _TABLE_BOUND:
-                table_id = tx.tables.get(Identifier(resource.database or "", resource.name or "")).table_id
-            for access in accesses:
+        """Take accesses to one resource back; see `revoke_all`."""
+        self.revoke_all([(resource, access, principal) for access in accesses])
+
+    def revoke_all(self, taken: Sequence[tuple[Resource, Access, str]], *, claim: Claim | None = None) -> None:
+        """Take accesses back, all or none, once under a claim; raises `AccessNotExist` for one that was not given."""
+        for resource, _, _ in taken:
+            self._caller.require(Access.GRANT, resource)
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
+            for resource, access, principal in taken:
+                table_id = None
+                if resource.type in _TABLE_BOUND:
+                    table_id = tx.tables.get(Identifier(resource.database or "", resource.name or "")).table_id
                 if not tx.grants.remove(resource, access, principal, table_id=table_id):
                     raise AccessNotExist(f"{access} on {resource} has not been granted to {principal}.")
         self._access.forget()
@@ -203,20 +212,20 @@ class Permissions:
 
     # Policies
 
-    def create_policy(self, table: Identifier, policy: Policy) -> None:
-        """Put a row filter or column mask on a table; takes GRANT on it."""
+    def create_policy(self, table: Identifier, policy: Policy, *, claim: Claim | None = None) -> None:
+        """Put a row filter or column mask on a table, once under a claim; takes GRANT on it."""
         self._caller.require(Access.GRANT, table_resource(table))
         for principal in policy.principals:
             check_principal(principal)
         self._standing.require_own()
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
             tx.policies.create(tx.tables.get(table).table_id, policy)
 
-    def drop_policy(self, table: Identifier, name: str, *, if_exists: bool = False) -> None:
-        """Take a policy away; takes GRANT on the table."""
+    def drop_policy(self, table: Identifier, name: str, *, if_exists: bool = False, claim: Claim | None = None) -> None:
+        """Take a policy away, once under a claim; takes GRANT on the table."""
         self._caller.require(Access.GRANT, table_resource(table))
         self._standing.require_own()
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
             if not tx.policies.drop(tx.tables.get(table).table_id, name) and not if_exists:
                 raise AccessNotExist(f"Table {table} has no policy {name}.")
 

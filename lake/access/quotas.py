@@ -18,6 +18,7 @@ from cachetools import LRUCache
 
 from catalog import CatalogStore
 from lake.access.callers import Caller
+from lake.commit.claims import Claim, claimed_in
 from model.access import check_principal
 from model.errors import AccessNotExist, InvalidGrant, LakeError, QuotaExceeded
 from model.quota import INGEST, QUOTAS, Holder, Quota, limits_of, quota_kind
@@ -173,13 +174,13 @@ class Quotas:
 
     # Setting and showing
 
-    def set(self, caller: Caller, holder: Holder, principal: str, name: str, text: str) -> None:
+    def set(self, caller: Caller, holder: Holder, principal: str, name: str, text: str, *, claim: Claim | None = None) -> None:
         """Set a quota; in force here at once, on other servers within seconds. Raises `InvalidOption`, `InvalidGrant`, `Forbidden`."""
         caller.administers()
         check_principal(principal)
         kind = quota_kind(name)
         quota = Quota(holder=holder, principal=principal, name=kind.name, value=kind.value(text))
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
             roles = tx.roles.names()
             if holder is Holder.ROLE and principal not in roles:
                 raise AccessNotExist(f"There is no role {principal}; CREATE ROLE makes one, and public stands for everybody.")
@@ -188,11 +189,11 @@ class Quotas:
             tx.quotas.put(quota)
         self.refresh()
 
-    def reset(self, caller: Caller, holder: Holder, principal: str, name: str) -> None:
-        """Take a quota away; raises `AccessNotExist` where there is none."""
+    def reset(self, caller: Caller, holder: Holder, principal: str, name: str, *, claim: Claim | None = None) -> None:
+        """Take a quota away, once under a claim; raises `AccessNotExist` where there is none."""
         caller.administers()
         kind = quota_kind(name)
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
             if not tx.quotas.remove(holder, principal, kind.name):
                 raise AccessNotExist(f"The quota {kind.name} is not set for {holder.value.lower()} {principal}.")
         self.refresh()

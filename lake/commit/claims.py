@@ -11,6 +11,8 @@ from catalog import CatalogTransaction
 from model.snapshot import Snapshot
 
 AnswerOf = Callable[[Snapshot], Mapping[str, Any]]
+DONE: Mapping[str, Any] = {"ok": True}
+"""What is answered to a repeat of what made no rows."""
 
 
 class Claim(Protocol):
@@ -31,13 +33,13 @@ class Claim(Protocol):
 
 
 @contextmanager
-def claimed_in(tx: CatalogTransaction, claim: Claim | None) -> Iterator[None]:
+def claimed_in(tx: CatalogTransaction, claim: Claim | None, answer: Mapping[str, Any] = DONE) -> Iterator[None]:
     """Hold a claim in the transaction that decides what the block does, and note there that it is done: a repeat is not done again."""
     if claim is not None:
         claim.begin(tx)
     yield
     if claim is not None:
-        claim.finish(tx, {"ok": True})
+        claim.finish(tx, answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.commits.idempotency import LEASE, Key
@@ -35,6 +35,11 @@ class IdempotencyClaim:
     def order(self) -> tuple[str, str]:
         """`Claim.order`."""
         return self.scope, self.key
+
+    @property
+    def work(self) -> UUID:
+        """What is known by this id was made by a try of the same work: of a server that died, where the claim is held now."""
+        return uuid5(NAMESPACE_OID, "\0".join((self.scope, self.key, self.body_hash)))
 
     @property
     def as_key(self) -> Key:

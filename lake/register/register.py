@@ -11,6 +11,7 @@ from uuid import uuid4
 from lake.access.allowed_locations import allowed_place, check_all_inside, place_to_register, refuse_overlap
 from lake.access.guard import asks_itself, its_database, needs
 from lake.base import LakeBase
+from lake.commit.claims import Claim, claimed_in
 from lake.commit.core import deciding
 from lake.commit.write_context import paths_of
 from lake.register.foreign_tables import external_places, what_lies
@@ -52,7 +53,7 @@ class LakeAdoption(LakeBase):
     """Tables made of what lies there already."""
 
     @needs(Access.CREATETABLE, its_database)
-    def register_table(self, table: Identifier, path: str, *, dry_run: bool = False) -> Snapshot | None:
+    def register_table(self, table: Identifier, path: str, *, dry_run: bool = False, claim: Claim | None = None) -> Snapshot | None:
         """Make the Paimon append table that lies at ``path`` a table of this catalog; its files stay there, also when it is dropped.
 
         Its branches and tags come along; returns main's latest snapshot. Raises `Forbidden` for other places than the import
@@ -66,7 +67,7 @@ class LakeAdoption(LakeBase):
         main, *branches = branches_with_main = what_lies(self.file_io, location, self.import_dirs)
         allowed = external_places(branches_with_main, self.import_dirs)
         newest = main.schema
-        with self.catalog.transaction(keep=not dry_run) as tx:
+        with self.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
             tx.tables.lock_location(location)
             if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
                 raise TableAlreadyExist(str(table))
@@ -97,9 +98,16 @@ class LakeAdoption(LakeBase):
 
     @needs(Access.CREATETABLE, its_database)
     def migrate_table(
-        self, table: Identifier, source: str, *, options: Mapping[str, str] | None = None, threads: int = 8, dry_run: bool = False
+        self,
+        table: Identifier,
+        source: str,
+        *,
+        options: Mapping[str, str] | None = None,
+        threads: int = 8,
+        dry_run: bool = False,
+        claim: Claim | None = None,
     ) -> Migration:
-        """Make a table of a directory of Parquet or ORC files without copying one: all in one decision, or nothing.
+        """Make a table of a directory of Parquet or ORC files without copying one, once under a claim: all in one decision, or nothing.
 
         The files stay where they are; from then on they are the table's. Raises where they disagree or cannot be held.
         """
@@ -120,7 +128,7 @@ class LakeAdoption(LakeBase):
         if not dry_run:
             request = migration_commit(sources.files, schema)
             with renaming(self.file_io, plan.renamed, request.progress):
-                self._decide_migration(table, plan, request)
+                self._decide_migration(table, plan, request, claim)
         return plan
 
     @asks_itself
@@ -131,8 +139,8 @@ class LakeAdoption(LakeBase):
         directories = [status.path for status in self.file_io.list(location) if status.is_dir]
         return sorted(path for path in directories if not path.rsplit("/", 1)[-1].startswith((".", "_")))
 
-    def _decide_migration(self, table: Identifier, plan: Migration, request: CommitRequest) -> None:
-        with deciding([request.progress]), self.catalog.transaction() as tx:
+    def _decide_migration(self, table: Identifier, plan: Migration, request: CommitRequest, claim: Claim | None) -> None:
+        with deciding([request.progress]), self.catalog.transaction() as tx, claimed_in(tx, claim):
             if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
                 raise TableAlreadyExist(str(table))
             tx.databases.get(table.database)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from catalog import CatalogTransaction
 from catalog.records import TagRow
-from lake.commit.claims import Claim
+from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
 from lake.register.expired import check_there, forget_expired
 from lake.register.unknown_branches import snapshots_kept
@@ -199,7 +199,7 @@ def clear_stale_snapshots(lake: Lake, table: LakeTable) -> None:
         table.files.io.write(table.files.layout.earliest_hint(), str(earliest).encode())
 
 
-def create_tag(
+def create_tag(  # noqa: PLR0913 - the arguments of a statement
     lake: Lake,
     table: LakeTable,
     name: str,
@@ -207,9 +207,10 @@ def create_tag(
     snapshot_id: int | None = None,
     retained: dt.timedelta | None = None,
     dry_run: bool = False,
+    claim: Claim | None = None,
 ) -> Tag:
-    """Keep a snapshot under a name, for a time or for good; raises `SnapshotNotExist` or `TagAlreadyExist`."""
-    lake.tags.create(table, name, snapshot_id=snapshot_id, retained=_text(retained), dry_run=dry_run)
+    """Keep a snapshot under a name, once under a claim, for a time or for good; raises `SnapshotNotExist` or `TagAlreadyExist`."""
+    lake.tags.create(table, name, snapshot_id=snapshot_id, retained=_text(retained), dry_run=dry_run, claim=claim)
     if not dry_run:
         return _tag(lake.tags.get(table, name))
     with lake.catalog.reading() as tx:
@@ -233,7 +234,7 @@ def _to_tag(tx: CatalogTransaction, table: LakeTable, snapshot_id: int | None) -
     return Snapshot.from_json(row.body)
 
 
-def replace_tag(
+def replace_tag(  # noqa: PLR0913 - the arguments of a statement
     lake: Lake,
     table: LakeTable,
     name: str,
@@ -241,6 +242,7 @@ def replace_tag(
     snapshot_id: int | None = None,
     retained: dt.timedelta | None = None,
     dry_run: bool = False,
+    claim: Claim | None = None,
 ) -> tuple[Tag, Removed]:
     """Let a tag keep another snapshot, and let go what only the one before needed; raises `TagNotExist` or `SnapshotNotExist`."""
     _may(lake, table)
@@ -249,7 +251,7 @@ def replace_tag(
     table.latest()  # publishes what is decided, so that no file is missing below
     if not dry_run:
         _require_writable(table)
-    with lake.catalog.transaction(keep=not dry_run) as tx:
+    with lake.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
         _lock(tx, table)
         snapshot = _to_tag(tx, table, snapshot_id)
         tags = _tags(tx, table)
@@ -270,14 +272,14 @@ def replace_tag(
     return _tag(made), _removed([], garbage, [name])
 
 
-def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: bool = False) -> Tag:
-    """Give a tag another name; raises `TagNotExist` or `TagAlreadyExist`."""
+def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: bool = False, claim: Claim | None = None) -> Tag:
+    """Give a tag another name, once under a claim; raises `TagNotExist` or `TagAlreadyExist`."""
     check_name(to, "tag")
     lake.caller.require(Access.UPDATE, table_resource(table.identifier))
     lake.tags.get(table, name)
     if not dry_run:
         _require_writable(table)
-    with lake.catalog.transaction(keep=not dry_run) as tx:
+    with lake.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
         _lock(tx, table)
         row = tx.tags.find(table.table_id, name, table.identifier.branch)
         if row is None:
@@ -296,25 +298,40 @@ def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: boo
 
 def delete_tag(lake: Lake, table: LakeTable, name: str, *, dry_run: bool = False) -> Removed:
     """Forget a tag, and with it what only it kept; raises `TagNotExist`."""
+    return delete_tags(lake, table, [name], dry_run=dry_run)[0]
+
+
+def delete_tags(lake: Lake, table: LakeTable, names: Sequence[str], *, dry_run: bool = False, claim: Claim | None = None) -> list[Removed]:
+    """Forget tags, all or none, once under a claim, and with each what only it and those after it kept; raises `TagNotExist`."""
     _may(lake, table)
-    lake.tags.get(table, name)
-    with lake.catalog.transaction(keep=not dry_run) as tx:
+    lake.tags.all(table)  # a client may have put one there itself
+    left: list[tuple[Tag, list[Snapshot] | None]] = []
+    with lake.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
         _lock(tx, table)
-        tags = _tags(tx, table)
-        dropped = _named(table, tags, name)
-        remaining = _beside(tx, table, dropped, [tag.snapshot for tag in tags if tag.name != name])
-        tx.holds.require_no_backup(f"Deleting tag {name} of {table.identifier}")
-        if not dry_run:  # the file first: one that lies there without a row is taken for a tag some client made
-            table.files.io.delete(table.files.layout.tag_file(name))
-            with contextlib.suppress(FileNotFoundError):  # a power cut must not bring it back once the catalog has forgotten it
-                table.files.io.sync([table.files.layout.tag_dir()])
-        tx.tags.drop(table.table_id, name, table.identifier.branch)
-    garbage = _left_by_tag(table, dropped, remaining)
+        for name in names:
+            tags = _tags(tx, table)
+            dropped = _named(table, tags, name)
+            left.append((dropped, _beside(tx, table, dropped, [tag.snapshot for tag in tags if tag.name != name])))
+            tx.holds.require_no_backup(f"Deleting tag {name} of {table.identifier}")
+            tx.tags.drop(table.table_id, name, table.identifier.branch)
+        if not dry_run:  # the files first: one that lies there without a row is taken for a tag some client made
+            _remove_tag_files(table, names)
     if not dry_run:
         lake.step("tag dropped")
-        if not _deleted(table, garbage):
+    removed = []
+    for dropped, remaining in left:
+        garbage = _left_by_tag(table, dropped, remaining)
+        if not dry_run and not _deleted(table, garbage):
             garbage = Garbage()
-    return _removed([], garbage, [name])
+        removed.append(_removed([], garbage, [dropped.name]))
+    return removed
+
+
+def _remove_tag_files(table: LakeTable, names: Sequence[str]) -> None:
+    for name in names:
+        table.files.io.delete(table.files.layout.tag_file(name))
+    with contextlib.suppress(FileNotFoundError):  # a power cut must not bring one back once the catalog has forgotten it
+        table.files.io.sync([table.files.layout.tag_dir()])
 
 
 def _named(table: LakeTable, tags: Sequence[Tag], name: str) -> Tag:

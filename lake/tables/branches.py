@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TableRow
@@ -46,9 +47,16 @@ class Branches:
 
     @needs(Access.UPDATE)
     def create(
-        self, table: LakeTable, name: str, *, from_tag: str | None = None, if_not_exists: bool = False, dry_run: bool = False
+        self,
+        table: LakeTable,
+        name: str,
+        *,
+        from_tag: str | None = None,
+        if_not_exists: bool = False,
+        dry_run: bool = False,
+        claim: Claim | None = None,
     ) -> bool:
-        """Add a branch with a tag's snapshot, or without any; False when it exists and that is fine.
+        """Add a branch with a tag's snapshot, or without any, once under a claim; False when it exists and that is fine.
 
         Raises `BranchAlreadyExist`, `TagNotExist`, `TableDamaged`, `InvalidName`.
         """
@@ -57,7 +65,7 @@ class Branches:
         if tag is not None:
             require_whole(table, Snapshot.from_json(tag.snapshot))
         try:
-            with self._catalog.transaction(keep=not dry_run) as tx:
+            with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
                 row = self._held(tx, table)
                 snapshot = Snapshot.from_json(tag.snapshot) if tag else None
                 if tag and tx.tags.find(table.table_id, tag.name) is None:
@@ -83,31 +91,36 @@ class Branches:
         return True
 
     @needs(Access.DELETE)
-    def drop(self, table: LakeTable, name: str, *, dry_run: bool = False) -> list[Snapshot]:
-        """Remove a branch with its snapshots, which are returned, and tags; raises `BranchNotExist`."""
-        with self._catalog.transaction(keep=not dry_run) as tx:
+    def drop(self, table: LakeTable, names: Sequence[str], *, dry_run: bool = False, claim: Claim | None = None) -> list[list[Snapshot]]:
+        """Remove branches, all or none, once under a claim, with their snapshots, which are returned, and tags; raises `BranchNotExist`."""
+        gone: list[list[Snapshot]] = []
+        directories = [TableLayout(table.location, name).branch_dir for name in names]
+        with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
             self._held(tx, table)
-            tx.holds.require_no_backup(f"Dropping branch {name} of {table.identifier}")
-            gone = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, name)] if name != MAIN_BRANCH else []
-            if not tx.branches.drop(table.table_id, name):
-                raise BranchNotExist(name, str(table.identifier))
-            tx.tables.discard(directory := TableLayout(table.location, name).branch_dir)
+            for name, directory in zip(names, directories, strict=True):
+                tx.holds.require_no_backup(f"Dropping branch {name} of {table.identifier}")
+                history = tx.snapshots.history(table.table_id, name) if name != MAIN_BRANCH else []
+                gone.append([Snapshot.from_json(row.body) for row in history])
+                if not tx.branches.drop(table.table_id, name):
+                    raise BranchNotExist(name, str(table.identifier))
+                tx.tables.discard(directory)
         if dry_run:
             return gone
 
-        def remove() -> None:
+        def remove(directory: str) -> None:
             with self._catalog.transaction() as tx:
                 make_way(tx, table.files.io, self._standing, directory)
 
-        follow(remove, f"The directory {directory} of a dropped branch could not be removed")
+        for directory in directories:
+            follow(partial(remove, directory), f"The directory {directory} of a dropped branch could not be removed")
         return gone
 
     @needs(Access.UPDATE)
-    def rename(self, table: LakeTable, name: str, to: str, *, dry_run: bool = False) -> None:
-        """Give a branch another name; raises `BranchNotExist` or `BranchAlreadyExist`."""
+    def rename(self, table: LakeTable, name: str, to: str, *, dry_run: bool = False, claim: Claim | None = None) -> None:
+        """Give a branch another name, once under a claim; raises `BranchNotExist` or `BranchAlreadyExist`."""
         self._check_name(table, to)
         old, new = TableLayout(table.location, name).branch_dir, TableLayout(table.location, to).branch_dir
-        with self._catalog.transaction(keep=not dry_run) as tx:
+        with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
             self._held(tx, table)
             if not dry_run:
                 make_way(tx, table.files.io, self._standing, new)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
+from lake.commit.claims import Claim, claimed_in
 from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
 from model.errors import ConsumerTaken, InvalidData, InvalidName
@@ -36,12 +37,12 @@ def consumers(table: LakeTable) -> dict[str, int]:
     return dict(sorted(consumers_by_name.items()))
 
 
-def reset_consumer(catalog: CatalogStore, table: LakeTable, name: str, next_snapshot: int | None) -> None:
-    """Let a consumer go on from a snapshot; None forgets it. A stream that reads under this name here ends."""
+def reset_consumer(catalog: CatalogStore, table: LakeTable, name: str, next_snapshot: int | None, *, claim: Claim | None = None) -> None:
+    """Let a consumer go on from a snapshot, once under a claim; None forgets it. A stream that reads under this name here ends."""
     check_name(name, "consumer")
     if next_snapshot is not None and next_snapshot < 0:
         raise InvalidData(f"Consumer {name} cannot go on from snapshot {next_snapshot}: ids are not negative.")
-    with _filing(catalog, table, name) as tx:
+    with _filing(catalog, table, name) as tx, claimed_in(tx, claim):
         tx.consumers.reset(table.table_id, table.identifier.branch, name, next_snapshot)
         if next_snapshot is None:
             delete_consumer(table.files, name)
@@ -49,14 +50,16 @@ def reset_consumer(catalog: CatalogStore, table: LakeTable, name: str, next_snap
             write_consumer(table.files, name, next_snapshot)
 
 
-def forget_consumer(catalog: CatalogStore, table: LakeTable, name: str, *, told_before: int | None = None) -> bool:
+def forget_consumer(
+    catalog: CatalogStore, table: LakeTable, name: str, *, told_before: int | None = None, claim: Claim | None = None
+) -> bool:
     """Forget a consumer, whoever reads under its name; False where it told something at ``told_before`` (in milliseconds) or later."""
     try:
         check_name(name, "consumer")
     except (InvalidName, UnicodeError):  # no stream of ours can have this name, nor Postgres a row of it
         delete_consumer(table.files, name)
         return True
-    with _filing(catalog, table, name) as tx:
+    with _filing(catalog, table, name) as tx, claimed_in(tx, claim):
         if told_before is not None and any(
             consumer.name == name and consumer.updated_millis >= told_before for consumer in read_consumers(table.files)
         ):

@@ -8,6 +8,7 @@ from catalog.listing import EVERYTHING, Slice
 from catalog.records import DatabaseRow
 from lake.access.guard import asks_itself, needs, the_catalog
 from lake.base import LakeBase, seen
+from lake.commit.claims import Claim, claimed_in
 from lake.tables.names import check_name
 from model.access import Access, database_resource, inside, table_resource
 from model.errors import DatabaseAlreadyExist
@@ -36,16 +37,22 @@ class LakeDatabases(LakeBase):
 
     @needs(Access.CREATEDATABASE, the_catalog)
     def create_database(
-        self, name: str, *, options: Mapping[str, str] | None = None, comment: str | None = None, if_not_exists: bool = False
+        self,
+        name: str,
+        *,
+        options: Mapping[str, str] | None = None,
+        comment: str | None = None,
+        if_not_exists: bool = False,
+        claim: Claim | None = None,
     ) -> bool:
-        """Add a database; False when it exists and that is fine."""
+        """Add a database, once under a claim; False when it exists and that is fine."""
         check_name(name, "database")
         check_option_lengths(options or {})
         check_comment(comment, f"database {name}")
         check_comment((options or {}).get(_COMMENT), f"database {name}")
         self.standing.require_own()
         try:
-            with self.catalog.transaction() as tx:
+            with self.catalog.transaction() as tx, claimed_in(tx, claim):
                 tx.databases.create(name, comment=comment, options=options or {}, by=self.caller.principal)
                 owned = self._own(tx, database_resource(name), inside(name))
         except DatabaseAlreadyExist:
@@ -56,12 +63,14 @@ class LakeDatabases(LakeBase):
         return True
 
     @needs(Access.ALTER)
-    def alter_database(self, name: str, *, set_options: Mapping[str, str], remove: Iterable[str] = ()) -> tuple[list[str], list[str]]:
-        """Change a database's options; returns which of those to remove were there and which were not."""
+    def alter_database(
+        self, name: str, *, set_options: Mapping[str, str], remove: Iterable[str] = (), claim: Claim | None = None
+    ) -> tuple[list[str], list[str]]:
+        """Change a database's options, once under a claim; returns which of those to remove were there and which were not."""
         check_option_lengths(set_options)
         check_comment(set_options.get(_COMMENT), f"database {name}")
         self.standing.require_own()
-        with self.catalog.transaction() as tx:
+        with self.catalog.transaction() as tx, claimed_in(tx, claim):
             options = dict(tx.databases.lock(name).options)
             removed = [key for key in remove if options.pop(key, None) is not None]
             tx.databases.set_options(name, options | dict(set_options), by=self.caller.principal)

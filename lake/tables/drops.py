@@ -8,7 +8,7 @@ is removed as it always was: decided first, removed after, and again by whoever 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -29,12 +29,20 @@ from model.access import CATALOG, Access, Resource, database_resource, inside, t
 from model.catalog_errors import DropNotExist
 from model.errors import DatabaseAlreadyExist, DatabaseNotExist, Forbidden, InvalidName, TableAlreadyExist, TableNotExist
 from model.identifier import DEFAULT_DATABASE, MAIN_BRANCH, Identifier
+from model.job import Job, Wish
 from model.options.maintenance import DROP_RETENTION
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = timedelta(0)
+Restarts = Callable[[Sequence[Job], Sequence[Identifier]], Iterable[UUID]]
+"""Which of the caller's jobs start again with tables that are back."""
 _SWEPT_AT_ONCE = 50
 """Tables whose rows are removed in one transaction."""
+
+
+def no_restarts(jobs: Sequence[Job], tables: Sequence[Identifier]) -> Iterable[UUID]:
+    """None of them."""
+    return ()
 
 
 class LakeDrops(LakeBase):
@@ -75,8 +83,10 @@ class LakeDrops(LakeBase):
         self._dropped(garbage)
 
     @needs(Access.DROP)
-    def drop_database(self, name: str, *, if_exists: bool = False, cascade: bool = False, purge: bool = False) -> None:
-        """Remove a database; one that holds something only with ``cascade``, which drops all of it in one decision.
+    def drop_database(
+        self, name: str, *, if_exists: bool = False, cascade: bool = False, purge: bool = False, claim: Claim | None = None
+    ) -> None:
+        """Remove a database, once under a claim; one that holds something only with ``cascade``, which drops all of it in one decision.
 
         All of it can be brought back for `drop.retention`; with ``purge``, which takes PURGE on all in it, it is gone for good at once.
         """
@@ -87,7 +97,7 @@ class LakeDrops(LakeBase):
             self.caller.require(Access.PURGE, inside(name))
         garbage: list[str] = []
         try:
-            with self.catalog.transaction() as tx:
+            with self.catalog.transaction() as tx, claimed_in(tx, claim):
                 tx.databases.lock(name)
                 rows: list[TableRow] = []
                 if cascade:
@@ -182,8 +192,16 @@ class LakeDrops(LakeBase):
     # Bringing back
 
     @asks_itself
-    def undrop_table(self, table: Identifier, *, drop_id: int | None = None, to: Identifier | None = None) -> Identifier:
-        """Bring a dropped table back as it was, the newest of that name or the one of a drop; returns its name.
+    def undrop_table(
+        self,
+        table: Identifier,
+        *,
+        drop_id: int | None = None,
+        to: Identifier | None = None,
+        restarts: Restarts = no_restarts,
+        claim: Claim | None = None,
+    ) -> Identifier:
+        """Bring a dropped table back as it was, once under a claim: the newest of that name or the one of a drop; returns its name.
 
         It takes DROP on the table as it was granted then; another name or database takes CREATETABLE there. Raises `DropNotExist`,
         `TableAlreadyExist` where the name is taken, and `DatabaseNotExist` where its database was dropped too.
@@ -191,7 +209,7 @@ class LakeDrops(LakeBase):
         self.standing.require_own()
         if to is not None:
             check_name(to.table, "table")
-        with self.catalog.transaction() as tx:
+        with self.catalog.transaction() as tx, claimed_in(tx, claim):
             dropped = self._table_to_change(tx, table, drop_id, Access.DROP)
             target = to or dropped.identifier
             if to is not None or not dropped.housed:
@@ -209,12 +227,15 @@ class LakeDrops(LakeBase):
                 if to is None:
                     gone.tell(f" UNDROP DATABASE {target.database} brings it back with all that went with it.{elsewhere}")
                 raise
+            self._restart(tx, [target], restarts)
         self._brought_back([target])
         return target
 
     @asks_itself
-    def undrop_database(self, name: str, *, drop_id: int | None = None, to: str | None = None) -> list[Identifier]:
-        """Bring a dropped database back with its views, functions, grants and the tables that went with it; returns those tables.
+    def undrop_database(
+        self, name: str, *, drop_id: int | None = None, to: str | None = None, restarts: Restarts = no_restarts, claim: Claim | None = None
+    ) -> list[Identifier]:
+        """Bring a dropped database back, once under a claim, with its views, functions, grants and tables that went with it; returns those.
 
         It takes DROP on the database as it was granted then; another name takes CREATEDATABASE. Raises `DropNotExist` and
         `DatabaseAlreadyExist`.
@@ -223,7 +244,7 @@ class LakeDrops(LakeBase):
         if to is not None:
             check_name(to, "database")
             self.caller.require(Access.CREATEDATABASE, CATALOG)
-        with self.catalog.transaction() as tx:
+        with self.catalog.transaction() as tx, claimed_in(tx, claim):
             dropped = self._database_to_change(tx, name, drop_id, Access.DROP)
             target = to or dropped.name
             tables = [Identifier(target, table.name) for table in tx.drops.of_database(dropped.drop_id) if table.kept_in == dropped.kept_as]
@@ -232,8 +253,15 @@ class LakeDrops(LakeBase):
             except DatabaseAlreadyExist as taken:
                 taken.tell(f" UNDROP DATABASE {name} AS … brings it back under another name.")
                 raise
+            self._restart(tx, tables, restarts)
         self._brought_back(tables)
         return tables
+
+    def _restart(self, tx: CatalogTransaction, tables: Sequence[Identifier], restarts: Restarts) -> None:
+        """Let the caller's jobs start again that are to, in the same decision."""
+        principal = None if self.caller.administrator else self.caller.principal
+        for job_id in restarts(tx.jobs.all(principal=principal), tables):
+            tx.jobs.wish(job_id, Wish.RESTART)
 
     def _brought_back(self, tables: Sequence[Identifier]) -> None:
         """What was decided and not published when a table was dropped is published now, or by whoever opens it next."""
@@ -278,10 +306,10 @@ class LakeDrops(LakeBase):
     # Removing for good
 
     @asks_itself
-    def purge_dropped_table(self, table: Identifier, *, drop_id: int | None = None) -> None:
-        """Remove a dropped table for good before its time; takes PURGE on it as it was granted then. Raises `DropNotExist`."""
+    def purge_dropped_table(self, table: Identifier, *, drop_id: int | None = None, claim: Claim | None = None) -> None:
+        """Remove a dropped table for good before its time; takes PURGE as it was granted then. Raises `DropNotExist`."""
         self.standing.require_own()
-        with self.catalog.transaction() as tx:
+        with self.catalog.transaction() as tx, claimed_in(tx, claim):
             dropped = self._table_to_change(tx, table, drop_id, Access.PURGE)
             tx.holds.require_no_backup(f"Removing the dropped table {table} for good")
             tx.drops.remove_table(dropped)

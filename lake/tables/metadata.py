@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from catalog.listing import EVERYTHING, Slice
 from catalog.records import CountsRow, PartitionRow
 from lake.access.guard import asks_itself, needs
+from lake.commit.claims import Claim
 from lake.inspect.counts import partition_page, partitions_named, totals
 from lake.register.expired import forget_expired
 from lake.tables import done_marks
@@ -79,14 +80,14 @@ class LakeMetadata(LakeDatabases):
         return consumers(table)
 
     @needs(Access.UPDATE)
-    def reset_consumer(self, table: LakeTable, name: str, next_snapshot: int | None) -> None:
-        """Let a consumer go on from a snapshot; None forgets it."""
-        reset_consumer(self.catalog, table, name, next_snapshot)
+    def reset_consumer(self, table: LakeTable, name: str, next_snapshot: int | None, *, claim: Claim | None = None) -> None:
+        """Let a consumer go on from a snapshot, once under a claim; None forgets it."""
+        reset_consumer(self.catalog, table, name, next_snapshot, claim=claim)
 
     @needs(Access.UPDATE)
-    def forget_consumer(self, table: LakeTable, name: str) -> None:
-        """Forget a consumer, whatever its name; a stream that reads under it here ends."""
-        forget_consumer(self.catalog, table, name)
+    def forget_consumer(self, table: LakeTable, name: str, *, claim: Claim | None = None) -> None:
+        """Forget a consumer, once under a claim, whatever its name; a stream that reads under it here ends."""
+        forget_consumer(self.catalog, table, name, claim=claim)
 
     @asks_itself
     def partition_page(self, table: LakeTable, wanted: Slice = EVERYTHING) -> list[PartitionRow]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from uuid import UUID, uuid4
 
+from catalog import CatalogTransaction
 from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.access.allowed_locations import table_location
@@ -145,20 +146,34 @@ class LakeTables(LakeMetadata):
         return self._ready(self._row(table))
 
     @needs(Access.CREATETABLE, its_database)
-    def create_table(self, table: Identifier, schema: Schema, *, if_not_exists: bool = False, path: str | None = None) -> bool:
-        """Add a table; False when one of that name exists and that is fine.
+    def create_table(
+        self,
+        table: Identifier,
+        schema: Schema,
+        *,
+        if_not_exists: bool = False,
+        path: str | None = None,
+        claim: Claim | None = None,
+        begun_as: UUID | None = None,
+    ) -> bool:
+        """Add a table, once under a claim; False when one of that name exists and that is fine.
 
         The row is decided first, under a lock on the directory, then the schema file is written; `open` writes it
         where a crash came between. With a ``path`` the files lie there and stay when the table is dropped.
+        One that a killed server has made under the id ``begun_as`` and not filled is taken for made now.
         Raises `TableAlreadyExist`, `DatabaseNotExist`, `InvalidName`.
         """
         check_name(table.table, "table")
         _check_defaults(schema.fields)
         stamped = replace(schema, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
         try:
-            with self.catalog.transaction() as tx:
+            with self.catalog.transaction() as tx, claimed_in(tx, claim):
+                table_id = begun_as or uuid4()
+                if (begun := tx.tables.by_id(begun_as) if begun_as else None) is not None:
+                    if _is_empty(tx, begun, table):
+                        return True
+                    table_id = uuid4()
                 tx.tables.require_free(table)
-                table_id = uuid4()
                 location = self._place(tx, table, table_id, path)
                 if other_kind(schema.options) not in DIRECTORY_KINDS:
                     require_writable(self.file_io, location.rpartition("/")[0])
@@ -190,8 +205,10 @@ class LakeTables(LakeMetadata):
         return True
 
     @needs(Access.ALTER)
-    def alter_table(self, table: Identifier, changes: Sequence[SchemaChange], *, check: Decided | None = None) -> Schema:
-        """Apply changes as one new schema version; an ALTER that comes second is applied on the first's outcome."""
+    def alter_table(
+        self, table: Identifier, changes: Sequence[SchemaChange], *, check: Decided | None = None, claim: Claim | None = None
+    ) -> Schema:
+        """Apply changes as one new schema version, once under a claim; an ALTER that comes second is applied on the first's outcome."""
         while True:
             opened = self._open(table)
             snapshot = opened.latest()
@@ -205,7 +222,7 @@ class LakeTables(LakeMetadata):
             if other_kind(new.options) not in DIRECTORY_KINDS:
                 require_writable(self.file_io, opened.files.layout.manifest_dir())
             with contextlib.suppress(CommitConflict):
-                with self.catalog.transaction() as tx:
+                with self.catalog.transaction() as tx, claimed_in(tx, claim):
                     tx.tables.advance_schema(
                         opened.table_id, table.branch, base=opened.schema.id, to=new.id, schema=new.to_json(), by=self.caller.principal
                     )
@@ -234,6 +251,12 @@ class LakeTables(LakeMetadata):
         if path is not None and Location.parse(path) != Location.parse(self._open(table).location):
             raise InvalidName(f"Table {table} cannot be replaced by one at {path}: where a table lies does not change.")
         replace_schema(self._core, lambda: self._open(table), schema, by=self.caller.principal)
+
+
+def _is_empty(tx: CatalogTransaction, row: TableRow, table: Identifier) -> bool:
+    """Whether a row is the table of a name, and nothing was written to it yet."""
+    there = tx.tables.find(table)
+    return there is not None and there.table_id == row.table_id and tx.snapshots.latest(row.table_id, MAIN_BRANCH) is None
 
 
 def _check_defaults(fields: Iterable[Field]) -> None:

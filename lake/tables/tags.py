@@ -16,6 +16,7 @@ from catalog import CatalogStore, CatalogTransaction
 from catalog.records import TagRow
 from lake.access.callers import EVERYBODY, Caller
 from lake.access.guard import needs
+from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
 from lake.register.expired import check_there, forget_expired
 from lake.register.operations import rewrite_operation
@@ -44,7 +45,7 @@ class Tags:
         self.caller = caller
 
     @needs(Access.UPDATE)
-    def create(
+    def create(  # noqa: PLR0913 - the arguments of a statement
         self,
         table: LakeTable,
         name: str,
@@ -53,6 +54,7 @@ class Tags:
         retained: str | None = None,
         if_not_exists: bool = False,
         dry_run: bool = False,
+        claim: Claim | None = None,
     ) -> bool:
         """Keep a snapshot (the latest where none is named) under a name; False when there is one of that name and that is fine.
 
@@ -67,7 +69,7 @@ class Tags:
         branch = table.identifier.branch
         if not dry_run:
             require_writable(table.files.io, table.files.layout.manifest_dir())
-        with self._catalog.transaction(keep=not dry_run) as tx:
+        with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
             tx.tables.lock_retention(table.identifier)  # the snapshot must not expire at this moment
             wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
             row = tx.snapshots.get(table.table_id, branch, wanted)
@@ -79,9 +81,9 @@ class Tags:
             now = time.time_ns() // 1_000_000
             body = Snapshot.from_json(row.body).to_json()
             made = tx.tags.put(table.table_id, name, body, branch, created_millis=now, retained=retained)
-        if not made:
-            if not if_not_exists:
+            if not made and not if_not_exists:
                 raise TagAlreadyExist(name, str(table.identifier))
+        if not made:
             return False
         if not dry_run:
             self.publish_soon(table, TagRow(name=name, snapshot=body, created_millis=now, retained=retained, published=False))

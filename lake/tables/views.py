@@ -12,6 +12,7 @@ from catalog.objects.views_and_functions import NamedRepository
 from catalog.records import NamedRow
 from lake.access.callers import AccessControl, Caller
 from lake.base import seen
+from lake.commit.claims import Claim, claimed_in
 from lake.register.standing import Standing
 from lake.tables.names import check_name
 from model.access import Access, Grant, Resource, ResourceType, database_resource
@@ -82,11 +83,11 @@ class _Named:
             raise self._none(name)
         return row
 
-    def drop(self, name: Identifier, *, if_exists: bool = False) -> None:
-        """Remove the one of that name; raises what says that there is none."""
+    def drop(self, name: Identifier, *, if_exists: bool = False, claim: Claim | None = None) -> None:
+        """Remove the one of that name, once under a claim; raises what says that there is none."""
         self._require(Access.DROP, name)
         self._standing.require_own()
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
             if not self._of(tx).drop(name.database, name.table) and not if_exists:
                 raise self._none(name)
             tx.grants.forget_object(self._type, name.database, name.table)
@@ -128,13 +129,15 @@ class Views(_Named):
             self._caller.require(Access.SELECT, named_resource(self._type, database, name))
         return views
 
-    def create(self, name: Identifier, view: View, *, replace: bool = False, if_not_exists: bool = False) -> bool:
+    def create(
+        self, name: Identifier, view: View, *, replace: bool = False, if_not_exists: bool = False, claim: Claim | None = None
+    ) -> bool:
         """Add a view; False when there is one of that name and that is fine. Raises `ViewAlreadyExist`, or `TableAlreadyExist`."""
         check_name(name.table, "view")
         check_option_lengths(view.options)
         self._caller.require(Access.CREATEVIEW, database_resource(name.database))
         self._standing.require_own()
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
             tx.databases.lock(name.database)
             if tx.tables.find(name) is not None:
                 raise TableAlreadyExist(str(name))
@@ -153,11 +156,11 @@ class Views(_Named):
             self._own(tx, name)
             return True
 
-    def alter(self, name: Identifier, changes: Sequence[ViewChange]) -> None:
-        """Change a view; raises `ViewNotExist`, `DialectNotExist`, `DialectAlreadyExist`."""
+    def alter(self, name: Identifier, changes: Sequence[ViewChange], *, claim: Claim | None = None) -> None:
+        """Change a view, once under a claim; raises `ViewNotExist`, `DialectNotExist`, `DialectAlreadyExist`."""
         self._require(Access.ALTER, name)
         self._standing.require_own()
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
             row = tx.views.lock(name.database, name.table)
             if row is None:
                 raise ViewNotExist(str(name))
@@ -167,13 +170,13 @@ class Views(_Named):
             check_comment_lengths(new, old, what=f"view {name}")
             tx.views.replace(row.id, new.to_json(), by=self._caller.principal)
 
-    def rename(self, source: Identifier, target: Identifier) -> None:
+    def rename(self, source: Identifier, target: Identifier, *, claim: Claim | None = None) -> None:
         """Give a view another name; raises `ViewNotExist`, `ViewAlreadyExist`, `TableAlreadyExist`, `DatabaseNotExist`."""
         check_name(target.table, "view")
         self._require(Access.ALTER, source)
         self._caller.require(Access.CREATEVIEW, database_resource(target.database))
         self._standing.require_own()
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
             tx.databases.lock(target.database)
             row = tx.views.lock(source.database, source.table)
             if row is None:

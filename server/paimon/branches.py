@@ -27,7 +27,7 @@ def create_branch(database: str, table: str) -> None:
 def drop_branch(database: str, table: str, branch: str) -> None:
     """Remove one with its snapshots."""
     here = lake()
-    here.branches.drop(here.open_any(main_name(database, table)), branch)
+    here.branches.drop(here.open_any(main_name(database, table)), [branch])
 
 
 @route("POST", "databases/{}/tables/{}/branches/{}/rename")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import UUID
 
 from model.snapshot import Snapshot
 from sql.execution.results import ResultSet
@@ -27,4 +28,6 @@ def replayed(answer: Answer) -> ResultSet:
     """The result a repeat of the statement gets."""
     if "rows" in answer:
         return ResultSet.written(int(answer["rows"]), answer["snapshotId"])
+    if "jobId" in answer:
+        return ResultSet.of_job(UUID(answer["jobId"]))
     return ResultSet.ok()

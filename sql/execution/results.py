@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
 from typing import Any, Protocol
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -130,6 +131,11 @@ class ResultSet:
     def ok(cls) -> ResultSet:
         """The answer of a statement that only takes effect: one row saying OK."""
         return cls.of_rows([ResultColumn("result", STRING)], [("OK",)], kind=ResultKind.SUCCESS, is_query=False)
+
+    @classmethod
+    def of_job(cls, job_id: UUID) -> ResultSet:
+        """The answer of a statement that is a job from now on: its id."""
+        return cls.of_rows(strings("job id"), [(str(job_id),)], job_id=job_id.hex)
 
     @classmethod
     def written(cls, rows: int, snapshot_id: int | None, *, job_id: str | None = None) -> ResultSet:

@@ -47,7 +47,7 @@ class GrantAccess(LocalStatement):
             for principal in args["principals"]
             for access, columns in accesses
         ]
-        _permissions(context).grant(*grants)
+        _permissions(context).grant(*grants, claim=context.idempotency)
         return ResultSet.ok()
 
 
@@ -59,12 +59,13 @@ class RevokeAccess(LocalStatement):
     tree: trees.Revoke
 
     def run(self, context: ExecutionContext) -> ResultSet:
-        """Take them back; a grant of columns is taken back as a whole."""
+        """Take all of them back, or none; a grant of columns is taken back as a whole."""
         args = self.tree.args
         resource = resource_of(args["what"], args["name"], context.session.current_database)
-        for principal in args["principals"]:
-            for access, columns in args["accesses"]:
-                _permissions(context).revoke(_narrowed(resource, columns), [access], principal)
+        taken = [
+            (_narrowed(resource, columns), access, principal) for principal in args["principals"] for access, columns in args["accesses"]
+        ]
+        _permissions(context).revoke_all(taken, claim=context.idempotency)
         return ResultSet.ok()
 
 
@@ -79,8 +80,7 @@ class GiveRole(LocalStatement):
         """Change who has the role."""
         permissions = _permissions(context)
         change = permissions.grant_role if self.tree.args["give"] else permissions.revoke_role
-        for principal in self.tree.args["principals"]:
-            change(self.tree.args["role"], principal)
+        change(self.tree.args["role"], *self.tree.args["principals"], claim=context.idempotency)
         return ResultSet.ok()
 
 
@@ -93,7 +93,7 @@ class CreateRole(LocalStatement):
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Add the role."""
-        _permissions(context).create_role(self.tree.args["name"], if_not_exists=self.tree.args["if_not_exists"])
+        _permissions(context).create_role(self.tree.args["name"], if_not_exists=self.tree.args["if_not_exists"], claim=context.idempotency)
         return ResultSet.ok()
 
 
@@ -106,7 +106,8 @@ class DropRole(LocalStatement):
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Remove the role and what was granted to it."""
-        _permissions(context).drop_role(self.tree.args["name"], if_exists=self.tree.args["if_exists"])
+        args = self.tree.args
+        _permissions(context).drop_role(args["name"], if_exists=args["if_exists"], claim=context.idempotency)
         return ResultSet.ok()
 
 
@@ -130,7 +131,7 @@ class CreatePolicy(LocalStatement):
             if read := sorted((columns_in(rule) - {column}) & masked):
                 raise InvalidGrant(f"The mask of column {column} reads column {read[0]}, which is masked itself and would be shown raw.")
         policy = Policy(name=args["name"], column=column, principals=tuple(args["principals"]), sql=args["source"], rule=rule)
-        _permissions(context).create_policy(table.identifier, policy)
+        _permissions(context).create_policy(table.identifier, policy, claim=context.idempotency)
         return ResultSet.ok()
 
 
@@ -145,7 +146,7 @@ class DropPolicy(LocalStatement):
         """Take the policy away."""
         args = self.tree.args
         table = context.session.identifier(args["table"])
-        _permissions(context).drop_policy(table, args["name"], if_exists=args["if_exists"])
+        _permissions(context).drop_policy(table, args["name"], if_exists=args["if_exists"], claim=context.idempotency)
         return ResultSet.ok()
 
 

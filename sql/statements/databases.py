@@ -31,7 +31,9 @@ class CreateDatabase(LocalStatement):
         """Add the database."""
         args = self.tree.args
         name = database_name(args["name"])
-        context.lake.create_database(name, options=args["options"], comment=args["comment"], if_not_exists=args["if_not_exists"])
+        context.lake.create_database(
+            name, options=args["options"], comment=args["comment"], if_not_exists=args["if_not_exists"], claim=context.idempotency
+        )
         return ResultSet.ok()
 
 
@@ -46,7 +48,9 @@ class DropDatabase(LocalStatement):
         """Remove the database; a session that was in it goes back to the default one."""
         args = self.tree.args
         name = database_name(args["name"])
-        context.lake.drop_database(name, if_exists=args["if_exists"], cascade=args["cascade"], purge=args["purge"])
+        context.lake.drop_database(
+            name, if_exists=args["if_exists"], cascade=args["cascade"], purge=args["purge"], claim=context.idempotency
+        )
         if context.session.current_database == name:
             context.session.current_database = "default"
         return ResultSet.ok()
@@ -61,7 +65,8 @@ class AlterDatabase(LocalStatement):
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Change the database's options."""
-        context.lake.alter_database(database_name(self.tree.args["name"]), set_options=self.tree.args["set_options"])
+        name, options = database_name(self.tree.args["name"]), self.tree.args["set_options"]
+        context.lake.alter_database(name, set_options=options, claim=context.idempotency)
         return ResultSet.ok()
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from sqlglot import exp
 
 from model.errors import LakeError
 from model.identifier import Identifier
-from model.job import JobState, Wish
+from model.job import Job, JobState
 from model.schema.types import BigIntType, DataType, LocalZonedTimestampType, VarCharType
 from sql.analysis.references import table_references
 from sql.dialect import parse_one
@@ -69,14 +70,23 @@ class Undrop(LocalStatement):
         args, lake = self.tree.args, context.lake
         name: tuple[str, ...] = args["name"]
         to: tuple[str, ...] | None = args.get("to")
+        restarted: list[UUID] = []
+
+        def restarts(jobs: Sequence[Job], tables: Sequence[Identifier]) -> Sequence[UUID]:
+            if args["restart_jobs"]:
+                restarted.extend(_to_restart(jobs, frozenset(tables)))
+            return restarted
+
         if args["what"] == "DATABASE":
-            back = lake.undrop_database(database_name(name), drop_id=args["drop_id"], to=database_name(to) if to else None)
+            database = database_name(to) if to else None
+            back = lake.undrop_database(
+                database_name(name), drop_id=args["drop_id"], to=database, restarts=restarts, claim=context.idempotency
+            )
         else:
             target = None if to is None else _within(context, to, context.session.identifier(name).database)
-            back = [lake.undrop_table(context.session.identifier(name), drop_id=args["drop_id"], to=target)]
-        rows = [("table", str(table)) for table in back]
-        if args["restart_jobs"]:
-            rows += [("job", job) for job in _restarted(context, frozenset(back))]
+            table = context.session.identifier(name)
+            back = [lake.undrop_table(table, drop_id=args["drop_id"], to=target, restarts=restarts, claim=context.idempotency)]
+        rows = [("table", str(table)) for table in back] + [("job", str(job_id)) for job_id in restarted]
         return ResultSet.of_strings(("restored", "name"), rows)
 
 
@@ -89,7 +99,8 @@ class PurgeTable(LocalStatement):
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Remove a dropped table for good before its time."""
-        context.lake.purge_dropped_table(context.session.identifier(self.tree.args["name"]), drop_id=self.tree.args["drop_id"])
+        args = self.tree.args
+        context.lake.purge_dropped_table(context.session.identifier(args["name"]), drop_id=args["drop_id"], claim=context.idempotency)
         return ResultSet.ok()
 
 
@@ -98,12 +109,11 @@ def _within(context: ExecutionContext, parts: tuple[str, ...], database: str) ->
     return Identifier(database, parts[0]) if len(parts) == 1 else context.session.identifier(parts)
 
 
-def _restarted(context: ExecutionContext, tables: frozenset[Identifier]) -> Iterator[str]:
-    """The caller's jobs that have failed, or are about to start again, and read or write one of the tables: each is asked to start."""
-    for job in context.lake.jobs.all():
+def _to_restart(jobs: Sequence[Job], tables: frozenset[Identifier]) -> Iterator[UUID]:
+    """Those that have failed, or are about to start again, and read or write one of the tables."""
+    for job in jobs:
         if job.state in (JobState.FAILED, JobState.RESTARTING) and not tables.isdisjoint(_mentioned(job.statement, job.database)):
-            context.lake.jobs.wish(job.job_id, Wish.RESTART)
-            yield str(job.job_id)
+            yield job.job_id
 
 
 def _mentioned(statement: str, database: str) -> set[Identifier]:

@@ -70,8 +70,9 @@ class StartJob:
             settings=context.settings,
             tables={name: own[name].to_json() for name in sorted(mentioned) if name in own},
             starts={str(part): of_insert.known for part, of_insert in enumerate(starts) if of_insert is not None},
+            claim=context.idempotency,
         )
-        return ResultSet.of_rows([ResultColumn("job id", TEXT)], [(str(job_id),)], job_id=job_id.hex)
+        return ResultSet.of_job(job_id)
 
 
 def _check(context: ExecutionContext, insert: exp.Insert) -> None:
@@ -182,7 +183,8 @@ class StopJob(LocalStatement):
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Wait until the job has stopped, on whichever server."""
-        job = context.lake.jobs.wish(job_id(self.tree.args["job"]), Wish.DRAIN if self.tree.args.get("drain") else Wish.STOP)
+        wish = Wish.DRAIN if self.tree.args.get("drain") else Wish.STOP
+        job = context.lake.jobs.wish(job_id(self.tree.args["job"]), wish, claim=context.idempotency)
         until = time.monotonic() + _PATIENCE_SECONDS
         while not context.lake.jobs.get(job.job_id).state.ended:
             context.cancellation.check()
@@ -201,7 +203,7 @@ class AlterJob(LocalStatement):
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Start a job again from its checkpoint, whatever its state."""
-        context.lake.jobs.wish(job_id(self.tree.args["job"]), Wish.RESTART)
+        context.lake.jobs.wish(job_id(self.tree.args["job"]), Wish.RESTART, claim=context.idempotency)
         return ResultSet.ok()
 
 

@@ -23,7 +23,9 @@ class SetQuota(LocalStatement):
     def run(self, context: ExecutionContext) -> ResultSet:
         """Set it, or give it another value."""
         args = self.tree.args
-        context.lake.quotas.set(context.lake.caller, args["holder"], args["principal"], args["name"], args["value"])
+        context.lake.quotas.set(
+            context.lake.caller, args["holder"], args["principal"], args["name"], args["value"], claim=context.idempotency
+        )
         return ResultSet.ok()
 
 
@@ -37,7 +39,7 @@ class ResetQuota(LocalStatement):
     def run(self, context: ExecutionContext) -> ResultSet:
         """Take it away."""
         args = self.tree.args
-        context.lake.quotas.reset(context.lake.caller, args["holder"], args["principal"], args["name"])
+        context.lake.quotas.reset(context.lake.caller, args["holder"], args["principal"], args["name"], claim=context.idempotency)
         return ResultSet.ok()
 
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 from lake.rewrite.partition_expiry import drop_partitions
 from model.errors import (
     AnalysisError,
+    IdempotencyInProgress,
     InvalidOption,
     InvalidSchema,
     OutcomeUnknown,
@@ -62,7 +63,8 @@ class CreateTable:
             return ResultSet.ok()
         if self.needs_spark:
             return self._from_query(context, table, definition)
-        context.lake.create_table(table, self._schema(context, definition), if_not_exists=args["if_not_exists"])
+        schema = self._schema(context, definition)
+        context.lake.create_table(table, schema, if_not_exists=args["if_not_exists"], claim=context.idempotency)
         return _told(ResultSet.ok(), definition.options)
 
     @staticmethod
@@ -82,7 +84,8 @@ class CreateTable:
         if not args["temporary"]:
             identifier = context.session.identifier(name)
             made = connector_table(str(identifier), definition, context.connector_scope)
-            context.lake.create_table(identifier, stored_schema(made), if_not_exists=args["if_not_exists"])
+            schema = stored_schema(made)
+            context.lake.create_table(identifier, schema, if_not_exists=args["if_not_exists"], claim=context.idempotency)
             return ResultSet.ok()
         if len(name) != 1:
             raise AnalysisError(
@@ -108,12 +111,13 @@ class CreateTable:
         query = self.tree.args["query"]
         columns = tuple(Field(id=-1, name=c.name, type=c.type) for c in query_columns(context, query))
         schema = schema_of(replace(definition, columns=columns))
-        if not context.lake.create_table(table, schema, if_not_exists=self.tree.args["if_not_exists"]):
+        begun_as = context.idempotency.work if context.idempotency else None
+        if not context.lake.create_table(table, schema, if_not_exists=self.tree.args["if_not_exists"], begun_as=begun_as):
             return ResultSet.ok()
         try:
             return _told(insert_query(context, context.lake.open(table), query), definition.options)
-        except OutcomeUnknown:
-            raise  # the rows may be there
+        except (OutcomeUnknown, IdempotencyInProgress):
+            raise  # the rows may be there, or another server fills it now
         except BaseException:  # whatever stopped it, also a cancel: there is no table half made
             context.lake.discard_table(table)
             raise
@@ -223,7 +227,12 @@ class AlterTable(LocalStatement):
                 changes: tuple[SchemaChange, ...] = args["changes"]
                 self._check(changes)
                 keys = {change.key for change in changes if isinstance(change, SetOption | RemoveOption)}
-                context.lake.alter_table(table, changes, check=lambda new: check_together(new.options, new.partition_keys, keys))
+                context.lake.alter_table(
+                    table,
+                    changes,
+                    check=lambda new: check_together(new.options, new.partition_keys, keys),
+                    claim=context.idempotency,
+                )
                 return _told(ResultSet.ok(), {change.key: change.value for change in changes if isinstance(change, SetOption)})
         except TableNotExist:
             if not args.get("if_exists"):

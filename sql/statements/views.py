@@ -58,7 +58,7 @@ class CreateView:
         args = self.tree.args
         name = context.session.identifier(args["name"])
         view = _view(context, args["query"], args["text"], args["columns"], args["comment"])
-        context.lake.views.create(name, view, replace=args["replace"], if_not_exists=args["if_not_exists"])
+        context.lake.views.create(name, view, replace=args["replace"], if_not_exists=args["if_not_exists"], claim=context.idempotency)
         return ResultSet.ok()
 
 
@@ -78,19 +78,18 @@ class AlterView:
         """Rename it, or change its options or its query."""
         args = self.tree.args
         name = context.session.identifier(args["name"])
-        views = context.lake.views
+        views, claim = context.lake.views, context.idempotency
         if target := args.get("rename_to"):
             parts = target if len(target) > 1 else (name.database, *target)
-            views.rename(name, context.session.identifier(parts))
+            views.rename(name, context.session.identifier(parts), claim=claim)
         elif options := args.get("options"):
-            views.alter(name, [SetViewOption(key=key, value=value) for key, value in options.items()])
+            views.alter(name, [SetViewOption(key=key, value=value) for key, value in options.items()], claim=claim)
         else:
             old = View.from_json(views.get(name).body)
             new = _view(context, args["query"], args["text"], comment=old.comment)
             options = {**old.options, **new.options}
-            views.create(
-                name, View(fields=new.fields, query=new.query, dialects=new.dialects, comment=old.comment, options=options), replace=True
-            )
+            changed = View(fields=new.fields, query=new.query, dialects=new.dialects, comment=old.comment, options=options)
+            views.create(name, changed, replace=True, claim=claim)
         return ResultSet.ok()
 
 
@@ -103,5 +102,6 @@ class DropView(LocalStatement):
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Remove the view."""
-        context.lake.views.drop(context.session.identifier(self.tree.args["name"]), if_exists=self.tree.args["if_exists"])
+        name = context.session.identifier(self.tree.args["name"])
+        context.lake.views.drop(name, if_exists=self.tree.args["if_exists"], claim=context.idempotency)
         return ResultSet.ok()

@@ -287,7 +287,7 @@ def drop_branch(history: History, after: World) -> Action | None:
         return None
     name = history.random.choice(names)
     del after[name]
-    return lambda: _ignore(history.lake.branches.drop(history.table(), name))
+    return lambda: _ignore(history.lake.branches.drop(history.table(), [name]))
 
 
 def fast_forward(history: History, after: World) -> Action | None:

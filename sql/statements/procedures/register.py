@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lake.commit.claims import DONE
 from lake.register.register import Migration, migration_commit, renaming
 from model.errors import AnalysisError, InvalidOption, LakeError, OutcomeUnknown
 from model.identifier import Identifier
@@ -23,7 +24,7 @@ _WITHOUT_RULES = (
 def register_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Take over a Paimon append table's directory as it is."""
     table = identifier_of(context, str(arguments["table"]))
-    latest = context.lake.register_table(table, str(arguments["path"]), dry_run=arguments.dry_run)
+    latest = context.lake.register_table(table, str(arguments["path"]), dry_run=arguments.dry_run, claim=context.idempotency)
     columns = [
         ResultColumn("table", STRING), ResultColumn("snapshot_id", BigIntType()), ResultColumn("record_count", BigIntType()), DRY_COLUMN,
         ResultColumn("note", STRING),
@@ -45,10 +46,8 @@ def migrate_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
             "sys.migrate_table needs target_table: the source is a directory, which names no table.", fragment="target_table"
         )
     table = identifier_of(context, str(target))
-    dry_run = arguments.dry_run
-    done = context.lake.migrate_table(
-        table, source, options=_options(arguments.get("options")), threads=_threads(arguments), dry_run=dry_run
-    )
+    options, threads = _options(arguments.get("options")), _threads(arguments)
+    done = context.lake.migrate_table(table, source, options=options, threads=threads, dry_run=arguments.dry_run, claim=context.idempotency)
     return _told(done, str(table))
 
 
@@ -97,7 +96,8 @@ def migrate_file(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         request = migration_commit(plan.source.files, table.schema)
         with renaming(context.lake.file_io, plan.renamed, request.progress):
             context.lake.record_place(table, plan)
-            context.lake.commit(context.lake.open_to_write(table.identifier), request)
+            opened = context.lake.open_to_write(table.identifier)
+            context.lake.commit(opened, request, claim=context.idempotency, answer=lambda _: DONE)
     return _told(plan, str(table.identifier))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from uuid import uuid4
 
+from lake.commit.claims import DONE
 from lake.rewrite import expiry as kept
 from lake.rewrite.rescale import outgrown, rescale
 from model.access import Access, table_resource
@@ -72,15 +73,17 @@ def purge_files(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     gone += [("snapshot", str(snapshot.id)) for snapshot in lake.snapshots(table)]
     if not arguments.dry_run and gone:
         lake.clock.require(table.latest())
+        kept.expire_snapshots(lake, table, _ALL_BUT_THE_LAST)
         for what, name in gone:
             match what:
                 case "branch":
-                    lake.branches.drop(table, name)
+                    lake.branches.drop(table, [name])
                 case "tag":
                     kept.delete_tag(lake, table, name)
                 case "consumer":
                     lake.forget_consumer(table, name)
         request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="TRUNCATE")
-        lake.commit(table, request)
+        # Once under a key: what was written since belongs to nobody who repeats this. Before it a repeat goes on where the last one ended.
+        lake.commit(table, request, claim=context.idempotency, answer=lambda _: DONE)
         kept.expire_snapshots(lake, table, _ALL_BUT_THE_LAST)
     return ResultSet.of_rows(_PURGED, [(*row, arguments.dry_run) for row in gone])

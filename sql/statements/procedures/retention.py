@@ -250,9 +250,9 @@ def reset_consumer(context: ExecutionContext, arguments: Arguments) -> ResultSet
             )
     if not arguments.dry_run:
         if following is None:
-            context.lake.forget_consumer(table, name)
+            context.lake.forget_consumer(table, name, claim=context.idempotency)
         else:
-            context.lake.reset_consumer(table, name, following)
+            context.lake.reset_consumer(table, name, following, claim=context.idempotency)
     columns = [ResultColumn("consumer_id", STRING), ResultColumn("before", BigIntType()), ResultColumn("now", BigIntType()), DRY_COLUMN]
     return ResultSet.of_rows(columns, [(name, present.get(name), following, arguments.dry_run)])
 
@@ -270,8 +270,8 @@ def clear_consumers(context: ExecutionContext, arguments: Arguments) -> ResultSe
         for c in read_consumers(table.files)
         if included.fullmatch(c.name) and not (excluded is not None and excluded.fullmatch(c.name))
     ]
-    for name in () if arguments.dry_run else gone:
-        context.lake.forget_consumer(table, name)
+    for name in () if arguments.dry_run else gone:  # a repeat goes on where the last one ended; with the last name all is done
+        context.lake.forget_consumer(table, name, claim=context.idempotency if name == gone[-1] else None)
     return ResultSet.of_rows([ResultColumn("cleared_consumers", STRING), DRY_COLUMN], [(name, arguments.dry_run) for name in gone])
 
 

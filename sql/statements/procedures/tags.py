@@ -51,7 +51,10 @@ def create_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
 
 def _create(context: ExecutionContext, table: LakeTable, arguments: Arguments, snapshot_id: int | None) -> Tag:
     retained = _retained(table, arguments)
-    return kept.create_tag(context.lake, table, arguments["tag"], snapshot_id=snapshot_id, retained=retained, dry_run=arguments.dry_run)
+    name, dry_run = arguments["tag"], arguments.dry_run
+    return kept.create_tag(
+        context.lake, table, name, snapshot_id=snapshot_id, retained=retained, dry_run=dry_run, claim=context.idempotency
+    )
 
 
 @procedure("replace_tag", required=2, table=str, tag=str, snapshot_id=int, time_retained=str)
@@ -61,7 +64,9 @@ def replace_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     present = next((tag for tag in kept.tags_of(context.lake, table) if tag.name == name), None)
     snapshot_id = arguments.get("snapshot_id", present.snapshot.id if present else None)
     retained = _retained(table, arguments)
-    tag, removed = kept.replace_tag(context.lake, table, name, snapshot_id=snapshot_id, retained=retained, dry_run=dry_run)
+    tag, removed = kept.replace_tag(
+        context.lake, table, name, snapshot_id=snapshot_id, retained=retained, dry_run=dry_run, claim=context.idempotency
+    )
     return _tagged(tag, removed=removed, dry_run=dry_run)
 
 
@@ -101,7 +106,8 @@ def _tag_found(context: ExecutionContext, table: LakeTable, arguments: Arguments
 def rename_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Give a tag another name."""
     table, dry_run = table_to_write(context, arguments), arguments.dry_run
-    return _tagged(kept.rename_tag(context.lake, table, arguments["tag"], arguments["target_tag"], dry_run=dry_run), dry_run=dry_run)
+    name, to = arguments["tag"], arguments["target_tag"]
+    return _tagged(kept.rename_tag(context.lake, table, name, to, dry_run=dry_run, claim=context.idempotency), dry_run=dry_run)
 
 
 @procedure("delete_tag", required=2, table=str, tag=str)
@@ -109,11 +115,9 @@ def delete_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Forget tags, parted by commas, and what only they kept."""
     table, dry_run = table_to_write(context, arguments), arguments.dry_run
     present = {tag.name: tag for tag in kept.tags_of(context.lake, table)}
-    rows = []
-    for name in _listed(arguments["tag"]):
-        context.cancellation.check()
-        removed = kept.delete_tag(context.lake, table, name, dry_run=dry_run)
-        rows.append((name, present[name].snapshot.id, removed.data_files, removed.size, dry_run))
+    names = _listed(arguments["tag"])
+    removed = kept.delete_tags(context.lake, table, names, dry_run=dry_run, claim=context.idempotency)
+    rows = [(name, present[name].snapshot.id, gone.data_files, gone.size, dry_run) for name, gone in zip(names, removed, strict=True)]
     return ResultSet.of_rows(_TAGGED, rows)
 
 
@@ -152,7 +156,7 @@ def _branched(rows: Sequence[tuple[str, Removed]], *, dry_run: bool) -> ResultSe
 def create_branch(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Begin a branch, from a tag or empty."""
     table, name, dry_run = table_to_write(context, arguments), arguments["branch"], arguments.dry_run
-    context.lake.branches.create(table, name, from_tag=arguments.get("tag"), dry_run=dry_run)
+    context.lake.branches.create(table, name, from_tag=arguments.get("tag"), dry_run=dry_run, claim=context.idempotency)
     return _branched([(name, NOTHING)], dry_run=dry_run)
 
 
@@ -160,11 +164,9 @@ def create_branch(context: ExecutionContext, arguments: Arguments) -> ResultSet:
 def delete_branch(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Forget branches, parted by commas, with their snapshots and tags."""
     table = table_to_write(context, arguments)
-    rows = []
-    for name in _listed(arguments["branch"]):
-        context.cancellation.check()
-        gone = context.lake.branches.drop(table, name, dry_run=arguments.dry_run)
-        rows.append((name, kept.left_behind(table, gone, table.latest())))
+    names = _listed(arguments["branch"])
+    histories = context.lake.branches.drop(table, names, dry_run=arguments.dry_run, claim=context.idempotency)
+    rows = [(name, kept.left_behind(table, gone, table.latest())) for name, gone in zip(names, histories, strict=True)]
     return _branched(rows, dry_run=arguments.dry_run)
 
 
@@ -172,7 +174,7 @@ def delete_branch(context: ExecutionContext, arguments: Arguments) -> ResultSet:
 def rename_branch(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Give a branch another name."""
     table, name, dry_run = table_to_write(context, arguments), arguments["to_branch"], arguments.dry_run
-    context.lake.branches.rename(table, arguments["from_branch"], name, dry_run=dry_run)
+    context.lake.branches.rename(table, arguments["from_branch"], name, dry_run=dry_run, claim=context.idempotency)
     return _branched([(name, NOTHING)], dry_run=dry_run)
 
 

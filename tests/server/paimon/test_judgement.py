@@ -201,7 +201,7 @@ def test_statements_that_take_away_take_delete(writer: Writer, gateway: Gateway)
     opened = ada.open(T)
     for attempt in (
         lambda: ada.history.rollback_to_snapshot(opened, 1),
-        lambda: ada.branches.drop(opened, "b"),
+        lambda: ada.branches.drop(opened, ["b"]),
         lambda: ada.tags.delete(opened, "x"),
         lambda: ada.drop_partitions(opened, []),
         lambda: ada.open_to_write(T, overwrite=True),

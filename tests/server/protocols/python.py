@@ -110,7 +110,7 @@ class PythonDoor:
         self._lake.branches.fast_forward(self._lake.open(identifier(name)), branch)
 
     def drop_branch(self, name: str, branch: str) -> None:
-        self._lake.branches.drop(self._lake.open(identifier(name)), branch)
+        self._lake.branches.drop(self._lake.open(identifier(name)), [branch])
 
     def branches(self, name: str) -> list[str]:
         return self._lake.branches.names(self._lake.open(identifier(name)))
