@@ -97,9 +97,11 @@ def read_by_arrow(  # noqa: PLR0913 - what is read of the files
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for pickled, name in zip(batch.column("file").to_pylist(), batch.column("name").to_pylist(), strict=True):
+                planned_file = pickle.loads(pickled)
+                left = None if beside is None else _left(store, planned_file)
                 row = 0
-                for rows in _bounded(reader(store, schema, [pickle.loads(pickled)], read)):
-                    more = {} if beside is None else _numbered(beside, name, row, rows.num_rows)
+                for rows in _bounded(reader(store, schema, [planned_file], read)):
+                    more = {} if beside is None else _numbered(beside, name, row, rows.num_rows, left)
                     arrays = [
                         more[field.name]
                         if field.name in more
@@ -129,8 +131,19 @@ def _bounded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
 
 
-def _numbered(beside: tuple[str, str], name: str, row: int, rows: int) -> dict[str, pa.Array]:
-    return {beside[0]: pa.repeat(pa.scalar(name), rows), beside[1]: pa.array(np.arange(row, row + rows))}
+def _left(store: TableFiles, planned_file: PlannedFile) -> np.ndarray[Any, np.dtype[np.int64]] | None:
+    """The numbers of a file's rows that are not deleted; None where none is."""
+    if planned_file.vector is None:
+        return None
+    count = planned_file.file.row_count
+    return np.delete(np.arange(count), positions(store, planned_file.vector, count))
+
+
+def _numbered(
+    beside: tuple[str, str], name: str, row: int, rows: int, left: np.ndarray[Any, np.dtype[np.int64]] | None
+) -> dict[str, pa.Array]:
+    numbers = np.arange(row, row + rows) if left is None else left[row : row + rows]
+    return {beside[0]: pa.repeat(pa.scalar(name), rows), beside[1]: pa.array(numbers, pa.int64())}
 
 
 def _fitted(array: pa.Array, wanted: Any) -> pa.Array:

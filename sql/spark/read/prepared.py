@@ -16,6 +16,7 @@ from lake import LakeTable
 from model.errors import AnalysisError, InvalidOption
 from model.options.table import check_hint
 from sql.analysis.bounds import row_bound
+from sql.analysis.metadata_columns import hide_from_stars, wanted_columns
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, replace_reference, table_references
 from sql.analysis.session_values import answer_session_values
@@ -27,6 +28,7 @@ from sql.execution.session import CATALOG
 from sql.spark.connectors import spark_connector
 from sql.spark.read.declared import metadata, result_columns
 from sql.spark.read.deletions import read_by_arrow
+from sql.spark.read.places import with_metadata_columns
 from sql.spark.read.reads import dataframe, named
 from sql.spark.read.visible import visible
 from sql.spark.session.damage import Reading
@@ -217,6 +219,9 @@ def _source(
     plan = plan_batch(table.files, table.schema, scan, predicate)
     planned = PlannedTable(name=reference.name, table=table, plan=plan)
     reading.add(table, plan)
+    if wanted := wanted_columns(reference, table.schema, rules):
+        hide_from_stars(reference, wanted)
+        return with_metadata_columns(session, table, plan, rules, wanted), planned
     frame = dataframe(session, table, plan)
     return (visible(frame, table, rules) if rules.restricted else frame), planned
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any
 
@@ -45,13 +45,19 @@ _READING = {
     "parquet.filter.bloom.enabled": "false",
 }
 
-_NOTHING: Mapping[str, Column] = {}
+Beside = Callable[[Column], Mapping[str, Column]]
+"""Columns behind a table's own, by name, made of what Spark tells of each row's file (its ``_metadata``)."""
 
 
-def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan, *, beside: Mapping[str, Column] = _NOTHING) -> DataFrame:
+def nothing(_: Column) -> Mapping[str, Column]:
+    """The table's columns alone."""
+    return {}
+
+
+def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan, *, beside: Beside = nothing) -> DataFrame:
     """The rows of the planned files; files of one format and schema version are read together.
 
-    ``beside``: what stands behind the table's columns, made of Spark's ``_metadata``; of Parquet files alone.
+    ``beside``: what stands behind the table's columns; of Parquet files alone.
     """
     groups: dict[tuple[int, str, bool, int], list[PlannedFile]] = defaultdict(list)
     marked = Marked(plan.files)
@@ -75,7 +81,7 @@ def _group(  # noqa: PLR0913 - what is read of the files
     elsewhere: bool,
     files: list[PlannedFile],
     marked: int,
-    beside: Mapping[str, Column],
+    beside: Beside,
 ) -> DataFrame:
     if marked == BY_ARROW or format_ in ("avro", _UNSEEN):
         return read_by_arrow(session, table, files).select(*[tagged(named(f.name), f) for f in table.schema.fields])
@@ -91,10 +97,11 @@ def _group(  # noqa: PLR0913 - what is read of the files
     with plain(session):
         if elsewhere:
             frame = _with_partitions(frame, table)
-        more = [column.alias(name) for name, column in beside.items()]
+        columns = beside(frame.metadataColumn("_metadata"))  # a column of the table may have that name
+        more = [column.alias(name) for name, column in columns.items()]
         if marked:
             frame = without_deleted(session, table, frame.select("*", *more), files)
-            more = [named(name) for name in beside]
+            more = [named(name) for name in columns]
         # Spark reads ORC's TIMESTAMP as an instant of a JVM that runs in UTC; here it becomes the clock time it is.
         frame = frame.select(*[named(f.name).cast(in_file(f.type)).alias(f.name) for f, _ in wanted]) if orc else frame
         return frame.select(*[tagged(_column(f, sources.get(f.id)), f) for f in table.schema.fields], *more)
@@ -122,7 +129,7 @@ def tagged(column: Column, field: Field) -> Column:
 
 def _with_partitions(frame: DataFrame, table: LakeTable) -> DataFrame:
     """Fill the partition columns files do not hold from their directories' names, by which they were taken over."""
-    path = F.call_function("url_decode", F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
+    path = F.call_function("url_decode", F.replace(frame.metadataColumn("_metadata").getField("file_path"), F.lit("+"), F.lit("%2B")))
     for field in table.schema.partition_fields:
         text = F.regexp_extract(path, f".*/(?:{re.escape(field.name)}|{re.escape(escape(field.name))})=([^/]*)/", 1)
         text = F.coalesce(F.call_function("try_url_decode", F.replace(text, F.lit("+"), F.lit("%2B"))), text)

@@ -22,9 +22,10 @@ from model.errors import ExecutionError
 from model.schema.types import Field, RowType
 from model.snapshot import Snapshot
 from sql.execution.spool import SpoolEntry
+from sql.spark.read.places import FILE, ROW
 from sql.spark.read.prepared import TARGET, prepared
 from sql.spark.read.results import write_rows
-from sql.spark.read.rows import FILE, ROW, TargetRows
+from sql.spark.read.rows import TargetRows
 from sql.spark.read.types import to_spark
 from sql.spark.session.zone import plain
 from sql.spark.write.assign import physical_column, stored

@@ -6,7 +6,7 @@ import contextlib
 import os
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from pyarrow import orc
-from pyspark.sql import functions as F
+from pyspark.sql import Column
 
 from gateway.gateway import Gateway
 from lake import Lake
 from model.errors import LakeError, TableDamaged
 from model.identifier import Identifier
-from sql.spark.read.reads import dataframe
+from sql.spark.read.reads import dataframe, nothing
 from sql.spark.session.damage import Reading
 from sql.spark.session.errors import translating
 from sql.spark.session.pool import SparkPool
@@ -54,6 +54,10 @@ def made(gateway: Gateway, warehouse: Path, writer: str, format_: str, names: Se
     return path
 
 
+def _file(metadata: Column) -> Mapping[str, Column]:
+    return {FILE: metadata.getField("file_name")}
+
+
 class Reads:
     """Reads files that stand in the place of the table's one, through Spark as a statement does."""
 
@@ -68,8 +72,7 @@ class Reads:
         """The rows, each with the name of its file."""
         plan = replace(self._plan, files=tuple(planned or self._plan.files))
         with translating("", {}, lambda: None, Reading(self._table, plan.files)):
-            beside = {} if self.planned.path.endswith(".orc") else {FILE: F.col("_metadata.file_name")}
-            frame = dataframe(self._session, self._table, plan, beside=beside)
+            frame = dataframe(self._session, self._table, plan, beside=nothing if self.planned.path.endswith(".orc") else _file)
             return (frame if condition is None else frame.where(condition)).toArrow()
 
     def outcome(self, condition: str | None, kept: pa.Table, planned: PlannedFile | None = None) -> str:
