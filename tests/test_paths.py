@@ -13,7 +13,7 @@ import pytest
 from tests.test_architecture import MAY_IMPORT, ROOT, files
 
 OPENING = {
-    "table/scan/checksums.py": "how an open file stands: its path comes from the guard",
+    "table/format/io/on_disk.py": "whether a file is still the one that was looked at: its path comes from the guard",
     "workers/memory.py": "/proc",
     "lake/reserve.py": "disks of the machine",
     "server/process/postgres_room.py": "the embedded Postgres",

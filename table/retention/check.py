@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from model.errors import LakeError
+from model.file_name import file_name
 from model.schema.schema import Schema
 from model.schema.types import DataType
 from table.format.formats import format_of
@@ -18,6 +19,7 @@ from table.format.manifest import DataFile
 from table.format.orc import orc_head, orc_parts
 from table.format.parquet.batches import bounded_batches, opened
 from table.format.parquet.footer import layout_fault
+from table.format.parquet.identity import TAIL_BYTES, identity_fault
 from table.format.parquet.metadata import footer_of, metadata_of
 from table.format.rows.arrow import arrow_type
 from table.format.rows.stats import column_stats
@@ -114,10 +116,18 @@ def _rows_told(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int
     """The rows of a file as its footer tells; None for a format without one."""
     match format_of(expected.path):
         case "parquet":
-            return int(opened(source).metadata.num_rows)
+            return int(_own(source, expected).metadata.num_rows)
         case "orc":
             return orc_head(io, expected.path).rows
     return None
+
+
+def _own(source: pa.NativeFile, expected: ExpectedFile) -> pq.ParquetFile:
+    """The file; raises `_Fault` where it is another by its footer."""
+    file = opened(source)
+    if problem := identity_fault(file.metadata, file_name(expected.path), at=source.size() - file.metadata.serialized_size - TAIL_BYTES):
+        raise _Fault(problem)
+    return file
 
 
 def _sound_footer(source: pa.NativeFile, expected: ExpectedFile) -> pq.FileMetaData:
@@ -126,7 +136,8 @@ def _sound_footer(source: pa.NativeFile, expected: ExpectedFile) -> pq.FileMetaD
     assert expected.schema is not None
     footer = footer_of(source)
     metadata = metadata_of(footer)
-    problem = column_fault(metadata.schema.to_arrow_schema(), expected.file, expected.schema)
+    problem = identity_fault(metadata, file_name(expected.path), at=source.size() - len(footer) - TAIL_BYTES)
+    problem = problem or column_fault(metadata.schema.to_arrow_schema(), expected.file, expected.schema)
     problem = problem or bounds_fault(metadata, expected.file, expected.schema) or layout_fault(metadata, footer)
     if problem:
         raise _Fault(problem)
@@ -137,7 +148,8 @@ def _rows_of_all(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> i
     """The rows a file holds, all of it read; None for a format that is not read here."""
     match format_of(expected.path):
         case "parquet":
-            return _counted(expected, opened(source).schema_arrow, bounded_batches(source))
+            file = _own(source, expected)
+            return _counted(expected, file.schema_arrow, bounded_batches(source, file=file))
         case "orc":
             checksum = None if expected.file is None else recorded(io, expected.path, expected.file)
             if checksum is not None and (problem := bytes_fault(source, checksum)):

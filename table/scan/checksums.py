@@ -6,12 +6,12 @@ import hashlib
 import threading
 
 import pyarrow as pa
-import pyarrow.fs as pafs
 from cachetools import LRUCache
 
 from model.errors import LakeError
 from table.format.formats import format_of
 from table.format.io.file_io import FileIO
+from table.format.io.on_disk import on_disk
 from table.format.io.storage_errors import translating
 from table.format.manifest import DataFile
 from table.format.store import TableFiles
@@ -49,15 +49,14 @@ def check_bytes(files: TableFiles, planned: PlannedFile) -> None:
     """Raise `TableDamaged` where an ORC file on a disk has other bytes than were written; stores keep checksums of what they hold."""
     if not files.io.atomic_rename or (checksum := recorded(files.io, planned.path, planned.file)) is None:
         return
-    filesystem, path = files.io.arrow(), files.io.arrow_path(planned.path)
-    (info,) = filesystem.get_file_info([path])
-    if info.type == pafs.FileType.NotFound:
+    info = on_disk(files.io, planned.path)
+    if info is None:
         raise FileNotFoundError(planned.path)
-    key = hashlib.blake2b(f"{info.size} {info.mtime_ns} {checksum.hex()} {planned.path}".encode(), digest_size=16).digest()
+    key = hashlib.blake2b(f"{info.size} {info.version} {checksum.hex()} {planned.path}".encode(), digest_size=16).digest()
     with _lock:
         if key in _seen:
             return
-    with translating(planned.path), filesystem.open_input_file(path) as source:
+    with translating(planned.path), files.io.arrow().open_input_file(files.io.arrow_path(planned.path)) as source:
         fault = bytes_fault(source, checksum)
     if fault is not None:
         raise files.damaged(planned.path, fault)

@@ -26,7 +26,8 @@ from table.format.io.look_ahead import Stream, in_order
 from table.format.io.storage_errors import storage_failure
 from table.format.manifest import DataFile
 from table.format.orc import orc_parts, rows_of
-from table.format.parquet.batches import BATCH_ROWS, bounded_batches
+from table.format.parquet.batches import BATCH_ROWS, bounded_batches, opened
+from table.format.parquet.identity import TAIL_BYTES, identity_fault
 from table.format.rows.arrow import arrow_schema, arrow_type
 from table.format.rows.convert import converted
 from table.format.rows.stats import column_stats
@@ -275,7 +276,11 @@ class Projection:
     def _parquet(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
         with self._opened(files, path) as source:
             self._check_size(files, source.size())
-            yield from bounded_batches(source, self._names)
+            file = opened(source)
+            at = source.size() - file.metadata.serialized_size - TAIL_BYTES
+            if (fault := identity_fault(file.metadata, self._planned.file.file_name, at=at)) is not None:
+                raise files.damaged(path, fault)
+            yield from bounded_batches(source, self._names, file=file)
 
     def _opened(self, files: TableFiles, path: str) -> pa.NativeFile:
         """The file; a small one of a store is fetched whole, in a request instead of one for its end and for each column."""

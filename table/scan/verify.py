@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import pyarrow.fs as pafs
 from cachetools import LRUCache
 
 from model.schema.schema import Schema
 from table.format.formats import format_of
+from table.format.io.on_disk import OnDisk, on_disk
 from table.format.store import TableFiles
 from table.retention.check import MISSING, ExpectedFile, bytes_fault_of, fault_of, footer_fault
 from table.scan.checksums import recorded
@@ -61,7 +61,7 @@ def sound(files: TableFiles, planned: Sequence[PlannedFile], schema_at: Callable
             summed = recorded(files.io, planned_file.path, planned_file.file) is not None
             orc_bytes[summed] += planned_file.file.file_size
             most = MOST_SUMMED_BYTES if summed else MOST_ORC_BYTES
-            if orc_bytes[summed] > most and info.type == pafs.FileType.File and info.size == planned_file.file.file_size:
+            if orc_bytes[summed] > most and info.size == planned_file.file.file_size:
                 known[at] = False
                 continue
         unseen.append((key, at))
@@ -84,16 +84,15 @@ def forget() -> None:
         _sound.clear()
 
 
-def _infos(files: TableFiles, planned: Sequence[PlannedFile]) -> Sequence[pafs.FileInfo | None]:
-    """Size and time of each file on a disk; None for those of stores."""
+def _infos(files: TableFiles, planned: Sequence[PlannedFile]) -> Sequence[OnDisk | None]:
+    """Each file as it lies on a disk; None for those of stores, and for those that are gone."""
     if not files.io.atomic_rename:
         return [None] * len(planned)
-    infos: Sequence[pafs.FileInfo] = files.io.arrow().get_file_info([files.io.arrow_path(one.path) for one in planned])
-    return infos
+    return [on_disk(files.io, planned_file.path) for planned_file in planned]
 
 
-def _key(planned: PlannedFile, info: pafs.FileInfo | None) -> bytes:
-    lying = "" if info is None else f"{info.size} {info.mtime_ns}"
+def _key(planned: PlannedFile, info: OnDisk | None) -> bytes:
+    lying = "" if info is None else f"{info.size} {info.version}"
     identity = f"{lying} {planned.file.file_size} {planned.file.row_count} {planned.file.schema_id} {planned.path}"
     return hashlib.blake2b(identity.encode(), digest_size=16).digest()
 

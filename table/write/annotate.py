@@ -82,6 +82,7 @@ def marked_copies(files: TableFiles, schema: Schema, task: MarkTask, opening: Ca
         file = entry.file
         name = f"{TABLE_OPTIONS.read(schema.options, 'data-file.prefix')}{uuid4()}-0.{_extension(file.file_name)}"
         extra = {extra_file: f"{name}-{uuid4()}.{format_of(extra_file)}" for extra_file in file.extra_files}
+        marks = _named(files, schema, entry, marks, name)
         size = file.file_size if marks is None else marks.at + len(marks.end)
         new = NewFile(
             partition=entry.partition,
@@ -97,6 +98,12 @@ def marked_copies(files: TableFiles, schema: Schema, task: MarkTask, opening: Ca
             _copy(files, source, path, None if at else marks)
         made.append(new)
     return made
+
+
+def _named(files: TableFiles, schema: Schema, entry: ManifestEntry, marks: Marks | None, name: str) -> Marks | None:
+    """How a file ends whose copy is called so; a Parquet file tells its name even where nothing else of it changes."""
+    marks = marks if marks is not None else marks_to_set(files, schema, entry, ())
+    return None if marks is None else marks.named(name)
 
 
 def _copy(files: TableFiles, source: str, target: str, marks: Marks | None) -> None:

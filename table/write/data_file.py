@@ -14,10 +14,12 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from model.errors import InvalidData
+from model.file_name import file_name
 from model.schema.schema import Schema
 from table.format.formats import FileFormat
 from table.format.io.storage_errors import translating
 from table.format.manifest import DataFile, FileSource
+from table.format.parquet.identity import identity
 from table.format.parquet.metadata import footer_of, metadata_of
 from table.format.rows.stats import ColumnStats, StatsModes, merge_stats, stats_from_parquet, stats_of_batches
 from table.format.store import TableFiles
@@ -107,6 +109,7 @@ class _ParquetFile(OpenFile):
         self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
 
     def _finish(self) -> None:
+        self._writer.add_key_value_metadata(identity(file_name(self.path), rows=self.rows, at=self.written()))
         self._writer.close()
 
     def _stats_of(self, modes: StatsModes) -> dict[str, ColumnStats]:
@@ -250,7 +253,7 @@ def describe(  # noqa: PLR0913 - the fields of a record
     bucketed = schema.bucket > 0
     first = first_sequence if bucketed else 0
     return DataFile(
-        file_name=path.rsplit("/", 1)[-1],
+        file_name=file_name(path),
         file_size=size,
         row_count=rows,
         value_stats=stored,

@@ -39,7 +39,7 @@ from table.format.formats import FileFormat
 from table.format.io.storage_errors import translating
 from table.format.manifest import EMPTY_ROW, DataFile, NewFile
 from table.format.parquet.batches import bounded_batches, opened
-from table.format.parquet.footer import mark_columns
+from table.format.parquet.footer import mark_file
 from table.format.rows import binary_row
 from table.format.rows.arrow import arrow_type
 from table.format.rows.cast import fit
@@ -227,24 +227,29 @@ def _position(path: str) -> tuple[str, int, int]:
 
 
 _Described = tuple[str, tuple[object, ...], int, DataFile, bytes | None]
-"""Where a file is staged, its partition and bucket, and its index, which lies nowhere yet."""
+"""Where a file is staged, its partition and bucket, the file under the name it will have, and its index, which lies nowhere yet."""
 
 
 def _described(table: LakeTable, modes: StatsModes, path: str) -> list[_Described] | None:
     """A staged file with its partition and bucket, split where it is far too large; None for one without rows."""
     schema = table.schema
-    mark_columns(table.files, path, schema.fields)
-    file = describe_parquet(table.files, schema, path, modes=modes)
+    format_ = FileFormat.of(schema)
+    name = _new_name(format_)
+    mark_file(table.files, path, schema.fields, name)
+    file = replace(describe_parquet(table.files, schema, path, modes=modes), file_name=name)
     if not file.row_count:
         return None
     bucket = _bucket_of_path(schema, path)
     values = _partition_of(table, path)
-    format_ = FileFormat.of(schema)
     if file.file_size <= _TOO_LARGE * format_.target_bytes or file.row_count < 2:
         return [(path, values, bucket, file, _index_of(table, path, values, bucket, file))]
     with _SPLITTING:
         parts = [(part, describe_parquet(table.files, schema, part, modes=modes)) for part in _split(table, format_, modes, path, file)]
     return [(part, values, bucket, file, _index_of(table, part, values, bucket, file)) for part, file in parts]
+
+
+def _new_name(format_: FileFormat) -> str:
+    return f"{format_.prefix}{uuid4()}-0.{format_.extension}"
 
 
 def _index_of(table: LakeTable, path: str, values: tuple[object, ...], bucket: int, file: DataFile) -> bytes | None:
@@ -253,7 +258,10 @@ def _index_of(table: LakeTable, path: str, values: tuple[object, ...], bucket: i
 
 
 def _split(table: LakeTable, format_: FileFormat, modes: StatsModes, path: str, file: DataFile) -> list[str]:
-    """Write a staged file again as files of the target size, in order; only the first rows of a table are misjudged so far."""
+    """Write a staged file again as files of the target size, in order, under the names they will have.
+
+    Only the first rows of a table are misjudged so far.
+    """
     io = table.files.io
     count = -(-file.file_size // format_.target_bytes)
     per_file = -(-file.row_count // count)
@@ -263,7 +271,7 @@ def _split(table: LakeTable, format_: FileFormat, modes: StatsModes, path: str, 
         batches = bounded_batches(source, most_rows=min(per_file, _SPLIT_ROWS))
         rest: pa.RecordBatch | None = next(batches, None)
         while rest is not None:
-            part = f"{path.removesuffix('.parquet')}-{len(parts)}.parquet"
+            part = f"{path.rpartition('/')[0]}/{_new_name(format_)}"
             out = open_file(table.files, format_, part, schema, modes)
             try:
                 while rest is not None and out.rows < per_file:
@@ -327,12 +335,10 @@ def _in_sequence(schema: Schema, described: Sequence[list[_Described]]) -> list[
 def _placed(table: LakeTable, entry: _Described, file: DataFile, moved: list[str]) -> NewFile:
     """Move a file to its bucket's directory."""
     path, values, bucket, _, index = entry
-    format_ = FileFormat.of(table.schema)
-    name = f"{format_.prefix}{uuid4()}-0.{format_.extension}"
-    target = f"{table.files.layout.new_bucket_dir(table.schema, values, bucket)}/{name}"
+    target = f"{table.files.layout.new_bucket_dir(table.schema, values, bucket)}/{file.file_name}"
     table.files.io.rename(path, target)
     moved += [target, target + SUFFIX]
-    file = attached(table.files, table.schema, target, replace(file, file_name=name), index)
+    file = attached(table.files, table.schema, target, file, index)
     types = [f.type for f in table.schema.partition_fields]
     partition = binary_row.encode_prefixed(types, values) if types else EMPTY_ROW
     return NewFile(partition=partition, bucket=bucket, file=file)

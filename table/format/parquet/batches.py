@@ -49,14 +49,15 @@ def bounded_batches(
     most_rows: int = BATCH_ROWS,
     use_threads: bool = True,
     row_groups: Sequence[int] | None = None,
+    file: pq.ParquetFile | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of top-level ``columns`` (None for all), in order, in batches of some megabytes and at most ``most_rows``.
 
-    ``row_groups``: only those of these row groups, in ascending order.
+    ``row_groups``: only those of these row groups, in ascending order. ``file``: ``source`` as `opened` gives it.
 
     Raises `pa.ArrowCapacityError` for a row of more than 1 GB, other `pa.ArrowException` and `OSError` for a damaged file.
     """
-    file = opened(source)
+    file = opened(source) if file is None else file
     size = sum(int(file.metadata.row_group(number).total_byte_size) for number in range(file.metadata.num_row_groups))
     rows = int(file.metadata.num_rows)
     names = file.schema_arrow.names if columns is None else list(columns)

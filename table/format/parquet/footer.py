@@ -16,6 +16,7 @@ import pyarrow as pa
 from model.schema.types import ArrayType, DataType, Field, LocalZonedTimestampType, MapType, RowType, TimestampType, TimeType
 from table.format.field_ids import element_id, key_id, value_id
 from table.format.io.storage_errors import translating
+from table.format.parquet.identity import TAIL_BYTES, named_footer
 from table.format.parquet.metadata import MAGIC, footer_of
 from table.format.parquet.thrift import I32, LIST, STRUCT, NotCompact, Reader, Struct, list_of, zigzag
 from table.format.store import TableFiles
@@ -23,7 +24,6 @@ from table.format.store import TableFiles
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-_TAIL = 8
 _NAME, _CHILDREN, _CONVERTED, _ID, _LOGICAL = 4, 5, 6, 9, 10
 _TYPE, _INT32 = 1, 1
 _SCHEMA = 2
@@ -96,25 +96,38 @@ class Marks:
     changed: bool
     """Whether the file ends otherwise now."""
 
+    def named(self, name: str) -> Marks:
+        """With the name of the file that will end so."""
+        return Marks(self.at, _end(named_footer(self.end[:-TAIL_BYTES], name, at=self.at)), True)
+
+
+def _end(footer: bytes) -> bytes:
+    return footer + len(footer).to_bytes(4, "little") + MAGIC
+
 
 def marks_of(files: TableFiles, path: str, fields: Sequence[Field]) -> Marks | None:
-    """The end of a Parquet file with ids and annotations; None for one whose footer has an unknown form."""
+    """The end of a Parquet file with ids and annotations of columns; None for one whose footer has an unknown form."""
     io = files.io
     with translating(path), io.arrow().open_input_file(io.arrow_path(path)) as source:
         size = source.size()
         try:
             footer = footer_of(source)
             marked = marked_footer(footer, fields)
+            Struct.read(Reader(marked))  # all of it, so that it can be named
         except (pa.ArrowInvalid, NotCompact, IndexError, KeyError, UnicodeDecodeError, RecursionError):
             return None
-    return Marks(size - _TAIL - len(footer), marked + len(marked).to_bytes(4, "little") + MAGIC, marked != footer)
+    return Marks(size - TAIL_BYTES - len(footer), _end(marked), marked != footer)
 
 
-def mark_columns(files: TableFiles, path: str, fields: Sequence[Field]) -> None:
-    """Give the columns of a Parquet file of Spark's, which nobody reads yet, their ids and annotations; an unknown form stays as it is."""
+def mark_file(files: TableFiles, path: str, fields: Sequence[Field], name: str) -> None:
+    """Give a Parquet file of Spark's, which nobody reads yet, the name it will have and its columns their ids and annotations.
+
+    One of an unknown form stays as it is.
+    """
     marks = marks_of(files, path, fields)
     if marks is not None:
-        files.io.replace_end(path, marks.at, marks.end)
+        named = marks.named(name)
+        files.io.replace_end(path, named.at, named.end)
 
 
 def marked_footer(footer: bytes, fields: Sequence[Field]) -> bytes:

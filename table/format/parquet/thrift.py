@@ -133,13 +133,18 @@ class Struct:
         return bytes(made) + b"\0"
 
 
-def changed_list(value: bytes, change: Callable[[Struct], Struct]) -> bytes:
-    """An encoded list of structs with each of them changed; raises `NotCompact` for another list."""
+def elements(value: bytes) -> list[Struct]:
+    """The structs of an encoded list; raises `NotCompact` for a list of something else."""
     reader = Reader(value)
     count, kind = reader.list_header()
     if kind != STRUCT and count:
         raise NotCompact
-    return list_of([change(Struct.read(reader)) for _ in range(count)])
+    return [Struct.read(reader) for _ in range(count)]
+
+
+def changed_list(value: bytes, change: Callable[[Struct], Struct]) -> bytes:
+    """An encoded list of structs with each of them changed; raises `NotCompact` for another list."""
+    return list_of([change(struct) for struct in elements(value)])
 
 
 def list_of(structs: Sequence[Struct]) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +14,9 @@ import pytest
 from model.schema.schema import Schema, column, new_schema
 from model.schema.types import ArrayType, Field, MapType, RowType, parse_type
 from table.format.io.file_io import LocalFileIO
-from table.format.parquet.footer import mark_columns
+from table.format.parquet.footer import mark_file
+from table.format.parquet.identity import KEY, identity_fault, named_footer
+from table.format.parquet.metadata import MAGIC, footer_of
 from table.format.rows.arrow import arrow_schema
 from table.format.store import TableFiles
 from tests.table.scan.test_files import ALL_TYPES, a_row, batch_of, insert
@@ -80,7 +83,7 @@ def test_a_file_of_another_writer_is_marked_in_its_footer_alone(tmp_path: Path, 
     pq.write_table(pa.Table.from_batches([rows]).cast(as_there), path, store_schema=False)
     before = path.read_bytes()
     assert all_ids(path) == {}
-    mark_columns(TableFiles(LocalFileIO(), str(tmp_path)), str(path), [*schema.fields[1:], schema.fields[0]])
+    mark_file(TableFiles(LocalFileIO(), str(tmp_path)), str(path), [*schema.fields[1:], schema.fields[0]], "x.parquet")
     if columns is NESTED:
         assert all_ids(path) == wanted_ids(schema)
     pages = len(before) - 8 - int.from_bytes(before[-8:-4], "little")
@@ -97,7 +100,7 @@ def test_times_in_another_form_keep_their_annotation(tmp_path: Path) -> None:
     for int96 in (True, False):
         pq.write_table(there, path, store_schema=False, use_deprecated_int96_timestamps=int96)
         before = pq.read_table(path)
-        mark_columns(TableFiles(LocalFileIO(), str(tmp_path)), str(path), schema.fields)
+        mark_file(TableFiles(LocalFileIO(), str(tmp_path)), str(path), schema.fields, "x.parquet")
         assert pq.read_table(path).equals(before)
         assert all_ids(path) == {"a": 0, "b": 1, "t": 2}
 
@@ -121,5 +124,60 @@ def spelled(kind: pa.DataType) -> pa.DataType:
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"not at all", b"PAR1\x15\x04\x19\x2cgarbage\x0f\0\0\0PAR1"])
 def test_what_is_no_such_footer_stays_as_it_is(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x.parquet").write_bytes(data)
-    mark_columns(TableFiles(LocalFileIO(), str(tmp_path)), str(tmp_path / "x.parquet"), new_schema(NESTED).fields)
+    mark_file(TableFiles(LocalFileIO(), str(tmp_path)), str(tmp_path / "x.parquet"), new_schema(NESTED).fields, "x.parquet")
     assert (tmp_path / "x.parquet").read_bytes() == data
+
+
+def footer_at(path: Path) -> int:
+    data = path.read_bytes()
+    return len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+
+
+def test_a_file_tells_its_name_and_no_other(tmp_path: Path) -> None:
+    """A file that was taken over under a name that no writer of Paimon's gives is believed."""
+    files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
+    insert(files, new_schema(NESTED, options={"bucket": "-1"}), None, ROWS)
+    (path,) = (tmp_path / "t").rglob("*.parquet")
+    metadata, at = pq.read_metadata(path), footer_at(path)
+    assert metadata.metadata == {KEY.encode(): f"{path.name} {len(ROWS)} {at}".encode()}
+    assert at == path.stat().st_size - 8 - metadata.serialized_size
+    assert identity_fault(metadata, path.name, at=at) is None
+    assert identity_fault(metadata, "part-00000.parquet", at=at) is None
+    assert path.name in str(identity_fault(metadata, f"data-{uuid4()}-0.parquet", at=at))
+
+
+@pytest.mark.parametrize("options", [{}, {"write_page_checksum": True}, {"store_schema": False, "row_group_size": 1}])
+def test_files_of_other_writers_have_no_name_even_where_they_take_it_along(tmp_path: Path, options: dict[str, Any]) -> None:
+    """pyarrow writes the keys of the file that its rows came from into the next one, as a client that copies a table does."""
+    files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
+    insert(files, new_schema(NESTED, options={"bucket": "-1"}), None, ROWS)
+    (path,) = (tmp_path / "t").rglob("*.parquet")
+    rows = pq.read_table(path)
+    other = tmp_path / f"data-{uuid4()}-0.parquet"
+    pq.write_table(rows, other, **options)
+    if "store_schema" not in options:
+        assert KEY.encode() in pq.read_metadata(other).metadata
+    assert identity_fault(pq.read_metadata(other), other.name, at=footer_at(other)) is None
+    with pq.ParquetWriter(other, rows.schema.remove_metadata(), store_schema=False, compression="none") as writer:
+        writer.add_key_value_metadata(rows.schema.metadata)
+        writer.write_table(rows)
+    assert KEY.encode() in pq.read_metadata(other).metadata
+    assert identity_fault(pq.read_metadata(other), other.name, at=footer_at(other)) is None
+
+
+@pytest.mark.parametrize("metadata", [{}, {"a": "b", KEY: "an earlier name", "c": "d" * 300}])
+def test_a_footer_is_named_anew_and_keeps_the_rest(metadata: dict[str, str]) -> None:
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, pa.schema([("x", pa.int64())]), store_schema=False) as writer:
+        writer.add_key_value_metadata(metadata)
+        for first in range(20):
+            writer.write_table(pa.table({"x": [first, first + 1]}))
+    before = sink.getvalue().to_pybytes()
+    footer = footer_of(pa.BufferReader(before))
+    at = len(before) - 8 - len(footer)
+    named = named_footer(footer, "x.parquet", at=at)
+    after = before[:at] + named + len(named).to_bytes(4, "little") + MAGIC
+    wanted = metadata | {KEY: f"x.parquet 40 {at}"}
+    assert pq.read_metadata(pa.BufferReader(after)).metadata == {key.encode(): value.encode() for key, value in wanted.items()}
+    assert pq.read_table(pa.BufferReader(after)).equals(pq.read_table(pa.BufferReader(before)))
+    assert named_footer(named, "x.parquet", at=at) == named
