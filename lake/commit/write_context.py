@@ -15,6 +15,7 @@ from model.snapshot import CommitKind
 from table.compaction.rewrite import as_entry
 from table.format.manifest import NewFile
 from table.format.store import TableFiles
+from table.write.partition_time import check_partition_times
 from table.write.snapshot_builder import CommitRequest
 
 _log = logging.getLogger(__name__)
@@ -55,8 +56,13 @@ class Write:
         return sum(new.file.row_count for new in self.files)
 
     def request(self, kind: CommitKind, *, adds: Sequence[NewFile] | None = None, paths: Iterable[str] = (), **more: Any) -> CommitRequest:
-        """A commit of the files, or of some of them; ``paths`` are those it names besides its data files."""
+        """A commit of the files, or of some of them; ``paths`` are those it names besides its data files.
+
+        Raises `InvalidData` for a partition that the table's options do not let be made.
+        """
         files = tuple(self.files if adds is None else adds)
+        if kind in (CommitKind.APPEND, CommitKind.OVERWRITE):
+            check_partition_times(self._schema, {new.partition for new in files} - {entry.partition for entry in more.get("deletes", ())})
         request = CommitRequest(kind=kind, adds=files, **{"commit_user": str(uuid4()), **more})
         named = [path for new in files for path in paths_of(self._table_files, self._schema, new)]
         for path in (*named, *paths):

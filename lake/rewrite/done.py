@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from lake.rewrite.partition_expiry import PartitionExpiry, time_of
 from lake.tables.handle import LakeTable
 from lake.tables.partitions import Partition
 from model.options.table import TABLE_OPTIONS
 from model.partition import partition_name
 from table.format.layout import partition_spec
 from table.write.data_file import local_wall_millis
+from table.write.partition_time import PartitionTime
 
 if TYPE_CHECKING:
     from lake.lake import Lake
@@ -33,11 +33,11 @@ def done_partitions(lake: Lake, table: LakeTable, *, now_millis: int | None = No
     if idle is None or interval is None or not table.schema.partition_keys:
         return []
     now = local_wall_millis() if now_millis is None else now_millis
-    rules = PartitionExpiry.times(table)
+    time_of = PartitionTime.of(options)
     marked = _marked(lake, table)
     done = []
     for partition in lake.partitions(table, table.latest()):
-        begin = time_of(table, partition.values, rules)
+        begin = time_of.millis(table.schema, partition.values)
         if begin is None:
             continue
         last = max(partition.last_file_millis, begin + _millis(interval))

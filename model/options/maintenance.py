@@ -106,8 +106,7 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
         "partition.timestamp-format.strict",
         boolean(),
         False,
-        "Error on write when the value does not parse.",
-        kept="a partition whose time cannot be read is kept here and written to as any other",
+        "Whether rows are refused whose partition has no time that `partition.timestamp-pattern` or `partition.timestamp-formatter` reads.",
     ),
     Option(
         "partition.mark-done-action",

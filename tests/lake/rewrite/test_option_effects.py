@@ -83,6 +83,16 @@ def altered(lake: Lake, options: Mapping[str, str]) -> bool:
     return True
 
 
+def taken(lake: Lake, options: Mapping[str, str]) -> bool:
+    """Whether rows of a partition are taken whose time the table's format does not read."""
+    table = _table(lake, {"partition.timestamp-formatter": "yyyyMMdd", **options})
+    try:
+        _rows(lake, table, 1)
+    except LakeError:
+        return False
+    return True
+
+
 def merged(full: bool, *sizes: int) -> Observe:
     """How many files each merge would take."""
 
@@ -190,6 +200,7 @@ EFFECTS: Mapping[str, tuple[str, Observe]] = {
     "partition.expiration-max-num": ("1", expired),
     "partition.timestamp-formatter": ("yyyy-MM", expired),
     "partition.timestamp-pattern": ("$at-01", expired),
+    "partition.timestamp-format.strict": ("true", taken),
     "consumer.changelog-only": ("true", pinned),
     "file-index.read.enabled": ("false", skipped),
 }
