@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests import java
-from tests.running import RunningServer
+from tests.running import RunningServer, free_port
 
 BROKER = ("org.apache.kafka:kafka_2.13:4.1.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
 _LOGGING = """<Configuration status="error"><Appenders><Console name="o"><PatternLayout pattern="%d %p %c %m%n"/></Console></Appenders>
@@ -25,11 +25,11 @@ class Broker:
 
     def __init__(self, directory: Path, jars: Path) -> None:
         self.directory = directory
-        self.address = f"127.0.0.1:{_free_port()}"
+        self.address = f"127.0.0.1:{free_port()}"
         self._jars = jars
         self._process: subprocess.Popen[bytes] | None = None
         directory.mkdir(parents=True, exist_ok=True)
-        controller = f"127.0.0.1:{_free_port()}"
+        controller = f"127.0.0.1:{free_port()}"
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -128,13 +128,6 @@ class Broker:
             found += [message for message in client.consume(count - len(found), 1.0) if not message.error()]
         client.close()
         return found
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def broker_jars() -> Path:

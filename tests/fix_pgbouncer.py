@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -15,6 +14,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from tests.running import free_port
 
 _ROOT = Path(__file__).parents[1]
 SERVER_CONNECTIONS = 4
@@ -34,19 +35,13 @@ logfile = {log}
 """
 
 
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
-
-
 @pytest.fixture(scope="session")
 def pgbouncer_port(server_dsn: str) -> Iterator[int]:
     """Where PgBouncer answers."""
     found = subprocess.run([_ROOT / "scripts" / "pgbouncer"], capture_output=True, text=True, check=False)
     if found.returncode != 0:
         pytest.skip("PgBouncer cannot be had here: servers behind it are not tried.")
-    parts, port = conninfo_to_dict(server_dsn), _free_port()
+    parts, port = conninfo_to_dict(server_dsn), free_port()
     place = Path(tempfile.mkdtemp(prefix="sluice-pgbouncer-"))
     place.chmod(0o777)  # for another user
     ini = place / "pgbouncer.ini"

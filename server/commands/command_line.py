@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import click
@@ -10,6 +11,7 @@ import click
 @click.command()
 def serve() -> None:
     """Start the server; its settings are SLUICE_* variables (docs/options.md)."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # a script's background children ignore it, and what is told to stop while it starts must
     from server.__main__ import main as serve_forever
 
     serve_forever()

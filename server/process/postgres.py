@@ -76,6 +76,8 @@ class EmbeddedPostgres:
         self._runner: dict[str, Any] = {"cwd": "/", "start_new_session": True}
         self._guard: subprocess.Popen[bytes] | None = None
         self._child: subprocess.Popen[bytes] | None = None
+        self._postmaster: psutil.Process | None = None
+        """The last one that was started or taken over: its file may be gone, with the data directory, while it runs."""
         self._stopping = threading.Event()
         self._starting = threading.Lock()
         self._watcher = threading.Thread(target=self._keep, name="sluice-postgres", daemon=True)
@@ -142,7 +144,7 @@ class EmbeddedPostgres:
             self._stop()
 
     def _stop(self) -> None:
-        postmaster = None if self._guard is None else _running(self._directory)
+        postmaster = None if self._guard is None else _running(self._directory) or self._postmaster
         if postmaster is not None:
             for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):  # fast, without a checkpoint, by force
                 with contextlib.suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
@@ -215,6 +217,7 @@ class EmbeddedPostgres:
         else:
             _log.info("A Postgres (process %d) was left running: it is taken over", running.pid)
             self._child = None
+        self._postmaster = running
         while running.is_running() and time.monotonic() < until and not self._stopping.is_set():
             if self._child is not None and self._child.poll() is not None:
                 return None

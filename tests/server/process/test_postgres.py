@@ -149,6 +149,21 @@ def test_one_that_ends_before_its_server_comes_back_at_the_same_place(tmp_path: 
     assert [each for each in psutil.process_iter(["cwd"]) if each.info["cwd"] == str(tmp_path / "postgres")] == []
 
 
+def test_one_whose_directory_is_gone_is_told_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By itself it would notice within a minute, and its server would wait for it."""
+    postgres = EmbeddedPostgres(tmp_path / "data")
+    postgres.start()
+    pid = postmaster(tmp_path / "data")
+    family = [pid, *(child.pid for child in psutil.Process(pid).children())]
+    told = []
+    send = psutil.Process.send_signal
+    monkeypatch.setattr(psutil.Process, "send_signal", lambda process, number: (told.append(process.pid), send(process, number)))
+    shutil.rmtree(tmp_path / "data")
+    postgres.stop()
+    assert pid in told
+    assert not any(runs(member) for member in family)
+
+
 def test_a_half_made_cluster_is_made_anew(tmp_path: Path) -> None:
     half = tmp_path / "postgres.new"
     half.mkdir()

@@ -16,6 +16,7 @@ import psutil
 
 from tests.e2e.agreement import assert_agreement
 from tests.running import Refused, RunningServer
+from tests.torture.kills.appends import Writer
 from tests.torture.kills.clients import Client, Counts, Table
 from tests.torture.kills.history import NAME, History
 from tests.torture.kills.model import settle
@@ -50,6 +51,8 @@ class Campaign:
         servers[0].sql(f"CREATE TABLE flat (client INT, n INT, v INT) WITH ({_OPTIONS}, 'bucket' = '-1')")
         self._history = History(self._servers, seed=seed, counts=self.told.counts)
         servers[0].sql(f"CREATE TABLE {NAME} (client INT, n INT, v INT) WITH ({_OPTIONS})")
+        self.others: list[Writer] = []
+        """Who writes tables of its own beside them."""
         self._clients = [
             Client(
                 number,
@@ -69,7 +72,7 @@ class Campaign:
             for server in self._servers:
                 server.wait_for_spark()
         stop = threading.Event()
-        threads = [threading.Thread(target=client.run, args=(stop,)) for client in [*self._clients, self._history]]
+        threads = [threading.Thread(target=writer.run, args=(stop,)) for writer in self._all]
         threads.append(threading.Thread(target=self._maintain, args=(stop, random.Random(f"{self._seed} {number}"))))
         for thread in threads:
             thread.start()
@@ -85,10 +88,14 @@ class Campaign:
             assert not thread.is_alive(), f"{where}: a client got no answer"
         if victim == SERVER:
             self._start(struck)
-        if problems := [problem for client in [*self._clients, self._history] for problem in client.problems]:
+        if problems := [problem for writer in self._all for problem in writer.problems]:
             raise AssertionError(f"{where}: {problems[:3]}")
         self._compare(where)
         self._repeat(where)
+
+    @property
+    def _all(self) -> list[Client | Writer]:
+        return [*self._clients, self._history, *self.others]
 
     def _start(self, server: RunningServer) -> None:
         """A new start, which now and then is killed in what it takes up again."""
@@ -127,7 +134,8 @@ class Campaign:
     def _compare(self, where: str) -> None:
         for table in self._tables:
             self._compare_table(table, where)
-        self._history.compare(self._rng.choice(self._servers), f"{where}: {NAME}")
+        for writer in (self._history, *self.others):
+            writer.compare(self._rng.choice(self._servers), where)
 
     def _compare_table(self, table: Table, where: str) -> None:
         for server in self._servers:

@@ -130,7 +130,7 @@ class History(Client):
 
     def compare(self, server: RunningServer, where: str) -> None:
         """Hold main, tags and branches against what they may be; a table that was dropped is brought back."""
-        known = self.known[self.table]
+        where, known = f"{where}: {NAME}", self.known[self.table]
         dropped = [NAME] not in server.sql("SHOW TABLES")
         if dropped:
             server.sql(f"UNDROP TABLE {NAME}")

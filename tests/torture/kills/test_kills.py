@@ -9,6 +9,9 @@ import pytest
 
 from tests.e2e.agreement import embedded_dsn
 from tests.fix_server import StartServer
+from tests.interop.asked import Asked
+from tests.running import RunningServer, free_port
+from tests.torture.kills.appends import PYPAIMON, Copier, Ingester, PypaimonWriter
 from tests.torture.kills.campaign import POSTGRES, SERVER, SPARK, Campaign
 
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261125"))
@@ -19,6 +22,13 @@ def _run(start_server: StartServer, *, kills: int, seed: int, renames: bool = Fa
     server = start_server()
     campaign = Campaign([server], dsn=lambda: embedded_dsn(server), seed=seed, clients=6, renames=renames)
     _rounds(campaign, kills, [SERVER, SERVER, SPARK, POSTGRES])
+
+
+def _with_others(campaign: Campaign, server: RunningServer, log: Path) -> list[Asked]:
+    """Let a client of the REST catalog, Flight SQL and a job write beside the others."""
+    client = PypaimonWriter(server, campaign.told.counts, log)
+    campaign.others += [client, Ingester([server], campaign.told.counts), Copier(server, client.book, campaign.told.counts)]
+    return [client.client]
 
 
 def _rounds(campaign: Campaign, kills: int, victims: list[str]) -> None:
@@ -60,6 +70,22 @@ def test_kills_while_a_table_is_taken_back_branched_and_dropped(start_server: St
 def test_many_kills_while_a_table_is_taken_back_branched_and_dropped(start_server: StartServer) -> None:
     server = start_server()
     _rounds(Campaign([server], dsn=lambda: embedded_dsn(server), seed=SEED + 4, clients=0), KILLS, [SERVER, POSTGRES])
+
+
+@pytest.mark.torture
+@pytest.mark.interop
+@pytest.mark.timeout(36000)
+def test_kills_beside_other_protocols_and_a_job(start_server: StartServer, tmp_path: Path) -> None:
+    if not PYPAIMON.exists():
+        pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
+    server = start_server(SLUICE_LISTEN=f"127.0.0.1:{free_port()}")
+    campaign = Campaign([server], dsn=lambda: embedded_dsn(server), seed=SEED + 5, clients=2)
+    clients = _with_others(campaign, server, tmp_path / "pypaimon.log")
+    try:
+        _rounds(campaign, KILLS, [SERVER, SERVER, SPARK, POSTGRES])
+    finally:
+        for client in clients:
+            client.close()
 
 
 @pytest.mark.torture
