@@ -9,8 +9,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from catalog import CatalogStore
-from catalog.backup.archive import contents, let_go, read_head, restore_archive, servers, write_archive, write_files_anew
+from catalog.backup.archive import ArchiveHead, contents, let_go, read_head, restore_archive, servers, write_archive, write_files_anew
 from catalog.backup.archive_parts import Part, PartTable, archived_tables, restore_tables
+from catalog.backup.aside import aside
 from catalog.backup.holds import holding
 from lake import Lake
 from lake.access.allowed_locations import table_location
@@ -126,16 +127,7 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
     Raises `IllegalMove` for a catalog that is in use or not empty, and `InvalidData` for a file that is no backup.
     """
     head = read_head(path)
-    if not knows(head.revision):
-        raise InvalidData(f"{path} was written by a newer Sluice: its schema is {head.revision}, and this one knows {newest()}.")
-    if settings.catalog_dsn is None and running_dsn(settings.data) is not None:
-        raise IllegalMove(f"A server runs on {settings.data}: stop it first.")
-    if settings.catalog_pooled and settings.catalog_direct_dsn is None:
-        raise IllegalMove("Behind a pooler nobody sees whether a server still works: set SLUICE_CATALOG_DIRECT_DSN, which leads past it.")
-    if files_from is not None and head.warehouse != settings.warehouse:
-        raise IllegalMove(
-            f"The backup is of the warehouse {head.warehouse}, and SLUICE_WAREHOUSE is {settings.warehouse}: tables never move."
-        )
+    _check_restorable(settings, path, head, files_from)
     with catalog_dsn(settings) as dsn:
         if count := _servers_left(dsn):
             raise IllegalMove(f"Servers hold {count} connections to this catalog: stop them first.")
@@ -144,14 +136,13 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
                 f"The catalog is not empty ({rows} rows): restore into an empty one, or repeat with --replace to lose what it holds."
             )
         copied = None if files_from is None else _files_back(path, settings, files_from)
-        upgrade(dsn, "head")
-        before = _grants(settings, dsn) if replace else None
-        if head.revision != newest():
-            downgrade(dsn, head.revision)
-        try:
-            restore_archive(dsn, path)
-        finally:
-            upgrade(dsn, "head")
+        newer = replace and (at := revision_of(dsn)) is not None and not knows(at)
+        before = _grants_now(settings, dsn) if replace and not newer else None
+        if replace and (newer or head.revision != newest()):
+            with aside(dsn, keep=newer) as name:
+                _filled(dsn, path, head.revision)
+        else:
+            _filled(dsn, path, head.revision)
         let_go(dsn)
         if copied is not None:
             write_files_anew(dsn)
@@ -166,7 +157,46 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
             catalog.close()
     elsewhere = "" if head.warehouse == settings.warehouse else f"; it was made of the warehouse {head.warehouse}"
     summary = f"{path}: {head.rows} rows as of {head.created_at} are the catalog now{elsewhere}"
+    if newer:
+        differing.append(
+            Difference(
+                table="the catalog",
+                what=f"grants are as when the backup was made; the catalog it replaced, of a newer Sluice, stands in the schema {name}",
+                statement="",
+            )
+        )
     return summary + ("" if copied is None else f"; {_told(copied)}"), differing + ([] if copied is None else _troubles(copied))
+
+
+def _check_restorable(settings: Settings, path: Path, head: ArchiveHead, files_from: str | None) -> None:
+    """Raise what keeps a backup from being restored here, before Postgres is asked."""
+    if not knows(head.revision):
+        raise InvalidData(f"{path} was written by a newer Sluice: its schema is {head.revision}, and this one knows {newest()}.")
+    if settings.catalog_dsn is None and running_dsn(settings.data) is not None:
+        raise IllegalMove(f"A server runs on {settings.data}: stop it first.")
+    if settings.catalog_pooled and settings.catalog_direct_dsn is None:
+        raise IllegalMove("Behind a pooler nobody sees whether a server still works: set SLUICE_CATALOG_DIRECT_DSN, which leads past it.")
+    if files_from is not None and head.warehouse != settings.warehouse:
+        raise IllegalMove(
+            f"The backup is of the warehouse {head.warehouse}, and SLUICE_WAREHOUSE is {settings.warehouse}: tables never move."
+        )
+
+
+def _grants_now(settings: Settings, dsn: str) -> list[Grant]:
+    """Those of a catalog of this version's schema or of an earlier one."""
+    upgrade(dsn, "head")
+    return _grants(settings, dsn)
+
+
+def _filled(dsn: str, path: Path, revision: str) -> None:
+    """Put a backup's rows into a catalog under the schema they were written with, and bring that up to date."""
+    upgrade(dsn, "head")
+    if revision != newest():
+        downgrade(dsn, revision)
+    try:
+        restore_archive(dsn, path)
+    finally:
+        upgrade(dsn, "head")
 
 
 def _files_back(path: Path, settings: Settings, files_from: str) -> WarehouseCopy:

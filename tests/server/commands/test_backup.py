@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -137,6 +139,57 @@ def test_a_backup_of_an_older_schema_is_brought_up_to_date(of: For, empty_dsn: s
     downgrade(dsn, "base")
     with pytest.raises(IllegalMove, match="no catalog"):
         write_archive(of(dsn).catalog_dsn or "", tmp_path / "none", warehouse="")
+
+
+def schemas(dsn: str) -> set[str]:
+    with psycopg.connect(dsn) as conn:
+        return {
+            name for (name,) in conn.execute("SELECT nspname FROM pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema'")
+        }
+
+
+def test_a_damaged_backup_of_an_older_schema_takes_nothing_away(
+    client: FlaskClient, of: For, dsn: str, empty_dsn: str, tmp_path: Path
+) -> None:
+    """The catalog's schema was taken back to the backup's first, with the loss of all that came later, such as grants."""
+    sql(client, "CREATE TABLE t (id INT)", "CREATE ROLE r", "GRANT SELECT ON t TO ROLE r")
+    backup(of(dsn), tmp_path / "b")
+    upgrade(empty_dsn, "0003")
+    write_archive(empty_dsn, tmp_path / "old", warehouse="")
+    restore(of(empty_dsn), tmp_path / "b", replace=False)
+    held, there = contents(empty_dsn), schemas(empty_dsn)
+    with tarfile.open(tmp_path / "old") as tar, tarfile.open(tmp_path / "damaged", "w:gz") as damaged:
+        for member in tar:
+            data = bytearray(tar.extractfile(member).read())  # type: ignore[union-attr]
+            if "sluice_database" in member.name:
+                data[0] ^= 1
+            damaged.addfile(member, io.BytesIO(data))
+    with pytest.raises(InvalidData, match="damaged"):
+        restore(of(empty_dsn), tmp_path / "damaged", replace=True)
+    assert (contents(empty_dsn), schemas(empty_dsn)) == (held, there)
+    restore(of(empty_dsn), tmp_path / "old", replace=True)
+    assert contents(empty_dsn) < held
+    assert schemas(empty_dsn) == there
+
+
+def test_a_catalog_of_a_newer_schema_is_replaced_and_stands_aside(
+    client: FlaskClient, of: For, dsn: str, empty_dsn: str, tmp_path: Path
+) -> None:
+    """The way back after an upgrade: the version before restores its backup over the catalog that the newer one changed."""
+    sql(client, "CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1)")
+    backup(of(dsn), tmp_path / "b")
+    restore(of(empty_dsn), tmp_path / "b", replace=False)
+    held, there = contents(empty_dsn), schemas(empty_dsn)
+    with psycopg.connect(empty_dsn, autocommit=True) as conn:
+        conn.execute("UPDATE alembic_version SET version_num = '9999'")
+        conn.execute("CREATE TABLE of_a_newer_version (id INT)")
+    _, differences = restore(of(empty_dsn), tmp_path / "b", replace=True)
+    assert contents(empty_dsn) == held
+    (name,) = schemas(empty_dsn) - there
+    assert [name in one.what for one in differences] == [True]
+    with psycopg.connect(empty_dsn) as conn:
+        assert conn.execute(f"SELECT version_num FROM {name}.alembic_version").fetchone() == ("9999",)
+        assert conn.execute("SELECT to_regclass('of_a_newer_version')").fetchone() == (None,)
 
 
 @pytest.mark.parametrize(
