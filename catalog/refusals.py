@@ -24,12 +24,23 @@ class Refusals:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._last: tuple[float, str] | None = None
+        self._failing = False
 
     def heard(self, problem: psycopg.OperationalError) -> None:
         """Take in why a connection could not be made."""
+        self._failing = True
         if problem.sqlstate == _NONE_FREE_STATE or _NONE_FREE.search(str(problem)):
             with self._lock:
                 self._last = time.monotonic(), NONE_FREE
+
+    @property
+    def failing(self) -> bool:
+        """Whether the last try to make a connection failed."""
+        return self._failing
+
+    def made(self) -> None:
+        """A connection was made."""
+        self._failing = False
 
     def cause(self) -> str | None:
         """The last refusal, where it was said just now."""
@@ -46,9 +57,11 @@ class Refusals:
             @classmethod
             def connect(cls, *args: Any, **kwargs: Any) -> Any:
                 try:
-                    return super().connect(*args, **kwargs)
+                    made = super().connect(*args, **kwargs)
                 except psycopg.OperationalError as problem:
                     refusals.heard(problem)
                     raise
+                refusals.made()
+                return made
 
         return Telling

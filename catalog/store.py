@@ -48,6 +48,10 @@ POOLED_APPLICATION = "sluice-pooled"
 
 WAIT_SECONDS = 4.0
 """How long a request waits for a connection before it says that Postgres is away."""
+HOPELESS_SECONDS = 0.25
+"""The same after a wait that was in vain, as long as no connection can be made: a request asks several times, and waits once."""
+PING_SECONDS = 1.0
+"""The same for who only asks whether Postgres answers, once no connection can be made."""
 
 TRUSTED_SECONDS = 60.0
 """For so long a connection that worked is not asked again whether it still does, while it is silent."""
@@ -121,6 +125,8 @@ class CatalogStore:
         self._worked: WeakKeyDictionary[CatalogConnection, float] = WeakKeyDictionary()
         """When each connection last gave an answer."""
         self._refusals = Refusals()
+        self._in_vain = False
+        """Whether the last wait for a connection was."""
         self._pool = self._made(dsn, "catalog", least=2, most=max_connections)
         self._turn_pool = self._made(dsn, "turns", least=0, most=TURN_CONNECTIONS)
         """Turns wait and hold their connections while they look at the catalog through others."""
@@ -184,7 +190,7 @@ class CatalogStore:
 
     @contextlib.contextmanager
     def _begun(self, *, keep: bool) -> Iterator[CatalogConnection]:
-        with self._pool.connection() as conn:
+        with self._connection() as conn:
             conn.begin()
             try:
                 yield conn
@@ -192,6 +198,22 @@ class CatalogStore:
                     conn.finish()
             finally:
                 conn.forsake()
+
+    @contextlib.contextmanager
+    def _connection(self, seconds: float = WAIT_SECONDS) -> Iterator[CatalogConnection]:
+        """One of the pool's; raises `PoolTimeout` where none comes in time."""
+        with contextlib.ExitStack() as lent:
+            try:
+                conn = lent.enter_context(self._pool.connection(timeout=self._patience(seconds)))
+            except PoolTimeout:
+                self._in_vain = True
+                raise
+            self._in_vain = False
+            yield conn
+
+    def _patience(self, seconds: float) -> float:
+        """How long a connection is waited for: hardly, where somebody did so in vain just now and none can be made."""
+        return min(seconds, HOPELESS_SECONDS) if self._in_vain and self._refusals.failing else seconds
 
     @contextlib.contextmanager
     def turn(self, places: Sequence[Place], *, seconds: float) -> Iterator[Turn | None]:
@@ -203,7 +225,7 @@ class CatalogStore:
         try:
             with contextlib.ExitStack() as locks:
                 try:
-                    conn = locks.enter_context(self._turn_pool.connection(timeout=min(seconds, WAIT_SECONDS)))
+                    conn = locks.enter_context(self._turn_pool.connection(timeout=self._patience(min(seconds, WAIT_SECONDS))))
                 except PoolTimeout:
                     self.ping()
                     yield None  # so many wait on this server that it is better to race
@@ -216,10 +238,13 @@ class CatalogStore:
             raise away(problem, self._cause()) from problem
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[CatalogTransaction]:
-        """Single statements, each its own transaction: one round trip where a transaction would need three."""
+    def reading(self, *, seconds: float = WAIT_SECONDS) -> Iterator[CatalogTransaction]:
+        """Single statements, each its own transaction: one round trip where a transaction would need three.
+
+        ``seconds``: how long a connection is waited for.
+        """
         try:
-            with self._pool.connection() as conn:
+            with self._connection(seconds) as conn:
                 yield CatalogTransaction(conn)
                 self._worked[conn] = time.monotonic()
         except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
@@ -252,7 +277,7 @@ class CatalogStore:
         """
         sent = False
         try:
-            with turn.deciding() if turn else self._pool.connection() as conn:
+            with turn.deciding() if turn else self._connection() as conn:
                 sent = True
                 yield CatalogTransaction(conn)
                 self._worked[conn] = time.monotonic()
@@ -278,7 +303,7 @@ class CatalogStore:
 
     def ping(self) -> None:
         """Raise `Unavailable` unless Postgres answers."""
-        with self.reading() as tx:
+        with self.reading(seconds=PING_SECONDS if self._refusals.failing else WAIT_SECONDS) as tx:
             tx.databases.names()
 
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+from contextlib import AbstractContextManager
+from typing import Any
+
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg_pool import ConnectionPool
 
 from catalog import CatalogStore
+from catalog.store import HOPELESS_SECONDS, WAIT_SECONDS
 from model.catalog_errors import CatalogFull
 from model.errors import Unavailable
+from tests.waiting import eventually
 
 
 def kill_all(dsn: str) -> None:
@@ -42,6 +49,48 @@ def test_a_connection_that_died_while_it_was_trusted_fails_once_and_is_replaced(
             failures += 1
     assert failures <= 2  # one for each connection the pool held
     catalog.ping()
+
+
+def test_who_asks_several_times_waits_once_for_a_postgres_that_lets_nobody_in(
+    dsn: str, server_dsn: str, catalog: CatalogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+    connection = ConnectionPool.connection
+
+    def noted(pool: ConnectionPool[Any], timeout: float) -> AbstractContextManager[Any]:
+        waits.append(timeout)
+        return connection(pool, min(timeout, 0.5))
+
+    monkeypatch.setattr(ConnectionPool, "connection", noted)
+    catalog.ping()
+    with psycopg.connect(server_dsn, autocommit=True) as conn:
+        name = sql.Identifier(psycopg.conninfo.conninfo_to_dict(dsn)["dbname"])  # type: ignore[arg-type]
+        conn.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(name))
+        conn.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name.as_string().strip('"'),))
+        with contextlib.suppress(Unavailable):
+            for _ in range(20):  # those it had are found dead
+                catalog.ping()
+        assert eventually(lambda: catalog._refusals.failing)
+        catalog._in_vain = False
+        waits.clear()
+        for _ in range(3):
+            with pytest.raises(Unavailable), catalog.reading() as tx:
+                tx.databases.names()
+        with pytest.raises(Unavailable):
+            catalog.ping()
+        assert waits == [WAIT_SECONDS, *[HOPELESS_SECONDS] * 3]
+        conn.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(name))
+    assert eventually(lambda: _answers(catalog), seconds=60)
+    waits.clear()
+    catalog.ping()
+    assert waits == [WAIT_SECONDS]
+
+
+def _answers(catalog: CatalogStore) -> bool:
+    with contextlib.suppress(Unavailable):
+        catalog.ping()
+        return True
+    return False
 
 
 def test_a_postgres_that_can_only_be_read_says_so(dsn: str) -> None:

@@ -155,9 +155,14 @@ def test_one_whose_directory_is_gone_is_told_to_stop(tmp_path: Path, monkeypatch
     postgres.start()
     pid = postmaster(tmp_path / "data")
     family = [pid, *(child.pid for child in psutil.Process(pid).children())]
-    told = []
+    told: list[int] = []
     send = psutil.Process.send_signal
-    monkeypatch.setattr(psutil.Process, "send_signal", lambda process, number: (told.append(process.pid), send(process, number)))
+
+    def telling(process: psutil.Process, number: int) -> None:
+        told.append(process.pid)
+        send(process, number)
+
+    monkeypatch.setattr(psutil.Process, "send_signal", telling)
     shutil.rmtree(tmp_path / "data")
     postgres.stop()
     assert pid in told
