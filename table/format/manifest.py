@@ -133,6 +133,19 @@ def bounds_of(stats: SimpleStats, types: Sequence[DataType]) -> tuple[tuple[obje
         return None
 
 
+def within(value: Any, low: Any, high: Any, *, unbounded: bool) -> bool:
+    """Whether bounds allow a value; ``unbounded`` is the answer where there are none, as in a column that holds NULLs only.
+
+    NULLs lie outside all bounds. NaN compares with nothing: it is never ruled out, and a bound that is NaN, as Java's and pypaimon's
+    may be beside numbers, rules nothing out.
+    """
+    if value is None:
+        return True
+    if low is None and high is None:
+        return unbounded
+    return low is None or high is None or not (value < low or value > high)
+
+
 def partition_stats(partitions: Sequence[bytes], types: Sequence[DataType]) -> SimpleStats:
     """Minimum, maximum and NULL counts over the partition columns of some entries, never shortened."""
     if not types:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 
 from model.schema.types import DataType
-from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, bounds_of
+from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, bounds_of, within
 from table.format.manifest_codec import decode_manifest, manifest_records
 from table.format.manifest_columns import ManifestColumns
 from table.format.rows import binary_row
@@ -47,17 +46,10 @@ def wrong_entries(meta: ManifestFile, entries: Sequence[ManifestEntry] | Manifes
     if len(buckets) and ((low is not None and buckets.min() < low) or (high is not None and buckets.max() > high)):
         return "speaks of other buckets than its list tells"
     bounds = bounds_of(meta.partition_stats, types) if types else None
-    if types and bounds is not None and not all(_within(binary_row.decode(types, partition), *bounds) for partition in partitions):
+    rows = (binary_row.decode(types, partition) for partition in partitions) if types and bounds is not None else ()
+    if bounds is not None and not all(within(*cell, unbounded=True) for row in rows for cell in zip(row, *bounds, strict=True)):
         return "speaks of other partitions than its list tells"
     return None
-
-
-def _within(values: Sequence[Any], lows: Sequence[Any], highs: Sequence[Any]) -> bool:
-    """Whether bounds allow the values; NaN, which compares with nothing, is never ruled out."""
-    return all(
-        value is None or low is None or high is None or not (value < low or value > high)
-        for value, low, high in zip(values, lows, highs, strict=True)
-    )
 
 
 def _check_partitions(partitions: Iterable[bytes], types: Sequence[DataType] | None) -> None:

@@ -44,18 +44,16 @@ class ExpectedFile:
     """The one the file was written with; without it its columns are not looked at."""
 
 
-def footer_fault(io: FileIO, expected: ExpectedFile, codecs: set[str]) -> str | None:
+def footer_fault(io: FileIO, expected: ExpectedFile, shown: Callable[[pq.FileMetaData], None]) -> str | None:
     """What is wrong with a Parquet file by all that its footer tells, None for one that is as it was written; no page is read.
 
-    ``codecs`` gets the names, Arrow's, of those that its first row group is packed with.
+    ``shown`` is shown the footer of a file that is sound.
     Raises `Unavailable` where the store does not tell.
     """
 
     def look(_: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int:
         metadata = _sound_footer(source, expected)
-        if metadata.num_row_groups:
-            group = metadata.row_group(0)
-            codecs.update(group.column(at).compression for at in range(group.num_columns))
+        shown(metadata)
         return int(metadata.num_rows)
 
     return _fault(io, expected, look)

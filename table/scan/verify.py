@@ -12,12 +12,15 @@ import hashlib
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
+import pyarrow.parquet as pq
 from cachetools import LRUCache
 
 from model.schema.schema import Schema
 from table.format.formats import format_of
 from table.format.io.on_disk import OnDisk, on_disk
+from table.format.parquet.nan import hides_nan
 from table.format.store import TableFiles
 from table.retention.check import MISSING, ExpectedFile, bytes_fault_of, fault_of, footer_fault
 from table.scan.checksums import recorded
@@ -36,38 +39,56 @@ MOST_SUMMED_BYTES = 1 << 30
 _NOT_IN_SPARK = frozenset(("BROTLI", "LZO"))
 """Codecs of Parquet whose classes Spark looks for and does not bring."""
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What came of a look at a file."""
+
+    in_spark: bool
+    """Whether it is known to be what was written, and packed so that Spark can read it."""
+    bounded: bool = True
+    """Whether its footer's bounds hold for all its values; NaN may lie outside of them."""
+
+
+_IN_SPARK = Look(in_spark=True)
+_READ_HERE = Look(in_spark=False)
 _lock = threading.Lock()
-_sound: LRUCache[bytes, bool] = LRUCache(_MOST_KEPT)
-"""Files that are what was written; whether Spark can unpack each."""
+_sound: LRUCache[bytes, Look] = LRUCache(_MOST_KEPT)
+"""Files that are what was written."""
 
 
 def sound(files: TableFiles, planned: Sequence[PlannedFile], schema_at: Callable[[int], Schema]) -> Sequence[bool]:
-    """Whether each file is known to be what was written, and packed so that Spark can read it; raises `TableDamaged` for a damaged one.
+    """Whether each file is known to be what was written, and packed so that Spark can read it; raises `TableDamaged` for a damaged one."""
+    return [look.in_spark for look in looks(files, planned, schema_at)]
+
+
+def looks(files: TableFiles, planned: Sequence[PlannedFile], schema_at: Callable[[int], Schema]) -> Sequence[Look]:
+    """What is known of each file; raises `TableDamaged` for a damaged one.
 
     Avro is taken for sound, which is read here. Stores keep checksums of what they hold, and to ask whether an object is another by now
     is a request each: there the end of each file is looked at once, and no more.
     """
-    known = [True] * len(planned)
+    known = [_IN_SPARK] * len(planned)
     unseen: list[tuple[bytes, int]] = []
     orc_bytes = {True: 0, False: 0}
     looked = [at for at, planned_file in enumerate(planned) if format_of(planned_file.file.file_name) in ("parquet", "orc")]
     for at, info in zip(looked, _infos(files, [planned[at] for at in looked]), strict=True):
         planned_file, key = planned[at], _key(planned[at], info)
         with _lock:
-            if (in_spark := _sound.get(key)) is not None:
-                known[at] = in_spark
+            if (look := _sound.get(key)) is not None:
+                known[at] = look
                 continue
         if info is not None and format_of(planned_file.file.file_name) == "orc":
             summed = recorded(files.io, planned_file.path, planned_file.file) is not None
             orc_bytes[summed] += planned_file.file.file_size
             most = MOST_SUMMED_BYTES if summed else MOST_ORC_BYTES
             if orc_bytes[summed] > most and info.size == planned_file.file.file_size:
-                known[at] = False
+                known[at] = _READ_HERE
                 continue
         unseen.append((key, at))
     if unseen:
-        for (_, at), in_spark in zip(unseen, _look(files, [(key, planned[at]) for key, at in unseen], schema_at), strict=True):
-            known[at] = in_spark
+        for (_, at), look in zip(unseen, _look(files, [(key, planned[at]) for key, at in unseen], schema_at), strict=True):
+            known[at] = look
     return known
 
 
@@ -75,7 +96,7 @@ def read_here(files: TableFiles, planned: PlannedFile) -> None:
     """Let a file be read by our own reader from now on: Spark's fails at it, and ours finds all that was written."""
     (info,) = _infos(files, [planned])
     with _lock:
-        _sound[_key(planned, info)] = False
+        _sound[_key(planned, info)] = _READ_HERE
 
 
 def forget() -> None:
@@ -97,11 +118,11 @@ def _key(planned: PlannedFile, info: OnDisk | None) -> bytes:
     return hashlib.blake2b(identity.encode(), digest_size=16).digest()
 
 
-def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema_at: Callable[[int], Schema]) -> list[bool]:
-    """Look at files; returns whether Spark can unpack each, and raises `TableDamaged` for one that is not what was written."""
+def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema_at: Callable[[int], Schema]) -> list[Look]:
+    """Look at files; raises `TableDamaged` for one that is not what was written."""
     schemas = {planned.file.schema_id: schema_at(planned.file.schema_id) for _, planned in unseen}
 
-    def look(entry: tuple[bytes, PlannedFile]) -> tuple[str | None, bool]:
+    def look(entry: tuple[bytes, PlannedFile]) -> tuple[str | None, Look]:
         key, planned = entry
         expected = ExpectedFile(
             path=planned.path,
@@ -110,26 +131,32 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
             file=planned.file,
             schema=schemas[planned.file.schema_id],
         )
-        codecs: set[str] = set()
+        footers: list[pq.FileMetaData] = []
         if format_of(planned.file.file_name) == "parquet":
-            fault = footer_fault(files.io, expected, codecs)
+            fault = footer_fault(files.io, expected, footers.append)
         elif not files.io.atomic_rename:
             fault = fault_of(files.io, expected, deep=False)
         elif (checksum := recorded(files.io, planned.path, planned.file)) is not None:
             fault = bytes_fault_of(files.io, expected, checksum)
         else:
             fault = fault_of(files.io, expected, deep=True)
-        in_spark = codecs.isdisjoint(_NOT_IN_SPARK)
+        known = _of_footer(footers[0]) if footers else _IN_SPARK
         if fault is None:
             with _lock:
-                _sound[key] = in_spark
-        return fault, in_spark
+                _sound[key] = known
+        return fault, known
 
     threads = _THREADS if files.io.atomic_rename else _STORE_THREADS
     with ThreadPoolExecutor(min(threads, len(unseen)), thread_name_prefix="sound") as pool:
         known = []
-        for (_, planned), (fault, in_spark) in zip(unseen, pool.map(look, unseen), strict=True):
-            known.append(in_spark)
+        for (_, planned), (fault, came_of_it) in zip(unseen, pool.map(look, unseen), strict=True):
+            known.append(came_of_it)
             if fault is not None:
                 raise files.missing(planned.path) if fault == MISSING else files.damaged(planned.path, str(fault))
     return known
+
+
+def _of_footer(metadata: pq.FileMetaData) -> Look:
+    group = metadata.row_group(0) if metadata.num_row_groups else None
+    codecs = {group.column(at).compression for at in range(group.num_columns)} if group is not None else set()
+    return Look(in_spark=_NOT_IN_SPARK.isdisjoint(codecs), bounded=not hides_nan(metadata))

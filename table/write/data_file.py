@@ -16,14 +16,18 @@ import pyarrow.parquet as pq
 from model.errors import InvalidData
 from model.file_name import file_name
 from model.schema.schema import Schema
+from model.schema.types import DataType, DoubleType, FloatType
 from table.format.formats import FileFormat
 from table.format.io.storage_errors import translating
 from table.format.manifest import DataFile, FileSource
 from table.format.parquet.identity import identity
 from table.format.parquet.metadata import footer_of, metadata_of
+from table.format.parquet.nan import columns_without_floats
 from table.format.rows.stats import ColumnStats, StatsModes, merge_stats, stats_from_parquet, stats_of_batches
 from table.format.store import TableFiles
 from table.index.checksum import Checksum, Summing
+
+FLOATS: dict[pa.DataType, DataType] = {pa.float32(): FloatType(), pa.float64(): DoubleType()}
 
 
 class OpenFile(ABC):
@@ -92,6 +96,9 @@ class OpenFile(ABC):
 class _ParquetFile(OpenFile):
     def __init__(self, files: TableFiles, format_: FileFormat, path: str, schema: pa.Schema) -> None:
         super().__init__(files, path)
+        # Arrow leaves NaN out of a footer's bounds, by which readers then leave out the rows with NaN.
+        self._floats = {field.name: FLOATS[field.type] for field in schema if field.type in FLOATS}
+        self._float_stats: dict[str, ColumnStats] = {}
         self._writer = pq.ParquetWriter(
             self._sink,
             schema,
@@ -101,19 +108,23 @@ class _ParquetFile(OpenFile):
             store_decimal_as_integer=True,
             store_schema=False,
             version="2.6",
-            write_statistics=True,
+            write_statistics=columns_without_floats(schema),
             write_page_checksum=True,
         )
 
     def _write(self, rows: pa.Table) -> None:
         self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+        stats = stats_of_batches({name: (type_, rows.column(name).chunks) for name, type_ in self._floats.items()})
+        self._float_stats = merge_stats([self._float_stats, stats])
 
     def _finish(self) -> None:
         self._writer.add_key_value_metadata(identity(file_name(self.path), rows=self.rows, at=self.written()))
         self._writer.close()
 
     def _stats_of(self, modes: StatsModes) -> dict[str, ColumnStats]:
-        return stats_from_parquet(self._writer.writer.metadata, modes.collected())
+        collected = modes.collected()
+        floats = {field.name: stats for field in collected if (stats := self._float_stats.get(field.name)) is not None}
+        return stats_from_parquet(self._writer.writer.metadata, collected) | floats
 
 
 class _Patient:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 from model.schema.types import DataType
-from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, bounds_of
+from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, bounds_of, within
 from table.format.manifest_columns import digest_of
 from table.format.rows import binary_row
 from table.format.store import TableFiles
@@ -109,15 +108,10 @@ class _Merge:
         ends = bounds_of(manifest.partition_stats, self._types)
         bounds = [(None, None)] * len(self._types) if ends is None else list(zip(*ends, strict=True))
         return any(
-            _within(bucket, manifest.min_bucket or 0, bucket if manifest.max_bucket is None else manifest.max_bucket)
-            and all(_within(value, low, high) for value, (low, high) in zip(partition, bounds, strict=True))
+            within(bucket, manifest.min_bucket, manifest.max_bucket, unbounded=True)
+            and all(within(value, low, high, unbounded=False) for value, (low, high) in zip(partition, bounds, strict=True))
             for partition, bucket in wanted
         )
-
-
-def _within(value: Any, low: Any, high: Any) -> bool:
-    """Whether bounds allow the value; NaN, which compares with nothing, is never ruled out."""
-    return value is None or (low is not None and not (value < low or value > high))
 
 
 def _deletions(entries: Iterable[ManifestEntry]) -> dict[_Row, ManifestEntry]:

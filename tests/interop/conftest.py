@@ -20,6 +20,7 @@ from tests.interop.asked import Asked
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PAIMON = "org.apache.paimon:paimon-bundle:1.4.2"
+OLD_PYPAIMON = ("pypaimon==1.4.2", "backports.zstd")
 FLINK = "apache-flink==2.1.1"
 PAIMON_FLINK = "org.apache.paimon:paimon-flink-2.1:1.3.0"
 Condition = tuple[str, str, Any]
@@ -67,6 +68,23 @@ def reader(request: pytest.FixtureRequest) -> Reader:
 def with_paimon(program: str, directory: Path) -> str:
     """The class path of a program of ours that uses Java Paimon."""
     return java.compiled(program, directory, java.jar(PAIMON), f"{java.spark_jars()}/*")
+
+
+@pytest.fixture(scope="session")
+def old_pypaimon_python() -> Path:
+    """The interpreter of the release of pypaimon before, in an environment that is made once in the cache."""
+    environment = CACHE / "pypaimon-1.4"
+    uv, python = str(Path(sys.executable).parent / "uv"), environment / "bin" / "python"
+    if not (environment / ".installed").exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        steps = (
+            [uv, "--quiet", "venv", "--allow-existing", "--python", sys.executable, str(environment)],
+            [uv, "--quiet", "pip", "install", "--python", str(python), *OLD_PYPAIMON],
+        )
+        if any(subprocess.run(step, cwd=CACHE).returncode for step in steps):
+            pytest.skip(f"{OLD_PYPAIMON[0]} cannot be had here: it is not run.")
+        (environment / ".installed").touch()
+    return python
 
 
 @pytest.fixture(scope="session")

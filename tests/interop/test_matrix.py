@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
 
-from tests.fix_data import CACHE
 from tests.interop.asked import Asked
 from tests.interop.conftest import HERE, ROOT, flink_catalog, with_paimon
 from tests.interop.matrix import OPERATIONS, Operation
@@ -191,20 +188,9 @@ def java_client(server: RunningServer, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture
-def old_pypaimon_client(server: RunningServer, tmp_path: Path) -> Iterator[Pypaimon]:
-    """The release before, in an environment that is made once in the cache."""
-    environment = CACHE / "pypaimon-1.4"
-    uv, python = str(Path(sys.executable).parent / "uv"), environment / "bin" / "python"
-    if not (environment / ".installed").exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        steps = (
-            [uv, "--quiet", "venv", "--allow-existing", "--python", sys.executable, str(environment)],
-            [uv, "--quiet", "pip", "install", "--python", str(python), *OLD_PYPAIMON],
-        )
-        if any(subprocess.run(step, cwd=CACHE).returncode for step in steps):
-            pytest.skip(f"{OLD_PYPAIMON[0]} cannot be had here: it is not run.")
-        (environment / ".installed").touch()
-    made = Pypaimon(server.url, tmp_path / "log-1.4", python)
+def old_pypaimon_client(server: RunningServer, tmp_path: Path, old_pypaimon_python: Path) -> Iterator[Pypaimon]:
+    """The release before."""
+    made = Pypaimon(server.url, tmp_path / "log-1.4", old_pypaimon_python)
     yield made
     made.close()
 

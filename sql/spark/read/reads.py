@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,7 +29,7 @@ from table.format.hive import NULL_NAMES
 from table.format.layout import escape
 from table.scan.entry_scan import PlannedFile, ScanPlan
 from table.scan.read import check_parts, check_whole, evolved
-from table.scan.verify import sound
+from table.scan.verify import looks
 
 _UNSEEN = "unseen"
 """Files whose names begin so that Spark's readers pass them over without a word; they are read here."""
@@ -45,6 +45,8 @@ _READING = {
     "parquet.filter.bloom.enabled": "false",
 }
 
+_WITHOUT_BOUNDS = {"parquet.filter.stats.enabled": "false"}
+"""For files whose footers leave NaN out of their bounds: Spark would leave out the row groups of a NaN that a condition keeps."""
 Beside = Callable[[Column], Mapping[str, Column]]
 """Columns behind a table's own, by name, made of what Spark tells of each row's file (its ``_metadata``)."""
 
@@ -54,35 +56,38 @@ def nothing(_: Column) -> Mapping[str, Column]:
     return {}
 
 
+class _Alike(NamedTuple):
+    """What files that are read together have in common."""
+
+    schema_id: int
+    format_: str
+    elsewhere: bool
+    marked: int
+    bounded: bool
+
+
 def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan, *, beside: Beside = nothing) -> DataFrame:
     """The rows of the planned files; files of one format and schema version are read together.
 
     ``beside``: what stands behind the table's columns; of Parquet files alone.
     """
-    groups: dict[tuple[int, str, bool, int], list[PlannedFile]] = defaultdict(list)
+    groups: dict[_Alike, list[PlannedFile]] = defaultdict(list)
     marked = Marked(plan.files)
-    for planned, known in zip(plan.files, sound(table.files, plan.files, table.schema_at), strict=True):
+    for planned, look in zip(plan.files, looks(table.files, plan.files, table.schema_at), strict=True):
         check_whole(planned.file, table.schema, table.schema_at(planned.file.schema_id))
         # Files taken over where they lie may leave their partition to the names of their directories.
         elsewhere = bool(table.schema.partition_keys) and planned.file.external_path is not None
         format_ = format_in_spark(planned)
-        groups[(planned.file.schema_id, format_, elsewhere, marked.group(planned, format_) if known else BY_ARROW)].append(planned)
-    frames = [_group(session, table, *key[:3], files, key[3], beside) for key, files in groups.items()]
+        group = marked.group(planned, format_) if look.in_spark else BY_ARROW
+        groups[_Alike(planned.file.schema_id, format_, elsewhere, group, look.bounded)].append(planned)
+    frames = [_group(session, table, alike, files, beside) for alike, files in groups.items()]
     if not frames:
         return session.createDataFrame([], st.StructType([_field(f, to_spark(f.type), f.type) for f in table.schema.fields]))
     return reduce(DataFrame.unionAll, frames)
 
 
-def _group(  # noqa: PLR0913 - what is read of the files
-    session: SparkSession,
-    table: LakeTable,
-    schema_id: int,
-    format_: str,
-    elsewhere: bool,
-    files: list[PlannedFile],
-    marked: int,
-    beside: Beside,
-) -> DataFrame:
+def _group(session: SparkSession, table: LakeTable, alike: _Alike, files: list[PlannedFile], beside: Beside) -> DataFrame:
+    schema_id, format_, elsewhere, marked, bounded = alike
     if marked == BY_ARROW or format_ in ("avro", _UNSEEN):
         return read_by_arrow(session, table, files).select(*[tagged(named(f.name), f) for f in table.schema.fields])
     if format_ not in ("parquet", "orc"):
@@ -93,7 +98,12 @@ def _group(  # noqa: PLR0913 - what is read of the files
     orc = format_ == "orc"
     reading = st.StructType([_field(f, (in_orc if orc else in_file)(f.type), now) for f, now in wanted])
     table.files.reach.check_many([planned.path for planned in files])
-    frame = session.read.schema(reading).format(format_).options(**_READING).load([literal(planned.path) for planned in files])
+    frame = (
+        session.read.schema(reading)
+        .format(format_)
+        .options(**_READING, **({} if bounded else _WITHOUT_BOUNDS))
+        .load([literal(planned.path) for planned in files])
+    )
     with plain(session):
         if elsewhere:
             frame = _with_partitions(frame, table)

@@ -17,6 +17,7 @@ from model.errors import InvalidOption
 from model.schema.schema import Schema
 from model.schema.types import AtomicType, DataType, DecimalType, Field
 from table.format.manifest import EMPTY_ROW, SimpleStats, bounds_of
+from table.format.parquet.nan import nan_shows
 from table.format.rows import binary_row
 
 DEFAULT_MODE = "truncate(16)"
@@ -223,7 +224,7 @@ _NAN = float("nan")
 
 
 def stats_from_parquet(metadata: pq.FileMetaData, fields: Sequence[Field]) -> dict[str, ColumnStats]:
-    """Statistics of a Parquet file from its footer, for the given top-level columns; what a footer lacks is unknown."""
+    """Statistics of a Parquet file from its footer, for given top-level columns; what a footer lacks or leaves NaN out of is unknown."""
     positions: dict[str, int] = {}
     for i in range(len(metadata.schema)):
         # A ROW's part and a column whose name has a dot may have the same path; which is which cannot be told.
@@ -233,8 +234,13 @@ def stats_from_parquet(metadata: pq.FileMetaData, fields: Sequence[Field]) -> di
     for field in fields:
         position = positions.get(field.name, -1)
         if position >= 0 and isinstance(field.type, AtomicType):
-            stats[field.name] = _of_row_groups(metadata, position, field.type)
+            told = _of_row_groups(metadata, position, field.type)
+            of_numbers_alone = field.type.root in _FLOATS and not nan_shows(metadata)
+            stats[field.name] = ColumnStats(null_count=told.null_count) if of_numbers_alone else told
     return stats
+
+
+_FLOATS = frozenset({"FLOAT", "DOUBLE"})
 
 
 def _of_row_groups(metadata: pq.FileMetaData, position: int, type_: DataType) -> ColumnStats:

@@ -99,7 +99,7 @@ class Pruning:
         compared = self._every() if value != value else _compared(known, op, value)
         if compared is None:
             return self._unsure() & some
-        mask: Mask = some & (known.low.nulls | known.high.nulls | compared)
+        mask: Mask = some & (known.low.nulls | known.high.nulls | _unordered(known) | compared)
         return mask
 
     def _special(self, known: Special, *, absent: Mask) -> Mask:
@@ -110,6 +110,14 @@ class Pruning:
                 return self._every()
             case Special.UNREAD:
                 return self._unsure()
+
+
+def _unordered(known: Bounds) -> Mask | bool:
+    """Where a bound is NaN, with which nothing compares: such files may hold numbers, too."""
+    if known.type.root not in _FLOATS:
+        return False
+    unordered: Mask = np.isnan(known.low.values) | np.isnan(known.high.values)
+    return unordered
 
 
 def _all(masks: Sequence[Mask]) -> Mask:

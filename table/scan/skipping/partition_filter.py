@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from model.schema.types import DataType
-from table.format.manifest import EMPTY_ROW, ManifestEntry, ManifestFile, bounds_of
+from table.format.manifest import EMPTY_ROW, ManifestEntry, ManifestFile, bounds_of, within
 from table.format.rows import binary_row
 
 
@@ -26,23 +25,10 @@ class BucketFilter:
 
     def may_hold(self, meta: ManifestFile) -> bool:
         """Whether a manifest may have such entries."""
-        if self.buckets is not None and meta.min_bucket is not None and meta.max_bucket is not None:
-            low, high = meta.min_bucket, meta.max_bucket
-            if not any(low <= bucket <= high for bucket in self.buckets):
-                return False
+        buckets = self.buckets
+        if buckets is not None and not any(within(bucket, meta.min_bucket, meta.max_bucket, unbounded=True) for bucket in buckets):
+            return False
         if not self._types or meta.partition_stats.min_values == EMPTY_ROW:
             return True
         bounds = bounds_of(meta.partition_stats, self._types)
-        return bounds is None or any(self._inside(row, *bounds) for row in self._rows)
-
-    @staticmethod
-    def _inside(row: Sequence[Any], lows: Sequence[Any], highs: Sequence[Any]) -> bool:
-        for value, low, high in zip(row, lows, highs, strict=True):
-            if value != value or low != low or high != high:
-                continue  # NaN compares with nothing
-            # NULLs lie outside the bounds, and a column of NULLs has none.
-            if value is not None and low is not None and high is not None and not low <= value <= high:
-                return False
-            if value is not None and low is None and high is None:
-                return False
-        return True
+        return bounds is None or any(all(within(*cell, unbounded=False) for cell in zip(row, *bounds, strict=True)) for row in self._rows)

@@ -38,7 +38,9 @@ def _compare(known: ColumnStats | None, op: Op, value: Any, rows: int) -> bool: 
         return False
     low: Any = known.min
     high: Any = known.max
-    if low is None or high is None or value != value or not _comparable(low, value):
+    if low is None or high is None or not _comparable(low, value):
+        return True
+    if low != low or high != high or value != value:  # Java and pypaimon bound by NaN what holds numbers, too
         return True
     if isinstance(low, float) or isinstance(value, float):
         # Where one side is a DOUBLE both are compared as such: 0.1 stored is then the 0.1 asked for.

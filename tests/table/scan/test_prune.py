@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import math
 import operator
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from model.predicate import Compare, In, Op
 from model.schema.schema import Schema, column, new_schema
+from table.format.manifest import within
 from table.format.rows.arrow import arrow_schema
 from table.format.rows.cast import fit
 from table.format.rows.stats import ColumnStats, StatsModes, column_stats, merge_stats, stats_from_parquet, stats_of_batches
@@ -88,6 +91,43 @@ def test_a_file_with_a_matching_row_is_never_skipped(type_: str, data: st.DataOb
         assert may_match(Compare("x", Op.STARTS_WITH, wanted[:2]), known, len(rows))
     if there:
         assert may_match(In("x", (wanted, there[0])), known, len(rows))
+
+
+def java(values: list[float]) -> tuple[float, float]:
+    ordered = sorted(values, key=lambda value: (math.isnan(value), value))
+    return ordered[0], ordered[-1]
+
+
+def orc(values: list[float]) -> tuple[float, float]:
+    """A NaN that comes first stays; later ones compare with nothing."""
+    low = high = values[0]
+    for value in values[1:]:
+        low, high = value if value < low else low, value if value > high else high
+    return low, high
+
+
+def arrow(values: list[float]) -> tuple[float, float]:
+    numbers = [value for value in values if not math.isnan(value)]
+    return min(numbers, default=math.inf), max(numbers, default=-math.inf)
+
+
+CLIENTS_BOUNDS: dict[str, Callable[[list[float]], tuple[float, float]]] = {
+    "java": java, "java's ORC": orc, "pypaimon's manifests": lambda values: (min(values), max(values)), "pypaimon": arrow,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("writer", CLIENTS_BOUNDS)
+@given(st.data())
+def test_bounds_that_clients_give_columns_with_nan_skip_no_matching_row(writer: str, data: st.DataObject) -> None:
+    values = st.sampled_from([math.nan, -math.inf, -1.0, -0.0, 0.0, 1.0, 3.0, math.inf])
+    rows, wanted = data.draw(st.lists(values, min_size=1, max_size=4)), data.draw(values)
+    low, high = CLIENTS_BOUNDS[writer](rows)
+    known = {"x": ColumnStats(min=low, max=high, null_count=0)}
+    for op in (Op.EQ, Op.NE, Op.LT, Op.LE, Op.GT, Op.GE):
+        if any(matches(have, op, wanted) for have in rows):
+            assert may_match(Compare("x", op, wanted), known, len(rows)), (op, known)
+    for value in rows:
+        assert within(value, low, high, unbounded=False)
 
 
 @given(VALUES["BIGINT"] | VALUES["DECIMAL(9, 2)"] | VALUES["DOUBLE"], VALUES["BIGINT"] | VALUES["DECIMAL(9, 2)"] | VALUES["DOUBLE"])
