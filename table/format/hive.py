@@ -24,7 +24,7 @@ from table.format.parquet.metadata import footer_of, metadata_of
 from table.format.rows import binary_row
 from table.format.rows.arrow import data_type
 from table.format.rows.stats import ColumnStats, StatsModes, stats_from_parquet
-from table.write.data_file import describe
+from table.write.data_file import describe, local_wall_millis
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 NULL_NAMES = frozenset({HIVE_NULL, "__DEFAULT_PARTITION__"})
@@ -239,7 +239,10 @@ def adopted(file: HiveFile, schema: Schema) -> NewFile:
     stats: dict[str, ColumnStats] = {} if file.parquet is None else stats_from_parquet(file.parquet, modes.collected())
     types = [field.type for field in schema.partition_fields]
     values = [partition_value(text, type_) for text, type_ in zip(file.partition, types, strict=True)]
-    described = describe(schema, modes, file.name_needed, size=file.size, rows=file.rows, stats=stats, first_sequence=0, external=True)
+    now = local_wall_millis()
+    described = describe(
+        schema, modes, file.name_needed, size=file.size, rows=file.rows, stats=stats, first_sequence=0, created_millis=now, external=True
+    )
     return NewFile(partition=binary_row.encode_prefixed(types, values) if types else EMPTY_ROW, bucket=0, file=described)
 
 

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from model.errors import LakeError
-from model.file_name import file_name
 from model.schema.schema import Schema
 from model.schema.types import DataType
 from table.format.formats import format_of
@@ -123,7 +122,8 @@ def _rows_told(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int
 def _own(source: pa.NativeFile, expected: ExpectedFile) -> pq.ParquetFile:
     """The file; raises `_Fault` where it is another by its footer."""
     file = opened(source)
-    if problem := identity_fault(file.metadata, file_name(expected.path), at=source.size() - file.metadata.serialized_size - TAIL_BYTES):
+    at = source.size() - file.metadata.serialized_size - TAIL_BYTES
+    if expected.file is not None and (problem := identity_fault(file.metadata, expected.file, at=at)):
         raise _Fault(problem)
     return file
 
@@ -134,7 +134,7 @@ def _sound_footer(source: pa.NativeFile, expected: ExpectedFile) -> pq.FileMetaD
     assert expected.schema is not None
     footer = footer_of(source)
     metadata = metadata_of(footer)
-    problem = identity_fault(metadata, file_name(expected.path), at=source.size() - len(footer) - TAIL_BYTES)
+    problem = identity_fault(metadata, expected.file, at=source.size() - len(footer) - TAIL_BYTES)
     problem = problem or column_fault(metadata.schema.to_arrow_schema(), expected.file, expected.schema)
     problem = problem or bounds_fault(metadata, expected.file, expected.schema) or layout_fault(metadata, footer)
     if problem:

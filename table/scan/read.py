@@ -278,7 +278,7 @@ class Projection:
             self._check_size(files, source.size())
             file = opened(source)
             at = source.size() - file.metadata.serialized_size - TAIL_BYTES
-            if (fault := identity_fault(file.metadata, self._planned.file.file_name, at=at)) is not None:
+            if (fault := identity_fault(file.metadata, self._planned.file, at=at)) is not None:
                 raise files.damaged(path, fault)
             yield from bounded_batches(source, self._names, file=file)
 

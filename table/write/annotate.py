@@ -103,7 +103,7 @@ def marked_copies(files: TableFiles, schema: Schema, task: MarkTask, opening: Ca
 def _named(files: TableFiles, schema: Schema, entry: ManifestEntry, marks: Marks | None, name: str) -> Marks | None:
     """How a file ends whose copy is called so; a Parquet file tells its name even where nothing else of it changes."""
     marks = marks if marks is not None else marks_to_set(files, schema, entry, ())
-    return None if marks is None else marks.named(name)
+    return None if marks is None else marks.named(name, entry.file.creation_time_millis)
 
 
 def _copy(files: TableFiles, source: str, target: str, marks: Marks | None) -> None:

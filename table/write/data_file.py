@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import threading
 import time
 from abc import ABC, abstractmethod
 
@@ -28,6 +29,8 @@ from table.format.store import TableFiles
 from table.index.checksum import Checksum, Summing
 
 FLOATS: dict[pa.DataType, DataType] = {pa.float32(): FloatType(), pa.float64(): DoubleType()}
+_creating = threading.Lock()
+_last_created = 0
 
 
 class OpenFile(ABC):
@@ -39,6 +42,8 @@ class OpenFile(ABC):
     def __init__(self, files: TableFiles, path: str) -> None:
         self.path = path
         self.rows = 0
+        self.created_millis = 0
+        """When it was made, once it is closed; see `creation_millis`."""
         self.checksum: Checksum | None = None
         """That of all bytes of the closed file, for a format whose pages have none."""
         self._files = files
@@ -72,6 +77,7 @@ class OpenFile(ABC):
 
     def close(self, modes: StatsModes) -> tuple[int, dict[str, ColumnStats]]:
         """Finish the file; returns its size and the statistics of its columns."""
+        self.created_millis = creation_millis()
         with translating(self.path):
             self._finish()
             size = self.written()
@@ -118,7 +124,7 @@ class _ParquetFile(OpenFile):
         self._float_stats = merge_stats([self._float_stats, stats])
 
     def _finish(self) -> None:
-        self._writer.add_key_value_metadata(identity(file_name(self.path), rows=self.rows, at=self.written()))
+        self._writer.add_key_value_metadata(identity(file_name(self.path), self.created_millis, rows=self.rows, at=self.written()))
         self._writer.close()
 
     def _stats_of(self, modes: StatsModes) -> dict[str, ColumnStats]:
@@ -256,6 +262,7 @@ def describe(  # noqa: PLR0913 - the fields of a record
     rows: int,
     stats: dict[str, ColumnStats],
     first_sequence: int,
+    created_millis: int,
     source: FileSource = FileSource.APPEND,
     external: bool = False,
 ) -> DataFile:
@@ -272,7 +279,7 @@ def describe(  # noqa: PLR0913 - the fields of a record
         min_sequence_number=first,
         max_sequence_number=first + max(rows - 1, 0),
         schema_id=schema.id,
-        creation_time_millis=local_wall_millis(),
+        creation_time_millis=created_millis,
         file_source=source,
         external_path=path if external else None,
     )
@@ -283,9 +290,8 @@ def describe_parquet(
     schema: Schema,
     path: str,
     *,
-    first_sequence: int = 0,
+    created_millis: int,
     modes: StatsModes | None = None,
-    source: FileSource = FileSource.APPEND,
 ) -> DataFile:
     """A Parquet file somebody else wrote, from its footer."""
     modes = modes or StatsModes(schema)
@@ -293,7 +299,17 @@ def describe_parquet(
         size = int(file.size())
         metadata = metadata_of(footer_of(file))
     stats = stats_from_parquet(metadata, modes.collected())
-    return describe(schema, modes, path, size=size, rows=metadata.num_rows, stats=stats, first_sequence=first_sequence, source=source)
+    return describe(schema, modes, path, size=size, rows=metadata.num_rows, stats=stats, first_sequence=0, created_millis=created_millis)
+
+
+def creation_millis() -> int:
+    """`local_wall_millis` for a file that is being made; of this process's files of about now no other has the same."""
+    global _last_created
+    with _creating:
+        now = local_wall_millis()
+        # A clock that was ahead for a while is not followed.
+        _last_created = _last_created + 1 if now <= _last_created < now + 1000 else now
+        return _last_created
 
 
 def local_wall_millis() -> int:

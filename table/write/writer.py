@@ -318,7 +318,15 @@ class _BucketWriter:
         first = self._sequence
         self._sequence += file.rows
         described = describe(
-            self._schema, self._modes, file.path, size=size, rows=file.rows, stats=stats, first_sequence=first, source=self._source
+            self._schema,
+            self._modes,
+            file.path,
+            size=size,
+            rows=file.rows,
+            stats=stats,
+            first_sequence=first,
+            created_millis=file.created_millis,
+            source=self._source,
         )
         container = container_of(file.checksum)
         if self._index is not None:

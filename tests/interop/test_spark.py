@@ -58,6 +58,27 @@ def test_spark_reads_the_files_the_server_s_spark_wrote(server: RunningServer, d
     assert spark_client.sql(f"SELECT a[0] = t3, m['k'].x = z6 FROM sluice.{name} WHERE a IS NOT NULL") == [(True, True)]
 
 
+def test_spark_copies_a_table_under_new_names(server: RunningServer, database: str, spark_client: SparkClient) -> None:
+    """Its copies have our footers, which tell the names of the files they were made of."""
+    name = f"{database}.t"
+    server.sql(f"CREATE TABLE {name} (id INT, p STRING) PARTITIONED BY (p) WITH ('bucket' = '-1')")
+    server.sql(f"INSERT INTO {name} VALUES (1, 'a'), (2, 'b'), (3, NULL)")
+    server.sql(f"INSERT INTO {name} SELECT id + 3, p FROM {name} WHERE abs(id) > 0")
+    spark_client.sql(f"CALL sluice.sys.copy(source_table => '{name}', target_table => '{name}_copy')")
+    names, copied = (
+        {row[0].rpartition("/")[2] for row in server.sql(f"SELECT file_path FROM {table}$files")} for table in (name, f"{name}_copy")
+    )
+    assert len(copied) == len(names)
+    assert not names & copied
+    rows = server.sql(f"SELECT id, p FROM {name} ORDER BY id")
+    assert len(rows) == 6
+    for query in ("SELECT id, p FROM {}_copy", "SELECT abs(id), p FROM {}_copy"):
+        assert sorted(server.sql(query.format(name))) == rows
+    assert server.sql(f"CALL sys.check_table('{name}_copy', deep => true)") == server.sql(f"CALL sys.check_table('{name}', deep => true)")
+    server.sql(f"CALL sys.compact(`table` => '{name}_copy', compact_strategy => 'full')")
+    assert sorted(server.sql(f"SELECT id, p FROM {name}_copy")) == rows
+
+
 def test_a_format_table_of_spark_holds_its_rows_alone(server: RunningServer, database: str, spark_client: SparkClient) -> None:
     for kind in ("csv", "parquet", "json"):
         name = f"sluice.{database}.{kind}"

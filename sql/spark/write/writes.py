@@ -49,7 +49,7 @@ from table.index.container import SUFFIX
 from table.scan.entry_scan import PlannedFile
 from table.scan.read import evolved
 from table.write.bucket import internal_values
-from table.write.data_file import describe_parquet, open_file
+from table.write.data_file import creation_millis, describe_parquet, open_file
 from table.write.writer import write_batches
 
 _ORDER = "__sluice_order"
@@ -234,9 +234,9 @@ def _described(table: LakeTable, modes: StatsModes, path: str) -> list[_Describe
     """A staged file with its partition and bucket, split where it is far too large; None for one without rows."""
     schema = table.schema
     format_ = FileFormat.of(schema)
-    name = _new_name(format_)
-    mark_file(table.files, path, schema.fields, name)
-    file = replace(describe_parquet(table.files, schema, path, modes=modes), file_name=name)
+    name, created = _new_name(format_), creation_millis()
+    mark_file(table.files, path, schema.fields, name, created)
+    file = replace(describe_parquet(table.files, schema, path, created_millis=created, modes=modes), file_name=name)
     if not file.row_count:
         return None
     bucket = _bucket_of_path(schema, path)
@@ -244,7 +244,10 @@ def _described(table: LakeTable, modes: StatsModes, path: str) -> list[_Describe
     if file.file_size <= _TOO_LARGE * format_.target_bytes or file.row_count < 2:
         return [(path, values, bucket, file, _index_of(table, path, values, bucket, file))]
     with _SPLITTING:
-        parts = [(part, describe_parquet(table.files, schema, part, modes=modes)) for part in _split(table, format_, modes, path, file)]
+        parts = [
+            (part, describe_parquet(table.files, schema, part, created_millis=created, modes=modes))
+            for part, created in _split(table, format_, modes, path, file)
+        ]
     return [(part, values, bucket, file, _index_of(table, part, values, bucket, file)) for part, file in parts]
 
 
@@ -257,15 +260,15 @@ def _index_of(table: LakeTable, path: str, values: tuple[object, ...], bucket: i
     return index_of_file(table.files, table.schema, PlannedFile(path=path, partition=values, bucket=bucket, file=file))
 
 
-def _split(table: LakeTable, format_: FileFormat, modes: StatsModes, path: str, file: DataFile) -> list[str]:
-    """Write a staged file again as files of the target size, in order, under the names they will have.
+def _split(table: LakeTable, format_: FileFormat, modes: StatsModes, path: str, file: DataFile) -> list[tuple[str, int]]:
+    """Write a staged file again as files of the target size, in order, under the names they will have, each with when it was made.
 
     Only the first rows of a table are misjudged so far.
     """
     io = table.files.io
     count = -(-file.file_size // format_.target_bytes)
     per_file = -(-file.row_count // count)
-    parts: list[str] = []
+    parts: list[tuple[str, int]] = []
     with translating(path), io.arrow().open_input_file(io.arrow_path(path)) as source:
         schema = opened(source).schema_arrow
         batches = bounded_batches(source, most_rows=min(per_file, _SPLIT_ROWS))
@@ -281,7 +284,7 @@ def _split(table: LakeTable, format_: FileFormat, modes: StatsModes, path: str, 
             except BaseException:
                 out.discard()
                 raise
-            parts.append(part)
+            parts.append((part, out.created_millis))
     io.delete(path)
     return parts
 

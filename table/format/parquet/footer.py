@@ -96,9 +96,9 @@ class Marks:
     changed: bool
     """Whether the file ends otherwise now."""
 
-    def named(self, name: str) -> Marks:
-        """With the name of the file that will end so."""
-        return Marks(self.at, _end(named_footer(self.end[:-TAIL_BYTES], name, at=self.at)), True)
+    def named(self, name: str, created_millis: int) -> Marks:
+        """With the name of the file that will end so, and when it was made."""
+        return Marks(self.at, _end(named_footer(self.end[:-TAIL_BYTES], name, created_millis, at=self.at)), True)
 
 
 def _end(footer: bytes) -> bytes:
@@ -119,14 +119,14 @@ def marks_of(files: TableFiles, path: str, fields: Sequence[Field]) -> Marks | N
     return Marks(size - TAIL_BYTES - len(footer), _end(marked), marked != footer)
 
 
-def mark_file(files: TableFiles, path: str, fields: Sequence[Field], name: str) -> None:
+def mark_file(files: TableFiles, path: str, fields: Sequence[Field], name: str, created_millis: int) -> None:
     """Give a Parquet file of Spark's, which nobody reads yet, the name it will have and its columns their ids and annotations.
 
     One of an unknown form stays as it is.
     """
     marks = marks_of(files, path, fields)
     if marks is not None:
-        named = marks.named(name)
+        named = marks.named(name, created_millis)
         files.io.replace_end(path, named.at, named.end)
 
 

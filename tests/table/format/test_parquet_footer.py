@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,6 +20,7 @@ from table.format.parquet.identity import KEY, identity_fault, named_footer
 from table.format.parquet.metadata import MAGIC, footer_of
 from table.format.rows.arrow import arrow_schema
 from table.format.store import TableFiles
+from table.write.data_file import creation_millis, local_wall_millis
 from tests.table.scan.test_files import ALL_TYPES, a_row, batch_of, insert
 
 TAGS = ArrayType(element=parse_type("STRING"))
@@ -83,7 +85,7 @@ def test_a_file_of_another_writer_is_marked_in_its_footer_alone(tmp_path: Path, 
     pq.write_table(pa.Table.from_batches([rows]).cast(as_there), path, store_schema=False)
     before = path.read_bytes()
     assert all_ids(path) == {}
-    mark_file(TableFiles(LocalFileIO(), str(tmp_path)), str(path), [*schema.fields[1:], schema.fields[0]], "x.parquet")
+    mark_file(TableFiles(LocalFileIO(), str(tmp_path)), str(path), [*schema.fields[1:], schema.fields[0]], "x.parquet", 7)
     if columns is NESTED:
         assert all_ids(path) == wanted_ids(schema)
     pages = len(before) - 8 - int.from_bytes(before[-8:-4], "little")
@@ -100,7 +102,7 @@ def test_times_in_another_form_keep_their_annotation(tmp_path: Path) -> None:
     for int96 in (True, False):
         pq.write_table(there, path, store_schema=False, use_deprecated_int96_timestamps=int96)
         before = pq.read_table(path)
-        mark_file(TableFiles(LocalFileIO(), str(tmp_path)), str(path), schema.fields, "x.parquet")
+        mark_file(TableFiles(LocalFileIO(), str(tmp_path)), str(path), schema.fields, "x.parquet", 7)
         assert pq.read_table(path).equals(before)
         assert all_ids(path) == {"a": 0, "b": 1, "t": 2}
 
@@ -124,7 +126,7 @@ def spelled(kind: pa.DataType) -> pa.DataType:
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"not at all", b"PAR1\x15\x04\x19\x2cgarbage\x0f\0\0\0PAR1"])
 def test_what_is_no_such_footer_stays_as_it_is(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "x.parquet").write_bytes(data)
-    mark_file(TableFiles(LocalFileIO(), str(tmp_path)), str(tmp_path / "x.parquet"), new_schema(NESTED).fields, "x.parquet")
+    mark_file(TableFiles(LocalFileIO(), str(tmp_path)), str(tmp_path / "x.parquet"), new_schema(NESTED).fields, "x.parquet", 7)
     assert (tmp_path / "x.parquet").read_bytes() == data
 
 
@@ -136,33 +138,46 @@ def footer_at(path: Path) -> int:
 def test_a_file_tells_its_name_and_no_other(tmp_path: Path) -> None:
     """A file that was taken over under a name that no writer of Paimon's gives is believed."""
     files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
-    insert(files, new_schema(NESTED, options={"bucket": "-1"}), None, ROWS)
+    snapshot = insert(files, new_schema(NESTED, options={"bucket": "-1"}), None, ROWS)
     (path,) = (tmp_path / "t").rglob("*.parquet")
+    (entry,) = files.live_entries(snapshot)
     metadata, at = pq.read_metadata(path), footer_at(path)
-    assert metadata.metadata == {KEY.encode(): f"{path.name} {len(ROWS)} {at}".encode()}
+    own = entry.file
+    assert metadata.metadata == {KEY.encode(): f"{path.name} {own.creation_time_millis} {len(ROWS)} {at}".encode()}
     assert at == path.stat().st_size - 8 - metadata.serialized_size
-    assert identity_fault(metadata, path.name, at=at) is None
-    assert identity_fault(metadata, "part-00000.parquet", at=at) is None
-    assert path.name in str(identity_fault(metadata, f"data-{uuid4()}-0.parquet", at=at))
+    assert identity_fault(metadata, own, at=at) is None
+    other = replace(own, file_name=f"data-{uuid4()}-0.parquet", creation_time_millis=own.creation_time_millis + 1)
+    assert path.name in str(identity_fault(metadata, other, at=at))
+    assert identity_fault(metadata, replace(other, file_name="part-00000.parquet"), at=at) is None
+    # As Paimon's Spark copies files, and as repairs make their entries anew.
+    assert identity_fault(metadata, replace(other, creation_time_millis=own.creation_time_millis), at=at) is None
+    assert identity_fault(metadata, replace(other, file_name=own.file_name), at=at) is None
+
+
+def test_no_two_files_of_a_process_are_made_at_one_time() -> None:
+    times = [creation_millis() for _ in range(500)]
+    assert len(set(times)) == 500
+    assert abs(times[-1] - local_wall_millis()) <= 1000
 
 
 @pytest.mark.parametrize("options", [{}, {"write_page_checksum": True}, {"store_schema": False, "row_group_size": 1}])
 def test_files_of_other_writers_have_no_name_even_where_they_take_it_along(tmp_path: Path, options: dict[str, Any]) -> None:
     """pyarrow writes the keys of the file that its rows came from into the next one, as a client that copies a table does."""
     files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
-    insert(files, new_schema(NESTED, options={"bucket": "-1"}), None, ROWS)
+    snapshot = insert(files, new_schema(NESTED, options={"bucket": "-1"}), None, ROWS)
     (path,) = (tmp_path / "t").rglob("*.parquet")
+    own = next(iter(files.live_entries(snapshot))).file
     rows = pq.read_table(path)
     other = tmp_path / f"data-{uuid4()}-0.parquet"
     pq.write_table(rows, other, **options)
     if "store_schema" not in options:
         assert KEY.encode() in pq.read_metadata(other).metadata
-    assert identity_fault(pq.read_metadata(other), other.name, at=footer_at(other)) is None
+    assert identity_fault(pq.read_metadata(other), replace(own, file_name=other.name, creation_time_millis=1), at=footer_at(other)) is None
     with pq.ParquetWriter(other, rows.schema.remove_metadata(), store_schema=False, compression="none") as writer:
         writer.add_key_value_metadata(rows.schema.metadata)
         writer.write_table(rows)
     assert KEY.encode() in pq.read_metadata(other).metadata
-    assert identity_fault(pq.read_metadata(other), other.name, at=footer_at(other)) is None
+    assert identity_fault(pq.read_metadata(other), replace(own, file_name=other.name, creation_time_millis=1), at=footer_at(other)) is None
 
 
 @pytest.mark.parametrize("metadata", [{}, {"a": "b", KEY: "an earlier name", "c": "d" * 300}])
@@ -175,9 +190,9 @@ def test_a_footer_is_named_anew_and_keeps_the_rest(metadata: dict[str, str]) -> 
     before = sink.getvalue().to_pybytes()
     footer = footer_of(pa.BufferReader(before))
     at = len(before) - 8 - len(footer)
-    named = named_footer(footer, "x.parquet", at=at)
+    named = named_footer(footer, "x.parquet", 7, at=at)
     after = before[:at] + named + len(named).to_bytes(4, "little") + MAGIC
-    wanted = metadata | {KEY: f"x.parquet 40 {at}"}
+    wanted = metadata | {KEY: f"x.parquet 7 40 {at}"}
     assert pq.read_metadata(pa.BufferReader(after)).metadata == {key.encode(): value.encode() for key, value in wanted.items()}
     assert pq.read_table(pa.BufferReader(after)).equals(pq.read_table(pa.BufferReader(before)))
-    assert named_footer(named, "x.parquet", at=at) == named
+    assert named_footer(named, "x.parquet", 7, at=at) == named
