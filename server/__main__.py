@@ -192,7 +192,22 @@ def run(work: Callable[[Settings], int | None]) -> NoReturn:
         _leave(2, str(problem))
     except OSError as problem:
         _leave(1, f"{problem.strerror or problem}{f': {problem.filename}' if problem.filename else ''}")
+    except Exception as problem:
+        if (words := _of_postgres(problem)) is None:
+            raise
+        _leave(1, f"The catalog's Postgres (SLUICE_CATALOG_DSN) cannot be used: {words}")
     _leave(status)
+
+
+def _of_postgres(problem: BaseException | None) -> str | None:
+    """What Postgres, or the way to it, says, in a line; None for other failures. Alembic wraps it in an error of its library's."""
+    from psycopg import OperationalError
+
+    while problem is not None:
+        if isinstance(problem, OperationalError):
+            return " ".join(str(problem).split())
+        problem = problem.__cause__
+    return None
 
 
 def _leave(status: int, message: str = "") -> NoReturn:

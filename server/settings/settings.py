@@ -268,7 +268,24 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         raise InvalidOption("SLUICE_CATALOG_POOLER=transaction needs SLUICE_CATALOG_DSN: where the pooler answers.")
     if settings.catalog_direct_dsn is not None and not settings.catalog_pooled:
         raise InvalidOption("SLUICE_CATALOG_DIRECT_DSN leads past a pooler: it is set with SLUICE_CATALOG_POOLER=transaction.")
+    _check_dsn("SLUICE_CATALOG_DSN", settings.catalog_dsn)
+    _check_dsn("SLUICE_CATALOG_DIRECT_DSN", settings.catalog_direct_dsn)
     return settings
+
+
+def _check_dsn(name: str, dsn: str | None) -> None:
+    """Raise `InvalidOption` for what libpq cannot read; its own words would show a part of the text, which may be the password."""
+    if dsn is None:
+        return
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        conninfo_to_dict(dsn)
+    except psycopg.Error:
+        raise InvalidOption(
+            f"{name} is no connection string of Postgres: postgresql://user@host:5432/database is expected, or 'host=… dbname=…'."
+        ) from None
 
 
 def _given(environment: Mapping[str, str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from model.errors import LakeError, StorageFull, Unavailable
 from model.file_name import file_name
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_RIGHT = frozenset({errno.EACCES, errno.EPERM})
 
 
 def storage_error(problem: BaseException, path: str) -> LakeError:
@@ -22,7 +23,8 @@ def storage_error(problem: BaseException, path: str) -> LakeError:
         return StorageFull(f"No room left to write {file_name(path)}. Make room where it lies, then repeat what was refused.", place=path)
     reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
     cause = reason.replace(path, file_name(path)).rstrip(".") or type(problem).__name__
-    return Unavailable(f"The warehouse cannot be used at {file_name(path)}: {cause}.", place=path)
+    way_out = " Give the server's user its rights there back." if isinstance(problem, OSError) and problem.errno in _NO_RIGHT else ""
+    return Unavailable(f"The warehouse cannot be used at {file_name(path)}: {cause}.{way_out}", place=path)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from tests.fix_server import StartServer
-from tests.running import RunningServer, runs
+from tests.running import RunningServer, free_port, runs
 from tests.waiting import eventually
 
 SERVE = [str(Path(sys.executable).parent / "sluice"), "serve"]
@@ -35,6 +35,7 @@ def serve(tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
         ({"SLUICE_FLIGHT_LISTEN": "0.0.0.0:0"}, "SLUICE_FLIGHT_LISTEN names 0.0.0.0"),
         ({"SLUICE_LISTENN": "127.0.0.1:0"}, "Did you mean SLUICE_LISTEN?"),
         ({"SLUICE_SESSION_LIMIT": "none"}, "a whole number is expected"),
+        ({"SLUICE_CATALOG_DSN": "host=h password secret"}, "SLUICE_CATALOG_DSN is no connection string of Postgres"),
     ],
 )
 def test_settings_that_cannot_be_end_the_process_with_one_line(tmp_path: Path, settings: dict[str, str], said: str) -> None:
@@ -43,6 +44,7 @@ def test_settings_that_cannot_be_end_the_process_with_one_line(tmp_path: Path, s
     assert done.stderr.startswith("sluice: ")
     assert done.stderr.count("\n") == 1
     assert said in done.stderr
+    assert "secret" not in done.stderr
     assert not (tmp_path / "data").exists()
 
 
@@ -53,6 +55,16 @@ def test_a_catalog_of_a_newer_version_ends_the_process_with_one_line(tmp_path: P
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert "The catalog's schema is 9999" in line
+
+
+def test_a_postgres_that_is_away_ends_the_start_with_one_line(tmp_path: Path) -> None:
+    dsn = f"postgresql://someone:secret@127.0.0.1:{free_port()}/lake"
+    done = serve(tmp_path, SLUICE_DATA=str(tmp_path / "data"), SLUICE_CATALOG_DSN=dsn, SLUICE_LISTEN="127.0.0.1:0")
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("sluice: The catalog's Postgres (SLUICE_CATALOG_DSN) cannot be used: ")
+    assert "refused" in line
+    assert "secret" not in line
 
 
 _TOLD_IN_ANOTHER_THREAD = """
