@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
+from lake import LakeTable
 from lake.rewrite.partition_expiry import drop_partitions
 from model.errors import (
     AnalysisError,
@@ -59,7 +60,7 @@ class CreateTable:
         if args["temporary"] or "connector" in definition.options:
             return self._connected(context, definition)
         table = context.session.identifier(args["name"])
-        if args["if_not_exists"] and self._exists(context, table):
+        if args["if_not_exists"] and (there := self._there(context, table)) is not None and not self._begun(context, there):
             return ResultSet.ok()
         if self.needs_spark:
             return self._from_query(context, table, definition)
@@ -68,12 +69,16 @@ class CreateTable:
         return _told(ResultSet.ok(), definition.options)
 
     @staticmethod
-    def _exists(context: ExecutionContext, table: Identifier) -> bool:
+    def _there(context: ExecutionContext, table: Identifier) -> LakeTable | None:
         try:
-            context.lake.open(table)
+            return context.lake.open(table)
         except TableNotExist:
-            return False
-        return True
+            return None
+
+    def _begun(self, context: ExecutionContext, there: LakeTable) -> bool:
+        """Whether a killed server made the table under this statement's key and did not fill it."""
+        claim = context.idempotency
+        return self.needs_spark and claim is not None and claim.work == there.table_id and there.latest() is None
 
     def _connected(self, context: ExecutionContext, definition: TableDefinition) -> ResultSet:
         """A table with a connector: the session's own, or one kept in the catalog."""

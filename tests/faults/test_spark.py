@@ -35,11 +35,26 @@ class Statement:
     name: str
     text: str
     after: Sequence[int] = BEFORE
+    before: Sequence[str] = ()
+    """What is done to the table first."""
 
 
 BULK = Statement(name="bulk INSERT", text=f"INSERT INTO {{t}} {_ADDED}", after=(*BEFORE, 7, 8))
 OVERWRITE = Statement(name="INSERT OVERWRITE by Spark", text=f"INSERT OVERWRITE {{t}} {_ADDED}", after=(7, 8))
 SORT = Statement(name="sort compaction", text="CALL sys.compact(`table` => '{t}', order_strategy => 'order', order_by => 'id')")
+
+_ERASABLE = ("ALTER TABLE {t} SET ('rows.erasable' = 'true')",)
+_SOURCE = "SELECT CAST(id AS INT) AS id FROM range(6, 8)"
+DELETE = Statement(name="DELETE by Spark", text="DELETE FROM {t} WHERE id % 3 = 2", after=(1, 3, 4, 6), before=_ERASABLE)
+UPDATE = Statement(name="UPDATE", text="UPDATE {t} SET id = 20 + id % 2 WHERE id = 2", after=(1, 3, 4, 5, 6, 20), before=_ERASABLE)
+MERGE = Statement(
+    name="MERGE",
+    text=f"MERGE INTO {{t}} t USING ({_SOURCE}) s ON t.id = s.id "
+    "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, s) VALUES (s.id, 'c')",
+    after=(1, 2, 3, 4, 5, 7),
+    before=_ERASABLE,
+)
+ERASE = Statement(name="sys.erase", text="CALL sys.erase('{t}', 'id % 3 = 2')", after=(1, 3, 4, 6), before=_ERASABLE)
 
 
 class SparkCampaign:
@@ -61,6 +76,7 @@ class SparkCampaign:
         self._tables += 1
         table = f"t{self._tables}"
         made(self._maker, table)
+        self._maker.must(*(text.replace("{t}", table) for text in statement.before))
         self._maker.settle()
         with self._failing(fail_at, error):
             answer = self._asked(statement.text.replace("{t}", table))
@@ -156,7 +172,7 @@ def test_some_calls_of_a_bulk_insert_fail(spark_below: SparkCampaign) -> None:
 
 @pytest.mark.torture
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("statement", [BULK, OVERWRITE, SORT], ids=lambda statement: statement.name)
+@pytest.mark.parametrize("statement", [BULK, OVERWRITE, SORT, DELETE, UPDATE, MERGE, ERASE], ids=lambda statement: statement.name)
 def test_every_call_of_spark_fails(spark_below: SparkCampaign, statement: Statement) -> None:
     _reported(statement.name, *spark_below.counted(statement), least=20)
 

@@ -202,14 +202,14 @@ def test_a_job_is_started_once_and_a_repeat_tells_its_id(catalog_lake: Lake, spa
     gateway.close()
 
 
+@pytest.mark.parametrize("text", ["CREATE TABLE n AS SELECT 1 AS a", "CREATE TABLE IF NOT EXISTS n AS SELECT 1 AS a"])
 def test_a_table_that_was_made_and_not_filled_is_filled_by_the_repeat(
-    catalog_lake: Lake, spark_stub: NoSpark, monkeypatch: pytest.MonkeyPatch
+    text: str, catalog_lake: Lake, spark_stub: NoSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CREATE TABLE … AS makes two decisions; a server may be killed between them."""
     lake = catalog_lake
     gateway = Gateway(lake, spark_stub)
     monkeypatch.setattr("sql.statements.insert.query_columns", lambda *_: [ResultColumn("a", IntType())])
-    text = "CREATE TABLE n AS SELECT 1 AS a"
     with monkeypatch.context() as dying:
         for method in ("finish", "abandon"):
             dying.setattr(Idempotency, method, Idempotency.release)
@@ -221,15 +221,18 @@ def test_a_table_that_was_made_and_not_filled_is_filled_by_the_repeat(
         tx.idempotency._conn.execute("UPDATE idempotency_key SET lease_until = now() - INTERVAL '1' MINUTE")
     made = lake.open(Identifier("default", "n"))
     with pytest.raises(TableAlreadyExist):
-        gateway.run(text, idempotency_key="another", caller=ME)
-    monkeypatch.setattr("sql.statements.insert.insert_query", lambda context, table, _: _filled(lake, table, made))
+        gateway.run(text.replace("IF NOT EXISTS ", ""), idempotency_key="another", caller=ME)
+    filled: list[LakeTable] = []
+    monkeypatch.setattr("sql.statements.insert.insert_query", lambda context, table, _: _filled(lake, table, made, filled))
     assert gateway.run(text, idempotency_key="k", caller=ME).collect() == [("OK",)]
+    assert filled
     gateway.close()
 
 
-def _filled(lake: Lake, table: LakeTable, made: LakeTable) -> ResultSet:
+def _filled(lake: Lake, table: LakeTable, made: LakeTable, filled: list[LakeTable]) -> ResultSet:
     """What the query would do: the table is the one that the first try made, and is no longer empty."""
     assert table.table_id == made.table_id
+    filled.append(table)
     lake.commit(table, CommitRequest(kind=CommitKind.APPEND, commit_user="u", operation="WRITE"))
     with pytest.raises(TableAlreadyExist):
         lake.create_table(table.identifier, table.schema, begun_as=table.table_id)

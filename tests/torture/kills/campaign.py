@@ -170,6 +170,6 @@ class Campaign:
                     assert client.send_until_known(known.applied), f"{where}: {known.applied} was done and is not known"
                 if (doubtful := known.doubtful) is not None:
                     known.doubtful = None
-                    if also_what_did_not and doubtful.once and client.send_until_known(doubtful):
+                    if also_what_did_not and client.send_until_known(doubtful):
                         known.happened(doubtful)
         self._compare(f"{where}, after repeats")

@@ -55,8 +55,7 @@ class History(Client):
         while not stop.is_set():
             kind, (text, effect) = self._next(known)
             self._sent += 1
-            once = kind not in ("tag", "branch", "delete tag", "delete branch", "undrop")
-            statement = Statement(text=text, key=f"h-{self._sent}", name=NAME, effect=effect, once=once)
+            statement = Statement(text=text, key=f"h-{self._sent}", name=NAME, effect=effect)
             if not self.told(kind, known, statement):
                 return
 

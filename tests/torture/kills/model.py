@@ -23,8 +23,6 @@ class Statement:
     """The table's name when it was sent."""
     effect: Callable[[Rows], Rows]
     body: bool = False
-    once: bool = True
-    """Whether its key holds also where the server dies between the decision and the answer (docs/http.md)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,7 +53,7 @@ def settle(known: Known, rows: Rows, where: str) -> None:
     """Hold the rows that are there against what they may be; from here on they are known."""
     assert rows in known.states, f"{where}: {dict(rows)} is none of {[dict(state) for state in known.states]}; doubtful: {known.doubtful}"
     if (doubtful := known.doubtful) is not None and len(known.states) > 1 and rows != known.states[0]:
-        known.applied, known.doubtful = doubtful if doubtful.once else known.applied, None
+        known.applied, known.doubtful = doubtful, None
     known.states = [rows]
 
 
