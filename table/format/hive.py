@@ -123,7 +123,7 @@ def _looked_at(io: FileIO, status: FileStatus, partition: tuple[str | None, ...]
         if format_ == "orc":
             head = _orc_head(io, status.path)
             return _described(status, format_, partition, head.rows, head.schema, None)
-        with translating(status.path), io.arrow().open_input_file(io.arrow_path(status.path)) as source:
+        with translating(status.path), io.open_input(status.path) as source:
             metadata = metadata_of(footer_of(source))
             return _described(status, format_, partition, metadata.num_rows, metadata.schema.to_arrow_schema(), metadata)
     except pa.ArrowException as problem:
@@ -134,7 +134,7 @@ def _format(io: FileIO, status: FileStatus) -> str:
     ending = status.path.rsplit(".", 1)[-1].lower()
     if ending in _FORMATS:
         return ending
-    with translating(status.path), io.arrow().open_input_file(io.arrow_path(status.path)) as source:
+    with translating(status.path), io.open_input(status.path) as source:
         head = bytes(source.read(4))
     for magic, format_ in _MAGIC.items():
         if head.startswith(magic):
@@ -253,7 +253,7 @@ def column_names(io: FileIO, path: str) -> frozenset[str] | None:
         return None
     if ending == "orc":
         return frozenset(_orc_head(io, path).schema.names)
-    with translating(path), io.arrow().open_input_file(io.arrow_path(path)) as source:
+    with translating(path), io.open_input(path) as source:
         return frozenset(pq.read_schema(source).names)
 
 

@@ -105,7 +105,7 @@ def opened(io: FileIO, path: str, *, at_once: bool = False) -> pa.NativeFile:
     if at_once and not io.atomic_rename:
         return pa.BufferReader(io.read(path))
     with translating(path):
-        return io.arrow().open_input_file(io.arrow_path(path))
+        return io.open_input(path)
 
 
 def head_of(source: pa.NativeFile, file: orc.ORCFile) -> OrcHead:

@@ -83,9 +83,8 @@ def bytes_fault_of(io: FileIO, expected: ExpectedFile, checksum: Checksum) -> st
 
 
 def _fault(io: FileIO, expected: ExpectedFile, look: Callable[[FileIO, pa.NativeFile, ExpectedFile], int | None]) -> str | None:
-    path = io.arrow_path(expected.path)
     try:
-        with io.arrow().open_input_file(path) as source:
+        with io.open_input(expected.path) as source:
             size = int(source.size())
             if size != expected.size:
                 return f"has {size:,} bytes where its manifest tells {expected.size:,}"

@@ -56,7 +56,7 @@ def check_bytes(files: TableFiles, planned: PlannedFile) -> None:
     with _lock:
         if key in _seen:
             return
-    with translating(planned.path), files.io.arrow().open_input_file(files.io.arrow_path(planned.path)) as source:
+    with translating(planned.path), files.io.open_input(planned.path) as source:
         fault = bytes_fault(source, checksum)
     if fault is not None:
         raise files.damaged(planned.path, fault)

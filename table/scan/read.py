@@ -284,9 +284,8 @@ class Projection:
 
     def _opened(self, files: TableFiles, path: str) -> pa.NativeFile:
         """The file; a small one of a store is fetched whole, in a request instead of one for its end and for each column."""
-        filesystem = files.io.arrow()
-        if not self._at_once() or isinstance(filesystem, LocalFileSystem):
-            return filesystem.open_input_file(files.io.arrow_path(path))
+        if not self._at_once() or isinstance(files.io.arrow(), LocalFileSystem):
+            return files.io.open_input(path)
         return pa.BufferReader(files.io.read(path))
 
     def _at_once(self) -> bool:

@@ -110,9 +110,9 @@ def _copy(files: TableFiles, source: str, target: str, marks: Marks | None) -> N
     io = files.io
     with (
         translating(source),
-        io.arrow().open_input_stream(io.arrow_path(source)) as reading,
+        io.open_input(source) as reading,
         translating(target),
-        io.arrow().open_output_stream(io.arrow_path(target)) as writing,
+        io.open_output(target) as writing,
     ):
         left = marks.at if marks is not None else None
         while data := reading.read(_CHUNK if left is None else min(_CHUNK, left)):

@@ -48,7 +48,7 @@ class OpenFile(ABC):
         """That of all bytes of the closed file, for a format whose pages have none."""
         self._files = files
         with translating(path):
-            self._sink = files.io.arrow().open_output_stream(files.io.arrow_path(path))
+            self._sink = files.io.open_output(path)
 
     def written(self) -> int:
         """Bytes in the file so far."""
@@ -295,7 +295,7 @@ def describe_parquet(
 ) -> DataFile:
     """A Parquet file somebody else wrote, from its footer."""
     modes = modes or StatsModes(schema)
-    with translating(path), files.io.arrow().open_input_file(files.io.arrow_path(path)) as file:
+    with translating(path), files.io.open_input(path) as file:
         size = int(file.size())
         metadata = metadata_of(footer_of(file))
     stats = stats_from_parquet(metadata, modes.collected())

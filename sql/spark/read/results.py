@@ -159,6 +159,6 @@ def rows_at(io: FileIO, path: str, columns: list[ResultColumn]) -> Iterator[pa.R
     """The rows in a directory, a bounded batch at a time."""
     for status in sorted(io.list(path), key=lambda found: found.path):
         if status.path.endswith(".parquet"):
-            with translating(status.path), io.arrow().open_input_file(io.arrow_path(status.path)) as source:
+            with translating(status.path), io.open_input(status.path) as source:
                 for batch in bounded_batches(source, most_rows=_BATCH_ROWS):
                     yield fitted(batch, columns)

@@ -228,7 +228,7 @@ class _Spooled:
             if not status.path.endswith(".parquet"):
                 continue
             rows = 0
-            with translating(status.path), self._io.arrow().open_input_file(self._io.arrow_path(status.path)) as source:
+            with translating(status.path), self._io.open_input(status.path) as source:
                 for batch in bounded_batches(source, [FILE, ROW, CLAUSE_OF]):
                     self._check()
                     if batch.num_rows:
@@ -260,7 +260,7 @@ class _Spooled:
         for part in self._parts:
             if part.first + part.rows <= first or part.first >= last:
                 continue
-            with translating(part.path), self._io.arrow().open_input_file(self._io.arrow_path(part.path)) as source:
+            with translating(part.path), self._io.open_input(part.path) as source:
                 metadata = opened(source).metadata
                 sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
                 starts = part.first + np.concatenate([[0], np.cumsum(sizes)])

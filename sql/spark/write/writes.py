@@ -269,7 +269,7 @@ def _split(table: LakeTable, format_: FileFormat, modes: StatsModes, path: str, 
     count = -(-file.file_size // format_.target_bytes)
     per_file = -(-file.row_count // count)
     parts: list[tuple[str, int]] = []
-    with translating(path), io.arrow().open_input_file(io.arrow_path(path)) as source:
+    with translating(path), io.open_input(path) as source:
         schema = opened(source).schema_arrow
         batches = bounded_batches(source, most_rows=min(per_file, _SPLIT_ROWS))
         rest: pa.RecordBatch | None = next(batches, None)
@@ -317,7 +317,7 @@ def _partition_of(table: LakeTable, path: str) -> tuple[object, ...]:
     fields = table.schema.partition_fields
     if not fields:
         return ()
-    with translating(path), table.files.io.arrow().open_input_file(table.files.io.arrow_path(path)) as source:
+    with translating(path), table.files.io.open_input(path) as source:
         first = next(pq.ParquetFile(source).iter_batches(batch_size=1, columns=[f.name for f in fields]))
     columns = [evolved(first.column(first.schema.get_field_index(f.name)), f.type, f.type, f.name) for f in fields]
     return tuple(internal_values(f.type, column)[0] for f, column in zip(fields, columns, strict=True))

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import count
@@ -15,6 +16,8 @@ from uuid import uuid4
 from table.format.io.durability import Durability, flush
 from table.format.io.storage_errors import making, translating
 
+Opened = Callable[[int, str], None]
+"""Raises for an open file or directory that lies elsewhere than its path may lead; nothing is done with it before."""
 _NO_FILE_OF_OURS = (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.EISDIR)
 """What opening says of nothing, a link, a pipe nobody reads, and a directory."""
 _MINE, _NUMBER = uuid4(), count()
@@ -97,10 +100,11 @@ class LocalDirectory:
 
     follows = True
 
-    def __init__(self, path: str, durability: Durability, *, make: bool, durable: bool = False) -> None:
+    def __init__(self, path: str, durability: Durability, *, make: bool, durable: bool = False, opened: Opened | None = None) -> None:
         self._path = path
         self._durability = durability
         self._durable = durable and durability.enabled
+        self._opened = opened
         with translating(path):
             try:
                 self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
@@ -110,6 +114,12 @@ class LocalDirectory:
                 with making(path):
                     durability.made(path)
                     self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        if opened is not None:
+            try:
+                opened(self._handle, path)
+            except BaseException:
+                self.close()
+                raise
 
     def close(self) -> None:
         """Let go of it; it was opened for names only, so nothing written is lost where that fails."""
@@ -131,7 +141,7 @@ class LocalDirectory:
     def read(self, name: str) -> bytes:
         """The whole file."""
         with self._naming(name):
-            return read_whole(name, directory=self._handle)
+            return read_whole(name, directory=self._handle, opened=self._opened)
 
     def create(self, name: str, data: bytes) -> bool:
         """Put the file there unless one exists; whole or not at all. A rename would replace silently, a link cannot."""
@@ -205,11 +215,13 @@ def _is_one_file(status: os.stat_result, *, at_most: int) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_size <= at_most
 
 
-def read_whole(path: str, *, directory: int | None = None) -> bytes:
+def read_whole(path: str, *, directory: int | None = None, opened: Opened | None = None) -> bytes:
     """All bytes of a file; raises `FileNotFoundError` also where something else lies there: a pipe would make its reader wait for ever."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK, dir_fd=directory), "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if opened is not None:
+            opened(file.fileno(), path)
         return file.readall()
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager
 from typing import Protocol
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 
 from model.location import Location
-from table.format.io.directory import Directory, LocalDirectory, read_whole, write_new
+from table.format.io.directory import Directory, LocalDirectory, Opened, read_whole, write_new
 from table.format.io.directory import FileStatus as FileStatus
 from table.format.io.durability import Durability
 from table.format.io.object_store import ArrowFileIO, object_store
@@ -48,6 +51,12 @@ class FileIO(Protocol):
     def directory(self, path: str, *, make: bool = True) -> AbstractContextManager[Directory]: ...
     def arrow(self) -> pafs.FileSystem: ...
     def arrow_path(self, path: str) -> str: ...
+    def open_input(self, path: str) -> pa.NativeFile: ...
+    def open_output(self, path: str) -> pa.NativeFile: ...
+
+
+_TELLS_WHERE = os.path.exists("/proc/self/fd") and hasattr(os, "O_PATH")
+"""Whether this system says where an open file lies; elsewhere paths are looked at before they are opened."""
 
 
 def local_path(location: str) -> str:
@@ -66,13 +75,36 @@ class LocalFileIO:
     def __init__(self, *, sync: bool = True) -> None:
         self._arrow = pafs.LocalFileSystem()
         self._durability = Durability(enabled=sync)
+        self._held: Opened | None = None
+
+    def held_to(self, opened: Opened) -> LocalFileIO:
+        """The same for one table, whose files and directories are asked where they lie once they are open: links may be swapped before."""
+        if type(self) is not LocalFileIO or not _TELLS_WHERE:
+            return self
+        held = copy.copy(self)
+        held._held = opened
+        return held
+
+    @contextlib.contextmanager
+    def _parent(self, path: str) -> Iterator[tuple[str, int | None]]:
+        """A path by which its entry is renamed or removed: where it is held, the name in its directory, which is open."""
+        if self._held is None:
+            yield path, None
+            return
+        directory, _, name = path.rpartition("/")
+        handle = os.open(directory or "/", os.O_PATH | os.O_DIRECTORY)
+        try:
+            self._held(handle, directory)
+            yield name, handle
+        finally:
+            os.close(handle)
 
     def read(self, path: str) -> bytes:
         """The whole file; raises `FileNotFoundError` also where something else lies in its place."""
         path = local_path(path)
         with translating(path):
             try:
-                return read_whole(path)
+                return read_whole(path, opened=self._held)
             except IsADirectoryError as problem:  # no disk is away: something else lies there
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from problem
 
@@ -87,11 +119,15 @@ class LocalFileIO:
         path = local_path(path)
         with translating(path):
             try:
-                write_new(path, data)
+                self._write_new(path, data)
             except FileNotFoundError:
                 with making(path):
                     self._durability.made(os.path.dirname(path))
-                    write_new(path, data)
+                    self._write_new(path, data)
+
+    def _write_new(self, path: str, data: bytes) -> None:
+        with self._parent(path) as (name, directory):
+            write_new(name, data, directory=directory)
 
     def create(self, path: str, data: bytes) -> bool:
         """Put the file there unless one exists; whole or not at all."""
@@ -103,6 +139,8 @@ class LocalFileIO:
         """Put these bytes in place of the file's last ones, from a place on; only for a file that nobody reads yet."""
         path = local_path(path)
         with translating(path), open(os.open(path, os.O_RDWR | os.O_NOFOLLOW), "r+b") as file:
+            if self._held is not None:
+                self._held(file.fileno(), path)
             file.seek(at)
             file.write(data)
             file.truncate()
@@ -113,7 +151,7 @@ class LocalFileIO:
 
     @contextlib.contextmanager
     def _opened(self, path: str, *, make: bool = True, durable: bool = False) -> Iterator[Directory]:
-        place = LocalDirectory(local_path(path), self._durability, make=make, durable=durable)
+        place = LocalDirectory(local_path(path), self._durability, make=make, durable=durable, opened=self._held)
         try:
             yield place
         finally:
@@ -148,15 +186,16 @@ class LocalFileIO:
     def delete(self, path: str) -> None:
         """Remove the file; none there is fine."""
         path = local_path(path)
-        with translating(path), contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+        with translating(path), contextlib.suppress(FileNotFoundError), self._parent(path) as (name, directory):
+            os.unlink(name, dir_fd=directory)
 
     def delete_tree(self, path: str) -> None:
         """Remove the directory and all in it; none there is fine."""
         path = local_path(path)
         with translating(path):
             self._durability.moved(path)
-            shutil.rmtree(path, onerror=_passing_over_what_is_gone)
+            with contextlib.suppress(FileNotFoundError), self._parent(path) as (name, directory):
+                shutil.rmtree(name, onerror=_passing_over_what_is_gone, dir_fd=directory)
         with contextlib.suppress(FileNotFoundError):  # else a power cut brings back what the catalog takes for gone
             self.sync([os.path.dirname(path)])
 
@@ -165,13 +204,17 @@ class LocalFileIO:
         source, target = local_path(source), local_path(target)
         with translating(target):
             try:
-                os.rename(source, target)
+                self._moved(source, target)
             except FileNotFoundError:
                 self._durability.made(os.path.dirname(target))
-                os.rename(source, target)
+                self._moved(source, target)
             if os.path.isdir(target):
                 self._durability.moved(source)
                 self._durability.moved(target)
+
+    def _moved(self, source: str, target: str) -> None:
+        with self._parent(source) as (old, old_directory), self._parent(target) as (new, new_directory):
+            os.rename(old, new, src_dir_fd=old_directory, dst_dir_fd=new_directory)
 
     def list(self, path: str) -> list[FileStatus]:
         """What the directory holds, by name; nothing where there is no directory."""
@@ -179,15 +222,20 @@ class LocalFileIO:
         statuses = []
         with translating(path):
             try:
-                entries = list(os.scandir(path))
+                handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             except (FileNotFoundError, NotADirectoryError):
                 return []
-            for entry in entries:
-                with contextlib.suppress(FileNotFoundError):
-                    stat = entry.stat()
-                    statuses.append(
-                        FileStatus(path=entry.path, size=stat.st_size, mtime_millis=stat.st_mtime_ns // 1_000_000, is_dir=entry.is_dir())
-                    )
+            try:
+                if self._held is not None:
+                    self._held(handle, path)
+                with os.scandir(handle) as entries:
+                    for entry in entries:
+                        with contextlib.suppress(FileNotFoundError):
+                            status, place = entry.stat(), os.path.join(path, entry.name)
+                            millis = status.st_mtime_ns // 1_000_000
+                            statuses.append(FileStatus(path=place, size=status.st_size, mtime_millis=millis, is_dir=entry.is_dir()))
+            finally:
+                os.close(handle)
         return sorted(statuses, key=lambda status: status.path)
 
     def mkdirs(self, path: str) -> None:
@@ -207,6 +255,25 @@ class LocalFileIO:
     def arrow_path(self, path: str) -> str:
         """The path as pyarrow's file system wants it."""
         return local_path(path)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """The file, open for reading at any place."""
+        path = local_path(path)
+        if self._held is None:
+            return self.arrow().open_input_file(path)
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            self._held(handle, path)
+            if stat.S_ISFIFO(os.fstat(handle).st_mode):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            return self.arrow().open_input_file(f"/proc/self/fd/{handle}")
+        finally:
+            os.close(handle)
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """A file to write, under a name that is nobody else's."""
+        with self._parent(local_path(path)) as (name, directory):
+            return self.arrow().open_output_stream(name if directory is None else f"/proc/self/fd/{directory}/{name}")
 
 
 def _passing_over_what_is_gone(_: object, __: str, failure: tuple[type[BaseException], BaseException, object]) -> None:

@@ -1,14 +1,19 @@
-"""The files of one table behind the store's own interface: each path is checked at the moment it is used."""
+"""The files of one table behind the store's own interface: each path is checked at the moment it is used.
+
+On this machine's disks it is checked twice: before, as a path, and once the file or its directory is open, so that whoever swaps a link
+in between gains nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from contextlib import AbstractContextManager
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 
 from table.format.io.directory import Directory
-from table.format.io.file_io import FileIO, FileStatus
+from table.format.io.file_io import FileIO, FileStatus, LocalFileIO
 from table.format.io.reach import Reach
 
 
@@ -16,7 +21,7 @@ class GuardedFileIO:
     """A `FileIO` that reaches only a table's own places; everything else raises `TableDamaged`."""
 
     def __init__(self, io: FileIO, reach: Reach) -> None:
-        self._io = io
+        self._io = io.held_to(reach.check_opened) if isinstance(io, LocalFileIO) else io
         self._reach = reach
         self.atomic_rename = io.atomic_rename
 
@@ -103,3 +108,13 @@ class GuardedFileIO:
         """The path as pyarrow's file system wants it."""
         self._reach.check(path, to_read=True)
         return self._io.arrow_path(path)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """The file, open for reading at any place."""
+        self._reach.check(path, to_read=True)
+        return self._io.open_input(path)
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """A file to write, under a name that is nobody else's."""
+        self._reach.check(path)
+        return self._io.open_output(path)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
 import pyarrow.fs as pafs
 
 from model.errors import Unavailable
@@ -65,6 +66,14 @@ class ArrowFileIO:
     def arrow_path(self, path: str) -> str:
         """The path without its scheme."""
         return path.removeprefix(f"{self._scheme}://")
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """The file, open for reading at any place."""
+        return self._fs.open_input_file(self.arrow_path(path))
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """A file to write, under a name that is nobody else's."""
+        return self._fs.open_output_stream(self.arrow_path(path))
 
     def _uri(self, path: str) -> str:
         return f"{self._scheme}://{path}"

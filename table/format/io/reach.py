@@ -120,13 +120,36 @@ class Reach:
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
             raise self.foreign(path, "is no file")
 
-    def _check_real(self, path: str) -> None:
+    def check_opened(self, handle: int, path: str) -> None:
+        """Raise `TableDamaged` for an open file or directory that lies elsewhere: a link was put on its path after `check`."""
+        try:
+            where = os.readlink(f"/proc/self/fd/{handle}")
+        except OSError:
+            return
+        if os.fstat(handle).st_nlink == 0:  # removed meanwhile, as whoever goes on with it finds out
+            where = where.removesuffix(" (deleted)")
+        for root in self._real_roots():
+            prefix = f"/{'/'.join(root.parts)}"
+            if where == prefix or where.startswith(f"{prefix}/") or prefix == "/":
+                return
+        own = Location.parse(self.directory)
+        if path == str(own.parent):  # it is opened for the table's own directory as its entry
+            return
+        if self.allowed is None and path.startswith("/") and not own.contains(Location.parse(path)):
+            return
+        raise self.foreign(path, "is led out of the table's places by a link")
+
+    def _real_roots(self) -> tuple[Location, ...]:
         if self._roots is None:
             self._roots = tuple(real(Location.parse(root)) for root in (self.directory, *(self.allowed or ())))
+        return self._roots
+
+    def _check_real(self, path: str) -> None:
+        roots = self._real_roots()
         real_location = real(Location.parse(path))
         if os.path.islink(str(real_location)):  # what is left of a link that was followed
             raise self.foreign(path, "is a link that leads in a circle")
-        if any(root.contains(real_location) for root in self._roots):
+        if any(root.contains(real_location) for root in roots):
             return
         if self.allowed is None and not Location.parse(self.directory).contains(Location.parse(path)):
             return

@@ -108,7 +108,7 @@ def _end(footer: bytes) -> bytes:
 def marks_of(files: TableFiles, path: str, fields: Sequence[Field]) -> Marks | None:
     """The end of a Parquet file with ids and annotations of columns; None for one whose footer has an unknown form."""
     io = files.io
-    with translating(path), io.arrow().open_input_file(io.arrow_path(path)) as source:
+    with translating(path), io.open_input(path) as source:
         size = source.size()
         try:
             footer = footer_of(source)
