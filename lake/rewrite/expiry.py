@@ -298,10 +298,13 @@ def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: boo
 
 def delete_tag(lake: Lake, table: LakeTable, name: str, *, dry_run: bool = False) -> Removed:
     """Forget a tag, and with it what only it kept; raises `TagNotExist`."""
-    return delete_tags(lake, table, [name], dry_run=dry_run)[0]
+    ((_, removed),) = delete_tags(lake, table, [name], dry_run=dry_run)
+    return removed
 
 
-def delete_tags(lake: Lake, table: LakeTable, names: Sequence[str], *, dry_run: bool = False, claim: Claim | None = None) -> list[Removed]:
+def delete_tags(
+    lake: Lake, table: LakeTable, names: Sequence[str], *, dry_run: bool = False, claim: Claim | None = None
+) -> list[tuple[Tag, Removed]]:
     """Forget tags, all or none, once under a claim, and with each what only it and those after it kept; raises `TagNotExist`."""
     _may(lake, table)
     lake.tags.all(table)  # a client may have put one there itself
@@ -323,7 +326,7 @@ def delete_tags(lake: Lake, table: LakeTable, names: Sequence[str], *, dry_run: 
         garbage = _left_by_tag(table, dropped, remaining)
         if not dry_run and not _deleted(table, garbage):
             garbage = Garbage()
-        removed.append(_removed([], garbage, [dropped.name]))
+        removed.append((dropped, _removed([], garbage, [dropped.name])))
     return removed
 
 

@@ -145,7 +145,7 @@ def campaign(gateway: Gateway, lake: Lake, warehouse: Path, iterations: int) -> 
             if number % 10 == 0:  # a manifest that names their file: nothing but the directory's place is not what it seems
                 try:
                     forged(lake, lambda file: replace(file, file_name=theirs.file_name, file_size=theirs.file_size))
-                except (LakeError, OSError) as problem:
+                except (LakeError, OSError, IndexError) as problem:  # the last where it has no files now
                     ended[f"forged: {type(problem).__name__}"] += 1
             text = rng.choice(_STATEMENTS)
             try:

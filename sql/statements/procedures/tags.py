@@ -114,10 +114,9 @@ def rename_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
 def delete_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Forget tags, parted by commas, and what only they kept."""
     table, dry_run = table_to_write(context, arguments), arguments.dry_run
-    present = {tag.name: tag for tag in kept.tags_of(context.lake, table)}
     names = _listed(arguments["tag"])
     removed = kept.delete_tags(context.lake, table, names, dry_run=dry_run, claim=context.idempotency)
-    rows = [(name, present[name].snapshot.id, gone.data_files, gone.size, dry_run) for name, gone in zip(names, removed, strict=True)]
+    rows = [(tag.name, tag.snapshot.id, gone.data_files, gone.size, dry_run) for tag, gone in removed]
     return ResultSet.of_rows(_TAGGED, rows)
 
 
