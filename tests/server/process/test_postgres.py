@@ -80,6 +80,20 @@ def test_it_starts_stops_and_starts_again(tmp_path: Path) -> None:
     second.stop()
 
 
+def test_it_and_its_guard_are_told_no_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "GOOGLE_APPLICATION_CREDENTIALS", "AZURE_STORAGE_KEY", "PGPASSWORD"):
+        monkeypatch.setenv(name, "for-stores-only")
+    postgres = EmbeddedPostgres(tmp_path)
+    try:
+        postgres.start()
+        process = psutil.Process(postmaster(tmp_path))
+        guard = next(child for child in psutil.Process().children() if "sluice-postgres-guard" in " ".join(child.cmdline()))
+        for pid in (process.pid, guard.pid):
+            assert b"for-stores-only" not in Path(f"/proc/{pid}/environ").read_bytes()
+    finally:
+        postgres.stop()
+
+
 def test_clusters_starting_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     def live(number: int) -> object:
         postgres = EmbeddedPostgres(tmp_path / str(number))
