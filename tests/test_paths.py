@@ -40,6 +40,7 @@ JOINING = {
     "table/format/io/reach.py": "the guard",
     "table/format/io/directory.py": "a directory that is open, by plain names",
     "table/format/io/durability.py": "directories of what was written",
+    "table/format/io/file_io.py": "entries of a directory that is open",
     "table/index/build.py": "an index beside its data file",
     "table/index/checksum.py": "an index beside its data file, read through the guard",
     "table/index/skip.py": "an index beside its data file, read through the guard",

@@ -37,7 +37,6 @@ _USES: tuple[tuple[str, Callable[[FileIO, str], object]], ...] = (
     ("rename into", lambda io, d: io.rename(f"{d}/../own", f"{d}/own")),
     ("list", lambda io, d: io.list(d)),
     ("open_input", lambda io, d: io.open_input(f"{d}/theirs").read()),
-    ("open_output", lambda io, d: io.open_output(f"{d}/new").close()),
     ("directory", lambda io, d: _update(io, d)),
 )
 

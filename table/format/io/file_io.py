@@ -228,10 +228,11 @@ class LocalFileIO:
             try:
                 if self._held is not None:
                     self._held(handle, path)
+                path = path.rstrip("/")
                 with os.scandir(handle) as entries:
                     for entry in entries:
                         with contextlib.suppress(FileNotFoundError):
-                            status, place = entry.stat(), os.path.join(path, entry.name)
+                            status, place = entry.stat(), f"{path}/{entry.name}"
                             millis = status.st_mtime_ns // 1_000_000
                             statuses.append(FileStatus(path=place, size=status.st_size, mtime_millis=millis, is_dir=entry.is_dir()))
             finally:
@@ -272,8 +273,7 @@ class LocalFileIO:
 
     def open_output(self, path: str) -> pa.NativeFile:
         """A file to write, under a name that is nobody else's."""
-        with self._parent(local_path(path)) as (name, directory):
-            return self.arrow().open_output_stream(name if directory is None else f"/proc/self/fd/{directory}/{name}")
+        return self.arrow().open_output_stream(local_path(path))
 
 
 def _passing_over_what_is_gone(_: object, __: str, failure: tuple[type[BaseException], BaseException, object]) -> None:
