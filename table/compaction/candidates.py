@@ -193,12 +193,31 @@ def choose(
 ) -> list[CompactionTask]:
     """The merges worth doing among live files; a clustered table's are those of `table.compaction.clustering`."""
     clustering = Clustering.of(schema)
-    if clustering is not None:
-        return list(choose_clusters(clustering, entries, full=full, columns_at=columns_at))
     tasks: list[CompactionTask] = []
-    for files in by_bucket(schema, entries).values():
+    if clustering is not None:
+        entries = list(entries)
+        tasks += choose_clusters(clustering, entries, full=full, columns_at=columns_at)
+        return tasks + (_with_deleted_rows(schema, entries, tasks) if full else [])
+    buckets = by_bucket(schema, entries)
+    for files in buckets.values():
         if schema.bucket > 0:
             tasks += (ordered_full if full else ordered_minor)(files, rules)
         else:
             tasks += unordered_bins(files, rules, all_of_them=all_of_them)
-    return tasks
+    return tasks + (_with_deleted_rows(schema, [entry for files in buckets.values() for entry in files], tasks) if full else [])
+
+
+def _with_deleted_rows(schema: Schema, entries: Iterable[ManifestEntry], tasks: Sequence[CompactionTask]) -> list[CompactionTask]:
+    """Files of which rows are deleted and that no task takes: however large or alone, a full compaction leaves no deleted row behind."""
+    taken = {entry.key() for task in tasks for entry in task.inputs}
+    more = []
+    for files in by_bucket(schema, entries).values():
+        runs: list[list[ManifestEntry]] = []
+        for entry in files:  # in an ordered bucket those that share numbers stay together
+            shared = schema.bucket > 0 and runs and entry.file.min_sequence_number <= runs[-1][-1].file.max_sequence_number
+            if shared:
+                runs[-1].append(entry)
+            else:
+                runs.append([entry])
+        more += [_bin(run) for run in runs if any(e.vector is not None for e in run) and not any(e.key() in taken for e in run)]
+    return more

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.interop.spark_paimon import SparkClient
-from tests.running import RunningServer
+from tests.running import Refused, RunningServer
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -53,6 +53,44 @@ def test_rows_that_spark_deleted_are_not_read(server: RunningServer, database: s
     left = [n for n in left if n not in (1, 901, 1000)]
     assert sorted(server.sql(f"SELECT id FROM {name}")) == [[n] for n in left]
     assert server.sql(f"CALL sys.check_table('{name}', deep => true)") == []
+
+
+CHANGES = {
+    "DELETE FROM {t} WHERE id = 2": "deletion vectors",
+    "UPDATE {t} SET v = 'x' WHERE id = 2": "deletion vectors",
+    "MERGE INTO {t} AS t USING (SELECT 2 AS id, 'x' AS v) AS s ON t.id = s.id WHEN MATCHED THEN UPDATE SET v = s.v": "deletion vectors",
+    "CALL sys.erase(`table` => '{t}', `where` => 'id = 2')": "deletion vectors",
+}
+
+
+def test_rows_are_erased_once_their_vectors_are_merged(server: RunningServer, database: str, spark_client: SparkClient) -> None:
+    name, secret = f"{database}.e", "0xfeedfacecafe"
+    spark_client.sql(
+        f"CREATE TABLE sluice.{name} (id INT, v STRING) "
+        "TBLPROPERTIES ('bucket' = '-1', 'deletion-vectors.enabled' = 'true', 'file.compression' = 'none')"
+    )
+    spark_client.sql(f"INSERT INTO sluice.{name} VALUES (1, '{secret}'), (2, 'b'), (3, 'c')")
+    spark_client.sql(f"DELETE FROM sluice.{name} WHERE id = 1")
+    server.sql(f"ALTER TABLE {name} SET ('rows.erasable' = 'true')")
+    server.sql(f"CALL sys.create_tag('{name}', 'hides')")
+    snapshots = server.value(f"SELECT MAX(snapshot_id) FROM {name}$snapshots")
+    for text, said in CHANGES.items():
+        with pytest.raises(Refused, match=said) as refused:
+            server.sql(text.format(t=name))
+        assert refused.value.status == 400
+        assert "sys.compact" in str(refused.value)
+    server.sql(f"CALL sys.rewrite_files('{name}')")
+    assert server.value(f"SELECT MAX(snapshot_id) FROM {name}$snapshots") == snapshots
+    server.sql(f"CALL sys.compact(`table` => '{name}', compact_strategy => 'full')")
+    server.sql(f"UPDATE {name} SET v = 'x' WHERE id = 2")
+    # The tag shows the row no more, and its file holds it on.
+    assert [row[:3] for row in server.sql(f"CALL sys.erase(`table` => '{name}', `where` => 'id = 1', dry_run => true)")[:2]] == [
+        ["table", name, 0], ["tag", "hides", 1],
+    ]  # fmt: skip
+    server.sql(f"CALL sys.erase(`table` => '{name}', `where` => 'id = 1')")
+    assert server.sql(f"SELECT id, v FROM {name} ORDER BY id") == [[2, "x"], [3, "c"]]
+    assert server.sql(f"SELECT tag_name FROM {name}$tags") == []
+    assert [file for file in server.table_path(name).rglob("*") if file.is_file() and secret.encode() in file.read_bytes()] == []
 
 
 def test_rows_inserted_here_have_ids_for_spark(server: RunningServer, database: str, spark_client: SparkClient) -> None:

@@ -110,8 +110,10 @@ class _Erasing:
         return statement
 
     def _holds(self, table: LakeTable, snapshot: Snapshot | None) -> int:
-        """How many such rows a snapshot holds."""
+        """How many such rows a snapshot holds, also those that deletion vectors hide: they lie in its files still."""
         self._context.cancellation.check()
+        if snapshot is not None:
+            snapshot = replace(snapshot, index_manifest=None)
         with self._statement(table).find(self._context, table, snapshot) as changes:
             return changes.rows
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from model.schema.schema import column, new_schema
 from table.compaction.candidates import CompactionRules, CompactionTask, choose, ordered_full, ordered_minor, unordered_bins
-from table.format.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, SimpleStats
+from table.format.manifest import EMPTY_ROW, DataFile, DeletionVector, EntryKind, ManifestEntry, SimpleStats
 
 MB = 1 << 20
 
@@ -125,3 +126,21 @@ def test_at_most_so_many_small_files_are_left(sizes: list[float]) -> None:
     for entry in left:
         run = run + 1 if entry.file.file_size < 0.4 * limit.target_bytes else 0
         assert run < limit.max_files
+
+
+@pytest.mark.parametrize("bucket", ["1", "-1"])
+def test_a_full_compaction_leaves_no_file_whose_rows_are_deleted(bucket: str) -> None:
+    """However large or alone: DELETE and sys.erase are refused where vectors are, and this is the way out."""
+    options = {"bucket": bucket, "target-file-size": "10 mb"} | ({"bucket-key": "id"} if bucket == "1" else {})
+    schema = new_schema([column("id", "INT")], options=options)
+    vector = DeletionVector(path="v", offset=1, length=9, cardinality=1)
+    files = entries([20, 0.5, 20, 20], total_buckets=int(bucket))
+    marked = [replace(entry, vector=vector) if at in (0, 3) else entry for at, entry in enumerate(files)]
+    for full in (True, False):
+        assert names(choose(schema, files, CompactionRules.of(schema), full=full)) == []
+        assert names(choose(schema, marked, CompactionRules.of(schema), full=full)) == ([[0], [3]] if full else [])
+    if bucket == "1":  # those that share numbers are written anew together
+        tied = [*marked[:3], replace(marked[3], file=replace(marked[3].file, min_sequence_number=20))]
+        assert names(choose(schema, tied, CompactionRules.of(schema), full=True)) == [[0], [2, 3]]
+    lone = [replace(entries([0.1], total_buckets=int(bucket))[0], vector=vector)]
+    assert names(choose(schema, lone, CompactionRules.of(schema), full=True)) == [[0]]
