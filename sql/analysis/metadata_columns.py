@@ -33,7 +33,8 @@ def metadata_columns(schema: Schema) -> Mapping[str, DataType]:
 def wanted_columns(reference: TableReference, schema: Schema, rules: ReadRules) -> list[str]:
     """The metadata columns that a query may want of one mention of a table: those named anywhere in it.
 
-    Raises `AnalysisError` where they cannot be told apart from the table's own, or would tell of columns that are kept from the caller.
+    Raises `AnalysisError` where they cannot be told apart from the table's own, or would tell of rows or columns that are kept from the
+    caller: a row's number tells how many lie before it.
     """
     if reference.node.find_ancestor(exp.Select) is None or not isinstance(reference.node.parent, exp.From | exp.Join):
         return []
@@ -46,6 +47,8 @@ def wanted_columns(reference: TableReference, schema: Schema, rules: ReadRules) 
             f"{wanted[0]} of {reference.name} is not read beside a PIVOT, a NATURAL JOIN or names given to all columns: read it in a "
             "subquery, SELECT …, and put that on it."
         )
+    if rules.filters and ROW_INDEX in wanted:
+        raise AnalysisError(f"{ROW_INDEX} of {reference.name} would tell of rows that are kept from you.")
     kept = set(rules.masks) | (set() if rules.columns is None else set(schema.field_names) - rules.columns)
     if hidden := sorted(kept & {*schema.partition_keys, *schema.bucket_keys}):
         for name in wanted:

@@ -99,8 +99,10 @@ def test_they_tell_nothing_that_is_kept_from_a_caller(on_spark: Gateway, lake: L
     ((path, partition),) = sees("SELECT __paimon_file_path, __paimon_partition FROM t")
     assert str(path).startswith("day=a/bucket-")
     assert partition == {"day": "a"}
-    run("CREATE MASKING POLICY m ON t (day) TO ada USING ('*')")
-    assert sees("SELECT day, __paimon_row_index FROM t") == [("*", 0)]
+    with pytest.raises(AnalysisError, match="__paimon_row_index of t would tell of rows that are kept from you"):
+        sees("SELECT id, __paimon_row_index FROM t")
+    run("DROP POLICY p ON t; CREATE MASKING POLICY m ON t (day) TO ada USING ('*')")
+    assert sees("SELECT day, __paimon_row_index FROM t") == [("*", 0), ("*", 0)]
     for name in ("__paimon_file_path", "__paimon_partition", "__paimon_bucket"):
         with pytest.raises(AnalysisError, match="would tell of column day, which is kept from you"):
             sees(f"SELECT {name} FROM t")
