@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import subprocess
 import time
 from collections.abc import Sequence
 from typing import Any
 
+from model.options.option import names_secret
+
 _PASSING = frozenset((errno.EAGAIN, errno.ENOMEM, errno.EFAULT))
 """No room in the table of processes or in memory. EFAULT: a sandbox's kernel gave it once, of arguments that were in order, while
 another thread of the server loaded modules."""
+_OF_STORES = ("AWS_", "GOOGLE_", "AZURE_", "HADOOP_")
 _PAUSES_SECONDS = (0.1, 0.4, 1.0)
 _log = logging.getLogger(__name__)
 
@@ -30,3 +34,8 @@ def launch(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
             _log.warning("%s could not be started, which is tried again: %s", command[0], problem.strerror)
             time.sleep(pause)
     return subprocess.Popen(command, **options)
+
+
+def environment_without_credentials() -> dict[str, str]:
+    """What a process inherits that may run as another user and reaches no store, as Postgres."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_OF_STORES) and not names_secret(name)}

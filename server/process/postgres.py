@@ -27,15 +27,13 @@ from urllib.parse import quote
 import psutil
 
 from model.errors import Unavailable
-from model.options.option import names_secret
 from server.process.data_directory import DataDirectoryLock, make_private
 from server.process.postgres_log import LINE_PREFIX, last_problem, last_words
 from server.process.postgres_room import WAL_SEGMENT_BYTES, wal_settings
 from server.process.postgres_upgrade import binaries_by_version, finish_upgrade, upgrade_cluster
-from workers.launch import launch
+from workers.launch import environment_without_credentials, launch
 
 _log = logging.getLogger(__name__)
-_OF_STORES = ("AWS_", "GOOGLE_", "AZURE_", "HADOOP_")
 START_SECONDS = 120.0
 """A Postgres that was killed under load replays its log before it answers."""
 STOP_SECONDS = 60.0
@@ -61,11 +59,6 @@ done
 """
 
 
-def _without_credentials() -> dict[str, str]:
-    """The environment that is passed on to Postgres, which may run as another user: how to reach stores is nothing to it."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(_OF_STORES) and not names_secret(name)}
-
-
 class EmbeddedPostgres:
     """A Postgres of our own under ``<data>/postgres``; one that a killed server left running is taken over."""
 
@@ -80,7 +73,7 @@ class EmbeddedPostgres:
         self._elsewhere = Path(tempfile.gettempdir()) / f"sluice-{name}"
         """Where the socket lies where the directory's path is too long for one."""
         self._binaries = _binaries()
-        self._runner: dict[str, Any] = {"cwd": "/", "start_new_session": True, "env": _without_credentials()}
+        self._runner: dict[str, Any] = {"cwd": "/", "start_new_session": True, "env": environment_without_credentials()}
         self._guard: subprocess.Popen[bytes] | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._postmaster: psutil.Process | None = None

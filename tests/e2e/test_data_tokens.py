@@ -12,6 +12,7 @@ import pytest
 
 from tests.fix_s3 import Bucket
 from tests.running import RunningServer
+from tests.waiting import eventually
 
 ROLE = "arn:aws:iam::123456789012:role/lake"
 READ, WRITE, REMOVE = "s3:GetObject", "s3:PutObject", "s3:DeleteObject"
@@ -45,10 +46,21 @@ class Asked:
     def policy(self, principal: str, table: str = "t") -> list[dict[str, Any]]:
         """What the token service was asked to bind a token to."""
         key = self.token(principal, table)["fs.s3.accessKeyId"]
-        roles = httpx.get(f"{self.bucket.endpoint}/moto-api/data.json", timeout=60).json()["sts"]["AssumedRole"]
-        (policy,) = (role["policy"] for role in roles if role["access_key_id"] == key)
+        (policy,) = (role["policy"] for role in self._lent() if role["access_key_id"] == key)
         statements: list[dict[str, Any]] = json.loads(policy)["Statement"]
         return statements
+
+    def _lent(self) -> list[dict[str, Any]]:
+        """All roles that the token service has lent; its dump fails where something changes meanwhile."""
+        answers: list[httpx.Response] = []
+
+        def answered() -> bool:
+            answers.append(httpx.get(f"{self.bucket.endpoint}/moto-api/data.json", timeout=60))
+            return answers[-1].is_success
+
+        assert eventually(answered), answers[-1].text
+        roles: list[dict[str, Any]] = answers[-1].json()["sts"]["AssumedRole"]
+        return roles
 
     def actions(self, principal: str, table: str = "t") -> set[str]:
         return {*self.policy(principal, table)[0]["Action"]} & {READ, WRITE, REMOVE}

@@ -42,6 +42,8 @@ CHANGES: dict[str, Call] = {
     "rename": lambda io, path: io.rename(path, f"{path}-new"),
     "mkdirs": lambda io, path: io.mkdirs(f"{path}-new"),
     "arrow": lambda io, path: io.arrow(),
+    "open_input": lambda io, path: io.open_input(path).close(),
+    "open_output": lambda io, path: io.open_output(f"{path}-new").close(),
 }
 CALLS = LOOKS | CHANGES
 ONLY_NAMES = {"arrow_path"}

@@ -30,7 +30,7 @@ def test_every_setting_is_read_from_its_variable(tmp_path: Path) -> None:
         "cors.origins": "https://a.b, http://c:1", "data-token": "fs.s3.accessKey=a, b=c=d", "compaction.quiet-hours": "08:00-20:00",
         "spark.packages": "g:a:1, g:b:2", "flight.listen": "off", "log.format": "json",
         "traces.endpoint": "http://c:4318", "log.requests": "true", "oidc.issuer": "https://i.example", "oidc.roles": "g=r",
-        "advertised.url": "http://a:1", "catalog.pooler": "transaction",
+        "advertised.url": "http://a:1", "catalog.pooler": "transaction", "catalog.direct-dsn": "postgresql:///y",
     }  # fmt: skip
     defaults, changed = read_settings({}), {}
     for option in SERVER_OPTIONS:

@@ -64,7 +64,8 @@ def test_other_values_than_the_manifest_tells_are_told(tmp_path: Path, format_: 
     rows = [{**row, "amount": row["amount"] + 100} for row in ROWS]
     files = TableFiles(LocalFileIO(), str(tmp_path / "more"))
     (more,) = plan_scan(files, schema, insert(files, schema, None, rows)).files
-    foreign = replace(other.file, embedded_file_index=None)  # other writers know no checksum
+    # Other writers know no checksum, and a file that was written under another name would tell it.
+    foreign = replace(other.file, embedded_file_index=None, file_name=more.file.file_name)
     assert fault(schema, replace(more, file=foreign)) == "has values in column amount that are outside of what its manifest tells"
     assert fault(schema, replace(planned, file=replace(more.file, file_name=planned.file.file_name))) is not None
 
