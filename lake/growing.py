@@ -29,12 +29,15 @@ class GrowingWork:
         self._running: dict[object, Stop] = {}
         self._free: int | None = None
         """What was free at the last look, where less than half of the reserve was left."""
+        self._began = False
+        """Whether work has begun while there was none: what others took before is not held against it."""
 
     @contextlib.contextmanager
     def running(self, stop: Stop) -> Iterator[None]:
         """A block of such work; ``stop`` is called with the reason where it must end."""
         key = object()
         with self._woken:
+            self._began |= not self._running
             self._running[key] = stop
             self._woken.notify_all()
         try:
@@ -61,23 +64,24 @@ class GrowingWork:
         while not ended.wait(self._seconds):
             with self._woken:
                 self._woken.wait_for(lambda: self._running or ended.is_set())
+                began, self._began = self._began, False
             try:
-                self.look()
+                self.look(stop=not began)
             except Exception:  # the watch goes on as long as the server lives
                 _log.exception("Looking after the room on disk failed")
 
-    def look(self) -> None:
-        """Stop what runs where the room is nearly gone and shrinks."""
+    def look(self, *, stop: bool = True) -> None:
+        """Stop what runs where the room is nearly gone and shrinks; without ``stop`` see what is free, for the next look."""
         room = self._reserve.nearly_gone()
         before, self._free = self._free, None if room is None else room.free
-        if room is None or (before is not None and room.free >= before):
+        if not stop or room is None or (before is not None and room.free >= before):
             return
         with self._woken:
             running = list(self._running.values())
         if running:
             _log.warning("%d queries on Spark are stopped, since the disk is nearly full: %s", len(running), room)
-        for stop in running:
-            stop(_stopped(room))
+        for end in running:
+            end(_stopped(room))
 
 
 def _stopped(room: DiskRoom) -> StorageFull:

@@ -119,6 +119,7 @@ def test_work_without_a_known_end_is_stopped_where_it_uses_up_the_reserve(disk: 
             fill(disk / "ballast", leave=3 * MEGABYTE)
             problem = stopped.get(timeout=30)
             assert (problem.status, "disk fills up while it runs" in problem.message) == (507, True)
+        fill(disk / "ballast", leave=2 * MEGABYTE)  # before the next work begins
         shrunk: queue.Queue[LakeError] = queue.Queue()
         with growing.running(shrunk.put):  # it shrinks nothing
             time.sleep(0.5)
