@@ -15,7 +15,8 @@ from model.options.option import names_secret
 _PASSING = frozenset((errno.EAGAIN, errno.ENOMEM, errno.EFAULT))
 """No room in the table of processes or in memory. EFAULT: a sandbox's kernel gave it once, of arguments that were in order, while
 another thread of the server loaded modules."""
-_OF_STORES = ("AWS_", "GOOGLE_", "AZURE_", "HADOOP_")
+OF_STORES = ("AWS_", "GOOGLE_", "AZURE_", "HADOOP_")
+"""How variables begin that say how stores are reached."""
 _PAUSES_SECONDS = (0.1, 0.4, 1.0)
 _log = logging.getLogger(__name__)
 
@@ -38,4 +39,4 @@ def launch(command: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 
 def environment_without_credentials() -> dict[str, str]:
     """What a process inherits that may run as another user and reaches no store, as Postgres."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(_OF_STORES) and not names_secret(name)}
+    return {name: value for name, value in os.environ.items() if not name.startswith(OF_STORES) and not names_secret(name)}

@@ -19,7 +19,7 @@ import orjson
 
 from model.errors import InvalidData, TooManyStatements, Unavailable
 from table.format.manifest import NewFile
-from workers.launch import launch
+from workers.launch import OF_STORES, launch
 from workers.spool import in_memory
 from workers.task import BodyTask, error_of, files_of
 from workers.wire import Gone, receive, send
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 _START_SECONDS = 60.0
 _LEAST_BYTES_A_SECOND = 1 << 20
 _INHERITED = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "no_proxy")
-_INHERITED_PREFIXES = ("LC_", "AWS_", "GOOGLE_", "AZURE_", "HADOOP_", "HTTP_", "HTTPS_", "http_", "https_")
+_INHERITED_PREFIXES = ("LC_", *OF_STORES, "HTTP_", "HTTPS_", "http_", "https_")
 """What a worker needs of the environment: its interpreter, and the credentials of the store it writes to; no token and no catalog."""
 
 

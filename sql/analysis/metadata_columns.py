@@ -5,42 +5,38 @@ Source: Paimon's page on Spark queries, metadata columns. A path is relative to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection
 
 from sqlglot import exp
 
 from model.access import ReadRules
 from model.errors import AnalysisError
 from model.schema.schema import Schema
-from model.schema.types import BigIntType, DataType, IntType, RowType, VarCharType
 from sql.analysis.references import TableReference
 
 FILE_PATH = "__paimon_file_path"
 ROW_INDEX = "__paimon_row_index"
 PARTITION = "__paimon_partition"
 BUCKET = "__paimon_bucket"
-NAMES = (FILE_PATH, ROW_INDEX, PARTITION, BUCKET)
+_NAMES = (FILE_PATH, ROW_INDEX, BUCKET, PARTITION)
 
 
-def metadata_columns(schema: Schema) -> Mapping[str, DataType]:
-    """The types of the metadata columns of a table; a column of its own has the name for itself."""
-    types: dict[str, DataType] = {FILE_PATH: VarCharType(), ROW_INDEX: BigIntType(), BUCKET: IntType()}
-    if schema.partition_keys:
-        types[PARTITION] = RowType(fields=schema.partition_fields)
-    return {name: type_ for name, type_ in types.items() if schema.find(name) is None}
+def named_columns(tree: exp.Expr) -> frozenset[str]:
+    """The metadata columns that are named anywhere in a query."""
+    return frozenset(column.name for column in tree.find_all(exp.Column) if column.name in _NAMES)
 
 
-def wanted_columns(reference: TableReference, schema: Schema, rules: ReadRules) -> list[str]:
-    """The metadata columns that a query may want of one mention of a table: those named anywhere in it.
+def wanted_columns(named: Collection[str], reference: TableReference, schema: Schema, rules: ReadRules) -> list[str]:
+    """Those of the named metadata columns that a query may want of one mention of a table.
+
+    A table without partitions has no `PARTITION`, and a column of its own has its name for itself.
 
     Raises `AnalysisError` where they cannot be told apart from the table's own, or would tell of rows or columns that are kept from the
     caller: a row's number tells how many lie before it.
     """
-    if reference.node.find_ancestor(exp.Select) is None or not isinstance(reference.node.parent, exp.From | exp.Join):
-        return []
-    named = {column.name for column in reference.node.root().find_all(exp.Column)}
-    wanted = [name for name in metadata_columns(schema) if name in named]
-    if not wanted:
+    there = _NAMES if schema.partition_keys else _NAMES[:-1]
+    wanted = [name for name in there if name in named and schema.find(name) is None]
+    if not wanted or reference.node.find_ancestor(exp.Select) is None or not isinstance(reference.node.parent, exp.From | exp.Join):
         return []
     if _columns_are_named(reference) or _joins_by_all(reference):
         raise AnalysisError(

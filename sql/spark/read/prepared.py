@@ -16,7 +16,7 @@ from lake import LakeTable
 from model.errors import AnalysisError, InvalidOption
 from model.options.table import check_hint
 from sql.analysis.bounds import row_bound
-from sql.analysis.metadata_columns import hide_from_stars, wanted_columns
+from sql.analysis.metadata_columns import hide_from_stars, named_columns, wanted_columns
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, replace_reference, table_references
 from sql.analysis.session_values import answer_session_values
@@ -148,6 +148,7 @@ def prepared(  # noqa: C901 - views and what looks after them end however the bl
         reading = Reading()
         topics: list[Partitions] = []
         rows: dict[int, int] = {}
+        metadata_names = named_columns(tree)
         try:
             with translating(context.source, views, context.spark.lost, reading):
                 for place_in_query, reference in enumerate(table_references(tree)):
@@ -169,7 +170,7 @@ def prepared(  # noqa: C901 - views and what looks after them end however the bl
                     if target is not None and reference.node.meta.get(TARGET):
                         frame = target(session, reference, reading)
                     if frame is None:
-                        frame, planned = _source(context, session, preparation, reference, reading)
+                        frame, planned = _source(context, session, preparation, reference, reading, metadata_names)
                     frame.createTempView(view)
                     views[view] = reference.name
                     if planned is not None:
@@ -204,7 +205,12 @@ def apply_zone(session: SparkSession, zone: str) -> None:
 
 
 def _source(
-    context: ExecutionContext, session: SparkSession, preparation: Preparation, reference: TableReference, reading: Reading
+    context: ExecutionContext,
+    session: SparkSession,
+    preparation: Preparation,
+    reference: TableReference,
+    reading: Reading,
+    metadata_names: frozenset[str],
 ) -> tuple[DataFrame, PlannedTable | None]:
     own = find_connector(context.lake, context.session, reference.parts)
     if own is not None:
@@ -219,7 +225,7 @@ def _source(
     plan = plan_batch(table.files, table.schema, scan, predicate)
     planned = PlannedTable(name=reference.name, table=table, plan=plan)
     reading.add(table, plan)
-    if wanted := wanted_columns(reference, table.schema, rules):
+    if wanted := wanted_columns(metadata_names, reference, table.schema, rules):
         hide_from_stars(reference, wanted)
         return with_metadata_columns(session, table, plan, rules, wanted), planned
     frame = dataframe(session, table, plan)
