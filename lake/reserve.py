@@ -85,10 +85,12 @@ class StorageReserve:
     def rooms(self) -> tuple[DiskRoom, ...]:
         """Each directory's disk, with room as of the last quarter of a second and promises as of now."""
         with self._lock:
-            # One that is short is looked at each time: whoever made room goes on at once.
-            if not self._looked or time.monotonic() - self._looked >= _LOOK_SECONDS or any(room.short for room in self._rooms):
+            rooms = tuple(self._with_promises(room, 0) for room in self._rooms)
+            # One that is short is looked at each time: whoever made room goes on at once, and what an ended promise wrote counts once.
+            if not self._looked or time.monotonic() - self._looked >= _LOOK_SECONDS or any(room.short for room in rooms):
                 self._look()
-            return tuple(self._with_promises(room, 0) for room in self._rooms)
+                rooms = tuple(self._with_promises(room, 0) for room in self._rooms)
+            return rooms
 
     def _look(self) -> None:
         self._rooms = tuple(room for directory in self._directories if (room := self._room(directory)) is not None)

@@ -75,6 +75,17 @@ def test_what_a_promise_wrote_counts_until_the_disk_shows_it(disk: Path) -> None
     assert shutil.disk_usage(disk).free >= 4 * MEGABYTE
 
 
+def test_what_a_promise_wrote_counts_once(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk was looked at after the file was written and before its promise ended: both must not be taken from what is left."""
+    reserve = StorageReserve(reserved=4 * MEGABYTE, warehouse=str(disk))
+    monkeypatch.setattr("lake.reserve._LOOK_SECONDS", 0)
+    with reserve.promise(32 * MEGABYTE):
+        (disk / "written").write_bytes(b"x" * (32 * MEGABYTE))
+        assert reserve.short() is not None, "the promise still stands"
+        monkeypatch.setattr("lake.reserve._LOOK_SECONDS", 3600)
+    reserve.require()
+
+
 def test_promises_of_another_disk_are_its_own(disk: Path, tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     with mounted(elsewhere, megabytes=8):
