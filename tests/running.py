@@ -31,6 +31,15 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def postgres_pid(data: Path) -> int | None:
+    """Process id of the embedded Postgres of a data directory, where one runs."""
+    try:
+        pid = int((data / "postgres" / "postmaster.pid").read_text().split()[0])
+    except (FileNotFoundError, IndexError):
+        return None
+    return pid if runs(pid) else None
+
+
 def runs(pid: int) -> bool:
     """Whether a process does anything; one that nobody has buried does not."""
     try:
@@ -149,11 +158,7 @@ class RunningServer:
 
     def postgres_pid(self) -> int | None:
         """Process id of the embedded Postgres, where one runs."""
-        try:
-            pid = int((self.data / "postgres" / "postmaster.pid").read_text().split()[0])
-        except (FileNotFoundError, IndexError):
-            return None
-        return pid if runs(pid) else None
+        return postgres_pid(self.data)
 
     def _stop_postgres(self) -> None:
         if (pid := self.postgres_pid()) is not None:

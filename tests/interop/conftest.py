@@ -21,6 +21,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PAIMON = "org.apache.paimon:paimon-bundle:1.4.2"
 OLD_PYPAIMON = ("pypaimon==1.4.2", "backports.zstd")
+RUST = ("pypaimon-rust==0.4.0", "pyarrow")
 FLINK = "apache-flink==2.1.1"
 PAIMON_FLINK = "org.apache.paimon:paimon-flink-2.1:1.3.0"
 Condition = tuple[str, str, Any]
@@ -68,6 +69,21 @@ def reader(request: pytest.FixtureRequest) -> Reader:
 def with_paimon(program: str, directory: Path) -> str:
     """The class path of a program of ours that uses Java Paimon."""
     return java.compiled(program, directory, java.jar(PAIMON), f"{java.spark_jars()}/*")
+
+
+def rust_environment() -> str:
+    """The interpreter of pypaimon-rust's own environment, made once in the cache; skips the test where it cannot be had."""
+    environment = CACHE / "paimon-rust"
+    python = environment / "bin" / "python"
+    stamp = environment / ".installed"
+    if not stamp.exists():
+        uv = str(Path(sys.executable).parent / "uv")
+        CACHE.mkdir(parents=True, exist_ok=True)
+        made = subprocess.run([uv, "--quiet", "venv", "--allow-existing", "--python", sys.executable, str(environment)])
+        if made.returncode or subprocess.run([uv, "--quiet", "pip", "install", "--python", str(python), *RUST]).returncode:
+            pytest.skip("pypaimon-rust cannot be had here: it is not run.")
+        stamp.touch()
+    return str(python)
 
 
 @pytest.fixture(scope="session")

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from tests.interop.asked import Asked
-from tests.interop.conftest import HERE, ROOT, Reader, flink_catalog
+from tests.interop.appenders import Append, Java, flink_process, of_a_process, of_flink, of_spark, of_sql, pypaimon_process
+from tests.interop.conftest import Reader
 from tests.interop.spark_paimon import SparkClient, given
-from tests.interop.test_compacting_in_turns import Java
 from tests.running import RunningServer
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -31,8 +29,6 @@ _COMPACTED_EACH = 2.0
 OPTIONS = "'write-only' = 'true', 'compaction.min.file-num' = '5', 'snapshot.num-retained.min' = '10', 'snapshot.num-retained.max' = '50'"
 """Java's writers would compact a queue out of its order (docs/catalog.md), and expire by themselves."""
 TABLES = {"queue": "'bucket' = '1', 'bucket-key' = 'id'", "scalable": "'bucket' = '-1'"}
-Append = Callable[[str, int, int], str | None]
-"""Appends rows from an id on to a table; None, or what went wrong."""
 
 
 @dataclass
@@ -92,42 +88,6 @@ class Writers:
                 self.book.commits[name] += 1
 
 
-def values(first: int, count: int) -> str:
-    return ", ".join(f"({n}, 's{n}')" for n in range(first, first + count))
-
-
-def of_sql(server: RunningServer) -> Append:
-    def append(table: str, first: int, count: int) -> str | None:
-        answer = server.post(f"INSERT INTO {table} VALUES {values(first, count)}")
-        return None if answer.status_code == 200 else answer.text
-
-    return append
-
-
-def of_a_process(process: Asked) -> Append:
-    """Of pypaimon's program, or Java's."""
-
-    def append(table: str, first: int, count: int) -> str | None:
-        error = process.ask(json.dumps({"table": table, "append": [first, count]})).get("error")
-        return None if error is None else f"{error}\n{process.log()}"
-
-    return append
-
-
-def of_spark(spark: SparkClient) -> Append:
-    def append(table: str, first: int, count: int) -> str | None:
-        return spark.answer(f"INSERT INTO sluice.{table} VALUES {values(first, count)}").get("error")
-
-    return append
-
-
-def of_flink(flink: Asked) -> Append:
-    def append(table: str, first: int, count: int) -> str | None:
-        return flink.ask(json.dumps(f"INSERT INTO {table} VALUES {values(first, count)}")).get("error")
-
-    return append
-
-
 def maintenance(server: RunningServer) -> Callable[[str], str | None]:
     """Merge small files, and expire what is more than the table is to keep."""
 
@@ -150,27 +110,6 @@ def tables(server: RunningServer, database: str) -> dict[str, str]:
     for kind, options in TABLES.items():
         server.sql(f"CREATE TABLE {database}.{kind} (id BIGINT, s STRING) WITH ({options}, {OPTIONS})")
     return {kind: f"{database}.{kind}" for kind in TABLES}
-
-
-@contextlib.contextmanager
-def pypaimon_process(server: RunningServer, log: Path) -> Iterator[Asked]:
-    python = ROOT / ".venv-pypaimon" / "bin" / "python"
-    if not python.exists():
-        pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
-    process = Asked([str(python), str(HERE / "pypaimon_appender.py"), server.url], log)
-    try:
-        yield process
-    finally:
-        process.close()
-
-
-@contextlib.contextmanager
-def flink_process(server: RunningServer, python: str, log: Path) -> Iterator[Asked]:
-    process = Asked([python, str(HERE / "flink_matrix.py"), flink_catalog(server.url)], log)
-    try:
-        yield process
-    finally:
-        process.close()
 
 
 def check(server: RunningServer, tables: dict[str, str], book: Book, readers: dict[str, Reader]) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.interop.asked import Asked
-from tests.interop.conftest import Reader, with_paimon
+from tests.interop.appenders import Java
+from tests.interop.conftest import Reader
 from tests.running import RunningServer
 
 pytestmark = pytest.mark.interop
@@ -23,20 +21,6 @@ KINDS = {
     "buckets": f"WITH ({OPTIONS}, 'bucket' = '2', 'bucket-key' = 'id')",
     "scalable": f"WITH ({OPTIONS}, 'bucket' = '-1')",
 }
-
-
-class Java(Asked):
-    """A Java program that appends and compacts."""
-
-    def __init__(self, url: str, directory: Path) -> None:
-        command = ["java", "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", with_paimon("RestCompactor", directory), "RestCompactor", url]
-        super().__init__(command, directory / "log")
-
-    def do(self, **request: object) -> int:
-        """How many buckets or bins it committed something for."""
-        answer = self.ask(json.dumps(request))
-        assert "error" not in answer, f"{answer}\n{self.log()}"
-        return int(answer["messages"])
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,12 @@
-"""Writers that append under no key: pypaimon, Arrow Flight SQL's ingest, and a job that copies what pypaimon wrote."""
+"""Writers that append under no key: clients of the REST catalog, Flight SQL's ingest, a job that copies what one of them wrote."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 import adbc_driver_flightsql.dbapi as flight
@@ -16,13 +14,11 @@ import httpx
 import pyarrow as pa
 from adbc_driver_manager import Error
 
-from tests.interop.asked import Asked
+from tests.interop.appenders import Append
 from tests.running import Refused, RunningServer
 from tests.torture.job_campaign import job, start_job, until
 from tests.torture.kills.clients import Counts
 
-ROOT = Path(__file__).parents[3]
-PYPAIMON = ROOT / ".venv-pypaimon" / "bin" / "python"
 _COLUMNS = "id BIGINT, s STRING"
 _ROWS = 5
 """Of a commit."""
@@ -97,27 +93,25 @@ class Ingester:
         self.book.compare(server, where)
 
 
-class PypaimonWriter:
-    """A pypaimon process with default options, over the REST catalog; its server keeps its address over restarts."""
+class ClientWriter:
+    """A client of the REST catalog with default options, in a process of its own; its server keeps its address over restarts."""
 
-    def __init__(self, server: RunningServer, counts: Counts, log: Path) -> None:
-        self._counts = counts
-        self.book = Appended("appended")
+    def __init__(self, name: str, server: RunningServer, append: Append, counts: Counts) -> None:
+        self._name, self._append, self._counts = name, append, counts
+        self.book = Appended(f"appended_by_{name}")
         self.problems: list[str] = []
-        server.sql(f"CREATE TABLE appended ({_COLUMNS})")
-        self.client = Asked([str(PYPAIMON), str(ROOT / "tests" / "interop" / "pypaimon_appender.py"), server.url], log)
+        server.sql(f"CREATE TABLE {self.book.table} ({_COLUMNS})")
 
     def run(self, stop: threading.Event) -> None:
         """One commit after another. The client tries again by itself, so that what ends in an error may still be there."""
         while not stop.is_set():
             ids = self.book.take()
-            answer: Mapping[str, object] = self.client.ask(json.dumps({"table": "default.appended", "append": [ids.start, len(ids)]}))
-            if "error" not in answer:
+            if self._append(f"default.{self.book.table}", ids.start, len(ids)) is None:
                 self.book.sure |= set(ids)
-                self._counts.acknowledged["pypaimon"] += 1
+                self._counts.acknowledged[self._name] += 1
             else:
                 self.book.doubtful.append(ids)
-                self._counts.doubtful["pypaimon"] += 1
+                self._counts.doubtful[self._name] += 1
                 stop.wait(0.2)
 
     def compare(self, server: RunningServer, where: str) -> None:

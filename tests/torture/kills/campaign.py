@@ -41,6 +41,8 @@ class Campaign:
     def __init__(self, servers: Sequence[RunningServer], *, dsn: Callable[[], str], seed: int, clients: int, renames: bool = False) -> None:
         self.told = Told()
         self._servers, self._dsn, self._seed = list(servers), dsn, seed
+        self.postgres_pid: Callable[[], int | None] = servers[0].postgres_pid
+        """The process of the Postgres of all servers."""
         self._rng = random.Random(seed)
         others = [(f"{name}_moved",) if renames else () for name in ("parts", "flat")]
         self._tables = [
@@ -110,7 +112,7 @@ class Campaign:
         if victim == SERVER:
             server.kill()
         elif victim == POSTGRES:
-            pid = server.postgres_pid()
+            pid = self.postgres_pid()
             assert pid is not None
             os.kill(pid, signal.SIGKILL)
         else:
