@@ -134,6 +134,15 @@ class SnapshotRepository:
         row = self._conn.execute(query, (table_id, branch, snapshot_id, most)).fetchone()
         return int(row[0]) if row is not None else 0
 
+    def changes_since(self, table_id: UUID, branch: str, snapshot_id: int) -> list[tuple[int, str, Mapping[str, Any] | None]]:
+        """The snapshots from one on, each with its key, and with its body where it may have changed rows."""
+        query = """
+            SELECT snapshot_id, snapshot_uuid,
+                   CASE WHEN body ->> 'commitKind' = 'OVERWRITE' OR body ->> 'operation' = 'MERGE' THEN body END
+            FROM table_snapshot WHERE table_id = %s AND branch = %s AND snapshot_id >= %s ORDER BY snapshot_id
+        """
+        return self._conn.execute(query, (table_id, branch, snapshot_id)).fetchall()
+
     def by_uuid(self, table_id: UUID, snapshot_uuid: str, branch: str = MAIN_BRANCH) -> SnapshotRow | None:
         """The snapshot of that uuid, or None: how the outcome of a lost answer is found out."""
         query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_uuid = %s"  # noqa: S608

@@ -119,7 +119,7 @@ def _share(first: _Waiting, other: _Waiting) -> bool:
         and first.request.commit_identifier == other.request.commit_identifier == BATCH_COMMIT_IDENTIFIER
         and {*first.request.properties, *other.request.properties} <= {COMMITTED_BY}  # the snapshot names all of them
         and first.request.operation == other.request.operation
-        and first.request.merged_since is None
+        and first.request.seen is None
         and first.table.schema.id == other.table.schema.id
         and first.table.remembered == other.table.remembered  # one that is not lets an ALTER pass that came after it was opened
         and first.table.location == other.table.location

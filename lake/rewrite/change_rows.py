@@ -20,6 +20,7 @@ from lake.tables.handle import LakeTable
 from model.catalog_errors import TableChanged
 from model.errors import InvalidOption, RewriteConflict, UnsupportedStatement, UnsupportedType
 from model.options.table import TABLE_OPTIONS
+from model.predicate import Predicate
 from model.snapshot import CommitKind, Operation, Snapshot
 from table.compaction.rewrite import Check, go_on
 from table.format.deletions import deletions_of
@@ -40,6 +41,7 @@ from table.write.copy_on_write import (
     rewrite_changed,
     rewrite_tasks,
 )
+from table.write.seen import Later, Seen, check_seen
 from table.write.snapshot_builder import CommitRequest, check_schema
 from table.write.writer import write_batches
 
@@ -63,6 +65,10 @@ class Changes:
     inserted_rows: int = 0
     moves: bool = False
     """Whether updated rows may belong to another partition or bucket."""
+    predicate: Predicate | None = None
+    """What is certain of every row that matters; None for no restriction."""
+    whole: bool = True
+    """Whether rows of the table matter that are not changed, too."""
     release: Callable[[], None] = lambda: None
 
     def __enter__(self) -> Self:
@@ -77,9 +83,10 @@ class Changes:
         return self.inserted_rows + sum(change.rows for _, change in self.files)
 
 
-def deletion_of(matches: Sequence[tuple[PlannedFile, Positions]]) -> Changes:
+def deletion_of(matches: Sequence[tuple[PlannedFile, Positions]], predicate: Predicate | None = None, *, whole: bool = True) -> Changes:
     """Rows that go, by file."""
-    return Changes(files=[(planned_file, FileChange(deleted=rows)) for planned_file, rows in matches if len(rows)])
+    files = [(planned_file, FileChange(deleted=rows)) for planned_file, rows in matches if len(rows)]
+    return Changes(files=files, predicate=predicate, whole=whole)
 
 
 Find = Callable[[LakeTable, Snapshot | None], Changes]
@@ -264,10 +271,18 @@ def _committed(  # noqa: PLR0913 - a change of rows and what it is held against
     size = sum(entry.file.file_size for task in tasks for entry in task.inputs)
     with lake.reserve.promise(size), table.write() as write:
         request = _written(table, write, tasks, changes, operation, judge, check)
-        if changes.inserted_rows:
-            request = replace(request, merged_since=snapshot.id if snapshot else 0)
+        seen = Seen.of(snapshot, changes.predicate, whole=changes.whole)
+        request = replace(request, seen=_seen_until_now(lake, table, seen))
         check()
         return request, lake.commit(table, request, claim=claim, answer=answer(changes.rows) if answer else None)
+
+
+def _seen_until_now(lake: Lake, table: LakeTable, seen: Seen) -> Seen:
+    """The same as of now, so that few snapshots are left to look at in the commit's turn; raises `RewriteConflict`."""
+    with lake.catalog.reading() as tx:
+        rows = tx.snapshots.changes_since(table.table_id, table.identifier.branch, seen.snapshot)
+    later = (Later(id=number, key=key, change=Snapshot.from_json(body) if body else None) for number, key, body in rows)
+    return check_seen(table.files, table.schema, seen, later)
 
 
 def _written(  # noqa: PLR0913 - a change of rows and what it is held against

@@ -57,7 +57,8 @@ class LocalUpdate(LocalStatement):
         plan = plan_scan(table.files, table.schema, snapshot, self.predicate)
         found = ((file, self._matching(context, table, file)) for file in plan.files)
         changes = [(file, FileChange(updated=rows, values=partial(self._values, len(rows)))) for file, rows in found if len(rows)]
-        return Changes(files=changes, moves=not table.schema.place_columns.isdisjoint(self.row.schema.names))
+        moves = not table.schema.place_columns.isdisjoint(self.row.schema.names)
+        return Changes(files=changes, moves=moves, predicate=self.predicate, whole=False)
 
     def _matching(self, context: ExecutionContext, table: LakeTable, file: PlannedFile) -> Positions:
         if self.condition is None:

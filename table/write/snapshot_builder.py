@@ -9,7 +9,7 @@ from model.commit_phase import CommitProgress
 from model.errors import InvalidOption, RewriteConflict, UnsupportedType
 from model.options.table import TABLE_OPTIONS, is_on
 from model.schema.schema import Schema
-from model.snapshot import BATCH_COMMIT_IDENTIFIER, OPERATION, CommitKind, Operation, Snapshot, told_operation
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, OPERATION, CommitKind, Snapshot, told_operation
 from table.format.deletions import deleted_rows, deletions_of, index_after, key_of, with_vectors
 from table.format.manifest import DataFile, EntryKind, ManifestEntry, NewFile
 from table.format.manifest_columns import digest_of
@@ -17,6 +17,7 @@ from table.format.rows.row_ids import with_row_ids
 from table.format.store import TableFiles
 from table.scan.skipping.partition_filter import BucketFilter
 from table.write.manifest_merge import merged
+from table.write.seen import Seen, check_seen, later_than
 from table.write.sequences import BUCKETS, Buckets, in_sequence, raise_tops
 
 COMMITTED_BY = "sluice.committed-by"
@@ -45,8 +46,8 @@ class CommitRequest:
     """Whether what is added holds rows of what goes, under numbers of theirs: rows are erased or changed where they stand."""
     behind: int = 0
     """How many of the last files added hold rows that go behind what their buckets hold, beside those that are added in place."""
-    merged_since: int | None = None
-    """Of rows that a MERGE adds because nothing matched: the id of the snapshot it looked at, 0 for none."""
+    seen: Seen | None = None
+    """Of a change of rows: what it went by. The commit loses where another change came to that meanwhile."""
     merge_manifests: bool = False
     """Whether all manifests are merged on the occasion (``sys.compact_manifest``)."""
     progress: CommitProgress = field(default_factory=CommitProgress, compare=False)
@@ -82,7 +83,8 @@ def build_snapshot(
         raise ValueError("only plain appends share a snapshot")
     if any(request.adds for request in requests):
         check_writable(schema)
-    _check_merged(files, latest, first)
+    if first.seen is not None:
+        check_seen(files, schema, first.seen, later_than(files, first.seen, latest))
     changes, buckets = _changes(files, schema, latest, requests)
     index_manifest = _index_after(files, schema, latest, requests, changes)
     next_row_id = (latest.next_row_id if latest else None) or 0
@@ -145,19 +147,6 @@ def check_writable(schema: Schema) -> None:
     """Raise `UnsupportedType` for a table whose rows lie in several files each."""
     if is_on(schema.options, "data-evolution.enabled"):
         raise UnsupportedType("The table has 'data-evolution.enabled' = 'true', which is not written here; use the client that made it.")
-
-
-def _check_merged(files: TableFiles, latest: Snapshot | None, request: CommitRequest) -> None:
-    """Raise `RewriteConflict` where another MERGE came meanwhile: both may have added the same rows, as neither found them."""
-    if request.merged_since is None or latest is None:
-        return
-    for number in range(latest.id, request.merged_since, -1):
-        snapshot = latest if number == latest.id else files.read_snapshot(number)
-        if snapshot is None or snapshot.operation == Operation.MERGE:
-            raise RewriteConflict(
-                f"Snapshot {number} may have merged the same rows into the table meanwhile; nothing was changed.",
-                resource_name=str(number),
-            )
 
 
 def _index_after(

@@ -13,6 +13,7 @@ from sqlglot import exp
 from lake import LakeTable
 from lake.rewrite.change_rows import Changes, deletion_of
 from model.access import ReadRules
+from model.predicate import Predicate
 from model.schema.types import BigIntType
 from model.snapshot import Snapshot
 from sql.analysis.predicates import pushed
@@ -47,7 +48,8 @@ def rows_where(context: ExecutionContext, query: exp.Expr, table: LakeTable, sna
             for batch in batches:
                 context.cancellation.check()
                 _add(positions, batch)
-    return deletion_of([(files[name], np.sort(np.concatenate(parts))) for name, parts in positions.items()])
+    places = [(files[name], np.sort(np.concatenate(parts))) for name, parts in positions.items()]
+    return deletion_of(places, rows.predicate, whole=rows.whole)
 
 
 class TargetRows:
@@ -59,6 +61,10 @@ class TargetRows:
         stars = any(not isinstance(star.parent, exp.Count | exp.Select) for star in query.find_all(exp.Star))
         names = {part.name for column in query.find_all(exp.Column) for part in column.parts}
         self._mentioned = None if stars or rules.restricted else names
+        self.predicate: Predicate | None = None
+        """What is certain of every row that matters, once the mention is planned."""
+        self.whole = len(list(query.find_all(exp.Query))) > 1 or bool(query.args.get("joins"))
+        """Whether rows of other mentions matter, too, of which some may be of the same table."""
         self.files: dict[str, PlannedFile] = {}
         """The files that were planned, by what stands beside their rows."""
 
@@ -66,7 +72,8 @@ class TargetRows:
         """The frame of the mention whose rows are changed."""
         table, rules = self._table, self._rules
         # A masked column's real values must not decide which files are read.
-        plan = plan_scan(table.files, table.schema, self._snapshot, None if rules.masks else pushed(reference, table.schema))
+        self.predicate = None if rules.masks else pushed(reference, table.schema)
+        plan = plan_scan(table.files, table.schema, self._snapshot, self.predicate)
         reading.add(table, plan)
         frame, files = numbered(session, table, plan.files, self._mentioned)
         self.files.update(files)

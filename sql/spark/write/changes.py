@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 
@@ -82,7 +82,8 @@ def changes_of(  # noqa: PLR0913 - a statement and what it is held against
                 columns = [physical_column(field) for field in fields]
                 write_rows(frame.select(FILE, ROW, CLAUSE_OF, *columns), entry.path)
         entry.finish()
-        return _Spooled(context, entry, fields).changes(table, rows.files, clauses, once=once)
+        changes = _Spooled(context, entry, fields).changes(table, rows.files, clauses, once=once)
+        return replace(changes, predicate=rows.predicate, whole=rows.whole)
     except BaseException:
         entry.remove()
         raise

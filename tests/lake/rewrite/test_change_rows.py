@@ -14,11 +14,12 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.rewrite.change_rows import Changes, Find, change_rows
+from lake.rewrite.change_rows import Changes, Find, change_rows, deletion_of
 from lake.rewrite.compaction import compact, plan
 from lake.rewrite.rescale import outgrown, rescale
 from model.catalog_errors import TableChanged
 from model.errors import RewriteConflict, StatementCanceled
+from model.predicate import Compare, Op
 from model.schema.change import AddColumn, SetOption
 from model.schema.types import IntType
 from model.snapshot import Operation, Snapshot
@@ -205,3 +206,94 @@ def test_a_statement_that_is_not_wanted_any_more_leaves_the_line(lake: Lake) -> 
     with lake.changing_rows.turn((table.table_id, "main"), lambda: None), pytest.raises(StatementCanceled):
         change_rows(lake, table, raised(1), check=cancelled)
     assert not lake.changing_rows.somebody((table.table_id, "main"))
+
+
+def given(new: int, *, where: int) -> Find:
+    """``UPDATE … SET v = new WHERE v = where``, which goes by the values alone."""
+
+    def change_of(table: LakeTable, file: PlannedFile) -> FileChange:
+        values = np.concatenate([batch.column("v").to_numpy() for batch in read_batches(table.files, table.schema, [file])])
+        at = np.flatnonzero(values == where)
+        batch = pa.RecordBatch.from_arrays([pa.array([new] * len(at), pa.int32())], names=["v"])
+        return FileChange(updated=at, values=lambda: iter([batch]))
+
+    def find(table: LakeTable, snapshot: Snapshot | None) -> Changes:
+        predicate = Compare("v", Op.EQ, where)
+        files = [(file, change_of(table, file)) for file in plan_scan(table.files, table.schema, snapshot, predicate).files]
+        return Changes(files=files, predicate=predicate, whole=False)
+
+    return find
+
+
+def values(lake: Lake, table: LakeTable) -> list[int]:
+    return [row["v"] for row in rows(lake.open(table.identifier))]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_two_changes_of_other_files_are_as_one_after_another(catalog: CatalogStore, lake: Lake, warehouse: Path, layout: str) -> None:
+    """Where neither saw the other's rows, 1 and 2 would change places."""
+    table = make_table(lake, options=LAYOUTS[layout], id="INT", v="INT")
+    append(lake, table, [1], v=[1])
+    append(lake, table, [2], v=[2])
+    other = Lake(catalog, str(warehouse))
+
+    def meanwhile() -> None:
+        assert change_rows(other, other.open(table.identifier), given(1, where=2), operation=Operation.UPDATE).rows == 1
+
+    assert change_rows(lake, table, after_the_first(given(2, where=1), meanwhile), operation=Operation.UPDATE).rows == 2
+    assert values(lake, table) == [2, 2]
+    other.close()
+
+
+def test_a_change_of_rows_that_do_not_matter_is_passed(lake: Lake) -> None:
+    """The statistics of what was written tell that no row of it matches."""
+    table = make_table(lake, options=LAYOUTS["no buckets"], id="INT", v="INT")
+    append(lake, table, [1], v=[1])
+    append(lake, table, [2], v=[5])
+    looks: list[int] = []
+
+    def find(opened: LakeTable, snapshot: Snapshot | None) -> Changes:
+        looks.append(1)
+        return given(2, where=1)(opened, snapshot)
+
+    def meanwhile() -> None:
+        change_rows(lake, lake.open(table.identifier), given(7, where=5), operation=Operation.UPDATE)
+        append(lake, lake.open(table.identifier), [3], v=[1])
+
+    assert change_rows(lake, table, after_the_first(find, meanwhile), operation=Operation.UPDATE).rows == 1
+    assert (sorted(values(lake, table)), len(looks)) == ([1, 2, 7], 1), "the appended row counts as one that came afterwards"
+
+
+def test_a_change_that_reads_the_whole_table_looks_again(lake: Lake) -> None:
+    """As a MERGE that finds no row, and inserts: rows that went meanwhile matter to it."""
+    table = make_table(lake, options=LAYOUTS["no buckets"], id="INT", v="INT")
+    append(lake, table, [1], v=[1])
+    append(lake, table, [2], v=[5])
+
+    def find(opened: LakeTable, snapshot: Snapshot | None) -> Changes:
+        most = max((row["v"] for row in rows(opened)), default=0)
+        batch = pa.RecordBatch.from_pydict({"id": [9], "v": [most]}, schema=pa.schema([("id", pa.int32()), ("v", pa.int32())]))
+        return Changes(inserted=lambda: iter([batch]), inserted_rows=1)
+
+    def meanwhile() -> None:
+        everything_of = plan_scan(table.files, table.schema, lake.open(table.identifier).latest(), Compare("v", Op.EQ, 5)).files
+        gone = [(file, np.array([0], np.int64)) for file in everything_of]
+        change_rows(lake, lake.open(table.identifier), lambda *_: deletion_of(gone))
+
+    change_rows(lake, table, after_the_first(find, meanwhile), operation=Operation.MERGE)
+    assert sorted(values(lake, table)) == [1, 1]
+
+
+def test_a_rollback_between_look_and_decision_lets_it_look_again(lake: Lake) -> None:
+    """The file that it found is there before and after; another one has rows again that match."""
+    table = make_table(lake, options=LAYOUTS["no buckets"], id="INT", v="INT")
+    append(lake, table, [1], v=[3])
+    append(lake, table, [2], v=[3])
+    change_rows(lake, lake.open(table.identifier), raised(2), operation=Operation.UPDATE)
+
+    def meanwhile() -> None:
+        assert lake.history.rollback_to_snapshot(lake.open(table.identifier), 2)
+
+    find = after_the_first(given(8, where=3), meanwhile)
+    assert change_rows(lake, lake.open(table.identifier), find, operation=Operation.UPDATE).rows == 2
+    assert values(lake, table) == [8, 8]
