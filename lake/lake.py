@@ -20,11 +20,10 @@ from lake.commit.metrics import CommitNote
 from lake.commit.publish import Hook, no_hook
 from lake.inspect.past import CatalogVersions
 from lake.recovery import Finishing, Recovered, recover
-from lake.register.check import Checked, Fault, TableCheck, lines_of, of_unknown_branches
+from lake.register.check import Checked, Fault, TableCheck, lines_of, of_unknown_branches, once, refusals_too
 from lake.register.expired import forget_expired
 from lake.register.register import LakeAdoption
 from lake.register.repair import Repair, repair
-from lake.register.unknown_branches import unknown_branches
 from lake.register.upgrade import upgrade_operations
 from lake.reserve import StorageReserve
 from lake.rewrite.replace import partition_filter
@@ -230,16 +229,24 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         self.require_whole(table, "files")
         with self.catalog.reading() as tx:
             names = [MAIN_BRANCH, *tx.branches.names(table.table_id)]
-            unknown = unknown_branches(tx, table.files.io, table.table_id, table.location)
-        for branch in names:  # a beginning whose files are gone expired, as where the catalog is a backup's: no damage
-            opened = self._open(replace(table.identifier, branch=branch))
-            forget_expired(self.catalog, opened)
-            self.tags.all(opened)
+        faults: list[Fault] = []
+        for branch in names:
+            faults += refusals_too(branch, self._up_to_date(replace(table.identifier, branch=branch)))
         lines, branches = lines_of(self.catalog, table)
-        faults = chain(
-            of_unknown_branches(table, unknown), TableCheck(table, deep=deep, threads=threads, checked=checked).faults(lines, branches)
-        )
-        return self._noting(table, faults) if deep else faults
+        check = TableCheck(table, deep=deep, threads=threads, checked=checked)
+        branches_unknown = refusals_too(MAIN_BRANCH, of_unknown_branches(self.catalog, table))
+        faults_of_all = once(chain(faults, branches_unknown, check.faults(lines, branches)))
+        return self._noting(table, faults_of_all) if deep else faults_of_all
+
+    def _up_to_date(self, branch: Identifier) -> Iterator[Fault]:
+        """Take in what clients changed of a branch; no fault, but what hinders it may be one.
+
+        A beginning whose files are gone expired, as where the catalog is a backup's.
+        """
+        opened = self._open(branch)
+        forget_expired(self.catalog, opened)
+        self.tags.all(opened)
+        yield from ()
 
     def _noting(self, table: LakeTable, faults: Iterator[Fault]) -> Iterator[Fault]:
         """The faults; where there is none, what was known of damage is over, as after files were brought back."""

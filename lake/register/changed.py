@@ -12,7 +12,7 @@ from typing import Any
 
 from catalog.records import SnapshotRow, TagRow
 from lake.tables.tags import tag_bytes, tag_in
-from model.errors import LakeError, TableDamaged
+from model.errors import TableDamaged
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.json_document import parse_json
@@ -50,7 +50,7 @@ def changed_schemas(files: TableFiles, schemas: Iterable[tuple[int, Mapping[str,
             if not files.io.exists(path):
                 continue
             same = False  # a directory
-        except (*_NOT_WHAT_IT_WAS, LakeError):
+        except (*_NOT_WHAT_IT_WAS, TableDamaged):
             same = False
         if not same:
             yield ChangedFile(path=path, data=schema_bytes(body), problem="is not the catalog's schema", number=schema_id)
@@ -60,19 +60,23 @@ def changed_snapshots(files: TableFiles, history: Sequence[SnapshotRow]) -> Iter
     """Of a branch's snapshots, as far as they are published, those in whose place another one or none lies."""
     there = set(files.snapshot_ids())
     for row in history:
-        if not row.published or row.snapshot_id not in there:
-            continue
-        snapshot, problem = Snapshot.from_json(row.body), "is no snapshot"
-        try:
-            lying = files.read_snapshot(row.snapshot_id)
-            if lying == snapshot:
-                continue
-            if lying is not None:
-                problem = "is not as the catalog has it" if same_snapshot(lying, snapshot) else "is another snapshot than the catalog's"
-        except TableDamaged:
-            pass
-        path = files.layout.snapshot_file(row.snapshot_id)
-        yield ChangedFile(path=path, data=snapshot_bytes(snapshot), problem=problem, number=snapshot.id, snapshot_id=snapshot.id)
+        if row.published and row.snapshot_id in there:
+            yield from changed_snapshot(files, row)
+
+
+def changed_snapshot(files: TableFiles, row: SnapshotRow) -> Iterator[ChangedFile]:
+    """The file in a snapshot's place, where it is another one's or none."""
+    snapshot, problem = Snapshot.from_json(row.body), "is no snapshot"
+    try:
+        lying = files.read_snapshot(row.snapshot_id)
+        if lying == snapshot:
+            return
+        if lying is not None:
+            problem = "is not as the catalog has it" if same_snapshot(lying, snapshot) else "is another snapshot than the catalog's"
+    except TableDamaged:
+        pass
+    path = files.layout.snapshot_file(row.snapshot_id)
+    yield ChangedFile(path=path, data=snapshot_bytes(snapshot), problem=problem, number=snapshot.id, snapshot_id=snapshot.id)
 
 
 def changed_tags(files: TableFiles, tags: Sequence[TagRow]) -> Iterator[ChangedFile]:

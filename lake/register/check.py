@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import Any, TypeVar
 
 from catalog import CatalogStore
 from catalog.records import SnapshotRow, TagRow
-from lake.register.changed import changed_schemas, changed_snapshots, changed_tags
+from lake.register.changed import ChangedFile, changed_schemas, changed_snapshot, changed_tags
+from lake.register.unknown_branches import unknown_branches
 from lake.tables.handle import LakeTable
-from model.errors import LakeError, TableDamaged
+from model.errors import LakeError, TableDamaged, Unavailable
 from model.identifier import MAIN_BRANCH
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from model.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_path, wrong_vectors
+from table.format.io.storage_errors import refusal, told_by_the_store
 from table.format.layout import TableLayout, partition_dirs
 from table.format.manifest import EntryKind, ManifestEntry, ManifestFile
 from table.format.manifest_codec import decode_manifest, decode_manifest_list, manifest_records
@@ -81,12 +82,43 @@ def lines_of(catalog: CatalogStore, table: LakeTable) -> tuple[list[Line], list[
     return lines, metadata
 
 
-def of_unknown_branches(table: LakeTable, names: Sequence[str]) -> Iterator[Fault]:
+def of_unknown_branches(catalog: CatalogStore, table: LakeTable) -> Iterator[Fault]:
     """Branches that only the files have: the catalog is older than they are."""
+    with catalog.reading() as tx:
+        names = unknown_branches(tx, table.files.io, table.table_id, table.location)
     for name in names:
         path = TableLayout(table.location, name).branch_dir
         problem = f"is a branch that the catalog does not have; CALL sys.repair_table({literal(table.identifier.written())}) adopts it"
         yield Fault(branch=name, snapshot_id=None, partition="", file=path, rows=None, problem=problem)
+
+
+def refused(problem: Unavailable) -> str:
+    """What a store says of a file or directory that it does not give; raises the problem where the store itself cannot be used."""
+    if (text := refusal(problem)) is None:
+        raise problem
+    return text
+
+
+def unreadable(branch: str, problem: Unavailable) -> Fault:
+    """The fault of a file or directory that its store does not give; raises the problem where the store itself cannot be used."""
+    return Fault(branch=branch, snapshot_id=None, partition="", file=problem.place or "", rows=None, problem=refused(problem))
+
+
+def refusals_too(branch: str, faults: Iterator[Fault]) -> Iterator[Fault]:
+    """The faults, and as the last one what their store does not give."""
+    try:
+        yield from faults
+    except Unavailable as problem:
+        yield unreadable(branch, problem)
+
+
+def once(faults: Iterable[Fault]) -> Iterator[Fault]:
+    """Each fault once, though several snapshots and branches need its file."""
+    told: set[tuple[str, str]] = set()
+    for fault in faults:
+        if (key := (fault.file, fault.problem)) not in told:
+            told.add(key)
+            yield fault
 
 
 class TableCheck:
@@ -103,13 +135,13 @@ class TableCheck:
         self._indexes: set[str] = set()
 
     def faults(self, lines: Sequence[Line], branches: Sequence[BranchMetadata]) -> Iterator[Fault]:
-        """All that is wrong, metadata first."""
+        """All that is wrong, metadata first; what cannot be read is told as that, and the rest is looked at all the same."""
         for metadata in branches:
-            yield from self._small_files(metadata)
+            yield from refusals_too(metadata.branch, self._small_files(metadata))
         wanted: dict[str, tuple[Line, int, ManifestEntry]] = {}
         reported: set[str] = set()
         for line in lines:
-            yield from self._snapshot_files(line)
+            yield from refusals_too(line.branch, self._snapshot_files(line))
             for fault in self._metadata(line, wanted):
                 if fault.file not in reported:
                     reported.add(fault.file)
@@ -138,25 +170,36 @@ class TableCheck:
 
     def _snapshot_files(self, line: Line) -> Iterator[Fault]:
         """Files of snapshots in a hole: a missing beginning is what a client expired."""
-        layout = TableFiles(self._io, self._table.location, line.branch).layout
-        there = {int(name[9:]) for status in self._io.list(layout.snapshot_dir()) if (name := _name(status.path))[:9] == "snapshot-"
-                 and name[9:].isdecimal()} if line.published else set()  # fmt: skip
+        files = TableFiles(self._io, self._table.location, line.branch)
+        there = set(files.snapshot_ids()) if line.published else set()
         first = min(there, default=None)
         for snapshot_id in sorted(line.published - there):
             if first is None or snapshot_id > first:
-                path, problem = layout.snapshot_file(snapshot_id), f"is missing; {self._repair(line.branch)}"
+                path, problem = files.layout.snapshot_file(snapshot_id), f"is missing; {self._repair(line.branch)}"
                 yield Fault(branch=line.branch, snapshot_id=snapshot_id, partition="", file=path, rows=None, problem=problem)
 
     def _small_files(self, metadata: BranchMetadata) -> Iterator[Fault]:
         """Files of schemas, snapshots and tags that are not what the catalog has, and schemas that are missing."""
         files, branch = TableFiles(self._io, self._table.location, metadata.branch), metadata.branch
-        for schema_id, _ in metadata.schemas:
-            if not self._io.exists(path := files.layout.schema_file(schema_id)):
-                problem = f"is missing; {self._repair(branch)}"
-                yield Fault(branch=branch, snapshot_id=None, partition="", file=path, rows=None, problem=problem)
-        for changed in chain(
-            changed_schemas(files, metadata.schemas), changed_snapshots(files, metadata.snapshots), changed_tags(files, metadata.tags)
-        ):
+        for schema_id, body in metadata.schemas:
+            yield from refusals_too(branch, self._missing_schema(files, branch, schema_id))
+            yield from refusals_too(branch, self._changed(branch, changed_schemas(files, [(schema_id, body)])))
+        yield from refusals_too(branch, self._changed_snapshots(files, metadata))
+        for tag in metadata.tags:
+            yield from refusals_too(branch, self._changed(branch, changed_tags(files, [tag])))
+
+    def _missing_schema(self, files: TableFiles, branch: str, schema_id: int) -> Iterator[Fault]:
+        if not self._io.exists(path := files.layout.schema_file(schema_id)):
+            yield Fault(branch=branch, snapshot_id=None, partition="", file=path, rows=None, problem=f"is missing; {self._repair(branch)}")
+
+    def _changed_snapshots(self, files: TableFiles, metadata: BranchMetadata) -> Iterator[Fault]:
+        there = set(files.snapshot_ids())
+        for row in metadata.snapshots:
+            if row.published and row.snapshot_id in there:
+                yield from refusals_too(metadata.branch, self._changed(metadata.branch, changed_snapshot(files, row)))
+
+    def _changed(self, branch: str, files: Iterable[ChangedFile]) -> Iterator[Fault]:
+        for changed in files:
             problem = f"{changed.problem}; {self._repair(branch)}"
             yield Fault(branch=branch, snapshot_id=changed.snapshot_id, partition="", file=changed.path, rows=None, problem=problem)
             self._checked(1, 0)
@@ -207,19 +250,20 @@ class TableCheck:
             yield fault(files.layout.manifest(name), records)
             return
         for record in records:
+            path = str(record["_FILE_NAME"])
             try:
                 path = index_path(files, self._table.schema, record)
                 size = self._io.size(path)
+                if size != record["_FILE_SIZE"]:
+                    yield fault(path, f"has {size:,} bytes where its manifest tells {record['_FILE_SIZE']:,}")
+                elif self._deep and record["_INDEX_TYPE"] == INDEX_TYPE:
+                    yield from (fault(path, problem) for problem in wrong_vectors(files, path, record))
             except FileNotFoundError:
                 yield fault(path, MISSING)
-                continue
-            except LakeError as problem:
-                yield fault(str(record["_FILE_NAME"]), problem.message)
-                continue
-            if size != record["_FILE_SIZE"]:
-                yield fault(path, f"has {size:,} bytes where its manifest tells {record['_FILE_SIZE']:,}")
-            elif self._deep and record["_INDEX_TYPE"] == INDEX_TYPE:
-                yield from (fault(path, problem) for problem in wrong_vectors(files, path, record))
+            except Unavailable as away:
+                yield fault(path, refused(away))
+            except LakeError as wrong:
+                yield fault(path, wrong.message)
 
     def _want(
         self, line: Line, snapshot: Snapshot, entries: Sequence[ManifestEntry], wanted: dict[str, tuple[Line, int, ManifestEntry]]
@@ -260,6 +304,8 @@ class TableCheck:
             return MISSING
         except TableDamaged as damage:  # such as a link that leads out of the table
             return damage.problem
+        except Unavailable as problem:
+            return refused(problem)
         self._checked(1, len(data))
         return wrong_size(len(data), size) or data
 
@@ -275,14 +321,21 @@ class TableCheck:
                                 problem=problem)  # fmt: skip
 
     def _fault(self, job: tuple[Line, int, ManifestEntry]) -> tuple[str, str] | None:
-        return fault_of_entry(self._table, job[2], deep=self._deep)
+        entry = job[2]
+        try:
+            return fault_of_entry(self._table, entry, deep=self._deep)
+        except Unavailable as problem:
+            return problem.place or entry.file.file_name, refused(problem)
 
     def _partition(self, entry: ManifestEntry) -> str:
         return shown(self._table.schema, entry)
 
 
 def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tuple[str, str] | None:
-    """The file of an entry, or one beside it, that is not as it was written, with what is wrong with it."""
+    """The file of an entry, or one beside it, that is not as it was written, with what is wrong with it.
+
+    Raises what a store says that does not give the file, which may be whole.
+    """
     files, schema = table.files, table.schema
     try:
         path = files.data_path(schema, entry)
@@ -293,6 +346,8 @@ def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tup
             return path, fault
         missing = [extra for extra in files.extra_paths(schema, entry) if not files.io.file_exists(extra)]
     except LakeError as problem:
+        if told_by_the_store(problem):
+            raise
         return entry.file.file_name, problem.message
     return (missing[0], MISSING) if missing else None
 
@@ -308,7 +363,3 @@ def decoded(decode: Callable[[], T]) -> T | str:
         return decode()
     except Exception as problem:  # bytes that were changed make a decoder fail in any way
         return f"cannot be decoded ({type(problem).__name__}: {problem})"
-
-
-def _name(path: str) -> str:
-    return path.rstrip("/").rpartition("/")[2]

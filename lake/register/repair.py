@@ -24,6 +24,7 @@ from model.errors import LakeError, TableDamaged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
+from table.format.io.storage_errors import told_by_the_store
 from table.format.json_document import parse_json
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
 from table.format.store import TableFiles
@@ -68,7 +69,7 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
     What follows the catalog's newest snapshot without a gap is adopted. Where snapshots in between have expired, or nothing can be
     read of the catalog's newest, the newest run of files that can be read is; what else is readable is kept by a tag. Only what
     contradicts all of it is set aside. With main come the branches that only the files have.
-    Raises `TableDamaged`, and changes nothing, where no snapshot can be read.
+    Raises `TableDamaged`, and changes nothing, where no snapshot can be read, and `Unavailable` where the store does not give a file.
 
     Files are written and moved before the decision, so a crash in between leaves a table that a second repair finishes.
     """
@@ -285,7 +286,9 @@ def _goes_on(files: TableFiles, before: Snapshot | None, after: Snapshot) -> boo
         based_on = {entry.key() for entry in merge_entries(base, table=files.name)}
         list(files.live_entries(after))
         return based_on == {entry.key() for entry in files.live_entries(before)}
-    except (LakeError, ValueError, KeyError, EOFError):  # manifests that are missing or no manifests at all: not to be adopted
+    except (LakeError, ValueError, KeyError, EOFError) as problem:  # manifests that are missing or no manifests at all: not to be adopted
+        if told_by_the_store(problem):
+            raise
         return False
 
 

@@ -8,6 +8,7 @@ is whole.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
@@ -25,13 +26,14 @@ from lake.register.after_restore import unknown_tables
 from lake.register.damage import live_name
 from lake.register.unknown_branches import unknown_branches
 from model.catalog_errors import WarehouseMismatch
-from model.errors import LakeError, TableDamaged
+from model.errors import LakeError, TableDamaged, Unavailable
 from model.file_name import file_name
 from model.identifier import MAIN_BRANCH, Identifier
 from model.name_parts import parse_name
 from model.snapshot import Snapshot
 from model.sql_text import literal
 from table.format.io.file_io import FileIO, file_io_for
+from table.format.io.storage_errors import UNREADABLE, refusal
 from table.format.layout import TableLayout
 from table.format.store import TableFiles
 
@@ -64,6 +66,7 @@ class _Damage:
     trouble: Trouble
     file: str
     missing: bool
+    """Whether it is mended once the file or directory can be looked at again."""
     met: float
 
 
@@ -203,7 +206,7 @@ class Standing:
                 statement=f"CALL sys.check_table({literal(problem.resource_name)})",
                 since=time.time() if known is None else known.trouble.since,
             )  # fmt: skip
-            missing = "missing" in problem.problem
+            missing = "missing" in problem.problem or problem.problem.startswith(UNREADABLE)
             self._damaged[problem.resource_name] = _Damage(trouble=trouble, file=problem.file, missing=missing, met=time.monotonic())
         text = f"Table {problem.resource_name} is damaged: {problem.file} {problem.problem}. {trouble.statement} lists all of it."
         self.tell(text, about=_damage_of(problem.resource_name))
@@ -225,12 +228,13 @@ class Standing:
             try:
                 self._look_at(row)
             except (LakeError, OSError) as problem:
-                self.met(problem)
+                self.met(_as_damage(problem, Identifier(row.database, row.table_name, row.branch)))
         with self._catalog.reading() as tx:
             diverged = tx.overview.diverged()
         self._note_diverged(diverged)
         for name in list(self._damaged):
-            self._forget_mended(name)
+            with contextlib.suppress(Unavailable):  # what cannot be looked at now is not mended
+                self._forget_mended(name)
 
     def _look_at(self, row: PointerRow) -> None:
         table = Identifier(row.database, row.table_name, row.branch)
@@ -298,6 +302,7 @@ class Standing:
         if row is not None and not mended:
             io = file_io_for(row.location)
             path = damage.file if "/" in damage.file else TableLayout(row.location).manifest(damage.file)
+            io.list(path)  # raises where it is a directory without rights
             named_by = live_name(self._catalog, io, row.table_id, row.location, path)
             past = latest is not None and named_by is not None and 0 < named_by < latest.snapshot_id
             mended = (damage.missing and io.file_exists(path)) or named_by is None or past
@@ -336,6 +341,14 @@ class Standing:
             except Exception:
                 _log.exception("Catalog and warehouse could not be compared")
             stop.wait(_ROUND_SECONDS)
+
+
+def _as_damage(problem: BaseException, table: Identifier) -> BaseException:
+    """What hinders a look at a table as damage of it, where it is the table's alone: a file or directory that its store does not give."""
+    text = refusal(problem)
+    if text is None or not isinstance(problem, Unavailable) or problem.place is None:
+        return problem
+    return TableDamaged(table.written(), file=problem.place, problem=text)
 
 
 def _damage_of(name: str) -> str:

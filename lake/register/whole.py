@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from lake.tables.handle import LakeTable
 from model.errors import LakeError
 from model.snapshot import Snapshot
+from table.format.io.storage_errors import told_by_the_store
 from table.format.manifest_codec import decode_manifest_list
 from table.format.store import TableFiles
 
@@ -39,7 +40,10 @@ def require_whole(table: LakeTable, snapshot: Snapshot) -> None:
 
 
 def is_readable(files: TableFiles, snapshot: Snapshot) -> bool:
-    """Whether all metadata of a snapshot is there; data files that are lost alone are no reason to go back in time."""
+    """Whether all metadata of a snapshot is there; data files that are lost alone are no reason to go back in time.
+
+    Raises what a store says that does not give a file: whether it is there is not known then, and nothing may follow from it.
+    """
     fresh = TableFiles(files.io, files.location, files.layout.branch)
     fresh.partition_types = files.partition_types
     try:
@@ -51,7 +55,9 @@ def is_readable(files: TableFiles, snapshot: Snapshot) -> bool:
             return False
         for _ in fresh.live_entries(snapshot):
             pass
-    except LakeError:
+    except LakeError as problem:
+        if told_by_the_store(problem):
+            raise
         return False
     return True
 

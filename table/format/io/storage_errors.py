@@ -15,6 +15,10 @@ from model.file_name import file_name
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_RIGHT = frozenset({errno.EACCES, errno.EPERM})
+_OF_ONE_FILE = _NO_RIGHT | {errno.EIO, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.EUCLEAN}
+_DENIED_BY_STORE = "ACCESS_DENIED"
+UNREADABLE = "cannot be read"
+_RIGHTS = "Give the server's user its rights there back"
 
 
 def storage_error(problem: BaseException, path: str) -> LakeError:
@@ -23,8 +27,12 @@ def storage_error(problem: BaseException, path: str) -> LakeError:
         return StorageFull(f"No room left to write {file_name(path)}. Make room where it lies, then repeat what was refused.", place=path)
     reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
     cause = reason.replace(path, file_name(path)).rstrip(".") or type(problem).__name__
-    way_out = " Give the server's user its rights there back." if isinstance(problem, OSError) and problem.errno in _NO_RIGHT else ""
+    way_out = f" {_RIGHTS}." if _denied(problem) else ""
     return Unavailable(f"The warehouse cannot be used at {file_name(path)}: {cause}.{way_out}", place=path)
+
+
+def _denied(problem: BaseException) -> bool:
+    return isinstance(problem, OSError) and (problem.errno in _NO_RIGHT or _DENIED_BY_STORE in str(problem))
 
 
 @contextlib.contextmanager
@@ -50,6 +58,20 @@ def making(path: str) -> Iterator[None]:
 def told_by_the_store(problem: BaseException) -> bool:
     """Whether a failure says that the store could not be used, and nothing about what lies there."""
     return isinstance(problem, StorageFull | Unavailable) and isinstance(problem.__cause__, OSError)
+
+
+def refusal(problem: BaseException) -> str | None:
+    """What is wrong with one file or directory that a store does not give though it answers: no rights, a disk that cannot read it.
+
+    None for all else, also for a store that is away.
+    """
+    cause = problem.__cause__
+    if not isinstance(problem, Unavailable) or not isinstance(cause, OSError):
+        return None
+    if not _denied(cause) and cause.errno not in _OF_ONE_FILE:
+        return None
+    reason = "the store denies it" if cause.errno is None else cause.strerror or str(cause)
+    return f"{UNREADABLE}: {reason}{f'. {_RIGHTS}' if _denied(cause) else ''}"
 
 
 _OF_THE_STORE = ("AWS Error", "Couldn't connect", "curl", "HDFS", "Error in the HTTP2 framing layer")
