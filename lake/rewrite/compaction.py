@@ -221,21 +221,28 @@ def in_order(
     We and Java Paimon sort by sequence number; pypaimon reads files as manifests name them. Only where that is quickly done,
     and never at the cost of the rewrite, which is in. ``in_place``: it was no compaction, but for who may delete.
     """
-    if table.schema.bucket <= 0 or sum(m.file_size for m in table.files.manifests_of(snapshot)) > _QUICKLY_ORDERED:
+    try:
+        if not _out_of_order(table, snapshot, replaced):
+            return snapshot
+        request = CommitRequest(
+            kind=CommitKind.COMPACT, commit_user=str(uuid4()), operation="COMPACT", merge_manifests=True, in_place=in_place
+        )
+        return commit(table, request)
+    except (LakeError, OSError) as problem:  # also of the manifests' reading: the rewrite is decided, and not to be repeated
+        _log.info("The manifests of %s stay as they are: %s", table.identifier, problem)
         return snapshot
+
+
+def _out_of_order(table: LakeTable, snapshot: Snapshot, replaced: Sequence[ManifestEntry]) -> bool:
+    """Whether the manifests name files of the buckets out of the order of their sequence numbers, where that is quickly seen."""
+    if table.schema.bucket <= 0 or sum(m.file_size for m in table.files.manifests_of(snapshot)) > _QUICKLY_ORDERED:
+        return False
     types = [f.type for f in table.schema.partition_fields]
     touched = BucketFilter(types, {entry.partition for entry in replaced}, {entry.bucket for entry in replaced})
     last: dict[BucketKey, int] = {}
     for entry in table.files.some_entries(snapshot, touched.may_hold):
         key = (entry.partition, entry.bucket)
         if entry.file.min_sequence_number < last.get(key, -1):
-            break
+            return True
         last[key] = entry.file.min_sequence_number
-    else:
-        return snapshot
-    request = CommitRequest(kind=CommitKind.COMPACT, commit_user=str(uuid4()), operation="COMPACT", merge_manifests=True, in_place=in_place)
-    try:
-        return commit(table, request)
-    except LakeError as problem:
-        _log.info("The manifests of %s stay as they are: %s", table.identifier, problem.message)
-        return snapshot
+    return False

@@ -210,11 +210,9 @@ def create_tag(  # noqa: PLR0913 - the arguments of a statement
     claim: Claim | None = None,
 ) -> Tag:
     """Keep a snapshot under a name, once under a claim, for a time or for good; raises `SnapshotNotExist` or `TagAlreadyExist`."""
-    lake.tags.create(table, name, snapshot_id=snapshot_id, retained=_text(retained), dry_run=dry_run, claim=claim)
-    if not dry_run:
-        return _tag(lake.tags.get(table, name))
-    with lake.catalog.reading() as tx:
-        return Tag(name=name, snapshot=_to_tag(tx, table, snapshot_id), retained=retained)
+    made = lake.tags.create(table, name, snapshot_id=snapshot_id, retained=_text(retained), dry_run=dry_run, claim=claim)
+    assert made is not None
+    return _tag(made)
 
 
 def _text(retained: dt.timedelta | None) -> str | None:
@@ -375,21 +373,31 @@ def rollback(
     Later snapshots and their tags go, and the files only they had.
     """
     _may(lake, table)
-    tags = tags_of(lake, table)
-    removed = [snapshot for snapshot in lake.snapshots(table) if snapshot.id > to.id]
-    later = [entry.name for entry in tags if entry.snapshot.id > to.id]
-    with lake.catalog.reading() as tx:
-        remaining = [entry.snapshot for entry in tags if entry.snapshot.id <= to.id] + _kept_elsewhere(tx, table)
-    garbage = _found(table, lambda: left_by_rollback(table.files, table.schema, removed, to, remaining))
-    if not dry_run:
-        if tag is not None:
-            tidy = lake.history.rollback_to_tag(table, tag, claim=claim)
-        else:
-            tidy = lake.history.rollback_to_snapshot(table, to.id, claim=claim)
-        lake.step("rolled back")
-        if not (tidy and _deleted(table, garbage)):
-            garbage = Garbage()
-    return _removed(removed, garbage, later)
+    if dry_run:
+        tags = tags_of(lake, table)
+        removed = [snapshot for snapshot in lake.snapshots(table) if snapshot.id > to.id]
+        later = [entry.name for entry in tags if entry.snapshot.id > to.id]
+        return _removed(removed, _left_by_rollback(lake, table, removed, to), later)
+    if tag is not None:
+        done = lake.history.rollback_to_tag(table, tag, claim=claim)
+    else:
+        done = lake.history.rollback_to_snapshot(table, to.id, claim=claim)
+    lake.step("rolled back")
+    garbage = _left_by_rollback(lake, table, done.removed, done.to)
+    if not (done.tidy and _deleted(table, garbage)):
+        garbage = Garbage()
+    return _removed(done.removed, garbage, done.tags)
+
+
+def _left_by_rollback(lake: Lake, table: LakeTable, removed: Sequence[Snapshot], to: Snapshot) -> Garbage:
+    """What goes with snapshots that are rolled back, by what is kept once they are: a branch may have been made of one until then."""
+
+    def look() -> Garbage:
+        with lake.catalog.reading() as tx:
+            remaining = [entry.snapshot for entry in _tags(tx, table) if entry.snapshot.id <= to.id] + _kept_elsewhere(tx, table)
+        return left_by_rollback(table.files, table.schema, removed, to, remaining)
+
+    return _found_after(table, look)
 
 
 def left_behind(table: LakeTable, gone: Sequence[Snapshot], to: Snapshot | None) -> Removed:

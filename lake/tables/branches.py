@@ -20,10 +20,10 @@ from lake.rewrite.garbage import make_way
 from lake.tables.handle import LakeTable
 from lake.tables.history import clear_expired, lower_earliest_hint, stale_file
 from lake.tables.names import check_name
-from lake.tables.tags import Tags
+from lake.tables.tags import Tags, require_same
 from model.access import Access
 from model.catalog_errors import BranchAlreadyExist, BranchNotExist
-from model.errors import BadRequest, InvalidName, TableNotExist, TagNotExist
+from model.errors import BadRequest, InvalidName, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import Snapshot
 from table.format.layout import TableLayout
@@ -58,7 +58,8 @@ class Branches:
     ) -> bool:
         """Add a branch with a tag's snapshot, or without any, once under a claim; False when it exists and that is fine.
 
-        Raises `BranchAlreadyExist`, `TagNotExist`, `TableDamaged`, `InvalidName`.
+        Raises `BranchAlreadyExist`, `TagNotExist`, `TableDamaged`, `InvalidName`, or `RewriteConflict` where the tag was given to
+        another snapshot meanwhile.
         """
         self._check_name(table, name)
         tag = self._tags.get(table, from_tag) if from_tag is not None else None
@@ -68,8 +69,8 @@ class Branches:
             with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
                 row = self._held(tx, table)
                 snapshot = Snapshot.from_json(tag.snapshot) if tag else None
-                if tag and tx.tags.find(table.table_id, tag.name) is None:
-                    raise TagNotExist(tag.name, str(table.identifier))
+                if tag:
+                    require_same(tx, table, tag)
                 newest = snapshot.schema_id if snapshot else row.schema_id
                 if not dry_run:
                     make_way(tx, table.files.io, self._standing, TableLayout(table.location, name).branch_dir)

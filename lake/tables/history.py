@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from catalog import CatalogStore, CatalogTransaction
@@ -14,12 +15,25 @@ from lake.commit.publish import Publisher
 from lake.register.expired import check_there, forget_expired
 from lake.register.whole import require_whole
 from lake.tables.handle import LakeTable
-from lake.tables.tags import Tags
+from lake.tables.tags import Tags, require_same
 from model.access import Access
 from model.catalog_errors import SchemaStillUsed, StaleRollback
 from model.errors import SnapshotNotExist, TableNotExist, TagNotExist
 from model.identifier import Identifier
 from model.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WentBack:
+    """What going back in a table's past did."""
+
+    to: Snapshot
+    removed: tuple[Snapshot, ...]
+    """The later ones."""
+    tags: tuple[str, ...]
+    """What was on them."""
+    tidy: bool = False
+    """Whether their own files are gone."""
 
 
 class History:
@@ -62,8 +76,10 @@ class History:
         return Snapshot.from_json(row.body)
 
     @needs(Access.DELETE)
-    def rollback_to_snapshot(self, table: LakeTable, snapshot_id: int, *, expected: int | None = None, claim: Claim | None = None) -> bool:
-        """Make a snapshot the latest again, once under a claim; later ones, and the tags on them, are gone, and with True their files, too.
+    def rollback_to_snapshot(
+        self, table: LakeTable, snapshot_id: int, *, expected: int | None = None, claim: Claim | None = None
+    ) -> WentBack:
+        """Make a snapshot the latest again, once under a claim; later ones, and the tags on them, are gone.
 
         Raises `SnapshotNotExist`, `TableDamaged`, or `StaleRollback` where the latest is not the one expected.
         """
@@ -80,14 +96,15 @@ class History:
             if row is None:
                 raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {snapshot_id}.", resource_name=str(snapshot_id))
             check_there(table, row)
-            self._back_to(tx, table, row)
-        return self.tidy(table)
+            done = self._back_to(tx, table, row)
+        return replace(done, tidy=self.tidy(table))
 
     @needs(Access.DELETE)
-    def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None, claim: Claim | None = None) -> bool:
-        """Make a tag's snapshot the latest again, once under a claim, also where it has expired; True once the files of later are gone.
+    def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None, claim: Claim | None = None) -> WentBack:
+        """Make a tag's snapshot the latest again, once under a claim, also where it has expired.
 
-        Raises `TagNotExist`, `StaleRollback`, `TableDamaged`, or `SnapshotNotExist` for a tag of a line the table has left.
+        Raises `TagNotExist`, `StaleRollback`, `TableDamaged`, `SnapshotNotExist` for a tag of a line the table has left, or
+        `RewriteConflict` where it was given to another snapshot meanwhile.
         """
         forget_expired(self._catalog, table)
         tag = self._tags.find(table, name)
@@ -100,6 +117,7 @@ class History:
             _check_latest(tx, table, expected)
             if tag is None:
                 raise TagNotExist(name, str(table.identifier))
+            require_same(tx, table, tag)
             snapshot = Snapshot.from_json(tag.snapshot)
             row = tx.snapshots.get(table.table_id, branch, snapshot.id)
             _check_line(tx, table, name, snapshot, row)
@@ -110,8 +128,8 @@ class History:
                     table.table_id, branch, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False
                 )
                 row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
-            self._back_to(tx, table, row)
-        return self.tidy(table)
+            done = self._back_to(tx, table, row)
+        return replace(done, tidy=self.tidy(table))
 
     @needs(Access.ALTER)
     def rollback_schema(self, table: LakeTable, schema_id: int) -> None:
@@ -152,17 +170,23 @@ class History:
             raise TableNotExist(str(table.identifier))
         return row
 
-    def _back_to(self, tx: CatalogTransaction, table: LakeTable, row: SnapshotRow) -> None:
+    def _back_to(self, tx: CatalogTransaction, table: LakeTable, row: SnapshotRow) -> WentBack:
         branch, files = table.identifier.branch, table.files
         tx.holds.require_no_backup(f"Rolling {table.identifier} back")
         self._tags.take_in(tx, table)  # also those that clients wrote as files, whoever looked last
-        for gone in tx.snapshots.remove(table.table_id, branch, above=row.snapshot_id):
+        removed = sorted(tx.snapshots.remove(table.table_id, branch, above=row.snapshot_id), key=lambda gone: gone.snapshot_id)
+        for gone in removed:
             stale_file(tx, table, files.layout.snapshot_file(gone.snapshot_id), gone.body)
-        for tag in tx.tags.all(table.table_id, branch):
-            if int(tag.snapshot["id"]) > row.snapshot_id:
-                tx.tags.drop(table.table_id, tag.name, branch)
-                stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
+        later = [tag for tag in tx.tags.all(table.table_id, branch) if int(tag.snapshot["id"]) > row.snapshot_id]
+        for tag in later:
+            tx.tags.drop(table.table_id, tag.name, branch)
+            stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
         tx.snapshots.point(table.table_id, branch, row)
+        return WentBack(
+            to=Snapshot.from_json(row.body),
+            removed=tuple(Snapshot.from_json(gone.body) for gone in removed),
+            tags=tuple(tag.name for tag in later),
+        )
 
     def tidy(self, table: LakeTable) -> bool:
         """Remove the files of what is gone, and publish what is the latest now; False where that is still to be done."""

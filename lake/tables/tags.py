@@ -25,7 +25,7 @@ from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
 from model.access import Access
 from model.catalog_errors import TagAlreadyExist
-from model.errors import InvalidOption, LakeError, SnapshotNotExist, TableDamaged, TagNotExist, Unavailable
+from model.errors import InvalidOption, LakeError, RewriteConflict, SnapshotNotExist, TableDamaged, TagNotExist, Unavailable
 from model.options.option import duration
 from model.snapshot import Snapshot
 from table.format.json_document import parse_json
@@ -55,8 +55,8 @@ class Tags:
         if_not_exists: bool = False,
         dry_run: bool = False,
         claim: Claim | None = None,
-    ) -> bool:
-        """Keep a snapshot (the latest where none is named) under a name; False when there is one of that name and that is fine.
+    ) -> TagRow | None:
+        """Keep a snapshot (the latest where none is named) under a name; None when there is one of that name and that is fine.
 
         Raises `SnapshotNotExist`, `TableDamaged`, `TagAlreadyExist`, `InvalidName`, or `InvalidOption` for a retention that is no duration.
         """
@@ -84,10 +84,11 @@ class Tags:
             if not made and not if_not_exists:
                 raise TagAlreadyExist(name, str(table.identifier))
         if not made:
-            return False
+            return None
+        tag = TagRow(name=name, snapshot=body, created_millis=now, retained=retained, published=False)
         if not dry_run:
-            self.publish_soon(table, TagRow(name=name, snapshot=body, created_millis=now, retained=retained, published=False))
-        return True
+            self.publish_soon(table, tag)
+        return tag
 
     def publish_soon(self, table: LakeTable, tag: TagRow) -> bool:
         """Write the file of a tag that is decided; False where that failed, and whoever looks at the tags does it."""
@@ -247,6 +248,19 @@ def _fault(table: LakeTable, snapshot: Snapshot) -> str | None:  # noqa: C901 - 
     if rows != snapshot.total_record_count:
         return f"its files hold {rows} rows, and it says {snapshot.total_record_count}."
     return None
+
+
+def require_same(tx: CatalogTransaction, table: LakeTable, tag: TagRow) -> None:
+    """Raise `TagNotExist` or `RewriteConflict` where a tag is gone, or another snapshot's, since it was looked for.
+
+    In the transaction that goes by it, which holds the table: the files that its snapshot alone needed go with it.
+    """
+    row = tx.tags.find(table.table_id, tag.name, table.identifier.branch)
+    if row is None:
+        raise TagNotExist(tag.name, str(table.identifier))
+    if row.snapshot != tag.snapshot:
+        name = str(table.identifier)
+        raise RewriteConflict(f"Tag {tag.name} of {name} was given to another snapshot meanwhile. Repeat it.", resource_name=name)
 
 
 def parse_retained(text: str) -> dt.timedelta:

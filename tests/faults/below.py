@@ -54,7 +54,7 @@ class CampaignBelow:
         """
         self._tables += 1
         table = f"t{self._tables}"
-        made(self._maker, table)
+        made(self._maker, table, operation.options)
         operation.prepare(self._maker, table)
         self._maker.settle()
         disk = Disk(self._shim.root) if left else None
@@ -72,7 +72,7 @@ class CampaignBelow:
         """Kill the server at a call, or before or after a message to Postgres; returns whether the moment came, and whether it died."""
         self._tables += 1
         table = f"t{self._tables}"
-        made(self._maker, table)
+        made(self._maker, table, operation.options)
         operation.prepare(self._maker, table)
         self._maker.settle()
         self._shim.load(fail_at=at, error=KILL, sends=True)

@@ -27,7 +27,7 @@ class Campaign:
         """Make a table, let one call of the operation fail, and look; returns whether the call came, and whether it failed."""
         self._tables += 1
         table = f"t{self._tables}"
-        made(self._failing, table)
+        made(self._failing, table, operation.options)
         operation.prepare(self._failing, table)
         self._failing.settle()
         self._faults.arm(fail_at, error)

@@ -18,11 +18,13 @@ from lake.rewrite.change_rows import Changes, Find, change_rows, deletion_of
 from lake.rewrite.compaction import compact, plan
 from lake.rewrite.rescale import outgrown, rescale
 from model.catalog_errors import TableChanged
-from model.errors import RewriteConflict, StatementCanceled
+from model.errors import RewriteConflict, StatementCanceled, Unavailable
 from model.predicate import Compare, Op
 from model.schema.change import AddColumn, SetOption
 from model.schema.types import IntType
 from model.snapshot import Operation, Snapshot
+from table.format.manifest import ManifestFile
+from table.format.store import TableFiles
 from table.scan.entry_scan import PlannedFile, plan_scan
 from table.scan.read import read_batches
 from table.write.copy_on_write import FileChange
@@ -297,3 +299,26 @@ def test_a_rollback_between_look_and_decision_lets_it_look_again(lake: Lake) -> 
     find = after_the_first(given(8, where=3), meanwhile)
     assert change_rows(lake, lake.open(table.identifier), find, operation=Operation.UPDATE).rows == 2
     assert values(lake, table) == [8, 8]
+
+
+def test_what_cannot_be_read_once_a_change_is_decided_fails_nothing(
+    catalog: CatalogStore, lake: Lake, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is told that it failed sends it again: the row would be raised twice."""
+    decided: list[str] = []
+    table = make_table(lake, options=LAYOUTS["a queue"], id="INT", v="INT")
+    append(lake, table, range(4), v=[0] * 4)
+    read = TableFiles.manifests_of
+
+    def failing(files: TableFiles, snapshot: Snapshot) -> list[ManifestFile]:
+        if decided:
+            raise Unavailable("The store is away.")
+        return read(files, snapshot)
+
+    other = Lake(catalog, str(warehouse), hook=lambda step: decided.append(step) if step == "decided" else None)
+    with monkeypatch.context() as away:
+        away.setattr(TableFiles, "manifests_of", failing)
+        assert change_rows(other, other.open(table.identifier), raised(2), operation=Operation.UPDATE).rows == 1
+    other.close()
+    assert decided
+    assert [row["v"] for row in rows(lake.open(table.identifier))] == [0, 0, 1, 0]
