@@ -8,73 +8,50 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from sql.spark.session.class_archive import ClassArchive
+from sql.spark.session.launch import Launcher
+from sql.spark.session.settings import SparkSettings
 from tests.fix_data import CACHE
-from tests.java import kept, spark_jars
 
 _KEPT_SECONDS = 2 * 86_400.0
+_OF_ENVIRONMENTS = "spark-classes-"
 # The compiler that takes its time, and a collector with threads of its own, never pay.
 OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def spark_options() -> str:
     """Options of a JVM with Spark's class path; one that finds no archive, or another Java's, loads its classes as ever."""
-    return f"{OPTIONS} -Xlog:cds=off -Xlog:cds+dynamic=off -XX:SharedArchiveFile={_archive()}"
+    return " ".join([OPTIONS, *kept_archive().options()])
 
 
 def make_archive() -> None:
     """Keep the classes that a first query loads, read and checked; they are more than half of what a start of Spark costs."""
-    with contextlib.suppress(subprocess.CalledProcessError, OSError):  # without it a run is slow, not wrong
-        kept(_archive(), _made)
-
-
-def _archive() -> Path:
-    jars, java = spark_jars().resolve(), os.path.realpath(shutil.which("java") or "java")
-    key = hashlib.sha256(f"{jars} {jars.stat().st_mtime_ns} {java}".encode()).hexdigest()[:12]
-    return CACHE / f"spark-{key}.jsa"
-
-
-def _made(directory: Path) -> Path:
-    for old in CACHE.glob("spark-*.jsa"):  # of an environment that was made anew since
+    if kept_archive().path() is not None:
+        return
+    for old in CACHE.glob(f"{_OF_ENVIRONMENTS}*"):  # of an environment that was made anew since
         if time.time() - old.stat().st_mtime > _KEPT_SECONDS:
-            old.unlink(missing_ok=True)
-    directory.mkdir(parents=True)
-    archive = directory / "spark.jsa"
-    environment = {**os.environ, "SPARK_SUBMIT_OPTS": f"{OPTIONS} -XX:ArchiveClassesAtExit={archive}"}
-    python = Path(sys.prefix).resolve() / "bin" / "python"  # as the servers' command has it, whose class path the archive must have
-    command = [str(python), "-W", "ignore", "-m", "tests.brief_jvm", str(directory)]
-    subprocess.run(command, cwd=Path(__file__).parents[1], env=environment, capture_output=True, check=True)
-    return archive
+            shutil.rmtree(old, ignore_errors=True)
+    environment = {**os.environ, "SPARK_SUBMIT_OPTS": OPTIONS}
+    with contextlib.suppress(subprocess.CalledProcessError, OSError):  # without it a run is slow, not wrong
+        command = [sys.executable, "-W", "ignore", "-m", "tests.brief_jvm"]
+        subprocess.run(command, cwd=Path(__file__).parents[1], env=environment, capture_output=True, check=True)
 
 
-def _run(directory: Path) -> None:
-    """Do a little of everything, and wait for the JVM, which writes the archive as it ends."""
-    from pyspark import SparkConf, SparkContext
-    from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
+def kept_archive() -> ClassArchive:
+    """That of this environment: its Spark lies elsewhere than another one's."""
+    return ClassArchive(CACHE / f"{_OF_ENVIRONMENTS}{hashlib.sha256(sys.prefix.encode()).hexdigest()[:12]}")
 
-    settings = {"spark.master": "local[2]", "spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.driver.host": "127.0.0.1"}
-    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    launch: Callable[..., Any] = launch_gateway
-    gateway = launch(conf)
-    session = SparkSession(SparkContext(conf=conf, gateway=gateway))
-    session.range(1000).selectExpr("id", "id % 7 AS k", "CAST(id AS STRING) AS s").write.parquet(str(directory / "table"))
-    session.read.parquet(str(directory / "table")).createOrReplaceTempView("t")
-    for query in (
-        "SELECT k, count(*), sum(id), max(s) FROM t WHERE id > 3 GROUP BY k ORDER BY k",
-        "SELECT a.k, b.s FROM t a JOIN t b USING (id) WHERE a.k IN (SELECT k FROM t WHERE id < 9) LIMIT 10",
-        "SELECT k, row_number() OVER (PARTITION BY k ORDER BY id) AS n FROM t",
-    ):
-        session.sql(query).toArrow()
-    session.stop()
-    process = gateway.proc
-    process.stdin.close()
-    process.wait(300)
+
+def _make() -> None:
+    with tempfile.TemporaryDirectory() as scratch:
+        launcher = Launcher(SparkSettings(), Path(scratch))
+        launcher.set_environment()
+        kept_archive().make(launcher.launch_apart)
 
 
 if __name__ == "__main__":
-    _run(Path(sys.argv[1]))
+    _make()

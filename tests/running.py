@@ -71,6 +71,7 @@ class RunningServer:
             "SLUICE_DATA": str(self.data),
             "SLUICE_SPARK_MASTER": "local[2]",
             "SLUICE_SPARK_DRIVER_MEMORY": "2g",
+            "SLUICE_SPARK_KEEP_CLASSES": "false",  # all JVMs of a run share one file of classes (`tests/brief_jvm.py`)
             # A busy machine must not let the age of a few files decide what a test finds.
             "SLUICE_COMPACTION_PATIENCE_SECONDS": "3600",
         } | settings

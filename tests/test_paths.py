@@ -24,6 +24,7 @@ OPENING = {
     "table/format/io/object_store.py": "the store of objects",
     "table/format/io/reach.py": "the guard itself looks for links",
     "sql/connectors/filesystem.py": "import directories",
+    "sql/spark/session/class_archive.py": "the server's own archives of classes",
     "sql/spark/session/jvm.py": "the JVM's own directory",
     "server/process/data_directory.py": "the data directory",
     "server/commands/doctor.py": "programs and disks of the machine",
@@ -34,6 +35,7 @@ NORMALIZING = {
     "table/format/io/links.py": "follows links for the guard",
     "sql/connectors/filesystem.py": "import directories",
     "server/settings/settings.py": "the operator's own settings",
+    "sql/spark/session/class_archive.py": "which Java runs",
 }
 JOINING = {
     "table/format/layout.py": "the layout of a table",

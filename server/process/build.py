@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
@@ -22,6 +23,7 @@ from server.process import memory
 from server.process.postgres_room import wal_growth
 from server.settings.settings import Settings
 from server.sql.orc import orc_decoded_beside, worker_limits
+from sql.spark.session.class_archive import ClassArchive
 from sql.spark.session.pool import SparkPool
 from sql.spark.session.settings import SparkSettings, hadoop_version
 from workers.spool import BodyFiles
@@ -63,6 +65,7 @@ def build_gateway(
     cleanup.callback(upgrade.in_background(lake).set)
     if settings.audit_kept:
         lake.audit.start()
+    room = partial(reserve.promise, at=str(settings.data))
     spark = SparkPool(
         SparkSettings(
             master=settings.spark_master,
@@ -73,12 +76,13 @@ def build_gateway(
             log=settings.data / "logs" / "spark.log",
             conf={**store_conf(settings), **settings.spark_conf},
             archive=settings.spark_archive,
+            classes=ClassArchive(settings.data / "spark-classes", room=room) if settings.spark_keep_classes else None,
         )
     )
     cleanup.callback(spark.stop)
     peers = Peers(catalog, f"{process_space()}/{os.getpid()}")
     cleanup.callback(peers.leave)
-    bodies = BodyFiles(settings.data / "bodies", room=lambda size: reserve.promise(size, at=str(settings.data)))
+    bodies = BodyFiles(settings.data / "bodies", room=room)
     gateway = Gateway(lake, spark, limits=replace(_limits(settings), server=peers.number), bodies=bodies)
     cleanup.callback(gateway.close)
     gateway.start()

@@ -74,6 +74,7 @@ from server.settings.options import (
     SPARK_DRIVER_HOST,
     SPARK_DRIVER_MEMORY,
     SPARK_JARS,
+    SPARK_KEEP_CLASSES,
     SPARK_MASTER,
     SPARK_PACKAGES,
     SPARK_STREAMS,
@@ -141,6 +142,7 @@ class Settings:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     """What the file of further settings of Spark holds."""
     spark_archive: str | None = None
+    spark_keep_classes: bool = SPARK_KEEP_CLASSES.default
     session_idle: float = SESSION_IDLE.default
     session_limit: int = SESSION_LIMIT.default
     statement_concurrency: int = STATEMENT_CONCURRENCY.default
@@ -218,6 +220,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         spark_conf=_spark_conf(_file(SPARK_CONF.read(raw))),
         spark_streams=SPARK_STREAMS.read(raw),
         spark_archive=_place(SPARK_ARCHIVE.read(raw)),
+        spark_keep_classes=SPARK_KEEP_CLASSES.read(raw),
         session_idle=SESSION_IDLE.read(raw),
         session_limit=SESSION_LIMIT.read(raw),
         statement_concurrency=STATEMENT_CONCURRENCY.read(raw),

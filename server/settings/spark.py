@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.options.option import Option, integer, memory_size, optional, text
+from model.options.option import Option, boolean, integer, memory_size, optional, text
 from server.settings.kinds import directories, packages
 
 MASTER = Option("spark.master", text(), "local[*]", "Spark master that runs the statements.")
@@ -52,4 +52,11 @@ ARCHIVE = Option(
     "What executors on machines without this server's Python environment need, made by `sluice spark-archive`: a path here, or a URI that "
     "every executor can read. They then need Spark and a `python3.N` of the server's minor version in their PATH. Without it executors "
     "use the server's own Python at its own path.",
+)
+KEEP_CLASSES = Option(
+    "spark.keep-classes",
+    boolean(),
+    True,
+    "Whether the classes that Spark's JVM loads are kept in a file of 190 MB in `data`, so that its next starts take half as long. A JVM "
+    "of the lowest priority makes the file once Spark has had nothing to do for a minute, and anew after Java or Spark were upgraded.",
 )

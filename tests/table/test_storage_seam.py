@@ -22,6 +22,7 @@ ELSEWHERE = {
     "lake/process_name.py": "reads the name of its own space of process ids",
     "gateway/retained_results.py": "results held aside",
     "sql/connectors/filesystem.py": "files to import",
+    "sql/spark/session/class_archive.py": "archives of classes of Spark's JVM",
     "sql/spark/session/jvm.py": "Spark's scratch space",
 }
 PURE = {"path.join", "path.split", "path.basename", "path.dirname", "path.normpath", "path.isabs", "fspath", "pathsep.join"}

@@ -91,15 +91,21 @@ class Jvm:
         """End it at once, whatever it does."""
         self._process.kill()
 
-    def end(self) -> None:
-        """See to it that it is gone: it ends by itself when the pipe to it is closed, unless it is stuck."""
+    def lower_priority(self, niceness: int) -> None:
+        """Let others go first; all its threads, those that it starts later as well."""
+        for task in Path(f"/proc/{self._process.pid}/task").glob("*"):
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, int(task.name), niceness)
+
+    def end(self, seconds: float = _END_SECONDS) -> None:
+        """See to it that it is gone after so many seconds: it ends by itself when the pipe to it is closed, unless it is stuck."""
         with contextlib.suppress(Exception):  # whatever its connections are in the middle of
             self.gateway.shutdown()
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
                 self._process.stdin.close()
         try:
-            self._process.wait(_END_SECONDS)
+            self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             _log.warning("Spark's JVM does not end by itself; it is killed")
             self._process.kill()

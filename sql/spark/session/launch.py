@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from sql.spark.session.gone import load_natives
@@ -16,6 +17,10 @@ from sql.spark.session.standby import StartedJvm
 _OURS = Path(__file__).parents[3]
 _PYSPARK = {"spark.serializer.objectStreamReset": "100", "spark.rdd.compress": "True"}
 """What pyspark sets where a context does not say otherwise; it does not do so to a context that it is handed."""
+
+
+_ELSEWHERE = frozenset({"spark.jars", "spark.jars.packages", "spark.archives", "spark.dynamicAllocation.enabled"})
+"""Settings that a Spark without tables and executors does without."""
 
 
 class Launcher:
@@ -38,18 +43,30 @@ class Launcher:
         if self._settings.archive is not None:  # by its name, the JVM starts this one as well
             _put_first("PATH", str(Path(sys.executable).parent))
 
-    def configuration(self) -> dict[str, str]:
-        """All of Spark's settings, with a directory that no other JVM has."""
+    def configuration(self, java_options: Sequence[str] = ()) -> dict[str, str]:
+        """All of Spark's settings, with a directory that no other JVM has, and further options of its driver's Java."""
         pools = self._scratch / "pools.xml"
         pools.write_text(allocations())
         with self._lock:
             self._launches += 1
             own = self._scratch / str(self._launches)
-        return configuration(self._settings, scratch=own, pools=pools, ours=_OURS)
+        return configuration(self._settings, scratch=own, pools=pools, ours=_OURS, java_options=java_options)
 
     def launch(self) -> Jvm:
-        """A JVM without a context."""
-        return Jvm(self.configuration(), self._settings.log)
+        """A JVM without a context, with the classes that were kept."""
+        classes = self._settings.classes
+        options = classes.options() if classes is not None else []
+        try:
+            return Jvm(self.configuration(options), self._settings.log)
+        except Exception:
+            if classes is not None and options:
+                classes.discard()  # it may not be at fault; the next attempt does without
+            raise
+
+    def launch_apart(self, java_options: Sequence[str]) -> Jvm:
+        """A JVM without a context, with further options of Java, that takes nothing from anybody but a core of this machine."""
+        conf = self.configuration(java_options) | {"spark.master": "local[1]", "spark.driver.memory": "1g"}
+        return Jvm({key: value for key, value in conf.items() if key not in _ELSEWHERE}, self._settings.log)
 
     def launch_with_context(self) -> StartedJvm:
         """A JVM with a context that has run a small query, so that the classes of one are loaded; pyspark knows nothing of it yet."""

@@ -93,6 +93,7 @@ class SparkPool(Work):
                         self._tell_started(starts)
                     self._small_job()
                     self._probe.renewed()
+                self._keep_classes()
                 return
             except Exception as problem:  # told to whoever needs Spark; the server itself lives on without it
                 if starts != self._starts:  # it started, and was ended while the small job ran
@@ -107,6 +108,10 @@ class SparkPool(Work):
             if self._root is not None or self._stopping.wait(pause):
                 return  # it runs and only the warming failed: a statement will tell whether it is lost
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _keep_classes(self) -> None:
+        if self._settings.classes is not None and self._java is not None and not self._stopped:
+            self._settings.classes.make_when_calm(self._launcher.launch_apart, self._stopping, lambda: self.ready and not self._busy())
 
     def _tell_started(self, starts: int) -> None:
         """Wake those who wait for this start; who waits for a later one goes on waiting."""
@@ -382,6 +387,8 @@ class SparkPool(Work):
             self._sessions.clear()
         self._probe.close()
         self._standby.close()
+        if self._settings.classes is not None:
+            self._settings.classes.close()
         if root is not None:
             if self._java is None:
                 stop_in_any_case(root)

@@ -7,12 +7,13 @@ import ipaddress
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from pathlib import Path
 from shlex import quote
 from urllib.parse import urlsplit
+
+from sql.spark.session.class_archive import ClassArchive, spark_home
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,8 @@ class SparkSettings:
     """Further settings of Spark."""
     archive: str | None = None
     """What executors without this process's environment unpack (`sql/spark/session/archive.py`): a path here or a URI."""
+    classes: ClassArchive | None = None
+    """The classes that the JVM finds read and checked, or that one which has nothing to do keeps for the next."""
 
 
 CONF = {
@@ -136,8 +139,11 @@ def read_conf(text: str) -> dict[str, str]:
     return settings
 
 
-def configuration(settings: SparkSettings, *, scratch: Path, pools: Path, ours: Path) -> dict[str, str]:
-    """All of Spark's settings: ``scratch`` is for what it forgets, ``pools`` names its shares, ``ours`` holds this process's packages."""
+def configuration(settings: SparkSettings, *, scratch: Path, pools: Path, ours: Path, java_options: Sequence[str] = ()) -> dict[str, str]:
+    """All of Spark's settings: ``scratch`` is for what it forgets, ``pools`` names its shares, ``ours`` holds this process's packages.
+
+    ``java_options`` are the driver's beside those that are set.
+    """
     conf = {
         **CONF,
         **(SHARED_MASTER if settings.master.startswith("spark://") else {}),
@@ -145,7 +151,7 @@ def configuration(settings: SparkSettings, *, scratch: Path, pools: Path, ours: 
         "spark.master": settings.master,
         # A JVM whose heap is full answers nobody, and takes a minute to end: `sql/spark/session/memory.py` sees by the file that it is so.
         "spark.driver.extraJavaOptions": f'-Duser.timezone=UTC "-Djava.io.tmpdir={scratch}" '
-        f"{_java_option(f'-XX:OnOutOfMemoryError=: > {quote(str(scratch / OUT_OF_MEMORY))}')}",
+        + " ".join(map(_java_option, [f"-XX:OnOutOfMemoryError=: > {quote(str(scratch / OUT_OF_MEMORY))}", *java_options])),
         "spark.scheduler.allocation.file": pools.as_uri(),
         "spark.sql.shuffle.partitions": str(max(4, 2 * (os.cpu_count() or 2))),
         "spark.sql.warehouse.dir": str(scratch),
@@ -201,8 +207,5 @@ def driver_address(settings: SparkSettings) -> dict[str, str]:
 
 def hadoop_version() -> str:
     """The version of the Hadoop that comes with Spark, by its jar's name; what is fetched for Spark must be of the same."""
-    spec = find_spec("pyspark")
-    assert spec is not None
-    places = spec.submodule_search_locations or []
-    (jar,) = [jar_path for place in places for jar_path in (Path(place) / "jars").glob("hadoop-client-api-*.jar")]
+    (jar,) = (spark_home() / "jars").glob("hadoop-client-api-*.jar")
     return jar.stem.removeprefix("hadoop-client-api-")
