@@ -61,11 +61,13 @@ def expired_partitions(table: LakeTable, partitions: Sequence[Partition], rules:
     return [partition for _, partition in sorted(expired, key=lambda pair: (pair[0], pair[1].name))[: rules.at_most]]
 
 
-def expire_partitions(lake: Lake, table: LakeTable, partitions: Sequence[Partition], rules: PartitionExpiry) -> None:
-    """Remove partitions that are too old, in commits of `partition.expiration-batch-size` each."""
+def expire_partitions(
+    lake: Lake, table: LakeTable, partitions: Sequence[Partition], rules: PartitionExpiry, *, claim: Claim | None = None
+) -> None:
+    """Remove partitions that are too old, in commits of `partition.expiration-batch-size` each; once under a claim that the last holds."""
     size = rules.batch or max(1, len(partitions))
     for at in range(0, len(partitions), size):
-        drop_partitions(lake, table, partitions[at : at + size])
+        drop_partitions(lake, table, partitions[at : at + size], claim=claim if at + size >= len(partitions) else None)
 
 
 def drop_partitions(lake: Lake, table: LakeTable, partitions: Sequence[Partition], *, claim: Claim | None = None) -> Snapshot | None:

@@ -198,7 +198,7 @@ def expire_partitions(context: ExecutionContext, arguments: Arguments) -> Result
         context.lake.clock.require(table.latest())
     old = expired_partitions(table, context.lake.partitions(table, table.latest()), rules)
     if not arguments.dry_run:
-        expire_in_batches(context.lake, table, old, rules)
+        expire_in_batches(context.lake, table, old, rules, claim=context.idempotency)
     return _partition_rows(old, "expired_partitions", dry_run=arguments.dry_run)
 
 
