@@ -26,7 +26,7 @@ from lake.tables.names import check_name
 from lake.tables.tags import parse_retained
 from model.access import Access, table_resource
 from model.catalog_errors import TagAlreadyExist
-from model.errors import SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist, Unavailable
+from model.errors import LakeError, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
 from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
 from table.format.consumers import read_consumers
@@ -147,8 +147,8 @@ def _found_after(table: LakeTable, look: Callable[[], Garbage]) -> Garbage:
     """The same of a change that is decided: it is done, whatever cannot be read now."""
     try:
         return _found(table, look)
-    except Unavailable as problem:  # also files of what the catalog names no more
-        _log.warning("Files that %s does not need any more stay as orphans: %s", table.identifier, problem.message)
+    except (LakeError, OSError) as problem:  # also files of what the catalog names no more, and a table that is dropped meanwhile
+        _log.warning("Files that %s does not need any more stay as orphans: %s", table.identifier, problem)
     return Garbage()
 
 
