@@ -12,6 +12,7 @@ from lake.tables.handle import LakeTable
 from lake.tables.partitions import Partition
 from model.options.table import TABLE_OPTIONS
 from model.partition import partition_name
+from table.format.json_document import parse_json
 from table.format.layout import partition_spec
 from table.write.data_file import local_wall_millis
 from table.write.partition_time import PartitionTime
@@ -19,6 +20,8 @@ from table.write.partition_time import PartitionTime
 if TYPE_CHECKING:
     from lake.lake import Lake
 
+_LATEST_MILLIS = 253_402_300_799_999
+"""The end of the year 9999."""
 _DONE = ".done"
 """Behind the last value of the partition that says another one is done."""
 
@@ -93,11 +96,16 @@ def _told(table: LakeTable, spec: Mapping[str, str]) -> dict[str, str]:
 
 
 def _marker(table: LakeTable, partition: Partition) -> dict[str, int] | None:
+    """The times that a marker tells; None where there is none, or none that tells two times."""
     path = table.files.layout.success_file(table.schema, partition.name)
     if not table.files.io.file_exists(path):
         return None
-    marker: dict[str, int] = json.loads(table.files.io.read(path))
-    return marker
+    try:
+        marker = parse_json(table.files.io.read(path))
+        times = {name: int(marker[name]) for name in ("creationTime", "modificationTime")}
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return None
+    return times if all(0 <= millis <= _LATEST_MILLIS for millis in times.values()) else None
 
 
 def _write_marker(table: LakeTable, partition: Partition) -> None:

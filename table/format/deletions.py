@@ -17,8 +17,10 @@ from pyroaring import BitMap, BitMap64
 
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
+from table.format.avro import schema_of
 from table.format.cache import ByteCache
 from table.format.manifest import DeletionVector, ManifestEntry
+from table.format.manifest_codec import manifest_records
 from table.format.manifest_columns import Numbers
 from table.format.rows import binary_row
 from table.format.store import TableFiles
@@ -26,6 +28,7 @@ from table.format.store import TableFiles
 INDEX_TYPE = "DELETION_VECTORS"
 _VERSION = 1
 _MAGIC, _MAGIC64 = 1581511376, 1681511377
+_MOST_ROWS = 1 << 27
 FileKey = tuple[bytes, int, str]
 """A data file by its partition's row bytes, its bucket and its name."""
 
@@ -79,14 +82,16 @@ def positions(files: TableFiles, vector: DeletionVector, rows: int) -> Numbers:
     except FileNotFoundError:
         raise files.missing(vector.path) from None
     try:
-        decoded = _decoded(data, vector)
+        deleted = _decoded(data, vector)
     except (struct.error, ValueError, IndexError) as problem:
         raise files.damaged(vector.path, f"holds no deletion vector at {vector.offset}: {problem}") from problem
-    if len(decoded) and decoded[-1] >= rows:
-        raise files.damaged(vector.path, f"says that row {decoded[-1]} is deleted of a file that has {rows}")
-    if vector.cardinality is not None and vector.cardinality != len(decoded):
-        raise files.damaged(vector.path, f"says that {len(decoded)} rows are deleted where its manifest tells {vector.cardinality}")
-    return decoded
+    if deleted and (last := deleted.max()) >= rows:
+        raise files.damaged(vector.path, f"says that row {last} is deleted of a file that has {rows}")
+    if vector.cardinality is not None and vector.cardinality != len(deleted):
+        raise files.damaged(vector.path, f"says that {len(deleted)} rows are deleted where its manifest tells {vector.cardinality}")
+    if len(deleted) > _MOST_ROWS:  # a bitmap of a megabyte holds four billion
+        raise files.damaged(vector.path, f"says that {len(deleted):,} rows are deleted, of which at most {_MOST_ROWS:,} are read")
+    return np.asarray(deleted.to_array(), dtype=np.int64)
 
 
 def deleted_rows(files: TableFiles, vector: DeletionVector, rows: int) -> int:
@@ -105,7 +110,7 @@ def wrong_vectors(files: TableFiles, path: str, record: Mapping[str, Any]) -> It
             return
 
 
-def _decoded(data: bytes, vector: DeletionVector) -> Numbers:
+def _decoded(data: bytes, vector: DeletionVector) -> BitMap | BitMap64:
     if data[:1] != bytes((_VERSION,)):
         raise ValueError("the file is of another version")
     size, magic = struct.unpack_from(">Ii", data, vector.offset)
@@ -123,7 +128,7 @@ def _decoded(data: bytes, vector: DeletionVector) -> Numbers:
         raise ValueError("its kind is not known")
     if size != expected:
         raise ValueError(f"it has {size} bytes where its manifest tells {expected}")
-    return np.asarray(kind.deserialize(body[4:]).to_array(), dtype=np.int64)
+    return kind.deserialize(body[4:])
 
 
 def alive(batches: Iterable[pa.RecordBatch], gone: Numbers) -> Iterator[pa.RecordBatch]:
@@ -159,13 +164,12 @@ def index_after(files: TableFiles, schema: Schema, snapshot: Snapshot | None, go
     lost = frozenset(gone) & deletions_of(files, schema, snapshot).keys()
     if not lost:
         return snapshot.index_manifest
-    reader = fastavro.reader(io.BytesIO(files.io.read(files.layout.manifest(snapshot.index_manifest))))
-    records = _without([record for record in reader if isinstance(record, dict)], lost)
+    data = files.io.read(files.layout.manifest(snapshot.index_manifest))
+    records = _without([record for record in manifest_records(data) if isinstance(record, dict)], lost)
     if not records:
         return None
     out = io.BytesIO()
-    assert reader.writer_schema is not None
-    fastavro.writer(out, reader.writer_schema, records, codec="zstandard", codec_compression_level=1)
+    fastavro.writer(out, schema_of(data), records, codec="zstandard", codec_compression_level=1)
     name = f"index-manifest-{uuid4()}-0"
     files.io.add(files.layout.manifest(name), out.getvalue())
     return name

@@ -14,6 +14,7 @@ import fastavro
 from fastavro.types import Schema as AvroSchema
 from fastavro.write import Writer
 
+from table.format.avro import records_of
 from table.format.manifest import DataFile, EntryKind, FileSource, ManifestEntry, ManifestFile, SimpleStats
 
 VERSION = 2
@@ -119,6 +120,8 @@ def _checked_block(out: BinaryIO, block: bytes, level: int | None) -> None:
 
 
 _fastavro.BLOCK_WRITERS["zstandard"] = _checked_block
+_MOST_BYTES = 512 << 20
+"""What the records of a manifest may take once they are unpacked; writers close theirs after some megabytes."""
 _PARSED_MANIFEST = fastavro.parse_schema(MANIFEST_SCHEMA)
 _PARSED_LIST = fastavro.parse_schema(MANIFEST_LIST_SCHEMA)
 _KEY_STATS = {"_MIN_VALUES": SimpleStats().min_values, "_MAX_VALUES": SimpleStats().max_values, "_NULL_COUNTS": []}
@@ -153,9 +156,9 @@ def encode_manifest_list(files: Iterable[ManifestFile]) -> bytes:
     return _encode(_PARSED_LIST, (_list_record(file) for file in files))
 
 
-def manifest_records(data: bytes) -> Iterable[Any]:
-    """The Avro records of a manifest, one after another."""
-    return _read(data)
+def manifest_records(data: bytes) -> Iterator[Any]:
+    """The Avro records of a manifest or of a list, one after another; raises anything for bytes that are none."""
+    return records_of(data, most_bytes=_MOST_BYTES)
 
 
 def decode_manifest(data: bytes) -> list[ManifestEntry]:
@@ -165,16 +168,7 @@ def decode_manifest(data: bytes) -> list[ManifestEntry]:
 
 def decode_manifest_list(data: bytes) -> list[ManifestFile]:
     """The manifests of a list, whatever later fields it has or lacks."""
-    return [_list_entry(record) for record in _read(data)]
-
-
-def _read(data: bytes) -> Iterator[Any]:
-    """The records of all blocks; raises `ValueError` for a block that holds other bytes than its records take."""
-    block: Any
-    for block in fastavro.block_reader(io.BytesIO(data)):
-        yield from block
-        if block.bytes_.read(1):
-            raise ValueError("a block holds more than its records")
+    return [_list_entry(record) for record in manifest_records(data)]
 
 
 def _stats_record(stats: SimpleStats) -> dict[str, object]:

@@ -11,8 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from model.schema.types import DataType
+from table.index.container import UnreadableIndex
 from table.index.values import Hashes, hashes
 
+_MOST_PROBES = 1 << 12
+"""A filter that errs once in 10^300 asks a thousand times."""
 _STEP = 1 << 16
 """Hashes probed at once, so that memory stays small."""
 
@@ -41,9 +44,11 @@ class BloomBuilder:
 
 
 def may_hold(body: bytes, type_: DataType, values: pa.Array) -> bool:
-    """Whether a file with this filter may hold one of the values."""
+    """Whether a file with this filter may hold one of the values; raises `UnreadableIndex`."""
     (probes,) = struct.unpack_from(">i", body)
-    bits = np.frombuffer(body, dtype=np.uint8, offset=4)
+    bits = np.frombuffer(body, dtype=np.uint8, offset=4) if len(body) > 4 else np.empty(0, np.uint8)
+    if not 0 < probes <= _MOST_PROBES or not len(bits):
+        raise UnreadableIndex(f"a bloom filter of {len(bits)} bytes is asked {probes} times")
     at = _positions(hashes(type_, values), probes, len(bits) * 8)
     hit = (bits[at >> 3] >> (at & 7).astype(np.uint8)) & 1
     return bool(hit.reshape(-1, probes).all(axis=1).any())

@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 from model.errors import LakeError
 from model.schema.schema import Schema
 from model.schema.types import DataType
+from table.format.avro import records_in
 from table.format.formats import format_of
 from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import storage_failure
 from table.format.manifest import DataFile
 from table.format.orc import orc_head, orc_parts
-from table.format.parquet.batches import bounded_batches, opened
+from table.format.parquet.batches import bounded_batches, opened, untrusted_batches
 from table.format.parquet.footer import layout_fault
 from table.format.parquet.identity import TAIL_BYTES, identity_fault
 from table.format.parquet.metadata import footer_of, metadata_of
@@ -146,7 +147,8 @@ def _rows_of_all(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> i
     match format_of(expected.path):
         case "parquet":
             file = _own(source, expected)
-            return _counted(expected, file.schema_arrow, bounded_batches(source, file=file))
+            batches = untrusted_batches(source, file) if io.atomic_rename else bounded_batches(source, file=file)
+            return _counted(expected, file.schema_arrow, batches)
         case "orc":
             checksum = None if expected.file is None else recorded(io, expected.path, expected.file)
             if checksum is not None and (problem := bytes_fault(source, checksum)):
@@ -155,9 +157,7 @@ def _rows_of_all(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> i
                 expected, orc_head(io, expected.path).schema, (batch for part in orc_parts(io, expected.path) for batch in part.batches)
             )
         case "avro":
-            import fastavro
-
-            return sum(1 for _ in fastavro.reader(source))
+            return sum(1 for _ in records_in(source, int(source.size())))
     return None
 
 

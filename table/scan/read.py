@@ -10,7 +10,6 @@ from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-import fastavro
 import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
 
@@ -20,13 +19,14 @@ from model.options.table import is_on
 from model.schema.casting import is_cast, parts_cast
 from model.schema.schema import Schema
 from model.schema.types import DataType, Field, RowType
+from table.format.avro import records_in
 from table.format.deletions import alive, positions
 from table.format.formats import format_of
 from table.format.io.look_ahead import Stream, in_order
 from table.format.io.storage_errors import storage_failure
 from table.format.manifest import DataFile
 from table.format.orc import orc_parts, rows_of
-from table.format.parquet.batches import BATCH_ROWS, bounded_batches, opened
+from table.format.parquet.batches import BATCH_ROWS, bounded_batches, opened, untrusted_batches
 from table.format.parquet.identity import TAIL_BYTES, identity_fault
 from table.format.rows.arrow import arrow_schema, arrow_type
 from table.format.rows.convert import converted
@@ -48,6 +48,8 @@ _AT_HAND_BYTES = 4 << 20
 """Local files that take no more together are read whole, one after the other or, where they are many, by a few threads."""
 _MANY = 8
 _FETCHED_WHOLE_BYTES = 256 << 10
+_AVRO_ROWS = 4_096
+"""Rows of Avro, which are Python's objects for a moment."""
 _PIECE_BYTES = 8 << 20
 """Bytes of a batch of rows that lie in memory as they are."""
 
@@ -186,6 +188,8 @@ def _as_written(files: TableFiles, planned: PlannedFile, batches: Iterable[pa.Re
     try:
         for batch in batches:
             rows += batch.num_rows
+            if rows > planned.file.row_count:  # its own numbers may go on for ever
+                break
             yield batch
     except FileNotFoundError:
         raise files.missing(planned.path) from None
@@ -198,7 +202,8 @@ def _as_written(files: TableFiles, planned: PlannedFile, batches: Iterable[pa.Re
             raise away from problem
         raise files.damaged(planned.path, f"cannot be read: {problem}") from problem
     if rows != planned.file.row_count:
-        raise files.damaged(planned.path, f"holds {rows} rows where its manifest tells {planned.file.row_count}")
+        holds = rows if rows < planned.file.row_count else f"more than {planned.file.row_count}"
+        raise files.damaged(planned.path, f"holds {holds} rows where its manifest tells {planned.file.row_count}")
 
 
 def _filtered(batch: pa.RecordBatch, condition: ds.Expression | None, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -269,7 +274,7 @@ class Projection:
             case "orc":
                 yield from self._orc(files, path)
             case "avro":
-                yield from self._avro(files.io.read(path))
+                yield from self._avro(files, path)
             case _:
                 raise UnsupportedType(f"Data files of the format of {self._planned.file.file_name} are not read here.")
 
@@ -280,7 +285,8 @@ class Projection:
             at = source.size() - file.metadata.serialized_size - TAIL_BYTES
             if (fault := identity_fault(file.metadata, self._planned.file, at=at)) is not None:
                 raise files.damaged(path, fault)
-            yield from bounded_batches(source, self._names, file=file)
+            at_hand = files.io.atomic_rename or isinstance(source, pa.BufferReader)  # elsewhere each header would be a request
+            yield from untrusted_batches(source, file, self._names) if at_hand else bounded_batches(source, self._names, file=file)
 
     def _opened(self, files: TableFiles, path: str) -> pa.NativeFile:
         """The file; a small one of a store is fetched whole, in a request instead of one for its end and for each column."""
@@ -302,20 +308,13 @@ class Projection:
             for batch in part.batches:
                 yield from pieces(batch, _PIECE_BYTES, BATCH_ROWS)
 
-    def _avro(self, data: bytes) -> Iterator[pa.RecordBatch]:
-        import io
-
+    def _avro(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
         fields = [source for source in self._sources.values() if source is not None]
         target = arrow_schema(fields)
-        chunk: list[dict[str, object]] = []
-        for record in fastavro.reader(io.BytesIO(data)):
-            assert isinstance(record, dict)
-            chunk.append({f.name: record.get(f.name) for f in fields})
-            if len(chunk) >= BATCH_ROWS:
+        with files.io.open_input(path) as source:
+            rows = ({f.name: record.get(f.name) for f in fields} for record in records_in(source, source.size()))
+            while chunk := list(islice(rows, _AVRO_ROWS)):
                 yield pa.RecordBatch.from_pylist(chunk, schema=target)
-                chunk = []
-        if chunk:
-            yield pa.RecordBatch.from_pylist(chunk, schema=target)
 
     def _shaped(self, raw: pa.RecordBatch) -> pa.RecordBatch:
         columns = []

@@ -18,6 +18,8 @@ from table.format.io.storage_errors import making, translating
 
 Opened = Callable[[int, str], None]
 """Raises for an open file or directory that lies elsewhere than its path may lead; nothing is done with it before."""
+_MOST_BYTES = 512 << 20
+"""What may be read at once: manifests, indexes and all else that is no data file takes a few megabytes."""
 _NO_FILE_OF_OURS = (errno.ENOENT, errno.ELOOP, errno.ENXIO, errno.EISDIR)
 """What opening says of nothing, a link, a pipe nobody reads, and a directory."""
 _MINE, _NUMBER = uuid4(), count()
@@ -215,13 +217,26 @@ def _is_one_file(status: os.stat_result, *, at_most: int) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_size <= at_most
 
 
+class TooLarge(ValueError):
+    """A file that would fill the process: holes make one of a terabyte out of nothing."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(f"has {size:,} bytes, of which at most {_MOST_BYTES:,} are read at once")
+
+
 def read_whole(path: str, *, directory: int | None = None, opened: Opened | None = None) -> bytes:
-    """All bytes of a file; raises `FileNotFoundError` also where something else lies there: a pipe would make its reader wait for ever."""
+    """All bytes of a file; raises `FileNotFoundError` also where something else lies there: a pipe would make its reader wait for ever.
+
+    Raises `TooLarge`.
+    """
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK, dir_fd=directory), "rb", buffering=0) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if opened is not None:
             opened(file.fileno(), path)
+        if status.st_size > _MOST_BYTES:
+            raise TooLarge(status.st_size)
         return file.readall()
 
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from table.format.io.directory import Directory
+from table.format.io.directory import Directory, TooLarge
 from table.format.io.file_io import FileIO, FileStatus, LocalFileIO
 from table.format.io.reach import Reach
 
@@ -26,9 +26,12 @@ class GuardedFileIO:
         self.atomic_rename = io.atomic_rename
 
     def read(self, path: str) -> bytes:
-        """The whole file."""
+        """The whole file; one too large for that is damage."""
         self._reach.check(path, to_read=True)
-        return self._io.read(path)
+        try:
+            return self._io.read(path)
+        except TooLarge as problem:
+            raise self._reach.foreign(path, str(problem)) from problem
 
     def write(self, path: str, data: bytes) -> None:
         """Put the file there, replacing what was."""

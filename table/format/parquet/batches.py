@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from table.format.parquet.lengths import Lengths, lengths_of
 from table.format.parquet.metadata import footer_of, metadata_of
+from table.format.parquet.pages import check_pages
 from table.format.rows.unpacked import plain_pieces
 
 BATCH_ROWS = 65_536
@@ -40,6 +41,13 @@ _DECIMAL_BYTES = 32
 def opened(source: pa.NativeFile, **options: object) -> pq.ParquetFile:
     """A file that is read as a stream, its pages checked where they have checksums."""
     return pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True, **options)
+
+
+def untrusted_batches(source: pa.NativeFile, file: pq.ParquetFile, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """`bounded_batches` of a file that anybody may have written, whose bytes are at hand: its page headers are looked at first."""
+    names = file.schema_arrow.names if columns is None else columns
+    check_pages(source, footer_of(source), frozenset(names))
+    yield from bounded_batches(source, columns, file=file)
 
 
 def bounded_batches(

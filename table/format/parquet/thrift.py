@@ -65,23 +65,28 @@ class Reader:
         head = self.byte()
         return (self.varint() if head >> 4 == 15 else head >> 4), head & 0x0F
 
+    def _pass(self, count: int) -> None:
+        """Go past bytes that are there: a list of what is not there would be gone through to its end, however many it claims."""
+        self.at += count
+        if self.at > len(self.data):
+            raise IndexError("it ends early")
+
     def skip(self, kind: int) -> None:  # noqa: C901 - a case for each type of Thrift
         """Go past a value."""
         if kind in _BOOLEANS:
             return
         if kind == 3:
-            self.at += 1
+            self._pass(1)
         elif kind in (4, I32, 6):
             self.varint()
         elif kind == 7:
-            self.at += 8
+            self._pass(8)
         elif kind == BINARY:
-            length = self.varint()
-            self.at += length
+            self._pass(self.varint())
         elif kind in (LIST, _SET):
             count, inner = self.list_header()
             if inner in _BOOLEANS:
-                self.at += count
+                self._pass(count)
                 return
             for _ in range(count):
                 self.skip(inner)
