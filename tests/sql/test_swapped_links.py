@@ -38,6 +38,7 @@ _USES: tuple[tuple[str, Callable[[FileIO, str], object]], ...] = (
     ("list", lambda io, d: io.list(d)),
     ("open_input", lambda io, d: io.open_input(f"{d}/theirs").read()),
     ("directory", lambda io, d: _update(io, d)),
+    ("open_output", lambda io, d: io.open_output(f"{d}/new").close()),
 )
 
 
@@ -86,6 +87,22 @@ def test_a_table_within_a_linked_warehouse_and_a_removed_one_are_as_before(tmp_p
     io.delete_tree(f"{tmp_path}/warehouse/t/a")
     assert io.list(f"{tmp_path}/warehouse/t/a") == []
     io.delete_tree(f"{tmp_path}/warehouse/t")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="only Linux says where an open file lies")
+def test_a_new_data_file_is_written_over_nothing(tmp_path: Path) -> None:
+    mine, theirs = tmp_path / "mine", tmp_path / "theirs"
+    mine.mkdir()
+    theirs.write_bytes(b"secret")
+    io = GuardedFileIO(LocalFileIO(), Reach(str(mine)))
+    (mine / "link").symlink_to(theirs)
+    (mine / "nowhere").symlink_to(tmp_path / "new")
+    (mine / "second").hardlink_to(theirs)
+    for name in ("link", "nowhere", "second"):
+        with pytest.raises(FileExistsError):
+            io.open_output(f"{mine}/{name}")
+    assert theirs.read_bytes() == b"secret"
+    assert not (tmp_path / "new").exists()
 
 
 class Swapping(threading.Thread):

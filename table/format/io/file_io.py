@@ -272,8 +272,16 @@ class LocalFileIO:
             os.close(handle)
 
     def open_output(self, path: str) -> pa.NativeFile:
-        """A file to write, under a name that is nobody else's."""
-        return self.arrow().open_output_stream(local_path(path))
+        """A file to write, under a name that is nobody else's; raises `FileExistsError` where one of a table's has that name."""
+        path = local_path(path)
+        if self._held is None:
+            return self.arrow().open_output_stream(path)
+        with self._parent(path) as (name, directory):
+            handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666, dir_fd=directory)
+        try:
+            return self.arrow().open_output_stream(f"/proc/self/fd/{handle}")
+        finally:
+            os.close(handle)
 
 
 def _passing_over_what_is_gone(_: object, __: str, failure: tuple[type[BaseException], BaseException, object]) -> None:
