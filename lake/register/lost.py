@@ -104,8 +104,12 @@ def _problem_on_disk(files: TableFiles, name: str, size: int | None, *, deep: bo
 def remove_unexisting_files(
     lake: Lake, table: LakeTable, *, dry_run: bool, deep: bool, threads: int, check: Callable[[], None]
 ) -> Sequence[Fault]:
-    """Tell what is lost and, unless it is a dry run, commit a snapshot without it; no file is deleted."""
+    """Tell what is lost and, unless it is a dry run, commit a snapshot without it, which takes rows away; no file is deleted."""
     lake.caller.require(Access.UPDATE, table_resource(table.identifier))
+    if not dry_run:
+        lake.caller.require(Access.DELETE, table_resource(table.identifier))
+    if not lake.tells_counts(table):
+        lake.require_whole(table, "files")
     while True:
         lost = what_is_lost(table, deep=deep, threads=threads, check=check)
         if lost is None or not lost.faults:

@@ -61,6 +61,7 @@ STATEMENTS = [
     ("CALL sys.repair_table('t')", "GRANT ALTER ON t TO ada"),
     ("CALL sys.check_table('t')", "GRANT SELECT ON t TO ada"),
     ("CALL sys.remove_unexisting_files('t')", "GRANT UPDATE ON t TO ada"),
+    ("CALL sys.remove_unexisting_files('t', dry_run => false)", "GRANT UPDATE ON t TO ada; GRANT DELETE ON t TO ada"),
     ("GRANT SELECT ON t TO bob", "GRANT GRANT ON t TO ada"),
     ("CREATE POLICY p ON t USING (id > 1)", "GRANT ALL ON t TO ada"),
     ("SHOW POLICIES ON t", "GRANT SELECT ON t TO ada"),
@@ -243,6 +244,16 @@ def test_metadata_does_not_answer_for_a_restricted_caller(gateway: Gateway, lake
     for query in ("SELECT COUNT(*) FROM t", "SELECT MAX(id) FROM t", "SELECT * FROM t", "SELECT id FROM t WHERE id = 50 LIMIT 1"):
         with pytest.raises(Exception, match="There is no Spark in this test"):
             gateway.run(query, caller=lake.access.caller(ada))
+
+
+def test_what_is_lost_is_told_to_no_restricted_caller_and_taken_away_by_who_may_delete(gateway: Gateway, lake: Lake, ada: str) -> None:
+    gateway.run("INSERT INTO t VALUES (1, 'a'), (50, 'b'); GRANT SELECT ON t TO ada; GRANT UPDATE ON t TO ada")
+    with pytest.raises(Forbidden, match="it takes DELETE"):
+        gateway.run("CALL sys.remove_unexisting_files('t', dry_run => false)", caller=lake.access.caller(ada))
+    assert gateway.run("CALL sys.remove_unexisting_files('t')", caller=lake.access.caller(ada)).collect() == []
+    gateway.run("CREATE POLICY low ON t TO ada USING (id < 10)")
+    with pytest.raises(Forbidden, match="sees only a part"):
+        gateway.run("CALL sys.remove_unexisting_files('t')", caller=lake.access.caller(ada))
 
 
 def test_a_session_is_its_owners(gateway: Gateway, lake: Lake, ada: str) -> None:
