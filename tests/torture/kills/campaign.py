@@ -74,7 +74,7 @@ class Campaign:
             for server in self._servers:
                 server.wait_for_spark()
         stop = threading.Event()
-        threads = [threading.Thread(target=writer.run, args=(stop,)) for writer in self._all]
+        threads = [threading.Thread(target=_run, args=(writer, stop)) for writer in self._all]
         threads.append(threading.Thread(target=self._maintain, args=(stop, random.Random(f"{self._seed} {number}"))))
         for thread in threads:
             thread.start()
@@ -175,3 +175,12 @@ class Campaign:
                     if also_what_did_not and client.send_until_known(doubtful):
                         known.happened(doubtful)
         self._compare(f"{where}, after repeats")
+
+
+def _run(writer: Client | Writer, stop: threading.Event) -> None:
+    """Let one write; who ends for another reason than a lost answer is a problem, and not silent."""
+    try:
+        writer.run(stop)
+    except BaseException as problem:
+        writer.problems.append(f"{type(writer).__name__} ended: {problem!r}")
+        raise
