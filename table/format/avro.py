@@ -18,8 +18,8 @@ from typing import Any, Protocol
 import fastavro
 
 _fastavro: Any = import_module("fastavro._read")
-_MOST_BLOCK_BYTES = 32 << 20
-"""What a block may unpack to: writers close theirs after some ten thousand bytes, and none has records of megabytes."""
+_MOST_BLOCK_BYTES = 256 << 20
+"""What a block may unpack to: writers close theirs after some ten thousand bytes, but one value may have many megabytes."""
 _MOST_HEADER_BYTES = 16 << 20
 _MOST_DECIMAL_BYTES = 32
 """One of 38 digits takes 16."""
