@@ -1,6 +1,7 @@
 """The catalog: databases, tables, their schemas and latest snapshots, in Postgres. No files, no Spark, no HTTP."""
 
+from catalog.store import TURN_CONNECTIONS as TURN_CONNECTIONS
 from catalog.store import CatalogStore as CatalogStore
 from catalog.store import CatalogTransaction as CatalogTransaction
 
-__all__ = ["CatalogStore", "CatalogTransaction"]
+__all__ = ["TURN_CONNECTIONS", "CatalogStore", "CatalogTransaction"]

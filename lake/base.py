@@ -23,6 +23,7 @@ from lake.clock import Clock
 from lake.commit.core import CommitCore
 from lake.commit.decided import follow
 from lake.commit.publish import Hook, Publisher, no_hook
+from lake.commit.turns import ChangeTurns
 from lake.growing import GrowingWork
 from lake.jobs import Jobs
 from lake.register.damage import live_name
@@ -32,7 +33,6 @@ from lake.rewrite.garbage import make_way, own_directory, put_on_record_again, r
 from lake.streams.snapshot_steps import OpenStreams
 from lake.tables.handle import LakeTable
 from lake.tables.remembered import RememberedTables
-from lake.waiting_lines import WaitingLines
 from model.access import Access, Grant, ReadRules, Resource
 from model.errors import Forbidden, InvalidName, LakeError, TableNotExist
 from model.identifier import Identifier
@@ -88,7 +88,7 @@ class LakeBase:
         self.open_streams = OpenStreams()
         self.remembered = RememberedTables()
         """What INSERTs take for granted until they are decided."""
-        self.changing_rows: WaitingLines[tuple[UUID, str]] = WaitingLines()
+        self.changing_rows = ChangeTurns(catalog)
         """Changes of rows that have lost a race, by table and branch: one after another, and automatic compaction after them."""
         self.notices: dict[UUID, str] = {}
         """What is to be told of the tables that this caller's statement has read."""

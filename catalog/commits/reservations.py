@@ -10,6 +10,7 @@ reservation in ``snapshot_pointer``, which only the holder of the lock may write
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -79,6 +80,24 @@ class Turn:
     def look(self) -> None:
         """Read again what the branches point at, and how long the next decision is another's."""
         self._read(_LOOK, self._columns())
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Keep the turn while the block does something else, however long that takes: Postgres hears of its holder now and then."""
+        over = threading.Event()
+
+        def keep() -> None:
+            with contextlib.suppress(psycopg.Error):  # it is lost then, and others go on
+                while not over.wait(HELD_SECONDS / 4):
+                    self.look()
+
+        keeper = threading.Thread(target=keep, name="keeps-turn", daemon=True)
+        keeper.start()
+        try:
+            yield
+        finally:
+            over.set()
+            keeper.join()
 
     def reserve(self, writer: str, seconds: float) -> None:
         """Make the turn a client's for so long; it ends for its holder."""

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 from catalog import CatalogStore, CatalogTransaction
 from catalog.commits.decisions import Decision, Held
 from catalog.commits.reservations import Place, Turn
+from lake.commit.changes_seen import seen_until_now
 from lake.commit.claims import AnswerOf as AnswerOf
 from lake.commit.claims import Claim as Claim
 from lake.commit.claims import Claimed as Claimed
@@ -204,6 +205,9 @@ class Committer:
         plain = all(request.plain_append for request in requests)
         guess = self._publisher.guess(table.table_id, table.identifier.branch) if plain and turn is None else None
         latest = guess or (table.latest() if turn is None else self._found(table, turn))
+        for request in requests:
+            if request.seen is not None:
+                seen_until_now(self._catalog, table, request.seen, latest)
         try:
             snapshot = build_snapshot(table.files, table.schema, latest, requests, uuid=uuid, time_millis=time.time_ns() // 1_000_000)
         except Unavailable as gone:

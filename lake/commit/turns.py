@@ -8,13 +8,13 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from cachetools import TTLCache
 
-from catalog import CatalogStore
+from catalog import TURN_CONNECTIONS, CatalogStore
 from catalog.commits.reservations import Place, Turn
 from lake.waiting_lines import WaitingLines
 from model.errors import LakeError
@@ -31,6 +31,10 @@ _CLIENT_LOSSES = 2
 _LOOK_SECONDS = 0.01
 """While the next decision is a client's it is looked for so often whether it was made, by the one whose turn is next."""
 _MOST_REST_SECONDS = 30.0
+_CHANGES_IN_LINE = TURN_CONNECTIONS // 2
+"""Branches of which changes of rows stand in Postgres's line at once: each holds a connection for turns, and commits need those, too."""
+_CHECKED_EACH = 3.0
+"""How long a change of rows waits in line before it looks whether it is still wanted."""
 
 
 class ServerTurns:
@@ -151,6 +155,62 @@ class ClientTurns:
                 self._unused[principal] = unused + 1
             self._reserved[principal] = _Reserved(writer=writer, until=now + seconds, seconds=seconds)
         return True
+
+
+class ChangeTurns:
+    """Who changes rows of a branch next, once a change has lost a race: one after another on all servers.
+
+    Each looks at rows, perhaps for minutes, before it commits: a quick one that always comes first would let a slow one never end.
+    Without a loss nobody stands in line, and who comes then only looks whether somebody does.
+    """
+
+    def __init__(self, catalog: CatalogStore) -> None:
+        self._catalog = catalog
+        self._here: WaitingLines[Place] = WaitingLines()
+        """One change of this server stands in Postgres's line for a branch, and the others behind it."""
+        self._connections = threading.BoundedSemaphore(_CHANGES_IN_LINE)
+
+    def somebody(self, place: Place) -> bool:
+        """Whether a change of this server stands in line for a branch, or is first and works."""
+        return self._here.somebody(place)
+
+    def somebody_anywhere(self, place: Place) -> bool:
+        """Whether a change of any server does."""
+        if self.somebody(place):
+            return True
+        with self._catalog.reading() as tx:
+            return not tx.turns.line(*_of_changes(place)).free
+
+    @contextlib.contextmanager
+    def turn(self, place: Place, check: Callable[[], None]) -> Iterator[None]:
+        """Stand in line until one is first; ``check`` is called now and then and raises where that is not wanted any more.
+
+        Where too many branches are waited for at once the line is this server's alone.
+        """
+        with self._here.turn(place, check):
+            if not self._connections.acquire(blocking=False):
+                yield
+                return
+            try:
+                with self._first(place, check):
+                    yield
+            finally:
+                self._connections.release()
+
+    @contextlib.contextmanager
+    def _first(self, place: Place, check: Callable[[], None]) -> Iterator[None]:
+        while True:
+            with self._catalog.turn([_of_changes(place)], seconds=_CHECKED_EACH) as turn:
+                if turn is not None:
+                    with turn.kept():
+                        yield
+                    return
+            check()
+
+
+def _of_changes(place: Place) -> Place:
+    """The line of changes of rows stands beside that of decisions; no branch has such a name."""
+    return place[0], f"rows/{place[1]}"
 
 
 def _wait_for_clients(turn: Turn) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import pyarrow as pa
 
+from lake.commit.changes_seen import seen_until_now
 from lake.commit.claims import AnswerOf, Claim
 from lake.commit.write_context import Write
 from lake.rewrite.compaction import check_mergeable, in_order
@@ -41,7 +42,7 @@ from table.write.copy_on_write import (
     rewrite_changed,
     rewrite_tasks,
 )
-from table.write.seen import Later, Seen, check_seen
+from table.write.seen import Seen
 from table.write.snapshot_builder import CommitRequest, check_schema
 from table.write.writer import write_batches
 
@@ -205,14 +206,14 @@ def change_rows(  # noqa: PLR0913 - a change of rows and what it is held against
     """Do what ``find`` finds for the rows of the latest snapshot; ``answer`` is made of how many they are.
 
     Appends meanwhile stand beside it. Where a file was replaced, by a compaction say, all is looked for anew; the last time raises
-    `RewriteConflict`. Who has lost once stands in line for the branch, behind which later changes of this server stand, too. Raises
+    `RewriteConflict`. Who has lost once stands in line for the branch, behind which later changes of all servers stand, too. Raises
     `TableChanged` where other columns are there by then. ``judge`` is shown every new row.
     """
     place = (table.table_id, table.identifier.branch)
     with contextlib.ExitStack() as line:
         waited = False
         for attempt in range(_ATTEMPTS):
-            if not waited and (attempt or lake.changing_rows.somebody(place)):
+            if not waited and (attempt or lake.changing_rows.somebody_anywhere(place)):
                 line.enter_context(lake.changing_rows.turn(place, check))
                 waited = True
             table = _opened_anew(lake, table) if attempt or waited else table
@@ -272,17 +273,9 @@ def _committed(  # noqa: PLR0913 - a change of rows and what it is held against
     with lake.reserve.promise(size), table.write() as write:
         request = _written(table, write, tasks, changes, operation, judge, check)
         seen = Seen.of(snapshot, changes.predicate, whole=changes.whole)
-        request = replace(request, seen=_seen_until_now(lake, table, seen))
+        request = replace(request, seen=seen_until_now(lake.catalog, table, seen))
         check()
         return request, lake.commit(table, request, claim=claim, answer=answer(changes.rows) if answer else None)
-
-
-def _seen_until_now(lake: Lake, table: LakeTable, seen: Seen) -> Seen:
-    """The same as of now, so that few snapshots are left to look at in the commit's turn; raises `RewriteConflict`."""
-    with lake.catalog.reading() as tx:
-        rows = tx.snapshots.changes_since(table.table_id, table.identifier.branch, seen.snapshot)
-    later = (Later(id=number, key=key, change=Snapshot.from_json(body) if body else None) for number, key, body in rows)
-    return check_seen(table.files, table.schema, seen, later)
 
 
 def _written(  # noqa: PLR0913 - a change of rows and what it is held against

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from model.errors import RewriteConflict
 from model.predicate import Predicate
 from model.schema.schema import Schema
-from model.snapshot import CommitKind, Operation, Snapshot
+from model.snapshot import Snapshot
 from table.format.manifest import EntryKind
 from table.format.store import TableFiles
 from table.scan.entry_scan import plan_entries
@@ -41,20 +41,6 @@ class Later:
     key: str
     change: Snapshot | None
     """The snapshot, where it may have changed rows: it neither appends rows that went by nothing, nor has the same rows in other files."""
-
-    @classmethod
-    def of(cls, snapshot: Snapshot) -> Later:
-        """What must be known of a snapshot."""
-        changes = snapshot.commit_kind is CommitKind.OVERWRITE or snapshot.operation == Operation.MERGE
-        return cls(id=snapshot.id, key=snapshot.key, change=snapshot if changes else None)
-
-
-def later_than(files: TableFiles, seen: Seen, latest: Snapshot | None) -> Iterator[Later]:
-    """What is there from the snapshot on that was looked at, in order."""
-    for number in range(max(seen.snapshot, 1), latest.id + 1 if latest else 0):
-        snapshot = latest if latest is not None and number == latest.id else files.read_snapshot(number)
-        if snapshot is not None:
-            yield Later.of(snapshot)
 
 
 def check_seen(files: TableFiles, schema: Schema, seen: Seen, later: Iterable[Later]) -> Seen:

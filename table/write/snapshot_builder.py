@@ -17,7 +17,7 @@ from table.format.rows.row_ids import with_row_ids
 from table.format.store import TableFiles
 from table.scan.skipping.partition_filter import BucketFilter
 from table.write.manifest_merge import merged
-from table.write.seen import Seen, check_seen, later_than
+from table.write.seen import Seen
 from table.write.sequences import BUCKETS, Buckets, in_sequence, raise_tops
 
 COMMITTED_BY = "sluice.committed-by"
@@ -83,8 +83,6 @@ def build_snapshot(
         raise ValueError("only plain appends share a snapshot")
     if any(request.adds for request in requests):
         check_writable(schema)
-    if first.seen is not None:
-        check_seen(files, schema, first.seen, later_than(files, first.seen, latest))
     changes, buckets = _changes(files, schema, latest, requests)
     index_manifest = _index_after(files, schema, latest, requests, changes)
     next_row_id = (latest.next_row_id if latest else None) or 0

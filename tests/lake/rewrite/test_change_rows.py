@@ -322,3 +322,36 @@ def test_what_cannot_be_read_once_a_change_is_decided_fails_nothing(
     other.close()
     assert decided
     assert [row["v"] for row in rows(lake.open(table.identifier))] == [0, 0, 1, 0]
+
+
+def test_a_slow_change_gets_its_turn_beside_quick_ones_of_another_server(catalog: CatalogStore, lake: Lake, warehouse: Path) -> None:
+    """It looks for so long that without a line another one always comes first."""
+    table = make_table(lake, options=LAYOUTS["no buckets"], id="INT", v="INT")
+    append(lake, table, [1, 2], v=[0, 0])
+    other, over = Lake(catalog, str(warehouse)), threading.Event()
+    looks: list[int] = []
+
+    def slow(opened: LakeTable, snapshot: Snapshot | None) -> Changes:
+        changes = raised(1)(opened, snapshot)
+        looks.append(1)
+        for _ in range(200):  # until somebody has come first, or nobody does
+            if over.wait(0.01) or lake.open(table.identifier).latest() != snapshot:
+                break
+        return changes
+
+    def quick() -> int:
+        done = 0
+        while not over.is_set():
+            done += change_rows(other, other.open(table.identifier), raised(2), operation=Operation.UPDATE).rows
+        return done
+
+    with ThreadPoolExecutor(1) as threads:
+        beside = threads.submit(quick)
+        try:
+            assert change_rows(lake, table, slow, operation=Operation.UPDATE).rows == 1
+        finally:
+            over.set()
+        quickly = beside.result()
+    other.close()
+    assert values(lake, table) == [1, quickly]
+    assert len(looks) < 6, "it stood in line from its first loss on"
