@@ -151,7 +151,7 @@ def make_table(client: Client, warehouse: Path, name: str, columns: int = 2) -> 
     directory = warehouse / "default.db" / name / "manifest"
     directory.mkdir(parents=True)
     for at in range(2):
-        (directory / f"manifest-list-{at}").write_bytes(encode_manifest_list([]))
+        (directory / f"manifest-list-{at}").write_bytes(encode_manifest_list([], name=""))
 
 
 def make_tables(run: Run, client: Client, count: int) -> int:

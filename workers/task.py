@@ -67,7 +67,7 @@ def files_answer(written: Sequence[NewFile]) -> dict[str, Any]:
     entries = [
         ManifestEntry(kind=EntryKind.ADD, partition=new.partition, bucket=new.bucket, total_buckets=1, file=new.file) for new in written
     ]
-    return {"files": [base64.b64encode(data).decode() for _, data in encode_manifests(entries, target=_ONE_MANIFEST)]}
+    return {"files": [base64.b64encode(data).decode() for _, _, data in encode_manifests(entries, target=_ONE_MANIFEST, new_name=str)]}
 
 
 def files_of(answer: Mapping[str, Any]) -> list[NewFile]:

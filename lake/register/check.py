@@ -17,6 +17,7 @@ from model.identifier import MAIN_BRANCH
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from model.sql_text import literal
+from table.format.avro_name import wrong_name
 from table.format.deletions import INDEX_TYPE, index_path, wrong_vectors
 from table.format.io.storage_errors import refusal, told_by_the_store
 from table.format.layout import TableLayout, partition_dirs
@@ -25,6 +26,8 @@ from table.format.manifest_codec import decode_manifest, decode_manifest_list, m
 from table.format.manifest_read import wrong_entries, wrong_size
 from table.format.rows import binary_row
 from table.format.store import TableFiles
+from table.index.container import SUFFIX
+from table.index.owner import is_anothers
 from table.retention.check import MISSING, ExpectedFile, fault_of
 
 T = TypeVar("T")
@@ -307,7 +310,7 @@ class TableCheck:
         except Unavailable as problem:
             return refused(problem)
         self._checked(1, len(data))
-        return wrong_size(len(data), size) or data
+        return wrong_size(len(data), size) or wrong_name(data, name) or data
 
     def _data(self, wanted: dict[str, tuple[Line, int, ManifestEntry]]) -> Iterator[Fault]:
         with ThreadPoolExecutor(max(1, self._threads), thread_name_prefix="check") as pool:
@@ -323,7 +326,7 @@ class TableCheck:
     def _fault(self, job: tuple[Line, int, ManifestEntry]) -> tuple[str, str] | None:
         entry = job[2]
         try:
-            return fault_of_entry(self._table, entry, deep=self._deep)
+            return fault_of_entry(self._table, entry, deep=self._deep) or index_fault(self._table, entry, deep=self._deep)
         except Unavailable as problem:
             return problem.place or entry.file.file_name, refused(problem)
 
@@ -332,7 +335,7 @@ class TableCheck:
 
 
 def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tuple[str, str] | None:
-    """The file of an entry, or one beside it, that is not as it was written, with what is wrong with it.
+    """The data file of an entry where it is not as it was written, with what is wrong with it.
 
     Raises what a store says that does not give the file, which may be whole.
     """
@@ -342,14 +345,29 @@ def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tup
         written = table.schema_at(entry.file.schema_id) if deep else None
         expected = ExpectedFile(path=path, size=entry.file.file_size, rows=entry.file.row_count, file=entry.file, schema=written)
         fault = fault_of(files.io, expected, deep=deep)
-        if fault is not None:
-            return path, fault
-        missing = [extra for extra in files.extra_paths(schema, entry) if not files.io.file_exists(extra)]
     except LakeError as problem:
         if told_by_the_store(problem):
             raise
         return entry.file.file_name, problem.message
-    return (missing[0], MISSING) if missing else None
+    return None if fault is None else (path, fault)
+
+
+def index_fault(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tuple[str, str] | None:
+    """The index beside a data file that is missing or another's: its rows can be read without, by this server if by nobody else."""
+    again = f"CALL sys.rewrite_file_index({literal(table.identifier.written())}) makes it anew"
+    try:
+        for path in table.files.extra_paths(table.schema, entry):
+            if not table.files.io.file_exists(path):
+                return path, f"{MISSING}; {again}" if path.endswith(SUFFIX) else MISSING
+            if deep and path.endswith(SUFFIX) and is_anothers(table.files.io.read(path), path.rpartition("/")[2], entry.file):
+                return path, f"is another file's index; {again}"
+    except FileNotFoundError:
+        return None  # removed in this moment
+    except LakeError as problem:
+        if told_by_the_store(problem):
+            raise
+        return entry.file.file_name, problem.message
+    return None
 
 
 def shown(schema: Schema, entry: ManifestEntry) -> str:

@@ -16,6 +16,7 @@ from model.access import Access, table_resource
 from model.errors import CommitConflict, TableDamaged
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from table.format.avro_name import wrong_name
 from table.format.deletions import index_after, key_of
 from table.format.manifest import EntryKind, ManifestEntry
 from table.format.manifest_codec import decode_manifest, decode_manifest_list
@@ -97,7 +98,7 @@ def _problem_on_disk(files: TableFiles, name: str, size: int | None, *, deep: bo
     if data is not None:
         decode = decode_manifest_list if name.startswith("manifest-list-") else decode_manifest
         found = decoded(lambda: decode(data))
-        problem = found if isinstance(found, str) else None
+        problem = found if isinstance(found, str) else wrong_name(data, name)
     return problem
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from lake.tables.handle import LakeTable
 from model.errors import LakeError
 from model.snapshot import Snapshot
+from table.format.avro_name import wrong_name
 from table.format.io.storage_errors import told_by_the_store
 from table.format.manifest_codec import decode_manifest_list
 from table.format.store import TableFiles
@@ -78,7 +79,9 @@ def _listed(table: LakeTable, snapshot: Snapshot, name: str, size: int | None) -
         raise files.damaged(path, "is missing", snapshot_id=snapshot.id) from None
     if size is not None and len(data) != size:
         raise files.damaged(path, f"has {len(data):,} bytes where its snapshot tells {size:,}", snapshot_id=snapshot.id)
+    if (problem := wrong_name(data, name)) is not None:
+        raise files.damaged(path, problem, snapshot_id=snapshot.id)
     try:
         return [(meta.file_name, meta.file_size) for meta in decode_manifest_list(data)]
-    except Exception as problem:  # bytes that were changed make a decoder fail in any way
-        raise files.damaged(path, f"cannot be decoded: {problem}", snapshot_id=snapshot.id) from problem
+    except Exception as failure:  # bytes that were changed make a decoder fail in any way
+        raise files.damaged(path, f"cannot be decoded: {failure}", snapshot_id=snapshot.id) from failure

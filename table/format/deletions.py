@@ -18,6 +18,7 @@ from pyroaring import BitMap, BitMap64
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.avro import schema_of
+from table.format.avro_name import named
 from table.format.cache import ByteCache
 from table.format.manifest import DeletionVector, ManifestEntry
 from table.format.manifest_codec import manifest_records
@@ -169,8 +170,8 @@ def index_after(files: TableFiles, schema: Schema, snapshot: Snapshot | None, go
     if not records:
         return None
     out = io.BytesIO()
-    fastavro.writer(out, schema_of(data), records, codec="zstandard", codec_compression_level=1)
     name = f"index-manifest-{uuid4()}-0"
+    fastavro.writer(out, schema_of(data), records, codec="zstandard", metadata=named(name), codec_compression_level=1)
     files.io.add(files.layout.manifest(name), out.getvalue())
     return name
 

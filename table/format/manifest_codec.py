@@ -6,7 +6,7 @@ Java reads the top level of a manifest by position and exact type, so these sche
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any, BinaryIO
 
@@ -15,6 +15,7 @@ from fastavro.types import Schema as AvroSchema
 from fastavro.write import Writer
 
 from table.format.avro import records_of
+from table.format.avro_name import named
 from table.format.manifest import DataFile, EntryKind, FileSource, ManifestEntry, ManifestFile, SimpleStats
 
 VERSION = 2
@@ -127,18 +128,14 @@ _PARSED_LIST = fastavro.parse_schema(MANIFEST_LIST_SCHEMA)
 _KEY_STATS = {"_MIN_VALUES": SimpleStats().min_values, "_MAX_VALUES": SimpleStats().max_values, "_NULL_COUNTS": []}
 
 
-def _encode(schema: AvroSchema, records: Iterable[Mapping[str, Any]]) -> bytes:
-    buffer = io.BytesIO()
-    fastavro.writer(buffer, schema, records, codec="zstandard", codec_compression_level=1)
-    return buffer.getvalue()
-
-
-def encode_manifests(entries: Iterable[ManifestEntry], *, target: int) -> Iterator[tuple[Sequence[ManifestEntry], bytes]]:
-    """The entries as manifest files, each closed by the block that brings it to ``target`` bytes, with what each holds."""
+def encode_manifests(
+    entries: Iterable[ManifestEntry], *, target: int, new_name: Callable[[], str]
+) -> Iterator[tuple[str, Sequence[ManifestEntry], bytes]]:
+    """The entries as manifest files, each closed by the block that brings it to ``target`` bytes, with its name and what it holds."""
     left = iter(entries)
     for first in left:
-        buffer = io.BytesIO()
-        writer = Writer(buffer, _PARSED_MANIFEST, codec="zstandard", compression_level=1)
+        name, buffer = new_name(), io.BytesIO()
+        writer = Writer(buffer, _PARSED_MANIFEST, codec="zstandard", metadata=named(name), compression_level=1)
         header = buffer.tell()
         part = []
         entry: ManifestEntry | None = first
@@ -148,12 +145,15 @@ def encode_manifests(entries: Iterable[ManifestEntry], *, target: int) -> Iterat
             # A manifest of a target below one block holds that block: with less, each entry would get a file.
             entry = next(left, None) if buffer.tell() < max(target, header + 1) else None
         writer.flush()
-        yield part, buffer.getvalue()
+        yield name, part, buffer.getvalue()
 
 
-def encode_manifest_list(files: Iterable[ManifestFile]) -> bytes:
+def encode_manifest_list(files: Iterable[ManifestFile], *, name: str) -> bytes:
     """A manifest list of these manifests, in their order; none make a real file with no records."""
-    return _encode(_PARSED_LIST, (_list_record(file) for file in files))
+    buffer = io.BytesIO()
+    records = (_list_record(file) for file in files)
+    fastavro.writer(buffer, _PARSED_LIST, records, codec="zstandard", metadata=named(name), codec_compression_level=1)
+    return buffer.getvalue()
 
 
 def manifest_records(data: bytes) -> Iterator[Any]:

@@ -16,6 +16,7 @@ from model.identifier import MAIN_BRANCH
 from model.schema.schema import Schema
 from model.schema.types import DataType
 from model.snapshot import Snapshot
+from table.format.avro_name import wrong_name
 from table.format.cache import IDLE_SECONDS, ByteCache
 from table.format.io.directory import Directory
 from table.format.io.file_io import FileIO
@@ -335,7 +336,7 @@ class TableFiles:
             data = self.io.read(path)
         except FileNotFoundError:
             raise self.missing(path) from None
-        if (problem := wrong_size(len(data), size)) is not None:
+        if (problem := wrong_size(len(data), size) or wrong_name(data, path.rpartition("/")[2])) is not None:
             raise self.damaged(path, problem)
         try:
             return decode(data)
@@ -344,10 +345,10 @@ class TableFiles:
 
     def new_manifests(self, entries: Iterable[ManifestEntry], partition_types: Sequence[DataType], *, target: int) -> list[ManifestFile]:
         """Write the entries, in their order, as manifests of about ``target`` encoded bytes under fresh names; none make no file."""
-        return [self._new_manifest(part, data, partition_types) for part, data in encode_manifests(entries, target=target)]
+        encoded = encode_manifests(entries, target=target, new_name=lambda: f"manifest-{uuid4()}-0")
+        return [self._new_manifest(name, part, data, partition_types) for name, part, data in encoded]
 
-    def _new_manifest(self, entries: Sequence[ManifestEntry], data: bytes, partition_types: Sequence[DataType]) -> ManifestFile:
-        name = f"manifest-{uuid4()}-0"
+    def _new_manifest(self, name: str, entries: Sequence[ManifestEntry], data: bytes, partition_types: Sequence[DataType]) -> ManifestFile:
         path = self.layout.manifest(name)
         self.io.add(path, data)
         _MANIFESTS.put(path, tuple(entries))
@@ -356,7 +357,7 @@ class TableFiles:
     def new_manifest_list(self, files: Sequence[ManifestFile]) -> tuple[str, int]:
         """Write the list under a fresh name; returns the name and its exact size, which Java trusts."""
         name = f"manifest-list-{uuid4()}-0"
-        data = encode_manifest_list(files)
+        data = encode_manifest_list(files, name=name)
         path = self.layout.manifest(name)
         self.io.add(path, data)
         _LISTS.put(path, tuple(files))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from table.index.bitmap import BitmapBuilder
 from table.index.bloom import BloomBuilder
 from table.index.checksum import Checksum, checksum_of, container_of, room
 from table.index.container import SUFFIX, decode, encode
+from table.index.owner import owned
 from table.index.range_bitmap import RangeBitmapBuilder
 from table.scan.plan import PlannedFile
 from table.scan.read import Selection, read_batches
@@ -71,12 +73,20 @@ def index_of_file(files: TableFiles, schema: Schema, planned: PlannedFile) -> by
     """
     file_schema = schema if planned.file.schema_id == schema.id else files.read_schema(planned.file.schema_id)
     indexes = FileIndexes.declared(schema, file_schema)
-    checksum = checksum_of(planned.file, planned.path, files.io.read)
+    checksum = checksum_of(planned.file, planned.path, partial(_there, files)) or None
     if indexes is None:
         return container_of(checksum)
     for batch in read_batches(files, file_schema, [planned], Selection(columns=indexes.columns)):
         indexes.add(batch)
     return indexes.container(checksum)
+
+
+def _there(files: TableFiles, path: str) -> bytes | None:
+    """An index file's bytes; one that is lost is made anew, and costs the checksum that it held."""
+    try:
+        return files.io.read(path)
+    except FileNotFoundError:
+        return None
 
 
 def attached(files: TableFiles, schema: Schema, path: str, file: DataFile, container: bytes | None, *, name: str | None = None) -> DataFile:
@@ -88,5 +98,5 @@ def attached(files: TableFiles, schema: Schema, path: str, file: DataFile, conta
         return replace(file, extra_files=others, embedded_file_index=container)
     directory, _, data_name = path.rpartition("/")
     name = name or data_name + SUFFIX
-    files.io.add(f"{directory}/{name}", container)
+    files.io.add(f"{directory}/{name}", owned(container, name, file))
     return replace(file, extra_files=(*others, name), embedded_file_index=None)

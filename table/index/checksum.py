@@ -14,6 +14,7 @@ import xxhash
 
 from table.format.manifest import DataFile
 from table.index.container import SUFFIX, UnreadableIndex, encode, room_of
+from table.index.owner import is_anothers
 
 Checksum = NewType("Checksum", bytes)
 
@@ -21,6 +22,10 @@ _NAME = b"slxxh3:"
 """What tells our checksum from whatever else may lie there one day. So short that no container with an index is as short."""
 _DIGEST_BYTES = 8
 _CHUNK = 1 << 20
+
+
+OF_ANOTHER = Checksum(b"")
+"""What no file has: the one that lies beside was written for another, and whether this one is as it was cannot be told."""
 
 
 class Summing:
@@ -67,7 +72,7 @@ def told(container: bytes) -> Checksum | None:
         lying = room_of(container)
     except UnreadableIndex:
         return None
-    digest = lying[len(_NAME) :]
+    digest = lying[len(_NAME) : len(_NAME) + _DIGEST_BYTES]
     return Checksum(digest) if lying.startswith(_NAME) and len(digest) == _DIGEST_BYTES else None
 
 
@@ -77,4 +82,6 @@ def checksum_of(file: DataFile, path: str, read: Callable[[str], bytes | None]) 
     if container is None:
         beside = next((name for name in file.extra_files if name.endswith(SUFFIX)), None)
         container = None if beside is None else read(path.rpartition("/")[0] + "/" + beside)
+        if container is not None and beside is not None and is_anothers(container, beside, file):
+            return OF_ANOTHER
     return None if container is None else told(container)

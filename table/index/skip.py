@@ -22,6 +22,7 @@ from table.index.bitmap import BitmapIndex
 from table.index.bloom import may_hold
 from table.index.checksum import CHECKSUM_ALONE_BYTES
 from table.index.container import SUFFIX, UnreadableIndex, decode
+from table.index.owner import is_anothers
 from table.index.range_bitmap import RangeBitmapIndex
 from table.index.values import keys, literal
 from table.scan.plan import PlannedFile
@@ -36,13 +37,14 @@ def without_skipped(files: TableFiles, schema: Schema, planned: Sequence[Planned
     """The files that may hold a matching row, by their indexes."""
     if predicate is None or not _asks(predicate) or not TABLE_OPTIONS.read(schema.options, "file-index.read.enabled"):
         return list(planned)
-    beside = {planned_file.path: name for planned_file in planned if (name := _index_path(planned_file)) is not None}
+    beside = [planned_file for planned_file in planned if _index_path(planned_file) is not None]
     if not beside and not any(_embedded(planned_file) for planned_file in planned):
         return list(planned)
     read: dict[str, bytes | None] = {}
     if beside:
         with ThreadPoolExecutor(min(_READERS, len(beside)), thread_name_prefix="file-index") as readers:
-            read = dict(zip(beside, readers.map(lambda path: _index_bytes(files, path), beside.values()), strict=True))
+            containers = readers.map(lambda one: _index_bytes(files, one), beside)
+            read = {planned_file.path: container for planned_file, container in zip(beside, containers, strict=True)}
     question = _Question(files, schema, predicate)
     return [
         planned_file for planned_file in planned if question.may_match(planned_file, _embedded(planned_file) or read.get(planned_file.path))
@@ -67,10 +69,21 @@ def _index_path(planned: PlannedFile) -> str | None:
     return None if name is None else planned.path.rpartition("/")[0] + "/" + name
 
 
-def _index_bytes(files: TableFiles, path: str) -> bytes | None:
-    """The file's bytes; None where it cannot be read, for the data can."""
+_NONE = b""
+"""What is remembered of an index that is another file's."""
+
+
+def _index_bytes(files: TableFiles, planned: PlannedFile) -> bytes | None:
+    """The bytes of a file's index; None where it cannot be read or is another file's, for the data can be read."""
+    path = _index_path(planned)
+    assert path is not None
+
+    def read() -> bytes:
+        container = files.io.read(path)
+        return _NONE if is_anothers(container, path.rpartition("/")[2], planned.file) else container
+
     try:
-        return _READ.or_load(path, lambda: files.io.read(path))
+        return _READ.or_load(path, read) or None
     except (LakeError, FileNotFoundError):
         return None
 

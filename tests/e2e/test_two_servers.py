@@ -73,7 +73,7 @@ def test_one_of_two_servers_is_killed_under_commits(start_server: StartServer, d
     manifests = tmp_path / "warehouse" / "default.db" / "t" / "manifest"
     manifests.mkdir()
     for at in range(2):
-        (manifests / f"manifest-list-{at}").write_bytes(encode_manifest_list([]))
+        (manifests / f"manifest-list-{at}").write_bytes(encode_manifest_list([], name=""))
     writers = [Writer(servers) for servers in ([first, second], [second, first], [first, second], [second, first])]
     stop = threading.Event()
     threads = [threading.Thread(target=writer.run, args=(stop,)) for writer in writers]

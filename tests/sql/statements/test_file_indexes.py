@@ -153,6 +153,41 @@ def test_an_index_that_is_gone_or_broken_hides_nothing(filled: Ask, warehouse: P
     assert sorted(filled("SELECT id FROM t WHERE id IN (4, 5, 6, 7)")) == [(4,), (5,), (6,), (7,)]
 
 
+def test_an_index_in_the_place_of_another_hides_nothing(filled: Ask, warehouse: Path) -> None:
+    from table.index.skip import _READ
+
+    indexes = sorted(warehouse.rglob("*.index"))
+    contents = [index.read_bytes() for index in indexes]
+    for index, content in zip(indexes, contents[1:] + contents[:1], strict=True):
+        index.write_bytes(content)
+    _READ.clear()
+    assert filled("SELECT id FROM t WHERE id = 5") == [(5,)]
+    assert filled("CALL sys.check_table('t')") == []
+    told = filled("CALL sys.check_table('t', deep => true)")
+    assert {(row[3], "is another file's index; CALL sys.rewrite_file_index(" in str(row[5])) for row in told} == {
+        (str(i), True) for i in indexes
+    }
+    assert filled("CALL sys.remove_unexisting_files('t', deep => true)") == []
+    filled("CALL sys.rewrite_file_index('t')")
+    filled("CALL sys.expire_snapshots(`table` => 't', retain_max => 1)")
+    assert filled("CALL sys.check_table('t', deep => true)") == []
+    assert filled("SELECT id FROM t WHERE id = 5") == [(5,)]
+
+
+def test_rows_whose_index_is_lost_stay(filled: Ask, warehouse: Path) -> None:
+    lost = sorted(warehouse.rglob("*.index"))[0]
+    lost.unlink()
+    before = sorted(filled("SELECT id FROM t"))
+    ((path, problem),) = [(row[3], row[5]) for row in filled("CALL sys.check_table('t')")]
+    assert (path, problem) == (str(lost), "is missing; CALL sys.rewrite_file_index('default.t') makes it anew")
+    filled("CALL sys.remove_unexisting_files('t', dry_run => false)")
+    assert sorted(filled("SELECT id FROM t")) == before
+    filled("CALL sys.rewrite_file_index('t')")
+    filled("CALL sys.expire_snapshots(`table` => 't', retain_max => 1)")
+    assert filled("CALL sys.check_table('t')") == []
+    assert sorted(filled("SELECT id FROM t")) == before
+
+
 def test_a_column_with_an_index_is_not_dropped(filled: Ask) -> None:
     with pytest.raises(InvalidOption, match="there is no column kind"):
         filled("ALTER TABLE t DROP (kind)")

@@ -71,7 +71,7 @@ def test_the_estimate_of_decoded_manifests_is_near_the_memory_they_take(columns:
         )
         for i in range(1000)
     ]  # fmt: skip
-    ((_, data),) = encode_manifests(entries, target=1 << 30)
+    ((_, _, data),) = encode_manifests(entries, target=1 << 30, new_name=str)
     tracemalloc.start()
     decoded = decode_manifest(data)
     taken, _ = tracemalloc.get_traced_memory()

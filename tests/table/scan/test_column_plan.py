@@ -304,7 +304,7 @@ def test_columns_of_an_older_writers_manifest_are_what_it_decodes_to(tmp_path: P
     for name in ("_CREATION_TIME", "_DELETE_ROW_COUNT", "_EMBEDDED_FILE_INDEX", "_FILE_SOURCE", "_VALUE_STATS_COLS", "_WRITE_COLS"):
         for record in records:
             del record["_FILE"][name]
-    ((_, data),) = encode_manifests(entries_named(2), target=1 << 20)
+    ((_, _, data),) = encode_manifests(entries_named(2), target=1 << 20, new_name=str)
     assert list(ManifestColumns.of(manifest_records(data)).entries()) == decode_manifest(data)
     found = next(ManifestColumns.of(records).entries()).file
     assert (found.creation_time_millis, found.file_source, found.value_stats_cols, found.write_cols) == (0, None, None, None)

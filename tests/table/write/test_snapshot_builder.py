@@ -232,10 +232,10 @@ def test_watermarks_never_go_back(files: TableFiles) -> None:
 
 def test_manifests_survive_their_bytes() -> None:
     entry = ManifestEntry(kind=EntryKind.DELETE, partition=b"\0\0\0\1" + bytes(16), bucket=3, total_buckets=8, file=a_file("x"))
-    (part, data), *rest = encode_manifests([entry, entry], target=1)
+    (_, part, data), *rest = encode_manifests([entry, entry], target=1, new_name=str)
     assert (part, decode_manifest(data), rest) == ([entry, entry], [entry, entry], [])
-    assert decode_manifest_list(encode_manifest_list([])) == []
-    assert list(encode_manifests([], target=1)) == []
+    assert decode_manifest_list(encode_manifest_list([], name="")) == []
+    assert list(encode_manifests([], target=1, new_name=str)) == []
 
 
 def test_a_published_snapshot_is_never_replaced(files: TableFiles) -> None:
