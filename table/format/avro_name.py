@@ -10,6 +10,9 @@ import re
 
 KEY = "sluice.file"
 _MAGIC = b"Obj\x01"
+_MOST_PAIRS = 1000
+"""Keys of a header; those of writers have two to five."""
+_LONGEST_SHIFT = 63
 _GIVEN = re.compile(r"(index-)?manifest(-list)?-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+")
 """Names that writers of Paimon's format give, each once; files that were made in another way may be called anything."""
 
@@ -33,17 +36,20 @@ def _own_name(data: bytes) -> str | None:
         return None
     wanted = KEY.encode()
     try:
-        at, pairs = _long(data, len(_MAGIC))
-        while pairs:
-            if pairs < 0:  # such a block tells its bytes, too
-                pairs, (at, _) = -pairs, _long(data, at)
-            for _ in range(pairs):
-                at, key = _bytes(data, at)
-                at, value = _bytes(data, at)
-                if key == wanted:
-                    return value.decode(errors="replace")
-            at, pairs = _long(data, at)
-    except IndexError:  # it is cut off
+        at, left = len(_MAGIC), 0
+        for _ in range(_MOST_PAIRS):  # a header may claim pairs without end
+            if not left:
+                at, left = _long(data, at)
+                if left < 0:  # such a block of pairs tells its bytes, too
+                    left, (at, _) = -left, _long(data, at)
+                if not left:
+                    break
+            at, key = _bytes(data, at)
+            at, value = _bytes(data, at)
+            left -= 1
+            if key == wanted:
+                return value.decode(errors="replace")
+    except IndexError:  # it is cut off, or no header
         pass
     return None
 
@@ -56,10 +62,12 @@ def _bytes(data: bytes, at: int) -> tuple[int, bytes]:
 
 
 def _long(data: bytes, at: int) -> tuple[int, int]:
-    """Where a zigzag number ends, and the number."""
+    """Where a zigzag number of 64 bits ends, and the number; raises `IndexError` for a longer one."""
     value = shift = 0
     while (byte := data[at]) & 0x80:
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
+        if shift > _LONGEST_SHIFT:
+            raise IndexError(at)
     value |= byte << shift
     return at + 1, (value >> 1) ^ -(value & 1)

@@ -75,3 +75,9 @@ def test_names_are_read_from_whole_headers_only() -> None:
         assert wrong_name(data[:cut], NAME) is None
         wrong_name(data[:cut] + b"\xff" * 40, OTHER)
     assert named(NAME) == {"sluice.file": NAME}
+
+
+@pytest.mark.parametrize("header", [b"\xff" * (8 << 20), b"\xfe\xff\xff\xff\x0f" + b"\0" * (8 << 20)], ids=["a number", "pairs"])
+def test_a_header_without_an_end_is_passed_over_at_once(header: bytes) -> None:
+    """What its reader would take minutes for; it ends within the test's own time or not at all."""
+    assert wrong_name(b"Obj\x01" + header, OTHER) is None
