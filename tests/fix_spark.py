@@ -21,6 +21,7 @@ MEANING = {
     "spark.sql.timestampType": "TIMESTAMP_NTZ",
     "spark.sql.timeType.enabled": "true",
     "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.orc.filterPushdown": "false",
 }
 
 

@@ -42,8 +42,6 @@ def to_spark(tree: exp.Expr) -> exp.Expr:
             column.replace(exp.Anonymous(this=column.name))
     for cast in list(tree.find_all(exp.Cast)):
         _rewrite_cast(cast)
-    for membership in list(tree.find_all(exp.In)):
-        _rewrite_in(membership)
     for type_ in list(tree.find_all(exp.DataType)):
         _rewrite_type(type_)
     return tree
@@ -60,17 +58,6 @@ def _rewrite_call(call: exp.Anonymous) -> None:
         call.set("this", "struct")
     elif call.name.upper() == "TABLE" and len(call.expressions) == 1 and isinstance(call.parent, exp.Lateral | exp.Table):
         call.replace(call.expressions[0])
-
-
-def _rewrite_in(membership: exp.In) -> None:
-    """``x IN (a, NULL)`` is ``x IN (a) OR NULL``: Spark's reader of ORC fails on a list of FLOAT or DOUBLE that has a NULL."""
-    values = membership.expressions
-    rest = [value for value in values if not isinstance(value.unnest(), exp.Null)]
-    if not rest or len(rest) == len(values) or (isinstance(membership.parent, exp.Select) and membership.arg_key == "expressions"):
-        return  # a column is called what its user wrote
-    known = membership.copy()
-    known.set("expressions", [value.copy() for value in rest])
-    membership.replace(exp.Paren(this=exp.Or(this=known, expression=exp.Null())))
 
 
 def _precision(type_: exp.DataType) -> int | None:

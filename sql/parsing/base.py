@@ -32,6 +32,16 @@ class BaseParser(SparkParser):
     question_marks: Sequence[int] = ()
     """Where the text's ``?`` stand."""
 
+    def _negate_range(self, this: exp.Expr | None = None) -> exp.Expr | None:
+        """``a NOT LIKE b`` is NOT around a LIKE, as of all other conditions: sqlglot marks the LIKE, which whoever reads it may not know.
+
+        With ANY and ALL the NOT belongs to each pattern, and the mark stays.
+        """
+        like = this.this if isinstance(this, exp.Escape) else this
+        if this is None or (isinstance(like, exp.Like | exp.ILike) and isinstance(like.expression, exp.Any | exp.All)):
+            return super()._negate_range(this)
+        return self.expression(exp.Paren(this=exp.Not(this=this)))
+
     def placeholder(self) -> Bound | None:
         """The value of the placeholder that stands here, which is stepped over; None where none does."""
         token = self.here

@@ -141,7 +141,10 @@ def ranges(draw: st.DrawFn) -> Condition:
     column = draw(st.sampled_from(sorted(VALUES.keys() - {"b"})))
     low, high = draw(st.sampled_from(FINITE[column])), draw(st.sampled_from(FINITE[column]))
     above, below = compared(column, ">=", low), compared(column, "<=", high)
-    return Condition(f"{column} BETWEEN {literal(column, low)} AND {literal(column, high)}", lambda row: both(above(row), below(row)))
+    bounds = f"BETWEEN {literal(column, low)} AND {literal(column, high)}"
+    if draw(st.booleans()):
+        return Condition(f"{column} NOT {bounds}", lambda row: negation(both(above(row), below(row))))
+    return Condition(f"{column} {bounds}", lambda row: both(above(row), below(row)))
 
 
 @st.composite
@@ -149,10 +152,11 @@ def memberships(draw: st.DrawFn) -> Condition:
     column = draw(st.sampled_from(sorted(VALUES.keys() - {"b"})))
     values = draw(st.lists(st.sampled_from(FINITE[column]), min_size=1, max_size=4))
     tests = [compared(column, "=", value) for value in values]
-    text = f"{column} IN ({', '.join(literal(column, value) for value in values)})"
+    negated = draw(st.booleans())
+    text = f"{column} {'NOT ' if negated else ''}IN ({', '.join(literal(column, value) for value in values)})"
 
     def of(row: dict[str, Any]) -> bool | None:
-        return None if row[column] is None else any(test(row) for test in tests)
+        return None if row[column] is None else any(test(row) for test in tests) != negated
 
     return Condition(text, of)
 
@@ -173,7 +177,8 @@ def patterns(draw: st.DrawFn) -> Condition:
     test: Callable[[str], bool] = {"is": text.__eq__, "starts": lambda s: s.startswith(text), "ends": lambda s: s.endswith(text)}.get(
         kind, lambda s: text in s
     )
-    return Condition(f"s LIKE '{pattern}'", lambda row: None if row["s"] is None else test(row["s"]))
+    like = Condition(f"s LIKE '{pattern}'", lambda row: None if row["s"] is None else test(row["s"]))
+    return Condition(f"s NOT LIKE '{pattern}'", lambda row: negation(like.of(row))) if draw(st.booleans()) else like
 
 
 def both(x: bool | None, y: bool | None) -> bool | None:

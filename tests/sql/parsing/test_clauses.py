@@ -57,3 +57,44 @@ def test_a_refused_insert_writes_nothing(gateway: Gateway) -> None:
             gateway.run(text)
         assert refused.value.line == 1
     assert gateway.run("SELECT count(*) FROM t").collect() == [(0,)]
+
+
+CONDITIONS: dict[type[exp.Expr], set[str]] = {
+    **{kind: {"this", "expression"} for kind in (exp.And, exp.Or, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ)},
+    exp.Not: {"this"},
+    exp.Paren: {"this"},
+    exp.Neg: {"this"},
+    exp.In: {"this", "expressions", "query", "unnest", "field", "is_global"},
+    exp.Between: {"this", "low", "high", "symmetric"},
+    exp.Is: {"this", "expression", "negate"},
+    exp.Like: {"this", "expression", "negate"},
+    exp.ILike: {"this", "expression", "negate"},
+}
+
+
+@pytest.mark.parametrize("kind", CONDITIONS, ids=lambda kind: kind.__name__)
+def test_conditions_are_made_of_the_parts_their_readers_know(kind: type[exp.Expr]) -> None:
+    """An argument that a later sqlglot adds may turn a condition into its opposite for whoever passes over it: look at each reader."""
+    assert set(kind.arg_types) == CONDITIONS[kind]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "v NOT LIKE 'a%'",
+        "v NOT ILIKE 'a%'",
+        "v NOT LIKE 'a%' ESCAPE '!'",
+        "v NOT IN (1)",
+        "v NOT BETWEEN 1 AND 2",
+        "v IS NOT NULL",
+        "v NOTNULL",
+    ],
+)
+def test_a_negated_condition_is_a_not_around_it(condition: str) -> None:
+    where = parse_one(f"SELECT 1 FROM t WHERE {condition}").args["where"].this.unnest()
+    assert isinstance(where, exp.Not)
+    assert not any(node.args.get("negate") for node in where.walk())
+
+
+def test_the_not_of_like_any_stays_with_each_pattern() -> None:
+    assert parse_one("SELECT 1 FROM t WHERE v NOT LIKE ANY ('a', 'b')").sql("spark").endswith("v NOT LIKE ANY ('a', 'b')")

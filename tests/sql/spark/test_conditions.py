@@ -179,6 +179,11 @@ def _cases() -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.parametrize(("type_", "layout"), [("STRING", "parquet"), ("DOUBLE", "orc"), ("TIMESTAMP(3)", "indexes")])
+def test_some_conditions_keep_what_spark_keeps(on_spark: Gateway, lake: Lake, spark: SparkSession, type_: str, layout: str) -> None:
+    check(on_spark, lake, spark, type_, layout)
+
+
 @pytest.mark.torture
 @pytest.mark.parametrize(("type_", "layout"), _cases())
 def test_conditions_keep_what_spark_keeps(on_spark: Gateway, lake: Lake, spark: SparkSession, type_: str, layout: str) -> None:

@@ -183,6 +183,8 @@ def test_wrong_statements_are_told(gateway: Gateway, lake: Lake, ada: str, text:
         ("id IN (SELECT id FROM parted)", "cannot say"),
         ("price > 1.5", "cannot compare column price"),
         ("name LIKE 'a_c'", "cannot say"),
+        ("name NOT LIKE 'a%'", "cannot say"),
+        ("id > 1 AND name NOT LIKE '%a'", "cannot say"),
         ("missing = 1", "missing"),
         ("id = 'x'", "literal of type INT"),
     ],
@@ -234,6 +236,20 @@ def test_policies_bind_whom_they_name(gateway: Gateway, lake: Lake, ada: str) ->
     gateway.run("DROP POLICY low ON t; DROP MASKING POLICY hidden ON t; DROP POLICY IF EXISTS low ON t")
     with pytest.raises(AccessNotExist):
         gateway.run("DROP POLICY low ON t")
+
+
+def test_a_policy_of_which_an_earlier_version_kept_the_opposite_lets_nobody_read(gateway: Gateway, lake: Lake, ada: str) -> None:
+    """It took NOT LIKE, and gave LIKE to its own readers and to Paimon's clients."""
+    gateway.run("INSERT INTO t VALUES (1, 'a'), (50, 'b'); GRANT SELECT ON t TO ada; CREATE POLICY p ON t TO ada USING (name LIKE 'a%')")
+    with lake.catalog.transaction() as tx:
+        tx.policies._conn.execute("UPDATE table_policy SET sql = %s", ("name not  LIKE 'a%'",))
+    seen = lake.for_caller(lake.access.caller(ada))
+    with pytest.raises(Forbidden, match=r"Row policy p of table default\.t says NOT LIKE"):
+        seen.read_rules(seen.open(Identifier("default", "t")))
+    with pytest.raises(Forbidden):
+        gateway.run("SELECT * FROM t", caller=lake.access.caller(ada)).collect()
+    gateway.run("DROP POLICY p ON t")
+    assert gateway.run("SELECT id FROM t", caller=lake.access.caller(ada)).collect() == [(1,), (50,)]
 
 
 def test_metadata_does_not_answer_for_a_restricted_caller(gateway: Gateway, lake: Lake, ada: str) -> None:
