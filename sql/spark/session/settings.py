@@ -49,7 +49,7 @@ CONF = {
     "spark.sql.timeType.enabled": "true",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
     "spark.sql.parquet.compression.codec": "zstd",
-    # It passes over stripes with -0.0 where 0.0 is asked for, and fails on a list of DOUBLE with a NULL. The server chooses files by itself.
+    # It passes over stripes with -0.0 where 0.0 is asked for, and fails on a list of DOUBLE with NULL. The server chooses files by itself.
     "spark.sql.orc.filterPushdown": "false",
     "spark.sql.variable.substitute": "false",
     "spark.sql.runSQLOnFiles": "false",
