@@ -179,6 +179,13 @@ class ClassArchive:
                 self._java.kill()
 
 
+_QUERIES = (
+    "SELECT k, count(*), sum(id), max(s) FROM t WHERE id > 3 GROUP BY k ORDER BY k",
+    "SELECT a.k, b.s FROM t a JOIN t b USING (id) WHERE a.k IN (SELECT k FROM t WHERE id < 9) LIMIT 10",
+    "SELECT k, row_number() OVER (PARTITION BY k ORDER BY id) AS n FROM t",
+)
+
+
 def _run_a_little(gateway: Any, directory: Path) -> None:
     """What most statements need of Spark: a context, files, a join, groups, a window, results in Arrow's format."""
     jvm = gateway.jvm
@@ -186,11 +193,7 @@ def _run_a_little(gateway: Any, directory: Path) -> None:
     table = str(directory / "table")
     session.range(0, 1000, 1, 2).selectExpr(_array(gateway, "id", "id % 7 AS k", "CAST(id AS STRING) AS s")).write().parquet(table)
     session.read().parquet(_array(gateway, table)).createOrReplaceTempView("t")
-    for query in (
-        "SELECT k, count(*), sum(id), max(s) FROM t WHERE id > 3 GROUP BY k ORDER BY k",
-        "SELECT a.k, b.s FROM t a JOIN t b USING (id) WHERE a.k IN (SELECT k FROM t WHERE id < 9) LIMIT 10",
-        "SELECT k, row_number() OVER (PARTITION BY k ORDER BY id) AS n FROM t",
-    ):
+    for query in _QUERIES:
         session.sql(query).collectAsArrowToPython()
     session.stop()
 

@@ -198,10 +198,11 @@ def test_the_session_answers_for_itself() -> None:
 
 
 def test_only_one_module_gives_spark_text() -> None:
+    """But for the fixed statements that a JVM without tables and users runs, so that its classes are kept."""
     for file in sorted((ROOT / "sql").rglob("*.py")):
         calls = [node.func for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
         given = [ast.unparse(call) for call in calls if isinstance(call, ast.Attribute) and _takes_text(call)]
-        assert not given or file.name == "texts.py", f"{file} hands Spark a text of its own: {given}"
+        assert not given or file.name in ("texts.py", "class_archive.py"), f"{file} hands Spark a text of its own: {given}"
 
 
 def _takes_text(call: ast.Attribute) -> bool:

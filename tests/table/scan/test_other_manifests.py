@@ -36,6 +36,12 @@ def two(tmp_path: Path) -> Two:
     return files, snapshots
 
 
+@pytest.fixture
+def nameless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Manifests and lists do not tell their own names, as those of other writers."""
+    monkeypatch.setattr("table.format.manifest_codec.named", lambda name: {})
+
+
 SCHEMA = new_schema([column("id", "BIGINT"), column("s", "STRING")], options={"bucket": "-1"})
 
 
@@ -70,6 +76,7 @@ def test_a_manifest_of_another_size_is_told(two: Two) -> None:
         read(files, snapshots[3])
 
 
+@pytest.mark.usefixtures("nameless")
 @pytest.mark.parametrize("many", [4096, 1], ids=["by entries", "by columns"])
 def test_a_manifest_of_the_same_size_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int) -> None:
     monkeypatch.setattr("table.format.manifest_columns._MANY_ENTRIES", many)
@@ -83,6 +90,7 @@ def test_a_manifest_of_the_same_size_is_told(tmp_path: Path, monkeypatch: pytest
         list(files.some_entries(last, lambda meta: True))
 
 
+@pytest.mark.usefixtures("nameless")
 @pytest.mark.parametrize("which", ["base", "delta"])
 def test_a_list_in_the_place_of_another_is_told(two: Two, which: str) -> None:
     files, snapshots = two
@@ -92,6 +100,7 @@ def test_a_list_in_the_place_of_another_is_told(two: Two, which: str) -> None:
         read(files, snapshots[3])
 
 
+@pytest.mark.usefixtures("nameless")
 def test_a_manifest_that_holds_others_than_its_list_tells_is_told(tmp_path: Path) -> None:
     """Of the same size: by which partitions and buckets are in it readers leave manifests out."""
     files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
