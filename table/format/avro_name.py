@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 
+from table.format.parquet.thrift import NotCompact, Reader
+
 KEY = "sluice.file"
 _MAGIC = b"Obj\x01"
 _MOST_PAIRS = 1000
 """Keys of a header; those of writers have two to five."""
-_LONGEST_SHIFT = 63
 _GIVEN = re.compile(r"(index-)?manifest(-list)?-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-\d+")
 """Names that writers of Paimon's format give, each once; files that were made in another way may be called anything."""
 
@@ -35,39 +36,29 @@ def _own_name(data: bytes) -> str | None:
     if not data.startswith(_MAGIC):
         return None
     wanted = KEY.encode()
+    reader = Reader(data)  # Avro writes its numbers as Thrift does
+    reader.at, left = len(_MAGIC), 0
     try:
-        at, left = len(_MAGIC), 0
         for _ in range(_MOST_PAIRS):  # a header may claim pairs without end
             if not left:
-                at, left = _long(data, at)
+                left = reader.integer()
                 if left < 0:  # such a block of pairs tells its bytes, too
-                    left, (at, _) = -left, _long(data, at)
+                    left, _ = -left, reader.integer()
                 if not left:
                     break
-            at, key = _bytes(data, at)
-            at, value = _bytes(data, at)
+            key, value = _bytes(reader), _bytes(reader)
             left -= 1
             if key == wanted:
                 return value.decode(errors="replace")
-    except IndexError:  # it is cut off, or no header
+    except (IndexError, NotCompact):  # it is cut off, or no header
         pass
     return None
 
 
-def _bytes(data: bytes, at: int) -> tuple[int, bytes]:
-    at, length = _long(data, at)
-    if length < 0 or at + length > len(data):
-        raise IndexError(at)
-    return at + length, data[at : at + length]
-
-
-def _long(data: bytes, at: int) -> tuple[int, int]:
-    """Where a zigzag number of 64 bits ends, and the number; raises `IndexError` for a longer one."""
-    value = shift = 0
-    while (byte := data[at]) & 0x80:
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if shift > _LONGEST_SHIFT:
-            raise IndexError(at)
-    value |= byte << shift
-    return at + 1, (value >> 1) ^ -(value & 1)
+def _bytes(reader: Reader) -> bytes:
+    length = reader.integer()
+    end = reader.at + length
+    if length < 0 or end > len(reader.data):
+        raise IndexError(end)
+    value, reader.at = reader.data[reader.at : end], end
+    return value

@@ -14,11 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table.format.parquet.thrift import I32, STRUCT, NotCompact, Reader, Struct
+from table.format.parquet.pages import header_at
+from table.format.parquet.thrift import STRUCT, NotCompact, Reader, Struct
 
-_HEADER_BYTES = 4 << 10
-_MOST_HEADER_BYTES = 16 << 20
-_MOST_PAGE_BYTES = 1 << 30
 _PIECE = 8_192
 """Lengths unpacked at once; a multiple of 8, so that each piece begins with a byte."""
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
@@ -75,53 +73,34 @@ def _pages(source: pa.NativeFile, chunk: pq.ColumnChunkMetaData, repeats: bool, 
         at = min(at, chunk.dictionary_page_offset)
     end, seen = at + chunk.total_compressed_size, 0
     while at < end and seen < chunk.num_values:
-        header, size = _header(source, at, end)
-        packed_size, plain_size = _number(header, 3), _number(header, 2)
-        if packed_size < 0 or plain_size < 0 or packed_size > end - at - size:
+        header = header_at(source, at, end)
+        if header.packed_size < 0 or header.plain_size < 0 or header.packed_size > end - at - header.size:
             raise ValueError("its size")
-        if plain_size > _MOST_PAGE_BYTES:
-            raise pa.ArrowCapacityError(f"a page takes {plain_size:,} bytes, of which at most {_MOST_PAGE_BYTES:,} are read")
-        body = memoryview(source.read_at(packed_size, at + size))
-        at += size + packed_size
-        page = _page(header, body, plain_size, chunk.compression, repeats, optional)
+        header.check_size()
+        body = memoryview(source.read_at(header.packed_size, at + header.size))
+        at += header.size + header.packed_size
+        page = _page(header.fields, body, header.plain_size, chunk.compression, repeats, optional)
         if page is not None:
             seen += page.values if page.kind != _DICTIONARY else 0
             yield page
 
 
-def _header(source: pa.NativeFile, at: int, end: int) -> tuple[Struct, int]:
-    """A page's header and its length, however long the smallest and largest values in it are."""
-    wanted = _HEADER_BYTES
-    while True:
-        data = source.read_at(min(wanted, end - at), at)
-        reader = Reader(data)
-        try:
-            header = Struct.read(reader)
-            if reader.at <= len(data):
-                return header, reader.at
-        except IndexError:
-            pass
-        if len(data) < wanted or wanted >= _MOST_HEADER_BYTES:
-            raise ValueError("its header")
-        wanted *= 8
-
-
 def _page(header: Struct, body: memoryview, size: int, codec: str, repeats: bool, optional: bool) -> _Page | None:
-    kind = _number(header, 1)
+    kind = header.integer(1)
     if kind == _DATA_V2:
         of = _struct(header, 8)
-        levels = _number(of, 5) + _number(of, 6)
+        levels = of.integer(5) + of.integer(6)
         if not 0 <= levels <= min(len(body), size):
             raise ValueError("its levels")
         plain = body[levels:] if of.fields.get(7) == (2, b"") else _unpacked(body[levels:], size - levels, codec)
-        return _Page(kind=kind, values=_number(of, 1), encoding=_number(of, 4), body=plain)
+        return _Page(kind=kind, values=of.integer(1), encoding=of.integer(4), body=plain)
     if kind not in (_DATA, _DICTIONARY):
         return None
     of = _struct(header, 5 if kind == _DATA else 7)
     plain = _unpacked(body, size, codec)
     for _ in range((repeats + optional) if kind == _DATA else 0):
         plain = plain[4 + int.from_bytes(plain[:4], "little") :]
-    return _Page(kind=kind, values=_number(of, 1), encoding=_number(of, 2), body=plain)
+    return _Page(kind=kind, values=of.integer(1), encoding=of.integer(2), body=plain)
 
 
 def _unpacked(body: memoryview, size: int, codec: str) -> memoryview:
@@ -193,11 +172,6 @@ def _bits(data: memoryview, rows: int, width: int) -> npt.NDArray[np.int64]:
     packed = np.frombuffer(data[: -(-rows * width // 8)], np.uint8)
     bits = np.unpackbits(packed, count=rows * width, bitorder="little").reshape(rows, width)
     return bits.astype(np.int64) @ (np.int64(1) << np.arange(width, dtype=np.int64))
-
-
-def _number(struct: Struct, field: int) -> int:
-    kind, value = struct.fields.get(field, (0, b""))
-    return Reader(value).integer() if kind == I32 else -1
 
 
 def _struct(struct: Struct, field: int) -> Struct:

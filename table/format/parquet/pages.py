@@ -7,18 +7,18 @@ column read at a time. Python may not ask Arrow where the columns of such a file
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from table.format.parquet.thrift import BINARY, I32, LIST, STRUCT, NotCompact, Reader
+from table.format.parquet.thrift import BINARY, LIST, STRUCT, NotCompact, Reader, Struct
 
 _HEADER_BYTES = 1 << 10
 _MOST_HEADER_BYTES = 16 << 20
-MOST_PAGE_BYTES = 1 << 30
+_MOST_PAGE_BYTES = 1 << 30
 _I64 = 6
 _ROW_GROUPS, _COLUMNS, _META_DATA = 4, 1, 3
 _PATH, _CHUNK_SIZE, _DATA_PAGE, _DICTIONARY_PAGE = 3, 7, 9, 11
-_PLAIN_SIZE, _PACKED_SIZE = 2, 3
 
 
 def check_pages(source: pa.NativeFile, footer: bytes, columns: Collection[str]) -> None:
@@ -48,11 +48,7 @@ def _chunks(footer: Reader) -> Iterator[tuple[bytes, int, int]]:
 
 def _structs_in(reader: Reader, wanted: int) -> Iterator[None]:
     """Go through a struct, and stop at each struct of that list in it, which whoever is stopped goes through."""
-    field = 0
-    while True:
-        field, kind = reader.field(field)
-        if not kind:
-            return
+    for field, kind in reader.fields():
         if field != wanted or kind != LIST:
             reader.skip(kind)
             continue
@@ -64,11 +60,7 @@ def _structs_in(reader: Reader, wanted: int) -> Iterator[None]:
 
 
 def _chunk(reader: Reader) -> Iterator[tuple[bytes, int, int]]:
-    field = 0
-    while True:
-        field, kind = reader.field(field)
-        if not kind:
-            return
+    for field, kind in reader.fields():
         if field == _META_DATA and kind == STRUCT:
             yield _extent(reader)
         else:
@@ -77,11 +69,7 @@ def _chunk(reader: Reader) -> Iterator[tuple[bytes, int, int]]:
 
 def _extent(reader: Reader) -> tuple[bytes, int, int]:
     name, numbers = b"", dict.fromkeys((_CHUNK_SIZE, _DATA_PAGE, _DICTIONARY_PAGE), -1)
-    field = 0
-    while True:
-        field, kind = reader.field(field)
-        if not kind:
-            break
+    for field, kind in reader.fields():
         if field in numbers and kind == _I64:
             numbers[field] = reader.integer()
         elif field == _PATH and kind == LIST:
@@ -108,35 +96,49 @@ def _first(reader: Reader) -> bytes:
 
 def _check_chunk(source: pa.NativeFile, at: int, end: int) -> None:
     while at < end:
-        plain_size, packed_size, header_size = _sizes(source, at, end)
-        at += header_size + packed_size
-        if packed_size < 0 or plain_size < 0 or at > end:
-            raise pa.ArrowInvalid(f"a page tells {packed_size:,} bytes, {plain_size:,} unpacked, more than its column has there")
-        if plain_size > MOST_PAGE_BYTES:
-            raise pa.ArrowCapacityError(f"a page takes {plain_size:,} bytes, of which at most {MOST_PAGE_BYTES:,} are read")
+        page = header_at(source, at, end)
+        at += page.size + page.packed_size
+        if page.packed_size < 0 or page.plain_size < 0 or at > end:
+            raise pa.ArrowInvalid(f"a page tells {page.packed_size:,} bytes, {page.plain_size:,} unpacked, more than its column has there")
+        page.check_size()
 
 
-def _sizes(source: pa.NativeFile, at: int, end: int) -> tuple[int, int, int]:
-    """What a page takes unpacked and packed, and how long its header is, however long the values in that are."""
+@dataclass(frozen=True, slots=True)
+class PageHeader:
+    """What stands before a page; sizes in bytes, and as it tells them."""
+
+    fields: Struct
+    size: int
+    """Of the header itself."""
+
+    @property
+    def plain_size(self) -> int:
+        """What the page takes unpacked; negative where that is not told."""
+        return self.fields.integer(2)
+
+    @property
+    def packed_size(self) -> int:
+        """What it takes in the file; negative where that is not told."""
+        return self.fields.integer(3)
+
+    def check_size(self) -> None:
+        """Raise `pa.ArrowCapacityError` for a page of more than 1 GB."""
+        if self.plain_size > _MOST_PAGE_BYTES:
+            raise pa.ArrowCapacityError(f"a page takes {self.plain_size:,} bytes, of which at most {_MOST_PAGE_BYTES:,} are read")
+
+
+def header_at(source: pa.NativeFile, at: int, end: int) -> PageHeader:
+    """The header of the page at a place of a column chunk, however long the smallest and largest values in it are.
+
+    Raises `IndexError` where it goes on beyond the chunk's end, and `NotCompact` where it is none.
+    """
     wanted = _HEADER_BYTES
     while True:
         data = source.read_at(min(wanted, end - at), at)
+        reader = Reader(data)
         try:
-            return _told(Reader(data))
+            return PageHeader(Struct.read(reader), reader.at)
         except IndexError:
             if len(data) < wanted or wanted >= _MOST_HEADER_BYTES:
-                raise
+                raise IndexError("its header") from None
         wanted *= 8
-
-
-def _told(reader: Reader) -> tuple[int, int, int]:
-    sizes = {_PLAIN_SIZE: -1, _PACKED_SIZE: -1}
-    field = 0
-    while True:
-        field, kind = reader.field(field)
-        if not kind:
-            return sizes[_PLAIN_SIZE], sizes[_PACKED_SIZE], reader.at
-        if field in sizes and kind == I32:
-            sizes[field] = reader.integer()
-        else:
-            reader.skip(kind)

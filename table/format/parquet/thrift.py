@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 I32, BINARY, LIST, _SET, STRUCT = 5, 8, 9, 10, 12
@@ -60,6 +60,13 @@ class Reader:
             return before, 0
         return (before + (head >> 4) if head >> 4 else self.integer()), head & 0x0F
 
+    def fields(self) -> Iterator[tuple[int, int]]:
+        """The numbers and kinds of a struct's fields; whoever is given one goes past its value."""
+        number, kind = self.field(0)
+        while kind:
+            yield number, kind
+            number, kind = self.field(number)
+
     def list_header(self) -> tuple[int, int]:
         """How many elements of what kind follow."""
         head = self.byte()
@@ -91,11 +98,7 @@ class Reader:
             for _ in range(count):
                 self.skip(inner)
         elif kind == STRUCT:
-            field = 0
-            while True:
-                field, inner = self.field(field)
-                if not inner:
-                    return
+            for _, inner in self.fields():
                 self.skip(inner)
         else:
             raise NotCompact
@@ -110,14 +113,16 @@ class Struct:
     @classmethod
     def read(cls, reader: Reader) -> Struct:
         fields: dict[int, tuple[int, bytes]] = {}
-        field = 0
-        while True:
-            field, kind = reader.field(field)
-            if not kind:
-                return cls(fields)
+        for field, kind in reader.fields():
             begin = reader.at
             reader.skip(kind)
             fields[field] = (kind, reader.data[begin : reader.at])
+        return cls(fields)
+
+    def integer(self, field: int) -> int:
+        """The number in a field of 32 bits; -1 where there is none."""
+        kind, value = self.fields.get(field, (0, b""))
+        return Reader(value).integer() if kind == I32 else -1
 
     def change(self, field: int, kind: int, change: Callable[[bytes], bytes]) -> None:
         """Change a field's value where there is one; raises `NotCompact` for one of another kind."""
