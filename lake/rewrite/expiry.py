@@ -26,7 +26,7 @@ from lake.tables.names import check_name
 from lake.tables.tags import parse_retained
 from model.access import Access, table_resource
 from model.catalog_errors import TagAlreadyExist
-from model.errors import LakeError, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
+from model.errors import LakeError, SnapshotNotExist, TableNotExist, TagNotExist
 from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
 from table.format.consumers import read_consumers
@@ -134,20 +134,11 @@ def _deleted(table: LakeTable, garbage: Garbage) -> bool:
     return follow(lambda: table.files.delete(paths), f"Files that {table.identifier} does not need, as orphans, are still there")
 
 
-def _found(table: LakeTable, look: Callable[[], Garbage]) -> Garbage:
-    """What goes with a change; nothing where damage hides it: what was damaged may be let go, and its files are orphans then."""
+def _garbage(table: LakeTable, look: Callable[[], Garbage]) -> Garbage:
+    """What goes with a change; nothing where that cannot be told now: the change is done all the same, and its files are orphans then."""
     try:
         return look()
-    except TableDamaged as damage:
-        _log.warning("Files that %s does not need any more stay as orphans: %s", table.identifier, damage.message)
-    return Garbage()
-
-
-def _found_after(table: LakeTable, look: Callable[[], Garbage]) -> Garbage:
-    """The same of a change that is decided: it is done, whatever cannot be read now."""
-    try:
-        return _found(table, look)
-    except (LakeError, OSError) as problem:  # also files of what the catalog names no more, and a table that is dropped meanwhile
+    except (LakeError, OSError) as problem:  # damage, files of what the catalog names no more, a table that is dropped meanwhile
         _log.warning("Files that %s does not need any more stay as orphans: %s", table.identifier, problem)
     return Garbage()
 
@@ -180,7 +171,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         if not dry_run:
             tx.holds.require_no_backup(f"Expiry of snapshots of {table.identifier}")
             tx.snapshots.forget(table.table_id, table.identifier.branch, below=end)
-    garbage = _found_after(table, lambda: left_by_expiry(table.files.apart(), table.schema, expired, remaining, first))
+    garbage = _garbage(table, lambda: left_by_expiry(table.files.apart(), table.schema, expired, remaining, first))
     if not dry_run:
         lake.step("expiry decided")
         # First, so that nobody who goes by files finds a snapshot whose rows are gone.
@@ -355,7 +346,7 @@ def _left_by_tag(table: LakeTable, dropped: Tag, remaining: Sequence[Snapshot] |
     """What goes with a tag that is gone; nothing where its own snapshot stays."""
     if remaining is None:
         return Garbage()
-    return _found_after(table, lambda: left_by_tag(table.files, table.schema, dropped.snapshot, remaining))
+    return _garbage(table, lambda: left_by_tag(table.files, table.schema, dropped.snapshot, remaining))
 
 
 def _neighbours(tagged: Snapshot, others: Sequence[Snapshot]) -> list[Snapshot]:
@@ -397,10 +388,10 @@ def _left_by_rollback(lake: Lake, table: LakeTable, removed: Sequence[Snapshot],
             remaining = [entry.snapshot for entry in _tags(tx, table) if entry.snapshot.id <= to.id] + _kept_elsewhere(tx, table)
         return left_by_rollback(table.files, table.schema, removed, to, remaining)
 
-    return _found_after(table, look)
+    return _garbage(table, look)
 
 
 def left_behind(table: LakeTable, gone: Sequence[Snapshot], to: Snapshot | None) -> Removed:
     """The snapshots of a branch that ended, and the files only they had besides what ``to`` has: `remove_orphan_files` finds them."""
     own = [snapshot for snapshot in gone if to is None or snapshot.key != to.key]
-    return _removed(gone, _found_after(table, lambda: left_by_branch(table.files, table.schema, own, [] if to is None else [to])))
+    return _removed(gone, _garbage(table, lambda: left_by_branch(table.files, table.schema, own, [] if to is None else [to])))

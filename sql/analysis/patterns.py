@@ -68,8 +68,7 @@ def _like(node: exp.Expr) -> None:
             expression = _expression(
                 [[character.lower() if insensitive and character else character for character in segment] for segment in segments]
             )
-            matches: exp.Expr = exp.RegexpLike(this=subject, expression=exp.Literal.string(expression))
-            whole.replace(exp.Not(this=matches) if node.args.get("negate") else matches)
+            whole.replace(exp.RegexpLike(this=subject, expression=exp.Literal.string(expression)))
     else:
         stripped = call("replace", pattern.copy(), exp.Literal.string("%"), exp.Literal.string(""))
         count = exp.Sub(this=call("length", pattern.copy()), expression=call("length", stripped))
