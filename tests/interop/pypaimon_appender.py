@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
+from answering import answer_lines
 from pypaimon_rest import connect, write
 
 COLUMNS = pa.schema([("id", pa.int64()), ("s", pa.string())])
@@ -14,16 +16,13 @@ COLUMNS = pa.schema([("id", pa.int64()), ("s", pa.string())])
 def main(url: str) -> None:
     """One request a line: the table, the first id, and how many."""
     catalog = connect(url)
-    for line in sys.stdin:
-        asked = json.loads(line)
+
+    def append(asked: Mapping[str, Any]) -> None:
         first, count = asked["append"]
         ids = list(range(first, first + count))
-        try:
-            write(catalog.get_table(asked["table"]), pa.table({"id": ids, "s": [f"s{n}" for n in ids]}, schema=COLUMNS))
-            answer: dict[str, int | str] = {"messages": 1}
-        except Exception as problem:  # whatever it is, the test tells it
-            answer = {"error": f"{type(problem).__name__}: {problem}"}
-        print(json.dumps(answer), flush=True)
+        write(catalog.get_table(asked["table"]), pa.table({"id": ids, "s": [f"s{n}" for n in ids]}, schema=COLUMNS))
+
+    answer_lines(append)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
+from answering import answer_lines
 from pypaimon.schema.data_types import PyarrowFieldParser
 from pypaimon_rest import connect, write
 
@@ -13,17 +15,14 @@ from pypaimon_rest import connect, write
 def main(url: str) -> None:
     """One request a line: the table, and its rows."""
     catalog = connect(url)
-    for line in sys.stdin:
-        asked = json.loads(line)
-        try:
-            table = catalog.get_table(asked["table"])
-            schema = PyarrowFieldParser.from_paimon_schema(table.fields)
-            columns = [pa.array(values, field.type) for values, field in zip(zip(*asked["rows"], strict=True), schema, strict=True)]
-            write(table, pa.Table.from_arrays(columns, schema=schema))
-            answer: dict[str, int | str] = {"messages": 1}
-        except Exception as problem:  # whatever it is, the test tells it
-            answer = {"error": f"{type(problem).__name__}: {problem}"}
-        print(json.dumps(answer), flush=True)
+
+    def append(asked: Mapping[str, Any]) -> None:
+        table = catalog.get_table(asked["table"])
+        schema = PyarrowFieldParser.from_paimon_schema(table.fields)
+        columns = [pa.array(values, field.type) for values, field in zip(zip(*asked["rows"], strict=True), schema, strict=True)]
+        write(table, pa.Table.from_arrays(columns, schema=schema))
+
+    answer_lines(append)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Mapping
+from typing import Any
 
+from answering import answer_lines
 from pypaimon_rust.datafusion import SQLContext
 from rust_rest import options
 
@@ -13,17 +15,14 @@ def main(url: str) -> None:
     """One request a line: the table, the first id, and how many."""
     context = SQLContext()
     context.register_catalog("sluice", options(url))
-    for line in sys.stdin:
-        asked = json.loads(line)
+
+    def append(asked: Mapping[str, Any]) -> None:
         first, count = asked["append"]
         database, table = asked["table"].split(".")
         values = ", ".join(f"({n}, 's{n}')" for n in range(first, first + count))
-        try:
-            context.sql(f"INSERT INTO sluice.`{database}`.{table} VALUES {values}")
-            answer: dict[str, int | str] = {"messages": 1}
-        except Exception as problem:  # whatever it is, the test tells it
-            answer = {"error": f"{type(problem).__name__}: {problem}"}
-        print(json.dumps(answer), flush=True)
+        context.sql(f"INSERT INTO sluice.`{database}`.{table} VALUES {values}")
+
+    answer_lines(append)
 
 
 if __name__ == "__main__":
