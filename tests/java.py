@@ -6,11 +6,11 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from sql.spark.session.class_archive import spark_home
 from tests.fix_data import CACHE
 
 PROGRAMS = Path(__file__).parent / "interop" / "java"
@@ -37,10 +37,7 @@ def copy_jar(coordinates: str, directory: Path) -> Path:
 
 def spark_jars() -> Path:
     """Where PySpark keeps its jars."""
-    spec = find_spec("pyspark")
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    return Path(spec.submodule_search_locations[0]) / "jars"
+    return spark_home() / "jars"
 
 
 def compiled(program: str, directory: Path, *libraries: str | Path) -> str:

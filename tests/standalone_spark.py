@@ -10,9 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
+from sql.spark.session.class_archive import spark_home
 from tests.brief_jvm import spark_options
 
 ROOT = Path(__file__).parents[1]
@@ -75,10 +75,7 @@ class StandaloneSpark:
 
     def _home(self) -> Path:
         """Where Spark lies: in the package, or in a copy beside the workers where that is hidden."""
-        spec = find_spec("pyspark")
-        assert spec is not None
-        assert spec.submodule_search_locations is not None
-        home = Path(spec.submodule_search_locations[0])
+        home = spark_home()
         if not self._hidden:
             return home
         copy = self._directory / "spark"
