@@ -122,10 +122,9 @@ class Appender:
         except BaseException:
             idempotency.abandon(claimed)
             raise
-        try:
-            if result.snapshot_id is None:
-                idempotency.finish(claimed, {"rows": 0, "snapshotId": None})
-        finally:  # a claim that cannot be finished must run out, not be kept alive
+        if result.snapshot_id is None:
+            idempotency.finish(claimed, {"rows": 0, "snapshotId": None})
+        else:
             idempotency.release(claimed)
         return result
 

@@ -14,7 +14,7 @@ from gateway.origin import ORIGIN
 from gateway.result_pages import Pages
 from model.errors import IllegalMove, LakeError, StatementCanceled, StatementTimeout
 from model.handle import NO_SERVER, new_handle
-from model.options.option import masked_text
+from model.options.masking import masked_text
 from model.quota import SECONDS
 from sql.execution.cancellation import Cancellation
 from sql.execution.progress import Progress

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gateway.operation import Operation, OperationState
 from model.errors import LakeError
-from model.options.option import MASK, erases, literals_in
+from model.options.masking import MASK, erases, literals_in
 
 _MOST = 500
 _MOST_CHARS = 20_000

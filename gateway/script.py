@@ -23,7 +23,7 @@ from model.errors import (
     Unavailable,
     UnsupportedStatement,
 )
-from model.options.option import masked_text
+from model.options.masking import masked_text
 from model.quota import STREAMS
 from model.spans import Value, span, tracing
 from sql.analysis.suggestions import hinted
@@ -306,10 +306,9 @@ class ScriptRunner:
 
     def _settle(self, claim: IdempotencyClaim, result: ResultSet) -> None:
         """Store the answer; a statement that committed has stored it in its own transaction."""
-        try:
-            if result.snapshot_id is None:
-                self._lake.idempotency.finish(claim, answer_of(result))
-        finally:  # a claim that cannot be finished must run out, not be kept alive
+        if result.snapshot_id is None:
+            self._lake.idempotency.finish(claim, answer_of(result))
+        else:
             self._lake.idempotency.release(claim)
 
     def _settle_failure(self, claim: IdempotencyClaim, error: BaseException) -> None:

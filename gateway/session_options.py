@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gateway.sessions import Sessions
 from lake import EVERYBODY, Caller, Lake
 from model.errors import AnalysisError
-from model.options.option import masked
+from model.options.masking import masked
 from sql.execution.session import CATALOG
 from sql.execution.session_settings import check_setting
 

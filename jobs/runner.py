@@ -124,7 +124,7 @@ class JobRunner:
         with self._lake.catalog.transaction() as tx:
             for server in tx.jobs.servers():
                 space, _, pid = server.rpartition("/")
-                if pid.isdigit() and is_dead(space, int(pid)):
+                if pid.isdecimal() and is_dead(space, int(pid)):
                     tx.jobs.abandon(server)
         self._buried = True
 

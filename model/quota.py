@@ -20,7 +20,7 @@ class Holder(StrEnum):
 
 def _count() -> Parser[int]:
     def parse(raw: str) -> int:
-        if not raw.isdigit():
+        if not raw.isdecimal():
             raise ValueError("a whole number from 0 on is expected")
         return int(raw)
 

@@ -56,6 +56,31 @@ class PostgresProxy:
     """The names under which statements were prepared."""
     loss: _Loss | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
+    left: int | None = None
+    """How many more round trips are let through before Postgres is away, which is then gone for every connection; None for all."""
+
+    def away_after(self, trips: int) -> None:
+        """Let Postgres go away before a round trip: it arrives at nobody, nor does anything else until it is `back`."""
+        with self.lock:
+            self.left = trips
+
+    def back(self) -> bool:
+        """Let Postgres answer again; whether it was away."""
+        with self.lock:
+            was, self.left = self.left == 0, None
+        return was
+
+    def is_away(self) -> bool:
+        """Whether nobody reaches Postgres now."""
+        return self.left == 0
+
+    def passes(self) -> bool:
+        """Count a round trip that begins; False for one that Postgres is away for."""
+        with self.lock:
+            if not self.left:
+                return self.left is None
+            self.left -= 1
+            return True
 
     def lose(self, of: str, what: Lost) -> None:
         """Lose the next round trip whose statements match, once."""
@@ -127,6 +152,8 @@ class _Client:
         with self.proxy.lock:
             self.proxy.trips.append(trip)
         self.statements.clear()
+        if not self.proxy.passes():
+            raise ConnectionError
         self.loss = self.proxy.lost(trip)
 
 
@@ -221,13 +248,21 @@ def before_postgres(dsn: str) -> Iterator[PostgresProxy]:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = listening.accept()
-                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                there = _connect(dsn)
-                open_.extend((client, there))
-                heard = _Client(proxy)
-                for way in (_upwards, _downwards):
-                    work = partial(way, heard, client, there)
-                    threading.Thread(target=_until_closed, args=(client, there, work), name="postgres-proxy", daemon=True).start()
+                open_.append(client)
+                with contextlib.suppress(OSError):  # a client that has gone by now
+                    connect(client)
+
+    def connect(client: socket.socket) -> None:
+        if proxy.is_away():
+            client.close()
+            return
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        there = _connect(dsn)
+        open_.append(there)
+        heard = _Client(proxy)
+        for way in (_upwards, _downwards):
+            work = partial(way, heard, client, there)
+            threading.Thread(target=_until_closed, args=(client, there, work), name="postgres-proxy", daemon=True).start()
 
     thread = threading.Thread(target=accept, name="postgres-proxy", daemon=True)
     thread.start()

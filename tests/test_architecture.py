@@ -104,3 +104,11 @@ def test_private_ways_into_the_jvm_are_not_taken(package: str) -> None:
         assert "._jdf" not in text, file
         assert "._jsparkSession" not in text, file
         assert "utils.py" not in file.name
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_what_int_cannot_read_is_no_number(package: str) -> None:
+    """`str.isdigit` and `isnumeric` take ``²``, which `int` does not: a client's text would become a 500."""
+    for file in files(package):
+        for word in ("isdigit", "isnumeric"):
+            assert f".{word}(" not in file.read_text(), file

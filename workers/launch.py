@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from model.options.option import names_secret
+from model.options.masking import names_secret
 
 _PASSING = frozenset((errno.EAGAIN, errno.ENOMEM, errno.EFAULT))
 """No room in the table of processes or in memory. EFAULT: a sandbox's kernel gave it once, of arguments that were in order, while

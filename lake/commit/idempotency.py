@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,9 @@ from catalog import CatalogStore, CatalogTransaction
 from catalog.commits.idempotency import LEASE, Key
 from catalog.records import IdempotencyRow
 from model.catalog_errors import IdempotencyKeyTaken
-from model.errors import IdempotencyInProgress, IdempotencyMismatch, LakeError, OutcomeUnknown
+from model.errors import IdempotencyInProgress, IdempotencyMismatch, LakeError, OutcomeUnknown, Unavailable
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -122,7 +125,18 @@ class Idempotency:
         return done
 
     def finish(self, claim: IdempotencyClaim, answer: Mapping[str, Any]) -> None:
-        """Store the answer of work, unless it has stored one in the transaction that decided it."""
+        """Store the answer of work that is done, unless it has stored one in the transaction that decided it, and release the claim.
+
+        Where Postgres is away the work is done all the same: its caller is told so, not of an answer that could not be kept.
+        """
+        try:
+            self._keep(claim, answer)
+        except (Unavailable, OutcomeUnknown) as away:
+            _log.warning("The answer under the idempotency key '%s' may not have been kept: %s", claim.key, away)
+        finally:  # a claim that cannot be finished must run out, not be kept alive
+            self.release(claim)
+
+    def _keep(self, claim: IdempotencyClaim, answer: Mapping[str, Any]) -> None:
         if not claim.taken and isinstance(self.take(claim), Replay):
             raise IdempotencyKeyTaken(f"The idempotency key '{claim.key}' was used by another request; ask again for its outcome.")
         with self._catalog.deciding() as tx:
@@ -130,7 +144,6 @@ class Idempotency:
                 there = tx.idempotency.look(claim.scope, claim.key)
                 if there is None or there.owner != claim.owner or there.answer is None:
                     raise _taken_over(claim.key)
-        self.release(claim)
 
     def known(self, key: str, *, scope: str) -> bool:
         """Whether work is or was done under a key."""

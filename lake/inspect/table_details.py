@@ -13,7 +13,7 @@ from lake.inspect.browse import shown_partition
 from lake.streams.snapshot_steps import TableStream
 from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
-from model.options.option import masked_all
+from model.options.masking import masked_all
 from model.schema.schema import Schema
 from model.schema.types import Field
 from model.snapshot import Snapshot

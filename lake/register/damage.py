@@ -10,6 +10,7 @@ from catalog import CatalogStore
 from model.errors import LakeError
 from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
+from model.whole_number import whole_number
 from table.format.io.file_io import FileIO
 from table.format.manifest import EntryKind
 from table.format.store import TableFiles
@@ -29,8 +30,8 @@ def live_name(catalog: CatalogStore, io: FileIO, table_id: UUID, location: str, 
             return None
         branches = [MAIN_BRANCH, *tx.branches.names(table_id)]
         if name.startswith(_SCHEMA):
-            number = name.removeprefix(_SCHEMA)
-            known = number.isdecimal() and any(tx.tables.schema(table_id, int(number), branch) is not None for branch in branches)
+            number = whole_number(name.removeprefix(_SCHEMA), most=2**31 - 1)
+            known = number is not None and any(tx.tables.schema(table_id, number, branch) is not None for branch in branches)
             return 0 if known else None
         lines = [[Snapshot.from_json(row.body) for row in tx.snapshots.history(table_id, branch)] for branch in branches]
         lines += [[Snapshot.from_json(row.snapshot)] for branch in branches for row in tx.tags.all(table_id, branch)]

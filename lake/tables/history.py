@@ -21,6 +21,7 @@ from model.catalog_errors import SchemaStillUsed, StaleRollback
 from model.errors import SnapshotNotExist, TableNotExist, TagNotExist
 from model.identifier import Identifier
 from model.snapshot import Snapshot
+from model.whole_number import whole_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +67,10 @@ class History:
         elif version == "EARLIEST":
             with self._catalog.reading() as tx:
                 row = tx.snapshots.earliest(table.table_id, branch)
-        elif version.isascii() and version.isdigit():
-            with self._catalog.reading() as tx:
-                row = tx.snapshots.get(table.table_id, branch, int(version)) if int(version) < 2**63 else None
+        elif version.isascii() and version.isdecimal():
+            if (snapshot_id := whole_number(version)) is not None:
+                with self._catalog.reading() as tx:
+                    row = tx.snapshots.get(table.table_id, branch, snapshot_id)
         elif (tag := self._tags.find(table, version)) is not None:
             return Snapshot.from_json(tag.snapshot)
         if row is None:

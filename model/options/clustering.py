@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from model.errors import InvalidOption
-from model.options.option import Option, boolean, duration, integer, one_of, optional, text
+from model.options.option import Option, boolean, columns, duration, integer, one_of, optional
 from model.schema.types import AtomicType, Field
 
 CLUSTERING_COLUMNS = Option(
     "clustering.columns",
-    text(),
+    columns(),
     "",
     "Columns, parted by commas, by which Spark's bulk writes and incremental clustering sort rows.",
     former=("sink.clustering.by-columns",),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from model.errors import InvalidOption
-from model.options.option import Option, integer, memory_size, number, optional, text
+from model.options.option import Option, columns, integer, memory_size, number, optional
 from model.schema.types import DecimalType, Field
 
 BLOOM = "bloom-filter"
@@ -44,17 +44,20 @@ COLUMN_OPTIONS: Mapping[str, tuple[Option[Any], ...]] = {
 
 COLUMNS: tuple[Option[Any], ...] = (
     Option(
-        _PREFIX + BLOOM + ".columns", optional(text()), None, "Columns, separated by commas, with a Bloom filter: skips files for = and IN."
+        _PREFIX + BLOOM + ".columns",
+        optional(columns()),
+        None,
+        "Columns, separated by commas, with a Bloom filter: skips files for = and IN.",
     ),
     Option(
         _PREFIX + BITMAP + ".columns",
-        optional(text()),
+        optional(columns()),
         None,
         "Columns, separated by commas, of few values each: skips files for =, IN, IS NULL and conditions on several such columns.",
     ),
     Option(
         _PREFIX + RANGE + ".columns",
-        optional(text()),
+        optional(columns()),
         None,
         "Columns, separated by commas, of many values: skips files for <, <=, >, >=, BETWEEN, =, <>, IN and IS NULL.",
     ),

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from model.errors import InvalidOption, nearest
+from model.options.masking import masked
+from model.whole_number import LARGEST
 
 T = TypeVar("T")
-MASK = "******"
 TUNING = "it tunes engines that are not this one"
-_SECRET = re.compile(r"(password|passwd|secret|token|credential|access[-._]?key|private[-._]?key|api[-._]?key|sas)", re.IGNORECASE)
 
 _UNDECLARED = "Undeclared keys: SQL refuses them, the REST catalog keeps them for others, but not these (`-` and `_` are `.`):"
 _WORDS = re.compile(r"[-_.\s]+|(?<=[a-z0-9])(?=[A-Z])")
-_VALUE = re.compile(r"(=>?\s*)'[^']*(?:''[^']*)*'")
-_KEY = re.compile(r"(?:'([^']*)'|([\w.-]+))\s*$")
-_LONGEST_KEY = 200
-"""``'key' = 'value'`` and ``key => 'value'`` inside a statement: found from the value, so that long literals cost nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +31,10 @@ class Parser(Generic[T]):
     """False where other Paimon clients know more values than this server."""
     in_path: bool = False
     """Whether the value becomes a part of a path: separators and dot names are refused."""
+    judge: Callable[[str], None] = lambda _: None
+    """Raises `ValueError` for a text that is read here, and that other Paimon clients do not read: nobody may store it."""
+    stored: Callable[[str], str] = str.strip
+    """The text that is stored for one: without the blanks around it, where they say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,14 @@ class Option(Generic[T]):
         try:
             return self.parser.parse(text.strip())
         except (ValueError, ArithmeticError) as problem:
+            raise InvalidOption(f"Option '{self.key}' = '{masked(self.key, text)}': {problem}.") from None
+
+    def check(self, text: str) -> None:
+        """Raise `InvalidOption` for a text that is not to be stored: one that other Paimon clients do not read would shut them out."""
+        self.parse(text)
+        try:
+            self.parser.judge(text.strip())
+        except ValueError as problem:
             raise InvalidOption(f"Option '{self.key}' = '{masked(self.key, text)}': {problem}.") from None
 
     def meaning(self) -> str:
@@ -147,14 +155,19 @@ class OptionGroup:
     def check(self, raw: Mapping[str, str]) -> None:
         """Raise `InvalidOption` for an unknown or refused key or a value that does not parse."""
         for key, text in raw.items():
-            self.known(key).parse(text)
+            self.known(key).check(text)
 
     def check_values(self, raw: Mapping[str, str]) -> None:
         """Raise `InvalidOption` for a value no Paimon client could read; unknown keys, and values only others know, are theirs."""
         for key, text in raw.items():
             option = self.get(key) or self._for_others.get(key)
             if option is not None and option.parser.everywhere:
-                option.parse(text)
+                option.check(text)
+
+    def stored(self, raw: Mapping[str, str]) -> dict[str, str]:
+        """The same options as they are stored: Java trims few values, and nothing between commas."""
+        declared = ((key, text, self.get(key)) for key, text in raw.items())
+        return {key: text if option is None else option.parser.stored(text) for key, text, option in declared}
 
     def known(self, key: str) -> Option[Any]:
         """The declaration of a key; raises `InvalidOption` for an unknown or refused one."""
@@ -198,58 +211,9 @@ class OptionGroup:
         return "\n".join(lines) + "\n"
 
 
-def masked(key: str, value: str) -> str:
-    """The value, or stars where the key looks like a secret's."""
-    return MASK if names_secret(key) else value
-
-
-def names_secret(key: str) -> bool:
-    """Whether an option's key looks like a secret's."""
-    return _SECRET.search(key) is not None
-
-
-def masked_all(options: Mapping[str, str]) -> dict[str, str]:
-    """Options fit to be shown or logged."""
-    return {key: masked(key, value) for key, value in options.items()}
-
-
-_ERASING = re.compile(r"\bDELETE\s+FROM\b|\bMERGE\s+INTO\b|\bUPDATE\s[^;\'()]*\bSET\b|\bSYS\s*`?\s*\.\s*`?\s*ERASE\b", re.IGNORECASE)
-"""What names rows that are to be forgotten, or to be others: its literals are what nobody is to find again."""
-_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*(?:'|$)|--[^\n]*|/\*.*?(?:\*/|$)|`[^`]*`|(?<![\w.])\d[\w.]*", re.DOTALL)
-
-
-def erases(statement: str) -> bool:
-    """Whether a text may name rows that are to be forgotten: as it stands, or without what may stand between its words."""
-    plain = _LITERAL.sub(lambda found: " " if found[0].startswith(("-", "/")) else "x", statement)
-    return any(_ERASING.search(text) is not None for text in (statement, plain))
-
-
-def literals_in(statement: str) -> list[str]:
-    """The texts and numbers that a statement names, without quotes, those in its texts too, and its comments."""
-    literals = [token.strip("'") for token in _LITERAL.findall(statement) if not token.startswith("`")]
-    return [*literals, *(token.strip("'") for text in literals for token in _LITERAL.findall(text.replace("''", "'")))]
-
-
-def masked_text(statement: str) -> str:
-    """A statement with stars for the values of options that look like secrets, and for all it names where it erases rows."""
-    if erases(statement):
-        return _LITERAL.sub(lambda found: found[0] if found[0].startswith("`") else MASK, statement)
-    return masked_secrets(statement)
-
-
-def masked_secrets(statement: str) -> str:
-    """A statement with stars for the values of options that look like secrets alone."""
-
-    def value(match: re.Match[str]) -> str:
-        key = _KEY.search(statement[max(0, match.start() - _LONGEST_KEY) : match.start()])
-        return f"{match[1]}'{MASK}'" if key and _SECRET.search(key[1] or key[2] or "") else match[0]
-
-    return _VALUE.sub(value, statement)
-
-
 def text() -> Parser[str]:
     """Any text."""
-    return Parser("text", str)
+    return Parser("text", str, stored=str)
 
 
 def time_zone() -> Parser[str]:
@@ -267,11 +231,19 @@ def time_zone() -> Parser[str]:
 
 def optional(parser: Parser[T]) -> Parser[T | None]:
     """The same parser for an option without default."""
-    return Parser(parser.kind, parser.parse, lambda value: "" if value is None else parser.show(value), parser.everywhere, parser.in_path)
+    return Parser(
+        parser.kind,
+        parser.parse,
+        lambda value: "" if value is None else parser.show(value),
+        everywhere=parser.everywhere,
+        in_path=parser.in_path,
+        judge=parser.judge,
+        stored=parser.stored,
+    )
 
 
-def integer(*, at_least: int | None = None, at_most: int | None = None) -> Parser[int]:
-    """A whole number within bounds."""
+def integer(*, at_least: int | None = None, at_most: int | None = None, bits: int = 32) -> Parser[int]:
+    """A whole number within bounds; ``bits`` are those of the number that Java reads it as."""
 
     def parse(raw: str) -> int:
         try:
@@ -284,7 +256,11 @@ def integer(*, at_least: int | None = None, at_most: int | None = None) -> Parse
             raise ValueError(f"must be at most {at_most}")
         return value
 
-    return Parser("integer", parse)
+    def judge(raw: str) -> None:
+        if not re.fullmatch(r"[+-]?[0-9]{1,19}", raw) or not -(1 << bits - 1) <= int(raw) < 1 << bits - 1:
+            raise ValueError(f"a whole number of {bits} bits is expected, in plain digits")
+
+    return Parser("integer", parse, judge=judge)
 
 
 def number(*, at_least: float | None = None, at_most: float | None = None) -> Parser[float]:
@@ -299,7 +275,11 @@ def number(*, at_least: float | None = None, at_most: float | None = None) -> Pa
             raise ValueError(f"must lie between {at_least} and {at_most}")
         return value
 
-    return Parser("number", parse)
+    def judge(raw: str) -> None:
+        if not re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", raw):
+            raise ValueError("a number is expected, in plain digits")
+
+    return Parser("number", parse, judge=judge)
 
 
 def boolean() -> Parser[bool]:
@@ -350,6 +330,15 @@ def words(*values: str) -> Parser[tuple[str, ...]]:
     return Parser(" \\| ".join(values), parse, ",".join, everywhere=False)
 
 
+def columns() -> Parser[str]:
+    """Names of columns, parted by commas; what Java makes of the blanks between them depends on the option, so none are stored."""
+
+    def stored(raw: str) -> str:
+        return ",".join(part.strip() for part in raw.split(","))
+
+    return replace(text(), stored=stored)
+
+
 def stats_mode() -> Parser[str]:
     """How much of a column's statistics is kept."""
 
@@ -372,10 +361,14 @@ def memory_size() -> Parser[int]:
     """A size in bytes; units are binary, as Flink's are (`8 mb` is 8 MiB)."""
 
     def parse(raw: str) -> int:
-        match = re.fullmatch(r"(\d+)\s*([a-z]*)", raw.lower())
+        match = re.fullmatch(r"([0-9]+)\s*([a-z]*)", raw.lower())
         if match is None or match[2] not in _UNITS:
             raise ValueError("a size such as '8 mb' is expected")
         return int(match[1]) * _UNITS[match[2]]
+
+    def judge(raw: str) -> None:
+        if parse(raw) > LARGEST:
+            raise ValueError("no more bytes than 64 bits count are expected")
 
     def show(value: int) -> str:
         for unit, factor in (("tb", 1024**4), ("gb", 1024**3), ("mb", 1024**2), ("kb", 1024)):
@@ -383,7 +376,7 @@ def memory_size() -> Parser[int]:
                 return f"{value // factor} {unit}"
         return f"{value} bytes"
 
-    return Parser("size", parse, show)
+    return Parser("size", parse, show, judge=judge)
 
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400}
@@ -397,13 +390,20 @@ def duration() -> Parser[timedelta]:
     """A span of time such as `10 s`, `5 min`, `1 h`, `1 d`; a bare number is milliseconds, as in Flink."""
 
     def parse(raw: str) -> timedelta:
-        match = re.fullmatch(r"(\d+)\s*([a-zµ]*)", raw.lower())
+        match = re.fullmatch(r"([0-9]{1,18})\s*([a-zµ]*)", raw.lower())
         unit = match[2] if match else None
         if unit and unit not in _SECONDS:
             unit = _DURATION_WORDS.get(unit.removesuffix("s"), unit)
         if match is None or (unit and unit not in _SECONDS):
             raise ValueError("a duration such as '10 s' or '1 h' is expected")
-        return timedelta(seconds=int(match[1]) * _SECONDS[unit or "ms"])
+        try:
+            return timedelta(seconds=int(match[1]) * _SECONDS[unit or "ms"])
+        except OverflowError:
+            raise ValueError("at most 999999999 d are expected") from None
+
+    def judge(raw: str) -> None:
+        if raw.lower().endswith("us"):
+            raise ValueError("microseconds are written µs")
 
     def show(value: timedelta) -> str:
         millis = round(value.total_seconds() * 1000)
@@ -412,4 +412,4 @@ def duration() -> Parser[timedelta]:
                 return f"{millis // factor} {unit}"
         return f"{millis} ms"
 
-    return Parser("duration", parse, show)
+    return Parser("duration", parse, show, judge=judge)

@@ -10,6 +10,7 @@ from model.options.option import (
     TUNING,
     Option,
     boolean,
+    columns,
     duration,
     integer,
     memory_size,
@@ -35,7 +36,7 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
         -1,
         "Buckets per partition: 1 is one queue, N are N ordered queues, -1 leaves rows unordered. SQL stores 1.",
     ),
-    Option("bucket-key", optional(text()), None, "Columns, separated by commas, whose values pick a row's bucket.", mutable=False),
+    Option("bucket-key", optional(columns()), None, "Columns, separated by commas, whose values pick a row's bucket.", mutable=False),
     Option(
         "bucket-function.type",
         one_of("default", "mod", "hive"),
@@ -72,7 +73,7 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
     Option(
         "target-file-size", optional(memory_size()), None, "Size at which a data file is closed and the next begun; 256 mb where unset."
     ),
-    Option("target-file-row-num", integer(at_least=1), 2**63 - 1, "Roll-over row count."),
+    Option("target-file-row-num", integer(at_least=1, bits=64), 2**63 - 1, "Roll-over row count."),
     Option("index-file-in-data-file-dir", only_false(), False, "Put index files in bucket dirs instead of 'index/'.", mutable=False),
     Option("add-column-before-partition", boolean(), False, "New columns go before the partition columns."),
     Option("alter-column-null-to-not-null.disabled", boolean(), True, "Forbid nullable → NOT NULL."),

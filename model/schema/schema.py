@@ -188,7 +188,7 @@ def new_schema(
     time_millis: int = 0,
 ) -> Schema:
     """Build and check version 0 of a schema: ids are assigned here, whatever the columns carry."""
-    options = dict(options or {})
+    options = TABLE_OPTIONS.stored(options or {})
     partitions = _from_option(options, "partition", partition_keys)
     keys = _from_option(options, "primary-key", primary_keys)
     ids = FieldIds()

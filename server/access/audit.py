@@ -11,7 +11,7 @@ from flask import Flask, Response, g, request
 from catalog.records import AuditRow
 from gateway.operation import Operation
 from lake.access.audit import AuditLog
-from model.options.option import erases, masked_secrets
+from model.options.masking import erases, masked_secrets
 from server.errors import request_id
 from server.observe.metrics import protocol_of
 

@@ -13,7 +13,7 @@ from cachetools import LRUCache
 
 from model.errors import Forbidden, NotImplementedHere, Unavailable
 from model.location import Location
-from model.options.option import names_secret
+from model.options.masking import names_secret
 from server.settings.settings import Settings
 
 if TYPE_CHECKING:

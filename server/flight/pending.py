@@ -119,7 +119,7 @@ class PreparedStatement:
         names = self.parameters.names
         if len(names) != batch.num_columns:
             raise InvalidParameter(f"The statement takes {len(names)} parameters, and {batch.num_columns} were sent.")
-        named = any(not name.isdigit() for name in names)
+        named = any(not name.isdecimal() for name in names)
         row = batch.slice(number, 1)
         if named and set(batch.schema.names) == set(names):
             row = row.select(names)

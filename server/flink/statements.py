@@ -6,6 +6,7 @@ from flask import Blueprint, Response, request
 
 from gateway.result_pages import NotReady, ResultPage
 from model.errors import BadRequest, UnsupportedStatement
+from model.whole_number import whole_number
 from server.access.access import caller
 from server.flink.rows import RowFormat
 from server.flink.versions import Version, requested_version
@@ -55,9 +56,10 @@ def fetch(session: str, operation: str, token: str) -> Response:
 
 
 def _token(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
+    number = whole_number(text)
+    if number is None:
         raise BadRequest(f"A result token is a whole number, not {text!r}.")
-    return int(text)
+    return number
 
 
 def _row_format() -> RowFormat:

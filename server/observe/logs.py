@@ -15,7 +15,7 @@ from cachetools import TTLCache
 
 from gateway.origin import ORIGIN, STATEMENT
 from model.errors import LakeError
-from model.options.option import MASK, masked_text
+from model.options.masking import MASK, masked_text
 from model.spans import trace_id
 from server.settings.settings import Settings
 

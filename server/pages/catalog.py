@@ -9,11 +9,13 @@ from flask.typing import ResponseReturnValue
 
 from catalog.browse import ORDERS, DatabaseSums, ListedTable
 from lake.inspect.browse import databases, tables
+from model.whole_number import whole_number
 from server.access.access import caller
 from server.pages.formatting import plural
 from server.pages.shell import bp, in_menu, render
 from server.process.services import services
 
+_LAST_ROW = 999_999_999
 _PAGE = 50
 _MOST_SEARCH = 200
 
@@ -54,8 +56,7 @@ def catalog() -> ResponseReturnValue:
     search = request.args.get("q", "").strip().replace("\0", "")[:_MOST_SEARCH]
     order = request.args.get("order", "name")
     order = order if order in ORDERS else "name"
-    start = request.args.get("from", "0")
-    offset = int(start) if start.isdigit() and len(start) < 10 else 0
+    offset = whole_number(request.args.get("from", "0"), most=_LAST_ROW) or 0
     if database is not None:
         lake.database(database)
     listed = tables(lake, database=database, search=search or None, order=order, offset=offset, limit=_PAGE)

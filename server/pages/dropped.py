@@ -10,6 +10,7 @@ from flask.typing import ResponseReturnValue
 from catalog.objects.drops import DroppedDatabase, DroppedTable
 from model.errors import BadRequest
 from model.sql_text import quote
+from model.whole_number import whole_number
 from server.access.access import caller
 from server.pages.actions import act
 from server.pages.shell import bp, render
@@ -54,10 +55,10 @@ def dropped() -> ResponseReturnValue:
 def take_back() -> ResponseReturnValue:
     """Bring back what a button stands for, under another name where one is given."""
     form = request.form
-    number = form.get("id", "")
-    if not number.isdigit():
+    drop_id = whole_number(form.get("id", ""))
+    if drop_id is None:
         raise BadRequest("Say which drop to take back, by its id.")
-    statement = undrop(form.get("database", ""), form.get("table") or None, int(number), form.get("to", "").strip() or None)
+    statement = undrop(form.get("database", ""), form.get("table") or None, drop_id, form.get("to", "").strip() or None)
     return act(statement, back=url_for("pages.dropped"), done="It is back.")
 
 

@@ -16,6 +16,7 @@ from model.access import table_resource
 from model.identifier import Identifier
 from model.job import Job, JobState
 from model.sql_text import literal
+from model.whole_number import whole_number
 from server.access.access import caller
 from server.pages.actions import act
 from server.pages.shell import bp, in_menu, render
@@ -128,4 +129,4 @@ def compaction(database: str, table: str) -> str:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
+    return whole_number(text or "")

@@ -10,7 +10,8 @@ from flask import request
 from flask.typing import ResponseReturnValue
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from model.options.option import MASK, Option, masked
+from model.options.masking import MASK, masked
+from model.options.option import Option
 from server.access.access import caller
 from server.pages.shell import bp, in_menu, render
 from server.process.services import services

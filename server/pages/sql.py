@@ -18,7 +18,7 @@ from flask.typing import ResponseReturnValue
 from catalog.records import AuditRow
 from gateway.recent import RecentStatements
 from model.errors import BadRequest, LakeError, UnsupportedStatement
-from model.options.option import masked_text
+from model.options.masking import masked_text
 from server.access.access import caller
 from server.errors import Failure, failure_of, problem_document, request_id
 from server.formats import FORMATS, NDJSON

@@ -17,6 +17,7 @@ from model.identifier import Identifier
 from model.schema.schema import other_kind
 from model.snapshot import Snapshot
 from model.sql_text import literal
+from model.whole_number import whole_number
 from server.access.access import caller
 from server.pages.shell import bp, render
 from server.process.services import services
@@ -147,5 +148,4 @@ def address(head: TableHead, tab: str = "overview", **values: Any) -> str:
 
 def number(name: str) -> int | None:
     """A whole number of the address; None without one."""
-    text = request.values.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
+    return whole_number(request.values.get(name, ""))

@@ -16,7 +16,8 @@ from lake.inspect.table_details import merges, readers, snapshot_page, streams
 from model.access import table_resource
 from model.errors import BadRequest, LakeError
 from model.job import Job
-from model.options.option import Option, masked_all
+from model.options.masking import masked_all
+from model.options.option import Option
 from model.options.table import TABLE_OPTIONS
 from model.sql_text import literal, quote
 from server.pages.actions import Answer, act, run

@@ -8,7 +8,7 @@ from flask.typing import ResponseReturnValue
 
 from catalog.records import NamedRow
 from model.identifier import Identifier
-from model.options.option import masked_all
+from model.options.masking import masked_all
 from model.view import View
 from server.access.access import caller
 from server.pages.shell import bp, render

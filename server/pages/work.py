@@ -22,7 +22,7 @@ from model.errors import BadRequest, JobNotExist, OperationNotExist
 from model.identifier import Identifier
 from model.job import Job, JobState
 from model.name_parts import parse_name
-from model.options.option import masked_all, masked_text
+from model.options.masking import masked_all, masked_text
 from server.access.access import caller
 from server.pages.actions import act, tell
 from server.pages.shell import bp, in_menu, render

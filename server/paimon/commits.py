@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from model.errors import BadRequest, SnapshotNotExist
+from model.whole_number import whole_number
 from server.paimon.paging import max_results, number_token
 from server.paimon.routes import argument, body, lake, route
 from server.paimon.snapshots import client_commit, snapshot_json, tells_counts
@@ -98,9 +99,10 @@ def rollback_schema(database: str, table: str) -> None:
 def snapshot_argument(name: str) -> int | None:
     """A snapshot's id among the query parameters."""
     value = argument(name)
-    if value is not None and not (value.isascii() and value.isdigit() and len(value) < 19):
+    number = None if value is None else whole_number(value)
+    if value is not None and number is None:
         raise BadRequest(f"The parameter '{name}' is a snapshot's id, not {value!r}.")
-    return int(value) if value is not None else None
+    return number
 
 
 def seconds_argument(name: str, *, most: float) -> float:

@@ -19,7 +19,7 @@ def max_results(given: str | None = None) -> int:
     text = given if given is not None else argument("maxResults")
     if text is None:
         return MOST
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdecimal()):
         raise BadRequest(f"maxResults is {text!r}; a whole number is expected.")
     return min(int(text[:18]) or MOST, MOST)
 
@@ -29,7 +29,7 @@ def number_token(*, digits: int) -> int | None:
     token = argument("pageToken")
     if token is None:
         return None
-    if not (token.isascii() and token.isdigit() and len(token) <= digits):
+    if not (token.isascii() and token.isdecimal() and len(token) <= digits):
         raise BadRequest(f"The page token {token!r} is none of this list's.")
     return int(token)
 

@@ -12,6 +12,7 @@ from model.errors import BadRequest, InvalidData
 from model.partition import PartitionStatistics
 from model.schema.lengths import MOST_NAME_BYTES, MOST_SNAPSHOT_BYTES
 from model.snapshot import CommitKind, Snapshot
+from model.whole_number import signed_number
 from server.paimon.wire import reading
 from server.sql.bodies import member
 
@@ -101,8 +102,8 @@ def _check_size(sent: dict[str, Any]) -> None:
 def _identifier(sent: dict[str, Any]) -> int:
     """A number; the protocol's description has it as text."""
     value = sent.get("commitIdentifier")
-    if isinstance(value, str) and value.lstrip("-").isdigit():
-        value = int(value)
+    if isinstance(value, str):
+        value = signed_number(value)
     if not isinstance(value, int) or isinstance(value, bool) or not -_LARGEST <= value < _LARGEST:
         raise BadRequest("The member 'commitIdentifier' must be a whole number of 64 bits.")
     return value

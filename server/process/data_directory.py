@@ -83,7 +83,7 @@ def _locked(file: int) -> bool:
 
 def _gone(holder: str) -> bool:
     """Whether the process that a lock names has ended; one that nobody has buried yet has."""
-    if not holder.isdigit():
+    if not holder.isdecimal():
         return False
     try:
         return psutil.Process(int(holder)).status() == psutil.STATUS_ZOMBIE

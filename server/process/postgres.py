@@ -320,13 +320,13 @@ def _pid_lines(directory: Path) -> list[str]:
 def _pid_is_alive(directory: Path) -> bool:
     """Whether the process that the pid file names is there; changes nothing, for any thread at any time."""
     lines = _pid_lines(directory)
-    return bool(lines) and lines[0].strip().isdigit() and psutil.pid_exists(int(lines[0]))
+    return bool(lines) and lines[0].strip().isdecimal() and psutil.pid_exists(int(lines[0]))
 
 
 def _running(directory: Path) -> psutil.Process | None:
     """The postmaster of the cluster, where one runs; a pid file that names somebody else, as after a restart of the machine, is removed."""
     lines = _pid_lines(directory)
-    if not lines or not lines[0].strip().isdigit():
+    if not lines or not lines[0].strip().isdecimal():
         return None
     with contextlib.suppress(psutil.Error):
         process = psutil.Process(int(lines[0]))

@@ -7,16 +7,18 @@ import socket
 from urllib.parse import urlsplit
 
 from model.options.option import Parser
+from model.whole_number import whole_number
 
 
 def address() -> Parser[tuple[str, int]]:
     """``host:port``; an IPv6 host stands in brackets."""
 
     def parse(raw: str) -> tuple[str, int]:
-        host, colon, port = raw.rpartition(":")
-        if not colon or not host or not port.isdigit() or int(port) > 65535:
+        host, _, text = raw.rpartition(":")
+        port = whole_number(text, most=65535)
+        if not host or port is None:
             raise ValueError("host:port is expected, such as 127.0.0.1:8083")
-        return host.removeprefix("[").removesuffix("]"), int(port)
+        return host.removeprefix("[").removesuffix("]"), port
 
     def show(value: tuple[str, int]) -> str:
         return f"[{value[0]}]:{value[1]}" if ":" in value[0] else f"{value[0]}:{value[1]}"

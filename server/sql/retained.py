@@ -12,6 +12,7 @@ from flask.typing import ResponseReturnValue
 from gateway.operation import Operation
 from gateway.retained_results import RetainedResult
 from model.errors import BadRequest
+from model.whole_number import whole_number
 from server.access.access import caller
 from server.errors import problem_document, request_id
 from server.formats import negotiate
@@ -24,6 +25,7 @@ from sql.execution.results import ResultSet
 bp = Blueprint("kept", __name__, url_prefix="/statements")
 MOST_WAIT_SECONDS = 30.0
 """How long an answer is held back at most until a statement has ended."""
+_LAST_PAGE = 999_999_999
 
 
 @bp.get("/<statement>")
@@ -53,7 +55,7 @@ def cancel_statement(statement: str) -> ResponseReturnValue:
 @bp.get("/<statement>/result")
 @documented(
     tag="sql",
-    parameters=(WAIT, query("page", {"type": "integer", "minimum": 0, "maximum": 999_999_999}, "One page, from 0; without it all rows.")),
+    parameters=(WAIT, query("page", {"type": "integer", "minimum": 0, "maximum": _LAST_PAGE}, "One page, from 0; without it all rows.")),
     answers={200: RESULTS, 202: json_of("Status")},
     errors=(404, 406, 408, 409, 410, 413, 429, 507),
     headers={200: {"Link": "The next page, where there is one."}, 202: {"Location": "Where the statement's state is."}},
@@ -61,9 +63,10 @@ def cancel_statement(statement: str) -> ResponseReturnValue:
 def show_result(statement: str) -> ResponseReturnValue:
     """A kept statement's rows, all of them or one page, in the format asked for; as often as asked for."""
     format_ = negotiate(request.headers.get("Accept"))
-    wait, page = _number("wait", 0.0), request.args.get("page")
-    if page is not None and not (page.isdecimal() and len(page) <= 9):
-        raise BadRequest(f"A page is a whole number from 0 on, not {page!r}.")
+    wait, asked = _number("wait", 0.0), request.args.get("page")
+    page = None if asked is None else whole_number(asked, most=_LAST_PAGE)
+    if asked is not None and page is None:
+        raise BadRequest(f"A page is a whole number from 0 on, not {asked!r}.")
     retained = services().gateway.kept.get(statement, caller())
     if not retained.operation.wait(min(wait, MOST_WAIT_SECONDS)):
         return (
@@ -71,10 +74,10 @@ def show_result(statement: str) -> ResponseReturnValue:
             202,
             {"Location": f"/statements/{retained.operation.handle}", "Retry-After": "1"},
         )
-    response = stream(retained.result() if page is None else _page(retained, int(page)), format_, release=lambda: None)
+    response = stream(retained.result() if page is None else _page(retained, page), format_, release=lambda: None)
     response.headers["Cache-Control"] = "no-store"
-    if page is not None and retained.has_page(int(page) + 1):
-        response.headers["Link"] = f'</statements/{retained.operation.handle}/result?page={int(page) + 1}>; rel="next"'
+    if page is not None and retained.has_page(page + 1):
+        response.headers["Link"] = f'</statements/{retained.operation.handle}/result?page={page + 1}>; rel="next"'
     return response
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from model.whole_number import whole_number
 from sql.analysis.windows import window_of
 
 RowsOf = Callable[[exp.Table], int | None]
@@ -49,9 +50,10 @@ def row_bound(tree: exp.Expr, rows_of: RowsOf) -> int | None:
 def _limited(tree: exp.Expr, bound: int | None) -> int | None:
     limit = tree.args.get("limit")
     count = limit.args.get("expression") if limit is not None else None
-    if isinstance(count, exp.Literal) and not count.is_string and count.name.isdigit():
-        return int(count.name) if bound is None else min(bound, int(count.name))
-    return bound
+    rows = whole_number(count.name) if isinstance(count, exp.Literal) and not count.is_string else None
+    if rows is None:
+        return bound
+    return rows if bound is None else min(bound, rows)
 
 
 def _select(tree: exp.Select, rows_of: RowsOf) -> int | None:

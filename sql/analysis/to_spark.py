@@ -8,6 +8,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from model.errors import UnsupportedStatement, UnsupportedType
+from model.whole_number import whole_number
 from sql.analysis.windows import expand_windows
 from sql.dialect import Flink
 
@@ -63,8 +64,7 @@ def _rewrite_call(call: exp.Anonymous) -> None:
 def _precision(type_: exp.DataType) -> int | None:
     if type_.this not in _TIMESTAMPS or not type_.expressions:
         return None
-    text = type_.expressions[0].name
-    return int(text) if text.isdigit() else None
+    return whole_number(type_.expressions[0].name)
 
 
 def _rewrite_cast(cast: exp.Cast) -> None:

@@ -35,9 +35,16 @@ from model.schema.types import (
 from sql.connectors.base import Bound, Connector, ConnectorScope, ConnectorTable, options_of
 
 DATAGEN_OPTIONS = options_of("datagen", "Made-up rows: for trying things out and for measuring.")
-ROWS_PER_SECOND = DATAGEN_OPTIONS.declare(Option("rows-per-second", integer(at_least=1), 10_000, "Rows a stream makes in a second."))
+ROWS_PER_SECOND = DATAGEN_OPTIONS.declare(
+    Option("rows-per-second", integer(at_least=1, bits=64), 10_000, "Rows a stream makes in a second.")
+)
 NUMBER_OF_ROWS = DATAGEN_OPTIONS.declare(
-    Option("number-of-rows", optional(integer(at_least=0)), None, "Rows in all; without it a stream has no end and a batch is refused.")
+    Option(
+        "number-of-rows",
+        optional(integer(at_least=0, bits=64)),
+        None,
+        "Rows in all; without it a stream has no end and a batch is refused.",
+    )
 )
 SCAN_PARALLELISM = DATAGEN_OPTIONS.declare(
     Option("scan.parallelism", optional(integer(at_least=1)), None, "Tasks that make the rows; as many as there are cores by default.")

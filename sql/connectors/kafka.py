@@ -59,7 +59,12 @@ STARTUP_OFFSETS = KAFKA_OPTIONS.declare(
     )
 )
 STARTUP_TIMESTAMP = KAFKA_OPTIONS.declare(
-    Option("scan.startup.timestamp-millis", optional(integer()), None, "Milliseconds since 1970: the first record of that time or later.")
+    Option(
+        "scan.startup.timestamp-millis",
+        optional(integer(bits=64)),
+        None,
+        "Milliseconds since 1970: the first record of that time or later.",
+    )
 )
 BOUNDED_MODE = KAFKA_OPTIONS.declare(
     Option(
@@ -71,7 +76,7 @@ BOUNDED_MODE = KAFKA_OPTIONS.declare(
 )
 BOUNDED_OFFSETS = KAFKA_OPTIONS.declare(Option("scan.bounded.specific-offsets", optional(text()), None, "The first offsets not read."))
 BOUNDED_TIMESTAMP = KAFKA_OPTIONS.declare(
-    Option("scan.bounded.timestamp-millis", optional(integer()), None, "Records of that time or later are not read.")
+    Option("scan.bounded.timestamp-millis", optional(integer(bits=64)), None, "Records of that time or later are not read.")
 )
 KAFKA_OPTIONS.declare(
     Option(

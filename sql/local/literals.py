@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -97,11 +98,13 @@ class LiteralValue:
 
 
 T = TypeVar("T")
-_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
-_TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?")
-_INTEGER = re.compile(r"[+-]?\d+")
-_DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)")
-_NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?")
+# Spark knows the digits of ASCII alone.
+_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
+_TIME = re.compile(r"(\d{1,2}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?", re.ASCII)
+_DIGITS = re.compile(r"\d+", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?", re.ASCII)
 _MAX_DIGITS = 38
 """The longest number Spark reads."""
 _INTEGER_TYPES = {
@@ -129,12 +132,12 @@ def number_of(text: str) -> tuple[Kind, Any]:
     """Kind and value of an unsigned number, or `NotLocal`."""
     if len(text) > _MAX_DIGITS:
         raise NotLocal
-    if text.isdecimal():
+    if _DIGITS.fullmatch(text):
         return Kind.INTEGER, int(text)
     if _DECIMAL.fullmatch(text):
         return Kind.DECIMAL, Decimal(text)
-    if _NUMBER.fullmatch(text):
-        return Kind.DOUBLE, float(text)
+    if _NUMBER.fullmatch(text) and math.isfinite(value := float(text)):  # Spark refuses what no DOUBLE holds
+        return Kind.DOUBLE, value
     raise NotLocal
 
 
@@ -147,7 +150,12 @@ def _negative(node: exp.Expression) -> tuple[Kind, Any]:
 
 def negated(value: int | float | Decimal) -> int | float | Decimal:
     """Minus the number; Python's own minus would round a long DECIMAL."""
-    return value.copy_negate() if isinstance(value, Decimal) else -value
+    return _unsigned_zero(value.copy_negate()) if isinstance(value, Decimal) else -value
+
+
+def _unsigned_zero(value: Decimal) -> Decimal:
+    """The number, where zero has no sign, as in Java: as a DOUBLE it would become -0.0."""
+    return value or value.copy_abs()
 
 
 def _cast(node: exp.Expression) -> tuple[Kind, Any]:
@@ -169,7 +177,7 @@ def _cast(node: exp.Expression) -> tuple[Kind, Any]:
 
 
 def _to_integer(inner: LiteralValue, bits: int) -> int:
-    if inner.kind is Kind.STRING and _INTEGER.fullmatch(inner.value.strip(" ")):
+    if inner.kind is Kind.STRING and len(inner.value) <= _MAX_DIGITS and _INTEGER.fullmatch(inner.value.strip(" ")):
         value = int(inner.value)
     elif inner.kind is Kind.INTEGER:
         value = inner.value
@@ -191,7 +199,7 @@ def _to_decimal(inner: LiteralValue, to: exp.DataType) -> tuple[Kind, Any]:
     _, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int) or -exponent > scale or len(digits) + exponent > precision - scale:
         raise NotLocal  # rounding and overflow are Spark's to decide
-    return Kind.DECIMAL, value
+    return Kind.DECIMAL, _unsigned_zero(value)
 
 
 def _parameters(to: exp.DataType) -> tuple[int, int]:

@@ -6,8 +6,12 @@ from sqlglot import exp
 
 from model.schema.schema import Schema
 from model.schema.types import Field
+from model.whole_number import whole_number
 from sql.analysis.references import TableReference
 from sql.local.literals import NotLocal
+
+_MOST_ROWS = 2**31 - 1
+"""The largest LIMIT that Spark takes; it words the error for others."""
 
 
 class Scope:
@@ -52,11 +56,14 @@ def limit_of(tree: exp.Select) -> int | None:
     if limit is None:
         return None
     count = limit.args.get("expression")
-    if not isinstance(limit, exp.Limit) or not isinstance(count, exp.Literal) or count.is_string or not count.name.isdecimal():
+    if not isinstance(limit, exp.Limit) or not isinstance(count, exp.Literal) or count.is_string:
+        raise NotLocal
+    rows = whole_number(count.name, most=_MOST_ROWS)
+    if rows is None:
         raise NotLocal
     if any(value for key, value in limit.args.items() if key != "expression"):
         raise NotLocal
-    return int(count.name)
+    return rows
 
 
 def only_parts(tree: exp.Expr, known: frozenset[str]) -> bool:

@@ -79,7 +79,7 @@ def sample_parameters(wanted: Sequence[ResultColumn]) -> Parameters:
     if not wanted:
         return NO_PARAMETERS
     values = [Parameter(column.type, _sample(column.type)) for column in wanted]
-    if any(not column.name.isdigit() for column in wanted):
+    if any(not column.name.isdecimal() for column in wanted):
         return Parameters(by_name={column.name: value for column, value in zip(wanted, values, strict=True)})
     return Parameters(positional=values)
 
@@ -157,7 +157,7 @@ class _Tables:
 
     def _type(self, node: exp.Expr) -> DataType | None:
         if isinstance(node, exp.Literal):
-            return _UNKNOWN if node.is_string else BigIntType() if node.name.isdigit() else DoubleType()
+            return _UNKNOWN if node.is_string else BigIntType() if node.name.isdecimal() else DoubleType()
         if isinstance(node, exp.Cast):
             return _named(node.to)
         if not isinstance(node, exp.Column):

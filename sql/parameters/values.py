@@ -31,6 +31,7 @@ from model.schema.types import (
     VarCharType,
 )
 from model.sql_text import quote
+from model.whole_number import signed_number
 from sql.dialect import parse_one
 from sql.parameters.texts import Misfit, text
 from workers.ndjson import without_marks
@@ -85,8 +86,8 @@ def _boolean(_: DataType, value: Any) -> bool:
 def _integer(type_: DataType, value: Any) -> int:
     bits = INTEGER_BITS[type_.root]
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
-    if isinstance(value, str) and value.strip().removeprefix("-").isdecimal():
-        value = int(value)
+    if isinstance(value, str):
+        value = signed_number(value.strip())
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise Misfit(f"a whole number from {low} to {high}")
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from model.whole_number import whole_number
 from sql.parsing import trees
 from sql.parsing.jobs import JobParser
 
@@ -38,10 +39,11 @@ class DropParser(JobParser):
             return None
         token = self.here
         text = "" if token is None else token.text
-        if not text.isdecimal() or len(text) > 18:
+        drop_id = whole_number(text)
+        if drop_id is None:
             self.fail("the drop's id, a number")
         self._advance()
-        return int(text)
+        return drop_id
 
     def show_dropped(self) -> exp.Expr:
         """``SHOW DROPPED TABLES [IN database]`` or ``SHOW DROPPED DATABASES``, from behind the words."""

@@ -332,5 +332,5 @@ class StatementParser(RowsParser):
             self.fail("a quoted text, a number, TRUE, FALSE or NULL")
         number = self.here.text
         self._advance()
-        value = int(number) if number.isdigit() else Decimal(number)
+        value = int(number) if number.isdecimal() else Decimal(number)
         return -value if negative else value

@@ -8,6 +8,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import UnsupportedType
 from model.schema.types import ArrayType, DataType, Field, MapType, MultisetType, RowType, VectorType, parse_type
+from model.whole_number import whole_number
 from sql.parsing.base import BaseParser
 
 
@@ -112,10 +113,11 @@ class TypeParser(BaseParser):
         elif word == "VECTOR":
             self.need(",")
             token = self.here
-            if token is None or token.token_type != TokenType.NUMBER:
+            length = None if token is None or token.token_type != TokenType.NUMBER else whole_number(token.text)
+            if length is None:
                 self.fail("the vector's length")
             self._advance()
-            made = VectorType(element=first, length=int(token.text))
+            made = VectorType(element=first, length=length)
         else:
             made = ArrayType(element=first) if word == "ARRAY" else MultisetType(element=first)
         self._close(bracket)

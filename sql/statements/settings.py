@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from model.options.option import masked
+from model.options.masking import masked
 from sql.execution.results import ResultSet, strings
 from sql.execution.session_settings import SQL_OPTIONS, check_setting
 from sql.parsing import trees

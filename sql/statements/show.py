@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from lake import LakeTable
 from model.errors import InvalidSchema, TableNotExist
 from model.identifier import Identifier
-from model.options.option import masked_all
+from model.options.masking import masked_all
 from model.options.table import told_apart
 from model.schema.schema import Schema
 from model.schema.types import BooleanType, VarCharType

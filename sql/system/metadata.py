@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lake.rewrite.expiry import tags_of
-from model.options.option import masked_all
+from model.options.masking import masked_all
 from model.schema.types import DataType
 from model.snapshot import Snapshot
 from sql.system.base import SystemScan, as_json, moment, shown_row, system_table

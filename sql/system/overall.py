@@ -14,7 +14,7 @@ from model.access import table_resource
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import DatabaseNotExist, Forbidden, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
-from model.options.option import masked_all
+from model.options.masking import masked_all
 from model.predicate import And, Compare, Op
 from model.schema.schema import other_kind
 from sql.execution.session import CATALOG

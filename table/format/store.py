@@ -201,7 +201,7 @@ class TableFiles:
     def snapshot_ids(self) -> list[int]:
         """The ids of all snapshot files, ascending."""
         names = (status.path.rpartition("/snapshot-")[2] for status in self.io.list(self.layout.snapshot_dir()))
-        return sorted(int(name) for name in names if name.isascii() and name.isdigit())
+        return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
 
     def is_expired(self, snapshot: Snapshot) -> bool:
         """Whether somebody has expired a snapshot: its file and what it names are gone, and a later snapshot is there."""

@@ -14,6 +14,7 @@ from model.options.table import TABLE_OPTIONS
 from model.predicate import Predicate
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Snapshot
+from model.whole_number import signed_number, whole_number
 from table.format.manifest import EntryKind, ManifestEntry
 from table.format.store import TableFiles
 from table.retention.tag_periods import TagPeriods
@@ -167,11 +168,9 @@ class _Travel:
     def _by_version(self, value: str) -> Snapshot:
         if value in self._tags:
             return self._tags[value]
-        if value.startswith("watermark-") and value[10:].isdecimal():
-            return self._by_watermark(int(value[10:]))
-        if value.isdecimal():
-            return self._by_id(int(value))
-        raise TagNotExist(value, self._versions.table)
+        if (watermark := whole_number(value.removeprefix("watermark-"))) is None:
+            raise TagNotExist(value, self._versions.table)
+        return self._by_id(watermark) if value.isdecimal() else self._by_watermark(watermark)
 
     def _by_id(self, snapshot_id: int) -> Snapshot:
         return self._versions.find(snapshot_id) or self._missing(f"Snapshot {snapshot_id}")
@@ -221,10 +220,11 @@ class _Travel:
                     raise InvalidOption(f"Tag {start} is younger than tag {end}; the older one comes first in 'incremental-between'.")
                 return BatchScan(snapshot=last, without=first)
             return self._range(first.id, last.id, how)
-        if not (start.isdecimal() and end.isdecimal()):
-            missing = next((name for name in (start, end) if name not in self._tags and not name.isdecimal()), start)
+        first_id, last_id = whole_number(start), whole_number(end)
+        if first_id is None or last_id is None:
+            missing = next((name for name in (start, end) if name not in self._tags and whole_number(name) is None), start)
             raise TagNotExist(missing, self._versions.table)
-        return self._range(int(start), int(end), how)
+        return self._range(first_id, last_id, how)
 
     def _range(self, start: int, end: int, how: str) -> BatchScan:
         """What was added after one snapshot, up to and with another."""
@@ -274,7 +274,8 @@ def _last_until(history: Sequence[Snapshot], millis: int) -> Snapshot | None:
 
 
 def _time(text: str, zone: str) -> int:
-    return int(text) if text.lstrip("-").isdecimal() else parse_time(text, zone, key="incremental-between-timestamp")
+    millis = signed_number(text)
+    return millis if millis is not None else parse_time(text, zone, key="incremental-between-timestamp")
 
 
 def _shown(millis: int) -> str:

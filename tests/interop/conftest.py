@@ -36,6 +36,13 @@ class Reader(Asked):
         assert "error" not in answer, f"{answer['error']}\n{self.log()}"
         return answer
 
+    def refused(self, options: Sequence[tuple[str, str]]) -> list[list[str]]:
+        """The options that Java's client cannot read, with its words; at least one must be its own."""
+        answer = self.ask(json.dumps({"options": options}))
+        assert answer.get("read"), answer
+        refused: list[list[str]] = answer["refused"]
+        return refused
+
 
 @pytest.fixture(scope="session")
 def pypaimon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:

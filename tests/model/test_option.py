@@ -7,20 +7,8 @@ from datetime import timedelta
 import pytest
 
 from model.errors import InvalidOption
-from model.options.option import (
-    MASK,
-    Option,
-    OptionGroup,
-    boolean,
-    duration,
-    integer,
-    masked_all,
-    memory_size,
-    number,
-    one_of,
-    optional,
-    text,
-)
+from model.options.masking import MASK, masked_all
+from model.options.option import Option, OptionGroup, boolean, duration, integer, memory_size, number, one_of, optional, text
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from model.errors import AnalysisError, InvalidOption
 from model.options.option import Option, duration, optional
 from model.schema.schema import Schema
 from model.schema.types import Field
+from model.whole_number import whole_number
 from sql.dialect import parse_one
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
@@ -122,12 +123,17 @@ def span(name: str, text: str) -> timedelta:
     return length
 
 
+_LAST_BUCKET = 1 << 16
+"""No table has more buckets: a range is told apart number by number."""
+
+
 def numbers(text: str) -> set[int]:
-    """``0-99,200`` as numbers; raises `InvalidOption`."""
+    """``0-99,200`` as numbers of buckets; raises `InvalidOption`."""
     numbers: set[int] = set()
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
-        if not low.isdigit() or (dash and not high.isdigit()):
-            raise InvalidOption(f"buckets => '{text}': numbers and ranges such as '0-99,200' are expected.")
-        numbers.update(range(int(low), int(high or low) + 1))
+        first, last = whole_number(low, most=_LAST_BUCKET), whole_number(high if dash else low, most=_LAST_BUCKET)
+        if first is None or last is None:
+            raise InvalidOption(f"buckets => '{text}': numbers up to {_LAST_BUCKET:,} and ranges such as '0-99,200' are expected.")
+        numbers.update(range(first, last + 1))
     return numbers

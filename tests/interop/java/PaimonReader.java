@@ -2,10 +2,13 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.paimon.CoreOptions;
 import org.apache.paimon.data.BinaryString;
 import org.apache.paimon.data.Decimal;
 import org.apache.paimon.data.InternalArray;
@@ -14,6 +17,8 @@ import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.fs.local.LocalFileIO;
+import org.apache.paimon.options.ConfigOption;
+import org.apache.paimon.options.Options;
 import org.apache.paimon.predicate.Predicate;
 import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.reader.RecordReader;
@@ -34,6 +39,7 @@ import org.apache.paimon.utils.TypeUtils;
 
 /**
  * Reads tables by location, one request a line on standard input: {"table": location, "rows": true, "where": [[column, op, literal], …]}.
+ * Or {"options": [[key, text], …]}: how many of those values Java reads, and which it refuses.
  * Answers one line: rows as canonical.py spells them, the bucket of each, how many differ from the bucket Paimon would choose, and files kept.
  */
 public class PaimonReader {
@@ -56,6 +62,9 @@ public class PaimonReader {
     }
 
     private static Map<String, Object> answer(Map<String, Object> request) throws Exception {
+        if (request.get("options") != null) {
+            return options((List<List<String>>) request.get("options"));
+        }
         FileStoreTable table = FileStoreTableFactory.create(LocalFileIO.create(), new Path((String) request.get("table")));
         boolean wantsRows = Boolean.TRUE.equals(request.get("rows"));
         List<Object> rows = new ArrayList<>();
@@ -98,6 +107,31 @@ public class PaimonReader {
         answer.put("rows", rows);
         answer.put("buckets", buckets);
         return answer;
+    }
+
+    private static Map<String, Object> options(List<List<String>> given) throws Exception {
+        Map<String, ConfigOption<?>> known = new LinkedHashMap<>();
+        for (Field field : CoreOptions.class.getFields()) {
+            if (Modifier.isStatic(field.getModifiers()) && field.get(null) instanceof ConfigOption) {
+                ConfigOption<?> option = (ConfigOption<?>) field.get(null);
+                known.put(option.key(), option);
+            }
+        }
+        List<List<String>> refused = new ArrayList<>();
+        int read = 0;
+        for (List<String> pair : given) {
+            ConfigOption<?> option = known.get(pair.get(0));
+            if (option == null) {
+                continue;
+            }
+            try {
+                new Options(Map.of(pair.get(0), pair.get(1))).get(option);
+                read++;
+            } catch (RuntimeException problem) {
+                refused.add(List.of(pair.get(0), pair.get(1), String.valueOf(problem.getMessage())));
+            }
+        }
+        return Map.of("read", read, "refused", refused);
     }
 
     private static Predicate where(RowType type, List<List<Object>> conditions) {

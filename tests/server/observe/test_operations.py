@@ -22,7 +22,7 @@ from lake.access.audit import AuditLog
 from maintenance.coordinator import Coordinator
 from model.errors import Unavailable
 from model.identifier import Identifier
-from model.options.option import masked_text
+from model.options.masking import masked_text
 from model.snapshot import CommitKind
 from model.work_limits import MaintenanceLimits
 from server.app import create_app

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gateway.operation import Operation, OperationState
 from gateway.recent import RecentStatements
 from model.errors import AnalysisError
-from model.options.option import masked_text
+from model.options.masking import masked_text
 from server.access.audit import row_of
 from sql.execution.results import ResultSet
 

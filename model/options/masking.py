@@ -1,0 +1,62 @@
+"""What is not to be shown or logged: secrets among options, and the literals of statements that erase rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+MASK = "******"
+_SECRET = re.compile(r"(password|passwd|secret|token|credential|access[-._]?key|private[-._]?key|api[-._]?key|sas)", re.IGNORECASE)
+_VALUE = re.compile(r"(=>?\s*)'[^']*(?:''[^']*)*'")
+_KEY = re.compile(r"(?:'([^']*)'|([\w.-]+))\s*$")
+_LONGEST_KEY = 200
+"""``'key' = 'value'`` and ``key => 'value'`` inside a statement: found from the value, so that long literals cost nothing."""
+
+
+def masked(key: str, value: str) -> str:
+    """The value, or stars where the key looks like a secret's."""
+    return MASK if names_secret(key) else value
+
+
+def names_secret(key: str) -> bool:
+    """Whether an option's key looks like a secret's."""
+    return _SECRET.search(key) is not None
+
+
+def masked_all(options: Mapping[str, str]) -> dict[str, str]:
+    """Options fit to be shown or logged."""
+    return {key: masked(key, value) for key, value in options.items()}
+
+
+_ERASING = re.compile(r"\bDELETE\s+FROM\b|\bMERGE\s+INTO\b|\bUPDATE\s[^;\'()]*\bSET\b|\bSYS\s*`?\s*\.\s*`?\s*ERASE\b", re.IGNORECASE)
+"""What names rows that are to be forgotten, or to be others: its literals are what nobody is to find again."""
+_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*(?:'|$)|--[^\n]*|/\*.*?(?:\*/|$)|`[^`]*`|(?<![\w.])\d[\w.]*", re.DOTALL)
+
+
+def erases(statement: str) -> bool:
+    """Whether a text may name rows that are to be forgotten: as it stands, or without what may stand between its words."""
+    plain = _LITERAL.sub(lambda found: " " if found[0].startswith(("-", "/")) else "x", statement)
+    return any(_ERASING.search(text) is not None for text in (statement, plain))
+
+
+def literals_in(statement: str) -> list[str]:
+    """The texts and numbers that a statement names, without quotes, those in its texts too, and its comments."""
+    literals = [token.strip("'") for token in _LITERAL.findall(statement) if not token.startswith("`")]
+    return [*literals, *(token.strip("'") for text in literals for token in _LITERAL.findall(text.replace("''", "'")))]
+
+
+def masked_text(statement: str) -> str:
+    """A statement with stars for the values of options that look like secrets, and for all it names where it erases rows."""
+    if erases(statement):
+        return _LITERAL.sub(lambda found: found[0] if found[0].startswith("`") else MASK, statement)
+    return masked_secrets(statement)
+
+
+def masked_secrets(statement: str) -> str:
+    """A statement with stars for the values of options that look like secrets alone."""
+
+    def value(match: re.Match[str]) -> str:
+        key = _KEY.search(statement[max(0, match.start() - _LONGEST_KEY) : match.start()])
+        return f"{match[1]}'{MASK}'" if key and _SECRET.search(key[1] or key[2] or "") else match[0]
+
+    return _VALUE.sub(value, statement)

@@ -1,0 +1,163 @@
+"""Postgres goes away between any two messages of a statement: who is told that nothing was done can rely on it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from catalog import CatalogStore
+from gateway.gateway import Gateway
+from lake import EVERYBODY, Lake
+from model.errors import LakeError, OutcomeUnknown
+from tests.fix_gateway import NoSpark
+from tests.fix_postgres_proxy import PostgresProxy
+from tests.waiting import eventually
+
+_MADE = ("CREATE TABLE {t} (id INT, v STRING) WITH ('rows.erasable' = 'true')", "INSERT INTO {t} VALUES (1, 'a'), (2, 'b')")
+_TAGGED = (*_MADE, "CALL sys.create_tag('{t}', 'x')", "INSERT INTO {t} VALUES (3, 'c')")
+_BRANCHED = (*_TAGGED, "CALL sys.create_branch('{t}', 'b', 'x')", "INSERT INTO {t}$branch_b VALUES (4, 'd')")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A statement on a table ``{t}``, and those that come before it."""
+
+    text: str
+    before: Sequence[str] = _MADE
+
+
+CASES = {
+    "create": Case("CREATE TABLE {t} (id INT)", ()),
+    "drop": Case("DROP TABLE {t}"),
+    "undrop": Case("UNDROP TABLE {t}", (*_MADE, "DROP TABLE {t}")),
+    "purge": Case("PURGE TABLE {t}", (*_MADE, "DROP TABLE {t}")),
+    "rename": Case("ALTER TABLE {t} RENAME TO {t}_new"),
+    "add a column": Case("ALTER TABLE {t} ADD COLUMN w INT"),
+    "set an option": Case("ALTER TABLE {t} SET ('snapshot.num-retained.min' = '3')"),
+    "insert": Case("INSERT INTO {t} VALUES (5, 'e')"),
+    "overwrite": Case("INSERT OVERWRITE {t} VALUES (6, 'f')"),
+    "truncate": Case("TRUNCATE TABLE {t}"),
+    "delete": Case("DELETE FROM {t} WHERE id = 1"),
+    "update": Case("UPDATE {t} SET v = 'z' WHERE id = 2"),
+    "tag": Case("CALL sys.create_tag('{t}', 'y')", _TAGGED),
+    "delete a tag": Case("CALL sys.delete_tag('{t}', 'x')", _TAGGED),
+    "rollback": Case("CALL sys.rollback_to('{t}', 'x')", _TAGGED),
+    "branch": Case("CALL sys.create_branch('{t}', 'c', 'x')", _TAGGED),
+    "fast forward": Case("CALL sys.fast_forward('{t}', 'b')", _BRANCHED),
+    "delete a branch": Case("CALL sys.delete_branch('{t}', 'b')", _BRANCHED),
+    "compact": Case("CALL sys.compact('{t}')", (*_MADE, "INSERT INTO {t} VALUES (7, 'g')")),
+    "expire": Case("CALL sys.expire_snapshots('{t}', retain_max => 1)", (*_MADE, "INSERT INTO {t} VALUES (7, 'g')")),
+    "create a database": Case("CREATE DATABASE {t}_d", ()),
+    "drop a database": Case("DROP DATABASE {t}_d CASCADE", ("CREATE DATABASE {t}_d", "CREATE TABLE {t}_d.u (id INT)")),
+    "grant": Case("GRANT SELECT ON TABLE {t} TO USER someone"),
+    "limit": Case("SET QUOTA statements.running = 3 FOR USER {t}", ()),
+}
+_PROBES = (
+    "SHOW TABLES", "SHOW DATABASES", "SELECT * FROM {t}", "SELECT * FROM {t}_new", "DESCRIBE {t}", "SHOW CREATE TABLE {t}",
+    "SELECT tag_name FROM {t}$tags", "SELECT branch_name FROM {t}$branches", "SELECT COUNT(*) FROM {t}$snapshots",
+    "SELECT file_path FROM {t}$files", "SELECT * FROM {t}$branch_c", "SHOW TABLES IN {t}_d", "SHOW GRANTS ON TABLE {t}", "SHOW QUOTAS",
+    "SHOW DROPPED TABLES",
+)  # fmt: skip
+
+
+@pytest.fixture
+def far(postgres_proxy: PostgresProxy, tmp_path: Path) -> Iterator[Gateway]:
+    """A gateway whose Postgres may go away."""
+    catalog = CatalogStore(postgres_proxy.dsn)
+    lake = Lake(catalog, str(tmp_path / "warehouse"), drop_retention=timedelta(days=7))
+    made = Gateway(lake, NoSpark())
+    yield made
+    postgres_proxy.back()
+    made.close()
+    lake.close()
+    catalog.close()
+
+
+def _state(gateway: Gateway, table: str) -> list[tuple[str, str]]:
+    """All that is to be seen of a table and beside it."""
+    return [(probe, _seen(gateway, probe.format(t=table))) for probe in _PROBES]
+
+
+def _seen(gateway: Gateway, text: str) -> str:
+    try:
+        with gateway.run(text) as result:
+            return repr(sorted(result.collect(), key=repr))
+    except LakeError as error:
+        return error.error_class
+
+
+def _try(gateway: Gateway, proxy: PostgresProxy, case: Case, table: str, trips: int, key: str | None) -> bool:
+    """Let Postgres go away before one round trip of the statement; False where it had been done by then."""
+    for text in case.before:
+        gateway.run(text.format(t=table)).close()
+    before, text = _state(gateway, table), case.text.format(t=table)
+    proxy.away_after(trips)
+    try:
+        gateway.run(text, idempotency_key=key, caller=EVERYBODY).close()
+        told = "done"
+    except OutcomeUnknown:
+        told = "unknown"
+    except LakeError as error:
+        told = f"not done: {error}"
+    away = proxy.back()
+    _recovered(gateway)
+    now = _state(gateway, table)
+    if told == "done":
+        assert now != before, f"{text}: done, and nothing has changed (away before trip {trips + 1})"
+    elif told != "unknown":
+        assert now == before, f"{text}: {told}; {set(now) ^ set(before)} (away before trip {trips + 1})"
+    if told != "done" and key is not None:
+        _until_done(gateway, text, key)
+        assert _state(gateway, table) != before
+    elif told == "done" and key is not None:
+        gateway.run(text, idempotency_key=key, caller=EVERYBODY).close()
+        assert _state(gateway, table) == now, f"{text}: done twice (away before trip {trips + 1})"
+    return away
+
+
+def _recovered(gateway: Gateway) -> None:
+    """Wait until each connection that broke has been replaced."""
+    assert eventually(lambda: all(_seen(gateway, "SHOW DATABASES").startswith("[") for _ in range(5)))
+
+
+def _until_done(gateway: Gateway, text: str, key: str) -> None:
+    def done() -> bool:
+        with contextlib.suppress(LakeError):
+            gateway.run(text, idempotency_key=key, caller=EVERYBODY).close()
+            return True
+        return False
+
+    assert eventually(done, seconds=60), f"{text}: its key never came free"
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("name", CASES)
+def test_postgres_away_before_each_message(far: Gateway, postgres_proxy: PostgresProxy, name: str, key: str | None) -> None:
+    trips = 0
+    while _try(far, postgres_proxy, CASES[name], f"t{trips}", trips, key and f"{key}{trips}"):
+        trips += 1
+    print(f"{name}: {trips} round trips, {key}")
+    assert trips > 1
+
+
+def test_what_is_done_is_told_though_its_answer_cannot_be_kept_any_more(far: Gateway, postgres_proxy: PostgresProxy) -> None:
+    """The answer was stored with the decision; the look at it afterwards finds nobody."""
+    case = CASES["undrop"]
+    for text in case.before:
+        far.run(text.format(t="t")).close()
+    postgres_proxy.reset()
+    far.run("UNDROP TABLE t", idempotency_key="first", caller=EVERYBODY).close()
+    last = len(postgres_proxy.asked()) - 1
+    far.run("DROP TABLE t").close()
+    postgres_proxy.away_after(last)
+    far.run("UNDROP TABLE t", idempotency_key="second", caller=EVERYBODY).close()
+    assert postgres_proxy.back()
+    _recovered(far)
+    assert _seen(far, "SELECT id FROM t") == "[(1,), (2,)]"
