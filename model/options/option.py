@@ -169,6 +169,13 @@ class OptionGroup:
         declared = ((key, text, self.get(key)) for key, text in raw.items())
         return {key: text if option is None else option.parser.stored(text) for key, text, option in declared}
 
+    def alike(self, key: str, one: str | None, other: str | None) -> bool:
+        """Whether two texts of an option say the same, one of them in a spelling that was stored by an earlier version."""
+        if one is None or other is None:
+            return one == other
+        values = [self.known(key).parse(self.stored({key: text})[key]) for text in (one, other)]
+        return bool(values[0] == values[1])
+
     def known(self, key: str) -> Option[Any]:
         """The declaration of a key; raises `InvalidOption` for an unknown or refused one."""
         if declared := self._known.get(key):
@@ -231,15 +238,11 @@ def time_zone() -> Parser[str]:
 
 def optional(parser: Parser[T]) -> Parser[T | None]:
     """The same parser for an option without default."""
-    return Parser(
-        parser.kind,
-        parser.parse,
-        lambda value: "" if value is None else parser.show(value),
-        everywhere=parser.everywhere,
-        in_path=parser.in_path,
-        judge=parser.judge,
-        stored=parser.stored,
-    )
+
+    def show(value: T | None) -> str:
+        return "" if value is None else parser.show(value)
+
+    return Parser(parser.kind, parser.parse, show, parser.everywhere, parser.in_path, parser.judge, parser.stored)
 
 
 def integer(*, at_least: int | None = None, at_most: int | None = None, bits: int = 32) -> Parser[int]:

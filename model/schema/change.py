@@ -379,7 +379,7 @@ class _Work:
             return
         if key in ("primary-key", "partition"):
             raise InvalidOption(f"Option '{key}' is given when a table is created and cannot change.")
-        if self.has_snapshot and key in IMMUTABLE:
+        if self.has_snapshot and key in IMMUTABLE and not TABLE_OPTIONS.alike(key, self.options.get(key), value):
             raise InvalidOption(f"Option '{key}' cannot change once the table has data.")
         if key == "bucket":
             self._check_rescale(value)

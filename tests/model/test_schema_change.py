@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from model.errors import ColumnAlreadyExist, ColumnNotExist, InvalidOption, InvalidSchemaChange, LakeError
@@ -52,6 +54,14 @@ def test_several_changes_make_one_version() -> None:
     assert new.fields[3].type == VarCharType(length=9)
     assert new.fields[3].description == "said"
     assert new.options["write-only"] == "true"
+
+
+def test_a_text_that_java_does_not_read_may_be_spelled_anew_whatever_the_table_holds() -> None:
+    spelled = replace(a_schema(), options={"bucket": " 1_0 ", "bucket-key": "id, note"})
+    changed = change(spelled, SetOption(key="bucket", value="10"), SetOption(key="bucket-key", value="id ,note"))
+    assert (changed.options["bucket"], changed.options["bucket-key"]) == ("10", "id,note")
+    with pytest.raises(InvalidOption, match="cannot change once the table has data"):
+        change(spelled, SetOption(key="bucket-key", value="note,id"))
 
 
 def test_a_failing_change_leaves_the_schema_as_it_was() -> None:
