@@ -15,7 +15,7 @@ from table.format.io.storage_errors import translating
 from table.format.manifest import ManifestEntry, NewFile
 from table.format.parquet.footer import Marks, marks_of
 from table.format.store import TableFiles
-from table.write.copy_on_write import overlapping
+from table.write.places import overlapping
 
 _CHUNK = 8 << 20
 _CODECS = frozenset(("zstd", "snappy", "gzip", "lz4", "brotli", "gz", "zlib"))

@@ -19,6 +19,7 @@ from table.format.store import TableFiles
 from table.scan.entry_scan import PlannedFile
 from table.scan.read import Selection, read_batches
 from table.write.bucket import buckets_of, internal_values
+from table.write.places import overlapping
 from table.write.sequences import one_after_another
 from table.write.writer import TableWriter, write_bucket
 
@@ -101,21 +102,6 @@ def rewrite_tasks(
         if any(change.rows for change in of_run):
             tasks.append(RewriteTask(inputs=tuple(run), changes=of_run))
     return tasks
-
-
-def overlapping(live: Sequence[ManifestEntry]) -> Iterator[list[ManifestEntry]]:
-    """Files of queues in order; those whose numbers overlap, among which the order in the manifests counts, stand together."""
-    run: list[ManifestEntry] = []
-    last = -1
-    for entry in sorted(live, key=lambda e: (e.partition, e.bucket, e.file.min_sequence_number)):  # stable: ties in manifest order
-        same = bool(run) and (run[0].partition, run[0].bucket) == (entry.partition, entry.bucket)
-        if run and not (same and entry.file.min_sequence_number <= last):
-            yield run
-            run, last = [], -1
-        run.append(entry)
-        last = max(last, entry.file.max_sequence_number)
-    if run:
-        yield run
 
 
 def rewrite_changed(  # noqa: PLR0913 - a task and what its rows are held against

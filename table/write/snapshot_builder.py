@@ -10,13 +10,14 @@ from model.errors import InvalidOption, RewriteConflict, UnsupportedType
 from model.options.table import TABLE_OPTIONS, is_on
 from model.schema.schema import Schema
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, OPERATION, CommitKind, Snapshot, told_operation
-from table.format.deletions import deleted_rows, deletions_of, index_after, key_of, with_vectors
+from table.format.deletions import deletions_of, index_after, key_of, with_vectors
 from table.format.manifest import DataFile, EntryKind, ManifestEntry, NewFile
 from table.format.manifest_columns import digest_of
 from table.format.rows.row_ids import with_row_ids
 from table.format.store import TableFiles
 from table.scan.skipping.partition_filter import BucketFilter
 from table.write.manifest_merge import merged
+from table.write.places import check_order, check_places, placed
 from table.write.seen import Seen
 from table.write.sequences import BUCKETS, Buckets, in_sequence, raise_tops
 
@@ -259,14 +260,16 @@ def _compacted(
     gone = {entry.key() for entry in deleted}
     survivors = [entry for entry in live if entry.key() not in gone]
     _check_new(files, survivors, [*added, *appended])
+    if schema.bucket > 0:
+        _check_bucket_numbers(schema, survivors, in_place)
+        added = placed(live, gone, added)
+        if request.in_place:
+            check_places(live, gone)
+        else:
+            check_order(files, with_vectors(files, schema, latest, live), gone, added)
     changes = [*(_deletion(entry) for entry in deleted), *added, *appended]
     if schema.bucket <= 0:
         return changes, None
-    _check_bucket_numbers(schema, survivors, in_place)
-    if request.in_place:
-        _check_places(survivors, deleted)
-    else:
-        _check_order(files, with_vectors(files, schema, latest, live), gone, added)
     before = BUCKETS.of(files, latest)
     if not behind:
         return changes, before
@@ -285,47 +288,6 @@ def _live(
         if many is not None:
             return list(many.of_keys({digest_of(entry) for entry in named}))
     return list(files.touched_entries(latest, touched))
-
-
-def _check_order(files: TableFiles, live: Sequence[ManifestEntry], gone: set[tuple[object, ...]], added: Sequence[ManifestEntry]) -> None:
-    """Every file that stays has as many rewritten rows before it as it had: a queue's order is its promise.
-
-    Writers that do not count rows (pypaimon) may have appended, meanwhile, a file whose number lies inside the rewritten ones.
-    """
-    for key in {(entry.partition, entry.bucket) for entry in live}:
-        before = [entry for entry in live if (entry.partition, entry.bucket) == key]
-        new = [entry for entry in added if (entry.partition, entry.bucket) == key]
-        after = [entry for entry in before if entry.key() not in gone] + new
-        fresh = {entry.key() for entry in new}
-        if _rows_before(files, before, gone) != _rows_before(files, after, fresh):
-            raise RewriteConflict(
-                f"Bucket {key[1]} got rows meanwhile that belong between the merged ones; it is merged when it is looked at again.",
-                resource_name=before[0].file.file_name,
-            )
-
-
-def _check_places(survivors: Sequence[ManifestEntry], deleted: Sequence[ManifestEntry]) -> None:
-    """No file that stays has its first number among those of a file that is written anew: it would no longer be read where it was."""
-    for entry in survivors:
-        for gone in deleted:
-            same = (entry.partition, entry.bucket) == (gone.partition, gone.bucket)
-            if same and gone.file.min_sequence_number <= entry.file.min_sequence_number <= gone.file.max_sequence_number:
-                raise RewriteConflict(
-                    f"Bucket {entry.bucket} got rows meanwhile that belong between those of {gone.file.file_name}; nothing was changed.",
-                    resource_name=gone.file.file_name,
-                )
-
-
-def _rows_before(files: TableFiles, entries: Sequence[ManifestEntry], marked: set[tuple[object, ...]]) -> list[tuple[object, int]]:
-    """In reading order: each file that is not marked, with the marked rows before it."""
-    places: list[tuple[object, int]] = []
-    rows = 0
-    for entry in sorted(entries, key=lambda e: e.file.min_sequence_number):
-        if entry.key() in marked:
-            rows += entry.file.row_count - (0 if entry.vector is None else deleted_rows(files, entry.vector, entry.file.row_count))
-        else:
-            places.append((entry.key(), rows))
-    return places
 
 
 def _entries(schema: Schema, adds: Sequence[NewFile], files: Sequence[DataFile]) -> list[ManifestEntry]:

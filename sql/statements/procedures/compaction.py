@@ -92,12 +92,19 @@ def compact_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     table = _with_options(table_to_write(context, arguments), arguments.get("options"))
     check_mergeable(table)
     dry_run = arguments.dry_run
+    if not dry_run:
+        _let_changes_first(context, table)
     strategy = arguments.get("order_strategy", "none").lower()
     if strategy != "none" or "order_by" in arguments:
         done = _sort(context, table, strategy, arguments, dry_run=dry_run)
     else:
         done = _merge(context, table, arguments, dry_run=dry_run)
     return ResultSet.of_rows(_COMPACTED, [_row(done, dry_run=dry_run)])
+
+
+def _let_changes_first(context: ExecutionContext, table: LakeTable) -> None:
+    """Changes of rows that have lost a race come first: merged again and again, their files would be others at each of their looks."""
+    context.lake.changing_rows.let_first((table.table_id, table.identifier.branch), context.cancellation.check)
 
 
 def _with_options(table: LakeTable, text: str | None) -> LakeTable:
@@ -311,6 +318,8 @@ def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultS
         try:
             table = _with_options(context.lake.open_to_write(identifier), arguments.get("table_options"))
             check_mergeable(table)
+            if not dry_run:
+                _let_changes_first(context, table)
             done = _merge(context, table, table_arguments, dry_run=dry_run)
         except (TableNotExist, UnsupportedType, Forbidden, MetadataOnlyTable):
             continue  # dropped meanwhile, or nothing this server may rewrite

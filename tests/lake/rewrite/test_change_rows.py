@@ -28,7 +28,8 @@ from table.format.store import TableFiles
 from table.scan.entry_scan import PlannedFile, plan_scan
 from table.scan.read import read_batches
 from table.write.copy_on_write import FileChange
-from tests.lake.rewrite.test_compaction import append, rows
+from tests.fix_gateway import Ask
+from tests.lake.rewrite.test_compaction import append, commit_tied, rows
 from tests.sql.tables import make_table
 
 LAYOUTS = {"no buckets": {"bucket": "-1"}, "a queue": {"bucket": "1", "bucket-key": "id"}, "buckets": {"bucket": "3", "bucket-key": "id"}}
@@ -197,6 +198,46 @@ def test_later_changes_and_compaction_stand_behind_one_that_lost(lake: Lake) -> 
         running.result()
     assert not lake.changing_rows.somebody(place)
     assert [row["v"] for row in rows(table)] == [1, 0]
+
+
+def test_appends_of_pypaimon_meanwhile_make_no_change_look_again(lake: Lake) -> None:
+    """They bear the number that the queue ends with, and come as often as the change looks."""
+    table = make_table(lake, options=LAYOUTS["a queue"], id="INT")
+    commit_tied(lake, table, [0, 1])
+    looks, written = [0], [2]
+
+    def emptied(opened: LakeTable, snapshot: Snapshot | None) -> Changes:
+        """``DELETE … WHERE id = the first of all``."""
+        looks[0] += 1
+        file = plan_scan(opened.files, opened.schema, snapshot).files[0]
+        commit_tied(lake, opened, [written[0], written[0] + 1])
+        written[0] += 2
+        return deletion_of([(file, np.array([0]))], whole=False)
+
+    for done in range(1, 6):
+        assert change_rows(lake, lake.open(table.identifier), emptied).rows == 1
+        assert looks == [done]
+        assert [row["id"] for row in rows(table)] == list(range(done, written[0]))
+
+
+@pytest.mark.parametrize("call", ["compact('{t}')", "compact_database(including_tables => '{t}')"])
+def test_a_compaction_that_is_called_for_lets_waiting_changes_first(ask: Ask, lake: Lake, call: str) -> None:
+    table = make_table(lake, options=LAYOUTS["a queue"], id="INT", v="INT")
+    for number in range(3):
+        append(lake, table, [number], v=[0])
+    place, passed = (table.table_id, "main"), threading.Event()
+
+    def compacts() -> None:
+        ask(f"CALL sys.{call.format(t=table.identifier.table)}")
+        passed.set()
+
+    with ThreadPoolExecutor(1) as threads:
+        with lake.changing_rows.turn(place, lambda: None):
+            running = threads.submit(compacts)
+            assert not passed.wait(0.5)
+            assert len(list(table.files.live_entries(table.latest()))) == 3
+        running.result()
+    assert len(list(table.files.live_entries(table.latest()))) == 1
 
 
 def test_a_statement_that_is_not_wanted_any_more_leaves_the_line(lake: Lake) -> None:

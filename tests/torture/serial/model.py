@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 Row = tuple[int, int, int, str]
@@ -116,35 +117,39 @@ class Author:
         return text, effect
 
 
-def differing(versions: Sequence[Version], done: Mapping[int, Statement], appended: Sequence[Row], *, ordered: bool) -> str | None:
+def differing(
+    versions: Sequence[Version], done: Mapping[int, Statement], appended: Sequence[Row], *, ordered: bool, foreign: Collection[Row] = ()
+) -> str | None:
     """What is wrong with a table's history; None where each snapshot is the one before and what one statement does.
 
     ``done``: by snapshot, the statement that was told it made it. Other snapshots are compactions, or appends of rows that ``appended``
-    has. An append may come between the look of a statement at the table and its commit: it counts as one that came after it.
+    has. An append may come between the look of a statement at the table and its commit: it counts as one that came after it. Those of
+    ``foreign``'s, of a writer that does not count rows, stand where its base ended: perhaps before rows that came since.
     """
     awaited = set(appended)
     before = Version(id=0, kind="", rows=())
-    blind: list[tuple[Version, list[Row]]] = []
-    """What the last change of rows left, and after it each append with its rows."""
+    blind: list[Version] = []
+    """What each append since the last change of rows found."""
     base = before
     for version in versions:
         statement = done.get(version.id)
         wrong: str | None = None
         if version.kind == "APPEND" and (statement is None or statement.kind == "insert"):
-            new = list(version.rows)[len(before.rows) :] if ordered else _without(version.rows, before.rows)
-            if _same([*before.rows, *new], version.rows, ordered=ordered) and set(new) <= awaited and len(set(new)) == len(new):
+            new = added_rows(before, version)
+            here = list(version.rows).index(new[0]) if ordered and new and set(new) <= set(foreign) else len(before.rows)
+            wanted = [*before.rows[:here], *new, *before.rows[here:]]
+            if _same(wanted, version.rows, ordered=ordered) and set(new) <= awaited and len(set(new)) == len(new):
                 awaited -= set(new)
-                blind.append((before, new))
+                blind.append(before)
             else:
-                wrong = f"appends other rows than were sent: {new[:9]}; {_told(version.rows, [*before.rows, *new])}"
+                wrong = f"appends other rows than were sent: {new[:9]}; {_told(version.rows, wanted)}"
         elif version.kind == "COMPACT":
             wrong = None if _same(before.rows, version.rows, ordered=ordered) else "is a compaction that changes rows"
         elif statement is None:
             wrong = "is nobody's"
         else:
-            bases = [*(seen for seen, _ in blind), before] if blind else [before]
-            looks = [(list(seen.rows), [row for _, new in blind[at:] for row in new]) for at, seen in enumerate(bases)]
-            results = [_after(statement, seen, since) for seen, since in looks]
+            bases = [*blind, before]
+            results = [_after(statement, seen.rows, before.rows) for seen in bases]
             if not any(_same(result, version.rows, ordered=ordered) for result in results):
                 nearest = min(results, key=lambda result: len(set(result) ^ set(version.rows)))
                 wrong = f"is {statement.text}, and has {_told(version.rows, nearest)}"
@@ -157,6 +162,18 @@ def differing(versions: Sequence[Version], done: Mapping[int, Statement], append
     return f"lost {sorted(awaited)[:5]}" if awaited else None
 
 
+def added_rows(before: Version, after: Version) -> list[Row]:
+    """The rows that an append brought, in their order."""
+    there = Counter(before.rows)
+    new = []
+    for row in after.rows:
+        if there[row]:
+            there[row] -= 1
+        else:
+            new.append(row)
+    return new
+
+
 def _told(rows: Sequence[Row], wanted: Sequence[Row]) -> str:
     """How rows differ from those that should be there."""
     more, less = sorted(set(rows) - set(wanted)), sorted(set(wanted) - set(rows))
@@ -166,17 +183,11 @@ def _told(rows: Sequence[Row], wanted: Sequence[Row]) -> str:
     return f"another order from row {at} on: {list(rows)[at : at + 8]} in place of {list(wanted)[at : at + 8]}"
 
 
-def _after(statement: Statement, seen: Sequence[Row], since: Sequence[Row]) -> list[Row]:
+def _after(statement: Statement, seen: Sequence[Row], now: Sequence[Row]) -> list[Row]:
+    """What a statement that looked at some rows makes of those there are now: the others stay, each where it stands."""
     stay, new = statement.effect(seen)
-    return [*stay, *since, *new]
-
-
-def _without(rows: Sequence[Row], gone: Sequence[Row]) -> list[Row]:
-    left = list(rows)
-    for row in gone:
-        if row in left:
-            left.remove(row)
-    return left
+    changed, known = {row[0]: row for row in stay}, {row[0] for row in seen}
+    return [changed.get(row[0], row) for row in now if row[0] in changed or row[0] not in known] + new
 
 
 def _same(left: Sequence[Row], right: Sequence[Row], *, ordered: bool) -> bool:
