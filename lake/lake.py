@@ -60,6 +60,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         token: str | None = None,
         import_dirs: Sequence[str] = (),
         audit_kept: timedelta = timedelta(days=30),
+        audit_erasures: bool = False,
         reserve: StorageReserve | None = None,
         drop_retention: timedelta = timedelta(0),
     ) -> None:
@@ -74,7 +75,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         self._committer = Committer(catalog, self._publisher, self._core, self._heard, self._noted)
         self._client_committer = ClientCommitter(catalog, self.file_io, self._publisher, self._core, self._noted)
         self.idempotency = Idempotency(catalog)
-        self.audit = AuditLog(catalog, kept=audit_kept, reserve=self.reserve)
+        self.audit = AuditLog(catalog, kept=audit_kept, erasures=audit_erasures, reserve=self.reserve)
 
     def _heard(self, table_id: UUID, added: int) -> None:
         for listener in self.listeners:

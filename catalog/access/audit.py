@@ -37,6 +37,17 @@ class AuditRepository:
         with self._conn.cursor(row_factory=class_row(AuditRow)) as cur:
             return cur.execute(query, (before, principal, principal, limit)).fetchall()
 
+    def naming(self, word: str, *, after: int, limit: int) -> list[AuditRow]:
+        """Rows behind a place in the log whose text has this in it, in upper or lower case; the oldest first."""
+        query = "SELECT * FROM audit_log WHERE id > %s AND strpos(lower(action), lower(%s)) > 0 ORDER BY id LIMIT %s"
+        with self._conn.cursor(row_factory=class_row(AuditRow)) as cur:
+            return cur.execute(query, (after, word, limit)).fetchall()
+
+    def retell(self, rows: Sequence[AuditRow]) -> None:
+        """Put other texts in the place of those of these rows."""
+        with self._conn.cursor() as cur:
+            cur.executemany("UPDATE audit_log SET action = %s WHERE id = %s", [(row.action, row.id) for row in rows])
+
     def forget(self, older_than: timedelta) -> int:
         """Drop rows that are too old; returns how many."""
         return self._conn.execute("DELETE FROM audit_log WHERE time < now() - %s", (older_than,)).rowcount

@@ -7,6 +7,7 @@ until there is room, and once half of the reserve is used all others do.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections import deque
@@ -18,6 +19,7 @@ from catalog import CatalogStore
 from catalog.records import AuditRow
 from lake.reserve import StorageReserve
 from model.errors import LakeError, StorageFull
+from model.options.masking import erases, masked_literals
 
 _log = logging.getLogger(__name__)
 _WRITE_SECONDS = 0.5
@@ -30,6 +32,8 @@ _REFUSED_CHARS = 200
 _REFUSED = (StorageFull.error_class, str(StorageFull.status))
 _ENTRY_BYTES = 500
 """What an entry takes besides its text."""
+_OF_ROWS = re.compile(r"\b(INSERT|SELECT|VALUES)\b", re.IGNORECASE)
+_OF_RIGHTS = re.compile(r"\b(GRANT|REVOKE)\b", re.IGNORECASE)
 _BATCH = 5_000
 _PAGE = 1_000
 
@@ -37,9 +41,11 @@ _PAGE = 1_000
 class AuditLog:
     """One server's writer of the log, and the log's reader."""
 
-    def __init__(self, catalog: CatalogStore, *, kept: timedelta, reserve: StorageReserve | None = None) -> None:
+    def __init__(self, catalog: CatalogStore, *, kept: timedelta, erasures: bool = False, reserve: StorageReserve | None = None) -> None:
+        """``erasures``: whether it keeps what texts named of rows that were erased."""
         self._catalog = catalog
         self._kept = kept
+        self._erasures = erasures
         self._reserve = reserve or StorageReserve()
         self._lock = threading.Lock()
         self._waiting: deque[AuditRow] = deque()
@@ -117,6 +123,33 @@ class AuditLog:
             if len(page) < _PAGE:
                 return
             before = page[-1].id
+
+    def forget_rows(self, table: str, *, dry_run: bool = False) -> int:
+        """Put stars for what texts that read or write rows of a table of this name say of them; returns how many texts said something.
+
+        Which text told of which rows nobody knows, so that all that name such a table lose their literals. Texts that give rights keep
+        theirs, and where erasures are kept all do. Raises `Unavailable`.
+        """
+        if self._erasures:
+            return 0
+        self.flush()
+        word = re.compile(rf"(?<!\w){re.escape(table)}(?!\w)", re.IGNORECASE)
+
+        def tells(row: AuditRow) -> bool:
+            plain = masked_literals(row.action)
+            return bool(word.search(plain) and _OF_ROWS.search(plain)) and not _OF_RIGHTS.search(plain) and not erases(row.action)
+
+        done = after = 0
+        while True:
+            with self._catalog.transaction() as tx:
+                page = tx.audit.naming(table, after=after, limit=_PAGE)
+                fewer = [new for row in page if tells(row) and (new := replace(row, action=masked_literals(row.action))) != row]
+                if not dry_run:
+                    tx.audit.retell(fewer)
+            done += len(fewer)
+            if len(page) < _PAGE:
+                return done
+            after = page[-1].id or 0
 
     def close(self) -> None:
         """Write the last rows and stop."""

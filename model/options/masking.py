@@ -47,9 +47,12 @@ def literals_in(statement: str) -> list[str]:
 
 def masked_text(statement: str) -> str:
     """A statement with stars for the values of options that look like secrets, and for all it names where it erases rows."""
-    if erases(statement):
-        return _LITERAL.sub(lambda found: found[0] if found[0].startswith("`") else MASK, statement)
-    return masked_secrets(statement)
+    return masked_literals(statement) if erases(statement) else masked_secrets(statement)
+
+
+def masked_literals(statement: str) -> str:
+    """A statement with stars for every text, number and comment in it."""
+    return _LITERAL.sub(lambda found: found[0] if found[0].startswith("`") else MASK, statement)
 
 
 def masked_secrets(statement: str) -> str:

@@ -52,6 +52,7 @@ def build_gateway(
         token=settings.token,
         import_dirs=settings.import_dirs,
         audit_kept=settings.audit_kept,
+        audit_erasures=settings.audit_erasures,
         drop_retention=settings.drop_retention,
         reserve=reserve,
     )

@@ -99,6 +99,8 @@ class _Erasing:
         for dropped in lake.dropped_tables(name.database):
             if dropped.name == name.table:
                 yield _Place("dropped table", str(dropped.drop_id), None, f"PURGE TABLE {name.written()} WITH ID {dropped.drop_id}")
+        if texts := lake.audit.forget_rows(name.table, dry_run=self._dry_run):
+            yield _Place("texts in the audit log", "", texts)
 
     def _statement(self, table: LakeTable) -> ChangesRows:
         text = f"DELETE FROM {table.identifier.written()} WHERE {self._where}"  # noqa: S608 - parsed, and one DELETE or nothing

@@ -12,10 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from gateway.gateway import Gateway
+from gateway.operation import Operation
 from lake import Lake
 from lake.rewrite.orphans import remove_orphan_files
 from model.errors import SqlSyntaxError, UnsupportedStatement
 from model.identifier import Identifier
+from server.access.audit import row_of
+from sql.execution.results import ResultSet
 from tests.fix_gateway import Ask
 
 T = Identifier("default", "t")
@@ -101,6 +104,43 @@ def test_without_branches_one_call_is_enough(gateway: Gateway, warehouse: Path, 
     assert [row[:4] for row in done if row[0] in ("table", "tag")] == [("table", "default.t", 1, None), ("tag", "with", 1, None)]
     assert [row for row in done if row[3]] == []
     assert holders(warehouse, dsn) == []
+
+
+TOLD = (
+    f"INSERT INTO default.T VALUES (1, 'it''s {VALUE}')",
+    f"SELECT * FROM `t` WHERE name = '{VALUE}' -- {VALUE}",
+    "GRANT SELECT ON t TO ROLE 'a role'",
+    f"SELECT 't', '{VALUE}' FROM tt",
+    "DELETE FROM t WHERE id = ****** /* rows: 2 */",
+)
+KEPT = ("INSERT INTO default.T VALUES (******, ******)", "SELECT * FROM `t` WHERE name = ****** ******", *TOLD[2:])
+
+
+@pytest.mark.usefixtures("people")
+@pytest.mark.parametrize("erasures", [False, True])
+def test_the_audit_log_forgets_what_texts_said_of_the_tables_rows(
+    ask: Ask, lake: Lake, monkeypatch: pytest.MonkeyPatch, erasures: bool
+) -> None:
+    """Unless erasures are kept; who did what stays, and so does what another table's texts say."""
+    monkeypatch.setattr(lake.audit, "_erasures", erasures)
+    for text in TOLD:
+        operation = Operation(text)
+        operation.begin()
+        operation.succeed(ResultSet.ok())
+        lake.audit.note(row_of(operation, erasures=True))
+
+    def texts() -> list[str]:
+        return [row.action for row in lake.audit.newest(None)][::-1]
+
+    def told(call: str) -> list[int]:
+        return [row[2] for row in ask(call) if row[0] == "texts in the audit log"]
+
+    before = texts()
+    assert told(CALL[:-1] + ", dry_run => true)") == [2] * (not erasures)
+    assert texts() == before
+    assert told(CALL) == [2] * (not erasures)
+    assert [text.split(" /* rows: unknown")[0] for text in texts()] == list(TOLD if erasures else KEPT)
+    assert told(CALL) == []
 
 
 @pytest.mark.usefixtures("people")
