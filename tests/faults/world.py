@@ -19,6 +19,7 @@ from server.app import create_app
 from server.process.services import Services
 from server.settings.settings import read_settings
 from table.format.io.file_io import FileIO
+from tests import fix_gateway
 from tests.server.conftest import NoSpark
 
 _SETTLE_SECONDS = 0.5
@@ -40,13 +41,18 @@ class Answer:
 class World:
     """One server; several may stand on one catalog and warehouse."""
 
-    def __init__(self, dsn: str, directory: Path, *, file_io: FileIO | None = None, warehouse: str | None = None) -> None:
+    def __init__(
+        self, dsn: str, directory: Path, *, file_io: FileIO | None = None, warehouse: str | None = None, begins: bool = False
+    ) -> None:
+        """``begins``: whether statements that may need Spark begin, and fail only where they do."""
         self.directory = directory
         self._put_off: set[UUID] = set()
         self._catalog = CatalogStore(dsn)
         where = warehouse or str(directory / "warehouse")
         self.lake = Lake(self._catalog, where, file_io=file_io, import_dirs=[str(directory / "elsewhere")])
-        self._gateway = Gateway(self.lake, NoSpark(), limits=GatewayLimits(local_threads=4, spark_statements=1))
+        self._gateway = Gateway(
+            self.lake, fix_gateway.NoSpark() if begins else NoSpark(), limits=GatewayLimits(local_threads=4, spark_statements=1)
+        )
         self._gateway.start()
         settings = read_settings({"SLUICE_DATA": str(directory)})
         self._app = create_app(Services(gateway=self._gateway, settings=settings))
@@ -103,9 +109,11 @@ class World:
 
 
 @contextmanager
-def world(dsn: str, directory: Path, *, file_io: FileIO | None = None, warehouse: str | None = None) -> Iterator[World]:
+def world(
+    dsn: str, directory: Path, *, file_io: FileIO | None = None, warehouse: str | None = None, begins: bool = False
+) -> Iterator[World]:
     """A server for a while."""
-    made = World(dsn, directory, file_io=file_io, warehouse=warehouse)
+    made = World(dsn, directory, file_io=file_io, warehouse=warehouse, begins=begins)
     try:
         yield made
     finally:
