@@ -27,6 +27,8 @@ class BatchClaim:
     batch: int
     rows: int
     watermark: int | None
+    plan: Mapping[str, Any] | None = None
+    """Which rows the batch is; noted with it."""
 
     @property
     def commit_user(self) -> str:
@@ -44,7 +46,13 @@ class BatchClaim:
     def finish(self, tx: CatalogTransaction, answer: Mapping[str, Any] | None = None) -> None:
         """Note the batch; raises `JobLeaseLost` where another server runs the job by now, and then nothing is committed."""
         noted = tx.jobs.commit(
-            self.lease, self.part, checkpoint=self.checkpoint, batch=self.batch, rows=self.rows, watermark=self.watermark
+            self.lease,
+            self.part,
+            checkpoint=self.checkpoint,
+            batch=self.batch,
+            rows=self.rows,
+            watermark=self.watermark,
+            plan=self.plan,
         )
         if not noted:
             raise JobLeaseLost(str(self.lease.job_id))

@@ -1,8 +1,7 @@
 """Every deliberate failure, and the HTTP status it answers with.
 
-Anything that is not a `LakeError` is a bug: it is logged in full and told as an internal error.
-"Try again" (`CommitConflict`), "come back later" (`Unavailable`) and "nobody knows" (`OutcomeUnknown`)
-are different classes, because a caller must act differently on each.
+Anything that is not a `LakeError` is a bug: it is logged in full and told as an internal error. "Try again" (`CommitConflict`), "come back
+later" (`Unavailable`) and "nobody knows" (`OutcomeUnknown`) are different classes, because a caller must act differently on each.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ class LakeError(Exception):
     def __init__(self, message: str, *, place: str | None = None) -> None:
         """``place`` is the whole path of the file that the message names; see `file_name`."""
         super().__init__(message)
-        self.message = without_places(message)
-        """For whoever asked."""
+        self.message = without_places(message)  # for whoever asked
         self.place = place
         self._whole = message
 
@@ -333,6 +331,10 @@ class JobLeaseLost(LakeError, status=409):
         super().__init__(f"Job {job} is run by another server by now; nothing was committed here.")
 
 
+class JobCheckpointDamaged(LakeError, status=503):
+    """A job's checkpoint and the catalog tell of different batches, and the catalog alone does not hold enough to go on from."""
+
+
 class StreamEnded(LakeError, status=503):
     """The server ends a stream because it stops."""
 
@@ -415,5 +417,4 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name closest to a misspelt one, or None where nothing is close."""
     from difflib import get_close_matches
 
-    matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return matches[0] if matches else None
+    return next(iter(get_close_matches(name, list(known), n=1, cutoff=0.6)), None)

@@ -73,7 +73,7 @@ class Job:
     rows: int = 0
     """Rows they wrote."""
     applied: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """For each INSERT: the checkpoint, and its last batch that committed."""
+    """For each INSERT: the checkpoint's id, its last batch that committed (-1: none yet), and which rows that was (``plan``)."""
     source: Mapping[str, Any] = field(default_factory=dict)
     """For each INSERT: what its last batch read, as Spark tells it."""
     watermark: int | None = None

@@ -93,10 +93,19 @@ class JobRepository:
         """  # noqa: S608
         return self._jobs(query, {"owner": owner, "server": server, "most": most, "seconds": seconds})
 
-    def begin(self, lease: JobLease, part: str, starts: Mapping[str, Any]) -> bool:
-        """Keep where an INSERT's tables begin; False where the lease is lost."""
-        query = "UPDATE stream_job SET starts = starts || jsonb_build_object(%s::text, %s::jsonb) WHERE job_id = %s AND epoch = %s"
-        return self._conn.execute(query, (part, Jsonb(dict(starts)), lease.job_id, lease.epoch)).rowcount == 1
+    def begin(self, lease: JobLease, part: str, starts: Mapping[str, Any], *, checkpoint: str | None) -> bool:
+        """Keep where an INSERT's tables begin; False where the lease is lost.
+
+        ``checkpoint`` is noted where no batch was committed yet.
+        """
+        query = """
+            UPDATE stream_job SET starts = starts || jsonb_build_object(%(part)s::text, %(starts)s::jsonb),
+                applied = CASE WHEN %(checkpoint)s::text IS NULL THEN '{}' ELSE
+                    jsonb_build_object(%(part)s::text, jsonb_build_object('checkpoint', %(checkpoint)s::text, 'batch', -1)) END || applied
+            WHERE job_id = %(job)s AND epoch = %(epoch)s
+        """
+        values = {"part": part, "starts": Jsonb(dict(starts)), "checkpoint": checkpoint, "job": lease.job_id, "epoch": lease.epoch}
+        return self._conn.execute(query, values).rowcount == 1
 
     def renew(self, owner: UUID, jobs: Collection[UUID], seconds: float = JOB_LEASE_SECONDS) -> set[UUID]:
         """Hold on to these jobs of an owner, also where it is late and nobody has taken them; returns those it still has."""
@@ -120,15 +129,26 @@ class JobRepository:
         """
         return self._conn.execute(query, (group,)).fetchall()
 
-    def commit(self, lease: JobLease, part: str, *, checkpoint: str, batch: int, rows: int, watermark: int | None) -> bool:
+    def commit(  # noqa: PLR0913 - what is noted
+        self,
+        lease: JobLease,
+        part: str,
+        *,
+        checkpoint: str,
+        batch: int,
+        rows: int,
+        watermark: int | None,
+        plan: Mapping[str, Any] | None = None,
+    ) -> bool:
         """Note a batch in the transaction that commits its rows; False where the lease is lost or the batch was noted before.
 
-        The row is held until the transaction ends: nobody can take the job over meanwhile.
+        ``plan`` is noted with it and says which rows it is. The row is held until the transaction ends: nobody can take the job over
+        meanwhile.
         """
         query = """
             UPDATE stream_job
-            SET applied = applied || jsonb_build_object(%(part)s::text, jsonb_build_object('checkpoint', %(checkpoint)s::text,
-                                                                                          'batch', %(batch)s::bigint)),
+            SET applied = applied || jsonb_build_object(%(part)s::text, %(plan)s::jsonb || jsonb_build_object(
+                    'checkpoint', %(checkpoint)s::text, 'batch', %(batch)s::bigint)),
                 batches = batches + 1, rows = rows + %(rows)s, watermark = greatest(watermark, %(watermark)s),
                 attempts = 0, updated_at = now()
             WHERE job_id = %(job)s AND epoch = %(epoch)s AND state = 'RUNNING' AND NOT coalesce(
@@ -136,7 +156,7 @@ class JobRepository:
         """
         values = {
             "job": lease.job_id, "epoch": lease.epoch, "part": part, "checkpoint": checkpoint, "batch": batch, "rows": rows,
-            "watermark": watermark,
+            "watermark": watermark, "plan": Jsonb(dict(plan or {})),
         }  # fmt: skip
         return self._conn.execute(query, values).rowcount == 1
 

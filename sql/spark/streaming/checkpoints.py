@@ -8,6 +8,8 @@ from typing import Any
 
 from table.format.io.file_io import FileIO, FileStatus, file_io_for
 
+_COMMITTED = "committed"
+
 
 class Checkpoint:
     """One query's checkpoint directory. Spark writes it without flushing it to disk."""
@@ -21,6 +23,99 @@ class Checkpoint:
     def begun(self) -> bool:
         """Whether a query has begun here."""
         return self._io.exists(f"{self.location}/metadata")
+
+    def query_id(self) -> str | None:
+        """Whose checkpoint it is; None where none has begun, or that cannot be told any more."""
+        text = self._text("metadata")
+        found = None if text is None else _parsed_or_none(text)
+        return str(found["id"]) if isinstance(found, dict) and "id" in found else None
+
+    def begin(self, query_id: str) -> None:
+        """Be the checkpoint of a query, of which there is no batch yet."""
+        self._put("metadata", json.dumps({"id": query_id}))
+
+    def write_anew(self, query_id: str, batch: int, plan: str) -> None:
+        """Stand behind a batch that was committed: what is here goes. Only for queries that keep nothing but positions here."""
+        self._io.delete_tree(self.location)
+        if batch:  # Spark asks for the batch before, too
+            self._put(f"offsets/{batch - 1}", plan)
+        self._put(f"offsets/{batch}", plan)
+        watermark = json.loads(plan.splitlines()[1]).get("batchWatermarkMs", 0)
+        self._put(f"commits/{batch}", f'v1\n{{"nextBatchWatermarkMs":{watermark}}}')
+        self.begin(query_id)  # last: without it the rest counts for nothing
+        self._sources_are_durable = False
+
+    def drop_torn(self, *, after: int) -> None:
+        """Let go of what a power cut left of files that nobody flushed: plans of batches that were not committed, and Spark's own notes.
+
+        A plan that is gone is made anew; Spark stops for ever at one that is cut off.
+        """
+        planned = self.planned()
+        while planned and planned[-1] > after and self.ends(planned[-1]) is None:
+            self._drop(f"offsets/{planned.pop()}")
+        done = self._numbers("commits")
+        while done and (done[-1] > (planned[-1] if planned else -1) or not self._is_note(f"commits/{done[-1]}")):
+            self._drop(f"commits/{done.pop()}")
+
+    def planned(self) -> list[int]:
+        """The batches whose plans are here, the oldest first; Spark keeps the last hundred."""
+        return self._numbers("offsets")
+
+    def ends(self, batch: int) -> list[Any] | None:
+        """Where each source stands after a batch; None where its plan is not here, or is cut off."""
+        text = self._text(f"offsets/{batch}")
+        try:
+            return None if text is None else ends_of(text)
+        except (ValueError, IndexError):
+            return None
+
+    def plan(self, batch: int) -> str:
+        """Which rows a batch is, as Spark wrote it."""
+        return self._io.read(f"{self.location}/offsets/{batch}").decode()
+
+    def source_log(self, source: int) -> tuple[set[int], set[int]]:
+        """What a source of files has of its log: the numbers of all its entries, and those of them that hold all before."""
+        names = [status.path.rsplit("/", 1)[-1] for status in self._io.list(f"{self.location}/sources/{source}")]
+        compacted = {int(name.removesuffix(".compact")) for name in names if name.endswith(".compact") and name[:-8].isdecimal()}
+        return {int(name) for name in names if name.isdecimal()} | compacted, compacted
+
+    @property
+    def holds_state(self) -> bool:
+        """Whether its query keeps more here than positions."""
+        return self._io.exists(f"{self.location}/state")
+
+    def note_committed(self, batch: int) -> None:
+        """Note that rows of a batch were committed, and all before it: by that a catalog that is older than the checkpoint is known."""
+        self._io.write(f"{self.location}/{_COMMITTED}", str(batch).encode())
+
+    def committed(self) -> int:
+        """The last batch that is noted so; -1 where none is."""
+        text = self._text(_COMMITTED) or ""
+        return int(text) if text.isdecimal() else -1
+
+    def _text(self, name: str) -> str | None:
+        try:
+            return self._io.read(f"{self.location}/{name}").decode()
+        except (FileNotFoundError, UnicodeDecodeError):
+            return None
+
+    def _put(self, name: str, text: str) -> None:
+        directory, _, base = name.rpartition("/")
+        self._io.delete(f"{self.location}/{directory}{'/' * bool(directory)}.{base}.crc")
+        self._io.write(f"{self.location}/{name}", text.encode())
+
+    def _drop(self, name: str) -> None:
+        directory, _, base = name.rpartition("/")
+        self._io.delete(f"{self.location}/{name}")
+        self._io.delete(f"{self.location}/{directory}/.{base}.crc")
+
+    def _numbers(self, directory: str) -> list[int]:
+        names = (status.path.rsplit("/", 1)[-1] for status in self._io.list(f"{self.location}/{directory}"))
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def _is_note(self, name: str) -> bool:
+        lines = (self._text(name) or "").splitlines()
+        return len(lines) > 1 and all(_parsed_or_none(line) is not None for line in lines[1:])
 
     def keep_plan(self, batch: int) -> None:
         """Flush what says which rows a batch is, before the batch is committed; raises `StorageFull` or `Unavailable`.
@@ -48,7 +143,7 @@ class Checkpoint:
 
     def _plan(self, batch: int) -> list[str]:
         """What Spark wrote of a batch before it began: a version, the watermark among other things, and a line for each source."""
-        return self._io.read(f"{self.location}/offsets/{batch}").decode().splitlines()
+        return self.plan(batch).splitlines()
 
     def _files(self, directory: str) -> Iterator[FileStatus]:
         """All files below a directory, such as the sources' first positions."""
@@ -62,3 +157,18 @@ class Checkpoint:
 def _parsed(line: str) -> Any:
     """A source's offset; None where it has none yet."""
     return None if line == "-" else json.loads(line)
+
+
+def _parsed_or_none(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def ends_of(plan: str) -> list[Any]:
+    """Where each source stands after the batch of a plan; None for one that has no offset yet. Raises `ValueError` or `IndexError`."""
+    version, conditions, *lines = plan.splitlines()
+    if not version.startswith("v") or not isinstance(json.loads(conditions), dict) or not lines:
+        raise ValueError(plan[:100])
+    return [_parsed(line) for line in lines]

@@ -6,7 +6,6 @@ import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -21,8 +20,6 @@ from lake.commit.write_context import Write
 from lake.jobs import BatchClaim
 from model.errors import InvalidOption, JobLeaseLost, StreamEnded, TableNotExist
 from model.job import Job, JobLease
-from model.options.watermark import is_over
-from model.schema.schema import Schema
 from model.snapshot import CommitKind
 from sql.analysis.references import TableReference, table_references
 from sql.connectors import ConnectorTable
@@ -34,8 +31,10 @@ from sql.spark.connectors import spark_connector
 from sql.spark.read.prepared import prepared
 from sql.spark.session.damage import Reading
 from sql.spark.session.errors import failure_of
+from sql.spark.streaming.agreement import agreed, last_in, require_same
 from sql.spark.streaming.alignment import Alignment, rule_of
 from sql.spark.streaming.bad_rows import Sifted, bad_rows_of, given, tried
+from sql.spark.streaming.batch import Batch, batch_watermark
 from sql.spark.streaming.checkpoints import Checkpoint
 from sql.spark.streaming.event_time import rowtime_of
 from sql.spark.streaming.once import Once, holds_back
@@ -48,39 +47,10 @@ from sql.spark.write.writes import write
 from sql.statements.base import ExecutionContext
 from sql.statements.insert import Target, connector_sink, sink_columns, sink_schema, source_of, target_of
 from table.format.manifest import NewFile
-from table.write.event_time import largest_time
 
 _LOOK_SECONDS = 0.05
 _BATCH_BYTES = 1 << 30
 """Of a table's files in one batch, which is one commit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """A micro-batch whose rows are written, on its way to be committed."""
-
-    number: int
-    files: Sequence[NewFile]
-    progress: Mapping[str, Any] | None
-    """What Spark told last of the query; None for its first batch."""
-    schema: Schema
-    rowtime: tuple[str, int] | None = None
-    """The target's column that holds the source's event time as it was read, and its watermark's delay in milliseconds."""
-
-
-def batch_watermark(batch: Batch) -> int | None:
-    """The watermark a batch's snapshot carries, in milliseconds since 1970; None where the query has no event time.
-
-    Spark's own, of the batches before this one; and, as in Flink, that of the batch's own rows, where they keep their event time.
-    """
-    watermark = (batch.progress or {}).get("eventTime", {}).get("watermark")
-    millis = None if watermark is None else millis_of(watermark)
-    known = [millis] if millis and not is_over(millis) else []  # at a stream's end time is over, and its table goes on
-    if batch.rowtime is not None:
-        column, delay = batch.rowtime
-        latest = largest_time(batch.files, batch.schema, column)
-        known += [] if latest is None else [latest - delay]
-    return max(known, default=None)
 
 
 def check(context: ExecutionContext, insert: exp.Insert) -> StartPositions | None:
@@ -147,6 +117,7 @@ class JobQuery:
         self._topics: Sequence[Partitions] = ()
         self._stopping = False
         self._problem: BaseException | None = None
+        self._state: bool | None = None
         self._applied = dict(job.applied.get(part, {}))
 
     def start(self, *, every: timedelta, drain: bool = False) -> None:
@@ -154,9 +125,10 @@ class JobQuery:
         ends = self._ends_now()
         now = drain or ends
         once = ends and holds_back(source_of(self._insert))
-        starts = self._starts()
+        starts = StartPositions(self._job.starts.get(self._part))
+        checkpoint = None if once else self._agreed()
         with prepared(self._context, self._sink.query(), stream=not once, starts=starts, micro_batch=_BATCH_BYTES) as query:
-            self._fix(starts)
+            self._fix(starts, checkpoint)
             self._reading = query.reading
             self._topics = query.topics
             self._sink.check(query.frame)
@@ -178,18 +150,22 @@ class JobQuery:
     def _query_name(self) -> str:
         return f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}"
 
-    def _starts(self) -> StartPositions:
-        """Where its tables begin: as the job says, and anew only where batches were committed and their checkpoint has been deleted."""
-        lost = bool(self._applied) and not self._checkpoint.begun
-        return StartPositions() if lost else StartPositions(self._job.starts.get(self._part))
+    def _agreed(self) -> str:
+        """The checkpoint's id, once it is the one the catalog knows; raises `JobCheckpointDamaged`."""
+        keeps_state = holds_back(source_of(self._insert))
+        in_target = None if self._sink.connector is not None else self._in_target
+        return agreed(self._checkpoint, self._applied, keeps_state=keeps_state, in_target=in_target)
 
-    def _fix(self, starts: StartPositions) -> None:
-        """Keep with the job where its tables begin, before its first batch. Raises `JobLeaseLost`."""
-        if starts.known == self._job.starts.get(self._part, {}):
+    def _in_target(self, checkpoint: str) -> int:
+        return last_in(self._context, target_of(self._context, self._insert).table, f"{self._job.job_id}-{checkpoint}")
+
+    def _fix(self, starts: StartPositions, checkpoint: str | None) -> None:
+        """Keep with the job where its tables begin, and whose its checkpoint is, before its first batch. Raises `JobLeaseLost`."""
+        if starts.known == self._job.starts.get(self._part, {}) and (self._applied or checkpoint is None):
             return
         lease = JobLease(job_id=self._job.job_id, epoch=self._job.epoch)
         with self._context.lake.catalog.transaction() as tx:
-            if not tx.jobs.begin(lease, self._part, starts.known):
+            if not tx.jobs.begin(lease, self._part, starts.known, checkpoint=checkpoint):
                 raise JobLeaseLost(str(self._job.job_id))
 
     def _aligned(self) -> Alignment | None:
@@ -318,6 +294,7 @@ class JobQuery:
                 topic.check()
             checkpoint = str(self._query.id)
             if self._applied.get("checkpoint") == checkpoint and self._applied["batch"] >= number:
+                require_same(self._checkpoint, self._applied, number)
                 return
             self._checkpoint.keep_plan(number)
             if self._sink.connector is not None:
@@ -330,7 +307,14 @@ class JobQuery:
 
     def _claim(self, number: int, checkpoint: str, *, rows: int, watermark: int | None) -> BatchClaim:
         lease = JobLease(job_id=self._job.job_id, epoch=self._job.epoch)
-        return BatchClaim(lease=lease, part=self._part, checkpoint=checkpoint, batch=number, rows=rows, watermark=watermark)
+        plan = None if isinstance(self._query, Once) else self._planned(number)
+        return BatchClaim(lease=lease, part=self._part, checkpoint=checkpoint, batch=number, rows=rows, watermark=watermark, plan=plan)
+
+    def _planned(self, number: int) -> Mapping[str, Any]:
+        """Which rows a batch is, for the catalog, which says where to go on; the same every time it is asked."""
+        if self._state is None:
+            self._state = bool(self._applied.get("state")) or self._checkpoint.holds_state
+        return {"plan": self._checkpoint.plan(number), "state": self._state}
 
     def _passed_on(self, frame: DataFrame, number: int, checkpoint: str) -> None:
         """A batch for a sink that has no commits: it is noted when it has been written, and written again where that is not noted."""
@@ -375,7 +359,9 @@ class JobQuery:
             else:
                 bad = aside[1].request(CommitKind.APPEND, commit_user=claim.commit_user, commit_identifier=number)
                 self._context.lake.commit_all([*[(target.table, request)] * moves, (aside[0], bad)], claim=claim)
-        self._applied = {"checkpoint": checkpoint, "batch": number}
+        self._applied = {"checkpoint": checkpoint, "batch": number, **(claim.plan or {})}
+        if claim.plan is not None:
+            self._checkpoint.note_committed(number)
 
     def _watermark_of(self, number: int, files: Sequence[NewFile], target: Target) -> int | None:
         rowtime: tuple[str, int] | None = None

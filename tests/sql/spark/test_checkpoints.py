@@ -1,12 +1,18 @@
-"""What of a job's checkpoint is flushed before a batch is committed."""
+"""What of a job's checkpoint is flushed before a batch is committed, and what it must tell before the next one."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from model.errors import JobCheckpointDamaged
+from sql.spark.streaming.agreement import agreed, require_same
 from sql.spark.streaming.checkpoints import Checkpoint
 
 
@@ -48,3 +54,151 @@ def test_a_batchs_plan_and_the_sources_starts_are_durable_before_its_commit(tmp_
 
 def test_a_checkpoint_nobody_began(tmp_path: Path) -> None:
     assert not Checkpoint(str(tmp_path / "none")).begun
+
+
+def plan(batch: int, *, log: bool = False) -> str:
+    """As Spark writes it, of a table or of a source of files."""
+    end = {"logOffset": batch} if log else {"snapshot": batch + 2}
+    return f'v1\n{{"batchWatermarkMs":{batch}}}\n{json.dumps(end)}'
+
+
+def of_batches(location: Path, batches: int, *, log: bool = False, query_id: str = "c") -> Path:
+    """A checkpoint after so many batches."""
+    for name in ("offsets", "commits", "sources/0"):
+        (location / name).mkdir(parents=True, exist_ok=True)
+    (location / "metadata").write_text(json.dumps({"id": query_id}))
+    for batch in range(batches):
+        (location / "offsets" / str(batch)).write_text(plan(batch, log=log))
+        (location / "commits" / str(batch)).write_text(f'v1\n{{"nextBatchWatermarkMs":{batch}}}')
+        if log:
+            (location / "sources" / "0" / str(batch)).write_text("v1")
+    return location
+
+
+def applied(batch: int, **more: Any) -> dict[str, Any]:
+    return {"checkpoint": "c", "batch": batch, "plan": plan(batch), "state": False} | more
+
+
+def agree(location: Path, known: dict[str, Any], *, keeps_state: bool = False, in_target: int = 4) -> str:
+    return agreed(Checkpoint(str(location)), known, keeps_state=keeps_state, in_target=lambda _: in_target)
+
+
+def emptied(directory: Path) -> Path:
+    shutil.rmtree(directory)
+    return directory
+
+
+def rewritten(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(shutil.rmtree, id="all of it is gone"),
+        pytest.param(lambda at: shutil.rmtree(at / "offsets"), id="its plans are gone"),
+        pytest.param(lambda at: (at / "offsets/4").unlink(), id="the last plan is gone"),
+        pytest.param(lambda at: (at / "offsets/3").unlink(), id="the last but one is gone"),
+        pytest.param(lambda at: rewritten(at / "offsets/4", plan(4)[:-9]), id="the last plan is cut off"),
+        pytest.param(lambda at: rewritten(at / "offsets/4", ""), id="the last plan is empty"),
+        pytest.param(lambda at: rewritten(at / "offsets/4", plan(3)), id="the last plan is another's"),
+        pytest.param(lambda at: rewritten(at / "offsets/4", plan(7)), id="the last plan reaches further"),
+        pytest.param(lambda at: of_batches(emptied(at), 3), id="an older copy"),
+        pytest.param(lambda at: of_batches(emptied(at), 9, query_id="other"), id="another query's"),
+    ],
+)
+def test_a_checkpoint_that_tells_less_or_other_than_the_catalog(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    at = of_batches(tmp_path / "c", 5)
+    assert agree(at, applied(4)) == "c"
+    damage(at)
+    for known, keeps_state in ((applied(4), True), (applied(4, state=True), False), ({"checkpoint": "c", "batch": 4}, False)):
+        if (
+            known.get("plan") is None
+            and (at / "offsets/4").exists()
+            and (at / "offsets/3").exists()
+            and (at / "offsets/4").stat().st_size > 40
+        ):
+            continue  # nothing is known that would tell
+        with pytest.raises(JobCheckpointDamaged):
+            agree(at, known, keeps_state=keeps_state)
+    assert agree(at, applied(4)) == "c", "it is written anew from the catalog"
+    checkpoint = Checkpoint(str(at))
+    assert (checkpoint.query_id(), checkpoint.planned(), checkpoint.plan(4)) == ("c", [3, 4], plan(4))
+    assert sorted(path.name for path in (at / "commits").iterdir()) == ["4"]
+    assert agree(at, applied(4)) == "c"
+
+
+@pytest.mark.parametrize(
+    ("damage", "commits"),
+    [
+        pytest.param(lambda at: shutil.rmtree(at / "commits"), [], id="commits gone"),
+        pytest.param(lambda at: rewritten(at / "commits/5", ""), [0, 1, 2, 3, 4], id="a commit cut off"),
+        pytest.param(lambda at: rewritten(at / "offsets/5", ""), [0, 1, 2, 3, 4], id="a plan that nobody committed cut off"),
+        pytest.param(lambda at: (at / "metadata").unlink(), [0, 1, 2, 3, 4, 5], id="its id gone"),
+        pytest.param(lambda at: rewritten(at / "metadata", '{"id":'), [0, 1, 2, 3, 4, 5], id="its id cut off"),
+    ],
+)
+def test_what_a_power_cut_leaves_is_mended_also_beside_state(tmp_path: Path, damage: Callable[[Path], object], commits: list[int]) -> None:
+    """Batch 5 had no rows, and is none of the catalog's."""
+    at = of_batches(tmp_path / "c", 6)
+    damage(at)
+    assert agree(at, applied(4, state=True), keeps_state=True) == "c"
+    checkpoint = Checkpoint(str(at))
+    assert checkpoint.query_id() == "c"
+    assert checkpoint.ends(checkpoint.planned()[-1]) is not None
+    assert sorted(int(path.name) for path in at.glob("commits/*")) == commits
+
+
+def test_plans_that_spark_let_go_are_not_missed(tmp_path: Path) -> None:
+    at = of_batches(tmp_path / "c", 9)
+    for batch in range(5):
+        (at / "offsets" / str(batch)).unlink()
+    assert agree(at, applied(4)) == "c"
+    assert Checkpoint(str(at)).planned() == [5, 6, 7, 8]
+
+
+def test_the_log_of_a_source_of_files_is_needed_whole(tmp_path: Path) -> None:
+    at = of_batches(tmp_path / "c", 12, log=True)
+    known = applied(11, plan=plan(11, log=True))
+    (at / "sources/0/9").rename(at / "sources/0/9.compact")
+    (at / "sources/0/2").unlink()
+    assert agree(at, known, in_target=11) == "c", "an entry that holds all before it stands for them"
+    (at / "sources/0/10").unlink()
+    with pytest.raises(JobCheckpointDamaged, match="lacks sources/0/10"):
+        agree(at, known, in_target=11)
+    shutil.rmtree(at)
+    with pytest.raises(JobCheckpointDamaged):
+        agree(at, known, in_target=11)
+
+
+def test_a_first_start_and_one_without_a_batch(tmp_path: Path) -> None:
+    at = tmp_path / "c"
+    first = agree(at, {}, in_target=-1)
+    assert Checkpoint(str(at)).query_id() == first
+    shutil.rmtree(at)
+    begun = {"checkpoint": first, "batch": -1}
+    assert agree(at, begun, in_target=-1) == first
+    (at / "metadata").write_text('{"id": "other"}')
+    with pytest.raises(JobCheckpointDamaged, match="another query's"):
+        agree(at, begun, in_target=-1)
+
+
+def test_a_catalog_that_is_older_than_checkpoint_or_target(tmp_path: Path) -> None:
+    at = of_batches(tmp_path / "c", 8)
+    Checkpoint(str(at)).note_committed(7)
+    with pytest.raises(JobCheckpointDamaged, match="committed batch 7, which the catalog does not know"):
+        agree(at, applied(4), in_target=4)
+    assert agree(at, applied(4), in_target=7) == "c", "the target has them, as after a repair"
+    Checkpoint(str(at)).note_committed(4)
+    with pytest.raises(JobCheckpointDamaged, match="does not know batch 7"):
+        agree(at, applied(4), in_target=7)
+
+
+def test_a_batch_is_passed_over_only_where_it_is_the_one_that_was_committed(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(str(of_batches(tmp_path / "c", 5)))
+    require_same(checkpoint, applied(4), 4)
+    with pytest.raises(JobCheckpointDamaged, match="begins batch 3 again"):
+        require_same(checkpoint, applied(4), 3)
+    (tmp_path / "c/offsets/4").write_text(plan(9))
+    with pytest.raises(JobCheckpointDamaged, match="other rows of batch 4"):
+        require_same(checkpoint, applied(4), 4)

@@ -1,0 +1,156 @@
+"""Where a job goes on: the catalog says which of its batches is the last one, and the checkpoint is held to it.
+
+A checkpoint that was lost, cut off, or put back from an older copy would make batches anew, of other rows, under numbers that count as
+committed: those rows would be left out. One that begins anew would read again what the target has. So each commit notes which rows its
+batch was (the plan, as Spark wrote it), and before each start the checkpoint must tell the same. Where it does not, it is written anew
+from the catalog, if that is all it holds; a query that keeps state, or whose source keeps a log of its own there, stops and says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from lake import LakeTable
+from model.errors import JobCheckpointDamaged
+from sql.spark.streaming.checkpoints import Checkpoint, ends_of
+from sql.statements.base import ExecutionContext
+
+_log = logging.getLogger(__name__)
+NONE = -1
+"""The last batch of a query that has committed none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastBatch:
+    """What the catalog knows of a query: its checkpoint's id, its last batch with rows, and which rows those were."""
+
+    checkpoint: str
+    batch: int = NONE
+    plan: str | None = None
+    """None in what versions noted that did not keep it."""
+    state: bool = False
+    """Whether the checkpoint holds more than positions."""
+
+    @classmethod
+    def of(cls, applied: Mapping[str, Any]) -> LastBatch:
+        """Read it back."""
+        return cls(applied["checkpoint"], applied["batch"], applied.get("plan"), applied.get("state", False))
+
+
+def agreed(checkpoint: Checkpoint, applied: Mapping[str, Any], *, keeps_state: bool, in_target: Callable[[str], int] | None) -> str:
+    """The id of a checkpoint that tells what the catalog tells, and can be gone on from; it is begun, mended or written anew.
+
+    ``in_target`` gives the last batch of a checkpoint that snapshots of the target name; None for a target without snapshots.
+    Raises `JobCheckpointDamaged` where to go on would leave out rows or double them.
+    """
+    if not applied:  # the first start, or one of a version that noted nothing before the first commit
+        return checkpoint.query_id() or _begun(checkpoint, str(uuid4()))
+    last = LastBatch.of(applied)
+    checkpoint.drop_torn(after=last.batch)
+    if checkpoint.query_id() is None and checkpoint.planned():
+        checkpoint.begin(last.checkpoint)
+    fault = _fault(checkpoint, last)
+    if in_target is not None:
+        _require_known(checkpoint, last, in_target(last.checkpoint))
+    if fault is None:
+        return last.checkpoint
+    if last.batch == NONE and not checkpoint.begun:
+        return _begun(checkpoint, last.checkpoint)
+    if last.plan is None or last.state or keeps_state or any("logOffset" in end for end in ends_of(last.plan) if end):
+        raise _damaged(checkpoint, fault)
+    checkpoint.write_anew(last.checkpoint, last.batch, last.plan)
+    _log.warning("The checkpoint %s %s; it was written anew from the catalog, at batch %d.", checkpoint.location, fault, last.batch)
+    return last.checkpoint
+
+
+def require_same(checkpoint: Checkpoint, applied: Mapping[str, Any], batch: int) -> None:
+    """A batch that counts as committed is passed over only where it is the one that was; raises `JobCheckpointDamaged`."""
+    last = LastBatch.of(applied)
+    if batch < last.batch:
+        raise _damaged(checkpoint, f"begins batch {batch} again, while batch {last.batch} was committed")
+    if last.plan is not None and (fault := _other_rows(checkpoint, last)):
+        raise _damaged(checkpoint, fault)
+
+
+def last_in(context: ExecutionContext, target: LakeTable, commit_user: str) -> int:
+    """The last batch of a checkpoint that the target's snapshots name; -1 where none does."""
+    with context.lake.catalog.reading() as tx:
+        history = tx.snapshots.history(target.table_id, target.identifier.branch)
+    return max((row.body["commitIdentifier"] for row in history if row.body["commitUser"] == commit_user), default=NONE)
+
+
+def _require_known(checkpoint: Checkpoint, last: LastBatch, in_target: int) -> None:
+    """A catalog that is older than the checkpoint, as an old dump is, is gone on with once the target has what it has forgotten."""
+    noted = checkpoint.committed()
+    if max(noted, in_target) <= last.batch or noted == in_target:
+        return
+    if in_target < noted:
+        problem = (
+            f"has committed batch {noted}, which the catalog does not know: it is older. Where the job's table is ahead of the catalog, "
+            "CALL sys.repair_table for it and restart the job; where it is not, remove the checkpoint and restart the job, which begins "
+            "behind its last batch in the catalog"
+        )
+    else:
+        problem = f"does not know batch {in_target}, which the job's table has and the catalog has forgotten"
+    raise _damaged(checkpoint, problem)
+
+
+def _damaged(checkpoint: Checkpoint, problem: str) -> JobCheckpointDamaged:
+    name = "/".join(checkpoint.location.rsplit("/", 2)[-2:])
+    return JobCheckpointDamaged(
+        f"The job's checkpoint {name} {problem}. Nothing was written, since to go on could leave out rows or write them twice. Put the "
+        "checkpoint back as it was and ALTER JOB … RESTART, or start a new job whose hints say where it begins; DESCRIBE JOB tells what "
+        "was read."
+    )
+
+
+def _begun(checkpoint: Checkpoint, query_id: str) -> str:
+    checkpoint.begin(query_id)
+    return query_id
+
+
+def _fault(checkpoint: Checkpoint, last: LastBatch) -> str | None:
+    """What keeps the checkpoint from being the one of that batch; None where nothing does."""
+    found = checkpoint.query_id()
+    if found is None:
+        return "is gone or has no file 'metadata'"
+    if found != last.checkpoint:
+        return f"is another query's ({found})"
+    numbers = checkpoint.planned()
+    newest = numbers[-1] if numbers else NONE
+    if newest < last.batch:
+        return f"knows its batches up to {newest} only, while batch {last.batch} was committed" if numbers else "has lost its offsets"
+    if newest > 0 and newest - 1 not in numbers:
+        return f"lacks offsets/{newest - 1}"
+    if last.batch in numbers:
+        if fault := _other_rows(checkpoint, last):
+            return fault
+    elif last.batch > NONE and numbers[0] < last.batch:  # the first ones are let go by and by
+        return f"lacks offsets/{last.batch}"
+    return _lacking_log(checkpoint, newest) if newest > NONE else None
+
+
+def _other_rows(checkpoint: Checkpoint, last: LastBatch) -> str | None:
+    told = checkpoint.ends(last.batch)
+    if told is None:
+        return f"has offsets/{last.batch} cut off"
+    if last.plan is not None and told != ends_of(last.plan):
+        return f"tells other rows of batch {last.batch} than were committed"
+    return None
+
+
+def _lacking_log(checkpoint: Checkpoint, newest: int) -> str | None:
+    """A source of files keeps which of them it has read in a log of its own, to which its offset is the index."""
+    ends: Sequence[Any] = checkpoint.ends(newest) or ()
+    for source, end in enumerate(ends):
+        if isinstance(end, dict) and "logOffset" in end:
+            number = end["logOffset"]
+            there, compacted = checkpoint.source_log(source)
+            first = max((entry for entry in compacted if entry <= number), default=NONE) + 1
+            if missing := [entry for entry in range(first, number + 1) if entry not in there]:
+                return f"lacks sources/{source}/{missing[0]}"
+    return None
