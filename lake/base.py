@@ -31,7 +31,7 @@ from lake.register.standing import Standing
 from lake.reserve import StorageReserve
 from lake.rewrite.garbage import make_way, own_directory, put_on_record_again, room_for_table
 from lake.streams.snapshot_steps import OpenStreams
-from lake.tables.handle import LakeTable
+from lake.tables.handle import LakeTable, schemas_of
 from lake.tables.remembered import RememberedTables
 from model.access import Access, Grant, ReadRules, Resource
 from model.errors import Forbidden, InvalidName, LakeError, TableNotExist
@@ -170,7 +170,10 @@ class LakeBase:
 
     def _files_of(self, table: Identifier, table_id: UUID, location: str, allowed: Sequence[str]) -> TableFiles:
         named_by = partial(live_name, self.catalog, self.file_io, table_id, location)
-        return TableFiles(self.file_io, location, table.branch, name=table.written(), named_by=named_by, allowed=allowed)
+        known = partial(schemas_of, self.catalog, table_id, table.branch)
+        return TableFiles(
+            self.file_io, location, table.branch, name=table.written(), named_by=named_by, known_schemas=known, allowed=allowed
+        )
 
     @asks_itself
     def allowed_locations(self, row: TableRow) -> Sequence[str]:

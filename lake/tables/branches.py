@@ -17,7 +17,7 @@ from lake.register.expired import forget_expired
 from lake.register.standing import Standing
 from lake.register.whole import require_whole
 from lake.rewrite.garbage import make_way
-from lake.tables.handle import LakeTable
+from lake.tables.handle import LakeTable, schemas_of
 from lake.tables.history import clear_expired, lower_earliest_hint, stale_file
 from lake.tables.names import check_name
 from lake.tables.tags import Tags, require_same
@@ -158,7 +158,7 @@ class Branches:
         opened = replace(
             table,
             identifier=Identifier(table.identifier.database, table.identifier.table, name),
-            files=TableFiles(table.files.io, table.location, name),
+            files=TableFiles(table.files.io, table.location, name, known_schemas=partial(schemas_of, self._catalog, table.table_id, name)),
         )
         forget_expired(self._catalog, opened)
         with self._catalog.reading() as tx:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from catalog import CatalogStore
 from lake.commit.write_context import Write
 from model.identifier import Identifier
 from model.schema.schema import Schema
@@ -42,3 +43,9 @@ class LakeTable:
     def schema_at(self, schema_id: int) -> Schema:
         """The schema a data file was written with."""
         return self.schema if schema_id == self.schema.id else self.files.read_schema(schema_id)
+
+
+def schemas_of(catalog: CatalogStore, table_id: UUID, branch: str) -> Mapping[int, Schema]:
+    """All versions the catalog has of a table's schema, or of a branch's."""
+    with catalog.reading() as tx:
+        return {schema_id: Schema.from_json(body) for schema_id, body in tx.tables.schemas(table_id, branch)}

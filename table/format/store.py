@@ -35,6 +35,7 @@ from table.format.manifest_codec import (
 from table.format.manifest_columns import ManifestColumns, entry_count, many_entries
 from table.format.manifest_read import columns_in, entries_in, wrong_entries, wrong_size
 from table.format.rows import binary_row
+from table.format.schemas import KnownSchemas, Schemas
 from table.format.snapshot_file import Published as Published
 from table.format.snapshot_file import publish, snapshot_bytes
 from table.scan.column_cache import COLUMNS
@@ -63,7 +64,7 @@ class TableFiles:
     _lists, _manifests = _LISTS, _MANIFESTS
     """Where what is read stays: with the process, or with a copy that is made to read what nobody reads again."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the table, and what is asked of a catalog
         self,
         file_io: FileIO,
         location: str,
@@ -71,6 +72,7 @@ class TableFiles:
         *,
         name: str | None = None,
         named_by: NamedBy | None = None,
+        known_schemas: KnownSchemas | None = None,
         allowed: Sequence[str] | None = (),
     ) -> None:
         self.reach = Reach(location, name=name, allowed=allowed)
@@ -81,8 +83,7 @@ class TableFiles:
         self._named_by = named_by
         self.partition_types: Sequence[DataType] | None = None
         """Of the partition's columns, which never change; where they are known, each manifest is held to them as it is read."""
-        # Not shared: a table dropped and made anew has other schemas under the same names.
-        self._schemas: dict[int, Schema] = {}
+        self._schemas = Schemas(known_schemas)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the catalog: on another machine nobody is asked."""
@@ -117,17 +118,8 @@ class TableFiles:
         return TableDamaged(self.name, file=path, problem=problem, snapshot_id=snapshot_id)
 
     def read_schema(self, schema_id: int) -> Schema:
-        """The schema of that version; raises `TableDamaged` where its file is gone or is no schema."""
-        schema = self._schemas.get(schema_id)
-        if schema is None:
-            path = self.layout.schema_file(schema_id)
-            try:
-                schema = self._schemas[schema_id] = Schema.from_json(parse_json(self.io.read(path)))
-            except FileNotFoundError:
-                raise self.missing(path) from None
-            except (ValueError, KeyError, TypeError, AttributeError) as problem:
-                raise self.damaged(path, f"is no schema: {problem}") from problem
-        return schema
+        """The schema of that version; see `Schemas.read`."""
+        return self._schemas.read(schema_id, self)
 
     def write_schema(self, schema: Schema) -> bool:
         """Put the schema's file there, durably; False when one of that version exists already. One that a power cut tore is replaced."""
