@@ -133,6 +133,14 @@ class LakeBase:
             return True
 
     @asks_itself
+    def sees_whole(self, table: LakeTable) -> bool:
+        """Whether the caller reads all of the table, and so its partitions."""
+        try:
+            return not self.read_rules(table).restricted
+        except Forbidden:
+            return False
+
+    @asks_itself
     def rules_bind(self, row: TableRow) -> bool:
         """Whether something of a table is kept from the caller, so that a client must ask for the rules before it reads."""
         if self.caller.administrator:

@@ -105,13 +105,14 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
     def _require(self, table: LakeTable, request: CommitRequest) -> None:
         """Raise `Forbidden` for a caller who may not do what the commit does."""
         resource = table_resource(table.identifier)
-        if request.takes_away:
-            self.caller.require(Access.DELETE, resource)
-        if request.in_place:  # what is added was there before
-            self.caller.require(Access.DELETE, resource)
+        if request.in_place:  # what is added was there before, and what is taken away are rows the caller sees
+            self.caller.require_to_change_rows(resource)
             if request.operation in (Operation.UPDATE, Operation.MERGE):
                 self.caller.require(Access.UPDATE, resource)
-        elif request.adds or not request.takes_away:
+            return
+        if request.takes_away:
+            self.caller.require(Access.DELETE, resource)
+        if request.adds or not request.takes_away:
             self.caller.require(Access.UPDATE, resource)
 
     def _signed(self, table: LakeTable, request: CommitRequest) -> CommitRequest:

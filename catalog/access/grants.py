@@ -153,6 +153,14 @@ class PolicyRepository:
         """
         return {(database, name) for database, name in self._conn.execute(query, (sorted(names),))}
 
+    def filtering(self, names: Collection[str]) -> set[tuple[str, str]]:
+        """Database and name of each table with a row policy that binds a caller of these names."""
+        query = """
+            SELECT DISTINCT t.database, t.name FROM table_policy p JOIN sluice_table t USING (table_id)
+            WHERE p.column_name IS NULL AND (cardinality(p.principals) = 0 OR p.principals && %s::text[])
+        """
+        return {(database, name) for database, name in self._conn.execute(query, (sorted(names),))}
+
     def drop(self, table_id: UUID, name: str) -> bool:
         """Remove it; False when there was none."""
         return self._conn.execute("DELETE FROM table_policy WHERE table_id = %s AND name = %s", (table_id, name)).rowcount == 1

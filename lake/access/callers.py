@@ -24,6 +24,8 @@ TRUSTED_SECONDS = 1.0
 OUTAGE_SECONDS = 60.0
 """So long it still counts while Postgres cannot be asked: results are fetched and sessions kept through a restart of it."""
 _ANY_TOKEN = b""
+_NAMED = b"principal "
+"""Before the name of one, in the place of a token's digest."""
 _MOST_LENT = 10_000
 _OBJECT_ACCESSES = frozenset(
     {Access.ALL, Access.SELECT, Access.UPDATE, Access.DELETE, Access.ALTER, Access.DROP, Access.PURGE, Access.GRANT}
@@ -38,8 +40,12 @@ class Caller:
     administrator: bool = False
     roles: frozenset[str] = frozenset()
     grants: tuple[Grant, ...] = ()
+    filtered: frozenset[tuple[str | None, str | None]] = frozenset()
+    """Database and name of each table of which a row policy keeps rows from it: nothing takes those away as a whole."""
     token: bytes | None = None
     """The digest of the token it came with; None for who needs none or has the settings' own."""
+    by_name: bool = False
+    """Whether it came with no token because nobody speaks for it, as for the principal of a job."""
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -58,13 +64,31 @@ class Caller:
         return frozenset(resource.database for resource in self._held)
 
     def may(self, access: Access, resource: Resource) -> bool:
-        """Whether it may do this with all of the resource."""
+        """Whether it may do this with all of the resource: DELETE reaches no table of which a row policy keeps rows from it."""
+        return self._granted(access, resource) and not (access is Access.DELETE and self._filtered(resource))
+
+    def _granted(self, access: Access, resource: Resource) -> bool:
         wanted = {access, Access.ALL}
         return self.administrator or any(not wanted.isdisjoint(self._held.get(covered, ())) for covered in covering(resource))
 
+    def _filtered(self, resource: Resource) -> bool:
+        return not self.administrator and resource.type is ResourceType.TABLE and (resource.database, resource.name) in self.filtered
+
     def require(self, access: Access, resource: Resource) -> None:
-        """Raise `Forbidden` unless it may."""
-        if not self.may(access, resource):
+        """Raise `Forbidden` unless it may do this with all of the resource; see `may`."""
+        self._require_granted(access, resource)
+        if access is Access.DELETE and self._filtered(resource):
+            raise Forbidden(
+                f"{self.principal} may not do this: a row policy keeps rows of {resource} from it, and this would take those or their "
+                "history away, too. DELETE, UPDATE and MERGE INTO change the rows it sees."
+            )
+
+    def require_to_change_rows(self, table: Resource) -> None:
+        """Raise `Forbidden` unless it may take those rows away that it sees, one by one; the others stay."""
+        self._require_granted(Access.DELETE, table)
+
+    def _require_granted(self, access: Access, resource: Resource) -> None:
+        if not self._granted(access, resource):
             raise Forbidden(
                 f"{self.principal} may not do this: it takes {access} on {resource}. GRANT {access} ON {resource.sql()} TO … gives it."
             )
@@ -225,7 +249,12 @@ class AccessControl:
         return holder
 
     def renewed(self, caller: Caller) -> Caller:
-        """The same caller with what is granted to it now; raises `NotAuthorized` once its token is revoked or has expired."""
+        """The same caller with what is granted to it now; raises `NotAuthorized` once its token is revoked or has expired.
+
+        Of a principal that was `named`, once it has none left.
+        """
+        if caller.by_name:
+            return self.named(caller.principal)
         digest = caller.token
         if digest is None:
             return caller
@@ -289,11 +318,18 @@ class AccessControl:
             return EVERYBODY
         if principal == ADMINISTRATOR.principal and self._token is not None:
             return ADMINISTRATOR
+        found = self._ask(_NAMED + principal.encode(), lambda: self._look_up_named(principal))
+        if not isinstance(found, Caller):
+            raise NotAuthorized(f"{principal} has no token any more; its jobs do not run.")
+        return found
+
+    def _look_up_named(self, principal: str) -> Caller | None:
         with self._catalog.reading() as tx:
             tokens = tx.tokens.of(principal)
             if not tokens:
-                raise NotAuthorized(f"{principal} has no token any more; its jobs do not run.")
-            return _with_grants(tx, principal, administrator=any(token.administrator for token in tokens))
+                return None
+            caller = _with_grants(tx, principal, administrator=any(token.administrator for token in tokens))
+        return replace(caller, by_name=True)
 
     def forget(self) -> None:
         """Ask Postgres anew from now on: something was granted, revoked, renamed or dropped here."""
@@ -308,4 +344,5 @@ def _with_grants(
     roles = frozenset(tx.roles.of(principal, *more_roles)) | more_roles
     if administrator or ADMIN in roles:
         return Caller(principal=principal, administrator=True, roles=roles | {ADMIN}, token=token)
-    return Caller(principal=principal, roles=roles, grants=tuple(tx.grants.of(roles | {principal, PUBLIC})), token=token)
+    caller = Caller(principal=principal, roles=roles, token=token)
+    return replace(caller, grants=tuple(tx.grants.of(caller.names)), filtered=frozenset(tx.policies.filtering(caller.names)))

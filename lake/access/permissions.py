@@ -221,6 +221,7 @@ class Permissions:
         self._standing.require_own()
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             tx.policies.create(tx.tables.get(table).table_id, policy)
+        self._access.forget()
 
     def drop_policy(self, table: Identifier, name: str, *, if_exists: bool = False, claim: Claim | None = None) -> None:
         """Take a policy away, once under a claim; takes GRANT on the table."""
@@ -229,6 +230,7 @@ class Permissions:
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             if not tx.policies.drop(tx.tables.get(table).table_id, name) and not if_exists:
                 raise AccessNotExist(f"Table {table} has no policy {name}.")
+        self._access.forget()
 
     def policies(self, table: Identifier) -> list[Policy]:
         """A table's policies: all to who may GRANT on it, those that bind them to others."""

@@ -12,7 +12,7 @@ from lake.register.expired import forget_expired
 from lake.streams.snapshot_steps import TICK_SECONDS, FollowRules, TableStream
 from lake.tables.consumers import ConsumerProgress
 from lake.tables.handle import LakeTable
-from model.access import Access, table_resource
+from model.access import Access, ReadRules, table_resource
 from model.errors import Forbidden, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.options.table import TABLE_OPTIONS
@@ -102,17 +102,25 @@ class LakeStreams(LakeBase):
             rows = tx.snapshots.history(table.table_id, table.identifier.branch)
         return Past(table=str(table.identifier), snapshots=[Snapshot.from_json(row.body) for row in rows])
 
+    @asks_itself
+    def rules_now(self, table: LakeTable) -> ReadRules:
+        """What the caller sees of the table wherever it is now; raises `Forbidden` where that is nothing, and `TableNotExist`."""
+        return self.read_rules(self._moved(table))
+
     def _reopen(self, table: LakeTable) -> LakeTable:
         """The same table where and what it is now; raises `TableNotExist`, `Forbidden`, or `NotAuthorized` for a revoked token."""
+        opened = self._moved(table)
+        self.for_caller(self.access.renewed(self.caller))._whole_table(opened)
+        return opened
+
+    def _moved(self, table: LakeTable) -> LakeTable:
         with self.catalog.reading() as tx:
             row = tx.tables.by_id(table.table_id)
             if row is not None and table.identifier.branch != MAIN_BRANCH:
                 row = tx.tables.find(Identifier(row.database, row.name, table.identifier.branch))
         if row is None:
             raise TableNotExist(str(table.identifier))
-        opened = self._ready(row)
-        self.for_caller(self.access.renewed(self.caller))._whole_table(opened)
-        return opened
+        return self._ready(row)
 
     def _whole_table(self, table: LakeTable) -> None:
         if self.read_rules(table).restricted:

@@ -19,11 +19,12 @@ from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
 from sql.analysis.views import is_view
 from sql.connectors.stored import means_connector
-from sql.execution.results import ResultColumn, ResultSet, result_schema
+from sql.execution.results import ResultColumn, ResultSet, batch_of_rows, result_schema
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from sql.local.scope import Scope, is_star, limit_of, only_parts
 from sql.statements.base import ExecutionContext, LocalStatement
+from table.format.rows.domain import value_fault
 from table.scan.aggregates import Aggregate, Function, exact_aggregates
 from table.scan.entry_scan import plan_scan
 from table.scan.read import Selection, read_batches
@@ -139,7 +140,18 @@ def _metadata_answer(tree: exp.Select, reference: TableReference, table: LakeTab
     if answers is None:
         raise NotLocal
     columns = [ResultColumn(name, _type(aggregate, table)) for name, aggregate in wanted]
+    if not _are_values(columns, answers):
+        raise NotLocal
     return MetadataAnswer(columns=columns, row=answers)
+
+
+def _are_values(columns: Sequence[ResultColumn], row: Sequence[object]) -> bool:
+    """Whether what manifests tell, which other clients write as well, are values of their columns' types."""
+    try:
+        batch = batch_of_rows(columns, [row])
+    except (pa.ArrowException, OverflowError, ValueError):
+        return False
+    return not any(value_fault(array) for array in batch.columns)
 
 
 def _aggregate(node: exp.Expr, scope: Scope) -> tuple[str, Aggregate]:

@@ -30,6 +30,7 @@ from table.format.parquet.batches import BATCH_ROWS, bounded_batches, opened, un
 from table.format.parquet.identity import TAIL_BYTES, identity_fault
 from table.format.rows.arrow import arrow_schema, arrow_type
 from table.format.rows.convert import converted
+from table.format.rows.domain import value_fault
 from table.format.rows.stats import column_stats
 from table.format.rows.unpacked import pieces
 from table.format.store import TableFiles
@@ -232,7 +233,11 @@ class Projection:
             yield from self._alive(files, self._rows_only())
             return
         for raw in self._alive(files, self._checked(files)):
-            yield self._shaped(raw)
+            shaped = self._shaped(raw)
+            for name, values in zip(shaped.schema.names, shaped.columns, strict=True):
+                if (fault := value_fault(values)) is not None:
+                    raise files.damaged(self._planned.path, f"holds in column {name} what is no value of its type: {fault}")
+            yield shaped
 
     def _checked(self, files: TableFiles) -> Iterator[pa.RecordBatch]:
         """The file's columns as they lie there; raises `TableDamaged` for what its manifest tells otherwise."""

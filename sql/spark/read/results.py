@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
+from model.errors import ExecutionError
 from model.schema.types import DataType, LocalZonedTimestampType
 from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.spark.read.prepared import Prepared
@@ -19,6 +20,7 @@ from sql.statements.base import ExecutionContext
 from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import translating
 from table.format.parquet.batches import bounded_batches
+from table.format.rows.domain import value_fault
 
 FEW_ROWS = 100_000
 FEW_BYTES = 32 << 20
@@ -118,6 +120,9 @@ def fitted(batch: pa.RecordBatch, columns: list[ResultColumn]) -> pa.RecordBatch
     """A batch from Spark under the result's own Arrow types."""
     schema = result_schema(columns)
     arrays = [_as(array, field.type, column.type) for array, field, column in zip(batch.columns, schema, columns, strict=True)]
+    for column, array in zip(columns, arrays, strict=True):
+        if (fault := value_fault(array)) is not None:  # Spark hands on what files of other clients hold
+            raise ExecutionError(f"Column {column.name} of the result holds what is no {column.type.sql()}: {fault}.")
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 

@@ -42,6 +42,11 @@ class Reading:
         """It reads this table, too."""
         self._tables.append((table, None if plan is None else plan.files))
 
+    @property
+    def tables(self) -> list[LakeTable]:
+        """The tables, one that is mentioned twice is there twice."""
+        return [table for table, _ in self._tables]
+
     def damage(self, message: str) -> LakeError | None:
         """The error of a file that Spark's words name and that is not what was written, or gone; None where there is none."""
         for table, planned_file in self._named(message):

@@ -39,6 +39,7 @@ from sql.spark.streaming.checkpoints import Checkpoint
 from sql.spark.streaming.event_time import rowtime_of
 from sql.spark.streaming.once import Once, holds_back
 from sql.spark.streaming.partitions import Partitions
+from sql.spark.streaming.rights import Rights
 from sql.spark.streaming.source_tables import SourceTables
 from sql.spark.streaming.streaming_query import at_end, millis_of
 from sql.spark.streaming.streams import StartPositions
@@ -114,6 +115,7 @@ class JobQuery:
         self._tables: SourceTables | None = None
         self._ready = threading.Event()
         self._reading: Reading | None = None
+        self._rights: Rights | None = None
         self._topics: Sequence[Partitions] = ()
         self._stopping = False
         self._problem: BaseException | None = None
@@ -130,6 +132,7 @@ class JobQuery:
         with prepared(self._context, self._sink.query(), stream=not once, starts=starts, micro_batch=_BATCH_BYTES) as query:
             self._fix(starts, checkpoint)
             self._reading = query.reading
+            self._rights = Rights(self._context, query.reading.tables)
             self._topics = query.topics
             self._sink.check(query.frame)
             self._rowtime = rowtime_of((given(query.frame) if self._sink.sifts else query.frame).schema)
@@ -289,7 +292,9 @@ class JobQuery:
                 raise StreamEnded("The job is stopping.")
             self._ready.wait()
             assert self._query is not None
+            assert self._rights is not None
             self._keep_aligned()
+            self._context = self._sink.context = self._rights.now()
             for topic in self._topics:
                 topic.check()
             checkpoint = str(self._query.id)

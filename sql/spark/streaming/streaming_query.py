@@ -25,6 +25,7 @@ from sql.spark.read.results import in_arrow, result_of, rows_at, write_rows
 from sql.spark.session.damage import Reading
 from sql.spark.session.errors import translating
 from sql.spark.streaming.partitions import Partitions
+from sql.spark.streaming.rights import Rights
 from sql.statements.base import ExecutionContext
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ class _Running:
         self._columns: list[ResultColumn] = []
         self._views: Mapping[str, str] = {}
         self._reading: Reading | None = None
+        self._rights: Rights | None = None
+        self._refusal: LakeError | None = None
         self._topics: list[Partitions] = []
         self._rows_in = ""
         self._streams: OpenStreams = context.spark_streams
@@ -101,6 +104,7 @@ class _Running:
         self._columns = columns
         self._views = dict(query.views)
         self._reading = query.reading
+        self._rights = Rights(self._context, query.reading.tables)
         self._topics = query.topics
         for topic in query.topics:
             self._freed.callback(topic.close)
@@ -182,6 +186,12 @@ class _Running:
     def _take(self, frame: DataFrame, number: int) -> None:
         """One micro-batch, on a thread of Spark's, through files; returns when there is room for its last row."""
         self._begun.set()
+        assert self._rights is not None
+        try:
+            self._rights.now()
+        except LakeError as refusal:
+            self._refusal = refusal
+            raise
         path, io = f"{self._rows_in}/{number}", self._context.spool.file_io
         write_rows(frame, path)
         for batch in rows_at(io, path, self._columns):
@@ -218,7 +228,7 @@ class _Running:
         query = self._query
         assert query is not None
         if not query.isActive:
-            if (problem := query.exception()) is not None and not self._closed.is_set():
+            if (problem := self._refusal or query.exception()) is not None and not self._closed.is_set():
                 raise problem
             return True
         progress: Any = query.lastProgress

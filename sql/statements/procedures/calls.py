@@ -148,8 +148,19 @@ def table_of(context: ExecutionContext, arguments: Arguments) -> LakeTable:
 
 
 def table_to_write(context: ExecutionContext, arguments: Arguments) -> LakeTable:
-    """The table a call names, for a caller who may change it."""
-    return context.lake.open_to_change(identifier_of(context, str(arguments["table"])))
+    """The table a call names, for a caller who may change it; who sees only a part of it names no partitions, as it would learn of them."""
+    table = context.lake.open_to_change(identifier_of(context, str(arguments["table"])))
+    if not _NAMING_PARTITIONS.isdisjoint(arguments) and not context.lake.tells_counts(table):
+        context.lake.require_whole(table, "partitions")
+    return table
+
+
+def by_partition(context: ExecutionContext, table: LakeTable, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Lines that begin with a partition's name, which is a value of its rows: none to who does not read all of the table."""
+    return list(rows) if context.lake.sees_whole(table) else []
+
+
+_NAMING_PARTITIONS = frozenset({"partitions", "partition", "where"})
 
 
 def identifier_of(context: ExecutionContext, name: str) -> Identifier:

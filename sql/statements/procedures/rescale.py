@@ -14,7 +14,7 @@ from model.schema.types import BigIntType, IntType
 from model.snapshot import CommitKind
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures.calls import DRY_COLUMN, Arguments, procedure, table_to_write
+from sql.statements.procedures.calls import DRY_COLUMN, Arguments, by_partition, procedure, table_to_write
 from sql.statements.procedures.partition_choice import matching, parse_specs
 from table.format.consumers import read_consumers
 from table.retention.expiry import ExpiryRules
@@ -58,7 +58,7 @@ def rescale_partitions(context: ExecutionContext, arguments: Arguments) -> Resul
         (partition.name, partition.buckets, buckets, len(partition.entries), partition.rows, partition.size, arguments.dry_run)
         for partition in outgrown_partitions
     ]
-    return ResultSet.of_rows(_RESCALED, rows)
+    return ResultSet.of_rows(_RESCALED, by_partition(context, table, rows))
 
 
 @procedure("purge_files", required=1, table=str)

@@ -7,7 +7,7 @@ from lake.rewrite.marking import mark_files
 from model.schema.types import BigIntType
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures.calls import DRY_COLUMN, Arguments, procedure, table_to_write
+from sql.statements.procedures.calls import DRY_COLUMN, Arguments, by_partition, procedure, table_to_write
 from sql.statements.procedures.partition_choice import chosen
 
 _COUNT = BigIntType(nullable=False)
@@ -34,4 +34,4 @@ def rewrite_files(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         advance=lambda size: context.progress.advance(size=size),
     )
     rows = [(group.name, group.files, group.size, group.left, group.snapshot and group.snapshot.id, arguments.dry_run) for group in done]
-    return ResultSet.of_rows(_COLUMNS, rows)
+    return ResultSet.of_rows(_COLUMNS, by_partition(context, table, rows))

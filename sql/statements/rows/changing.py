@@ -58,7 +58,7 @@ def target_of(context: ExecutionContext, tree: ChangeTree) -> tuple[LakeTable, R
     if reference.options or reference.as_of is not None:
         raise AnalysisError(f"{operation} takes no options or snapshot of {reference.name}: it changes what the table holds now.")
     table = context.lake.open(context.session.identifier(reference.parts))
-    context.lake.caller.require(Access.DELETE, table_resource(table.identifier))
+    context.lake.caller.require_to_change_rows(table_resource(table.identifier))
     if operation is not Operation.DELETE:
         context.lake.caller.require(Access.UPDATE, table_resource(table.identifier))
     rules = context.lake.read_rules(table)

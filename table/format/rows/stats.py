@@ -241,6 +241,7 @@ def stats_from_parquet(metadata: pq.FileMetaData, fields: Sequence[Field]) -> di
 
 
 _FLOATS = frozenset({"FLOAT", "DOUBLE"})
+_DAY_MILLIS = 86_400_000
 
 
 def _of_row_groups(metadata: pq.FileMetaData, position: int, type_: DataType) -> ColumnStats:
@@ -257,6 +258,9 @@ def _of_row_groups(metadata: pq.FileMetaData, position: int, type_: DataType) ->
         nulls = nulls + stats.null_count if nulls is not None else None
         if stats.has_min_max:
             low, high = _bounds(stats)
+            if type_.root == "TIME" and not _are_times(stats):  # Python wraps one that is none
+                bounded = False
+                continue
             lows.append(decode(type_, low))
             highs.append(decode(type_, high))
         elif stats.null_count < chunk.num_values:
@@ -264,6 +268,12 @@ def _of_row_groups(metadata: pq.FileMetaData, position: int, type_: DataType) ->
     if not bounded or not lows or any(value is None or value != value for value in lows + highs):
         return ColumnStats(null_count=nulls)
     return _signed_zero(ColumnStats(min=min(lows), max=max(highs), null_count=nulls))
+
+
+def _are_times(stats: pq.Statistics) -> bool:
+    """Whether a footer's bounds of a TIME are of a day, in the milliseconds or microseconds they lie in."""
+    day = _DAY_MILLIS * (1_000 if stats.physical_type == "INT64" else 1)
+    return bool(stats.min_raw >= 0 and stats.max_raw < day)
 
 
 def _bounds(stats: pq.Statistics) -> tuple[Any, Any]:
@@ -283,10 +293,16 @@ def _decode_decimal(type_: DataType, value: Any) -> object:
     if value is None:
         return None
     if isinstance(value, Decimal):
-        return binary_row.WIDE.quantize(value, Decimal(1).scaleb(-type_.scale))
+        return _of_digits(type_, binary_row.WIDE.quantize(value, Decimal(1).scaleb(-type_.scale)))
     if isinstance(value, bytes):
         value = int.from_bytes(value, "big", signed=True)
-    return binary_row.WIDE.scaleb(Decimal(value), -type_.scale)
+    value = binary_row.WIDE.scaleb(Decimal(value), -type_.scale)
+    return _of_digits(type_, value)
+
+
+def _of_digits(type_: DecimalType, value: Decimal) -> Decimal | None:
+    """The value where it has no more digits than its type's, which is no bound then."""
+    return value if abs(value) < Decimal(10) ** (type_.precision - type_.scale) else None
 
 
 def _decode_time(_: DataType, value: Any) -> object:

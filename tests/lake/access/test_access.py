@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 import time
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -21,6 +22,7 @@ from model.access import (
     Access,
     Columns,
     Grant,
+    Policy,
     Resource,
     ResourceType,
     database_resource,
@@ -29,7 +31,7 @@ from model.access import (
 )
 from model.errors import AccessAlreadyExist, AccessNotExist, Forbidden, InvalidGrant, LakeError, NotAuthorized, TableNotExist
 from model.identifier import Identifier
-from tests.sql.tables import make_table
+from tests.sql.tables import context_of, make_table
 
 T = Identifier("default", "t")
 TABLE = table_resource(T)
@@ -193,6 +195,89 @@ def test_a_token_starts_no_job_that_would_run_with_an_administrators_rights(lake
     as_user(lake, strong).jobs.create(**job)
     with lake.catalog.reading() as tx:
         assert len(tx.jobs.all(principal="ada")) == 2
+
+
+def test_the_principal_of_a_job_has_the_rights_of_the_moment(lake: Lake) -> None:
+    make_table(lake, id="INT")
+    user(lake, "ada")
+    give(lake, Access.SELECT, TABLE, "ada")
+    begun = lake.access.named("ada")
+    assert lake.access.renewed(begun).may(Access.SELECT, TABLE)
+    borrowed = lake.access.lend(begun)  # what Spark's own processes come with
+    asked: list[Callable[[], object]] = [
+        lambda: lake.access.renewed(begun),
+        lambda: lake.access.caller(borrowed),
+        lambda: lake.access.named("ada"),
+    ]
+    lake.permissions.revoke(TABLE, [Access.SELECT], "ada")
+    assert not lake.access.renewed(begun).may(Access.SELECT, TABLE)
+    assert not lake.access.caller(borrowed).may(Access.SELECT, TABLE)
+    lake.permissions.revoke_token("ada-token")
+    for ask in asked:
+        with pytest.raises(NotAuthorized, match="ada has no token any more"):
+            ask()
+
+
+def test_of_rows_that_a_policy_hides_nothing_is_taken_away_as_a_whole(lake: Lake) -> None:
+    make_table(lake, id="INT")
+    make_table(lake, "u", id="INT")
+    secret = user(lake, "ada")
+    lake.permissions.create_role("bound")
+    for name in ("t", "u"):
+        give(lake, Access.DELETE, table_resource(Identifier("default", name)), "ada")
+    rule = {"kind": "LEAF", "transform": {"name": "FIELD_REF", "fieldRef": {"index": 0, "name": "id", "type": "INT"}},
+            "function": "EQUAL", "literals": [1]}  # fmt: skip
+
+    def policy(name: str, to: tuple[str, ...], column: str | None = None) -> None:
+        made = Policy(name=name, column=column, principals=to, sql="id = 1", rule=rule)
+        lake.permissions.create_policy(T, made)
+
+    policy("others", ("bob", "bound"))
+    policy("mask", ("ada",), "id")
+    assert lake.access.caller(secret).may(Access.DELETE, TABLE)
+    lake.permissions.grant_role("bound", "ada")
+    ada = lake.access.caller(secret)
+    assert not ada.may(Access.DELETE, TABLE)
+    with pytest.raises(Forbidden, match="a row policy keeps rows of table"):
+        ada.require(Access.DELETE, TABLE)
+    ada.require_to_change_rows(TABLE)
+    ada.require(Access.DELETE, table_resource(Identifier("default", "u")))
+    lake.rename_table(T, Identifier("default", "renamed"))
+    assert not lake.access.caller(secret).may(Access.DELETE, table_resource(Identifier("default", "renamed")))
+    lake.permissions.drop_policy(Identifier("default", "renamed"), "others")
+    lake.access.caller(secret).require(Access.DELETE, table_resource(Identifier("default", "renamed")))
+    lake.permissions.create_policy(Identifier("default", "u"), Policy(name="all", column=None, principals=(), sql="id = 1", rule=rule))
+    assert not lake.access.caller(secret).may(Access.DELETE, table_resource(Identifier("default", "u"))), "it binds everybody"
+    lake.permissions.grant_role(ADMIN, "ada")
+    lake.access.caller(secret).require(Access.DELETE, table_resource(Identifier("default", "u")))
+
+
+def test_what_was_begun_over_a_table_asks_for_its_rights_again(lake: Lake) -> None:
+    from sql.spark.streaming.rights import Rights
+
+    made = make_table(lake, id="INT")
+    secret = user(lake, "ada")
+    give(lake, Access.SELECT, TABLE, "ada")
+    rights = Rights(context_of(as_user(lake, secret)), [made, made])
+    assert rights.now().lake.caller.principal == "ada"
+    lake.rename_table(T, Identifier("default", "renamed"))
+    rights.now()  # the table it reads, whatever it is called, and no other of its name
+    make_table(lake, id="INT")
+    give(lake, Access.SELECT, TABLE, "ada")
+    renamed = table_resource(Identifier("default", "renamed"))
+    lake.permissions.create_policy(
+        Identifier("default", "renamed"), Policy(name="p", column="id", principals=("ada",), sql="NULL", rule={})
+    )
+    with pytest.raises(Forbidden, match="was changed since this query began"):
+        rights.now()
+    lake.permissions.drop_policy(Identifier("default", "renamed"), "p")
+    rights.now()
+    lake.permissions.revoke(renamed, [Access.SELECT], "ada")
+    with pytest.raises(Forbidden, match="SELECT"):
+        rights.now()
+    lake.permissions.revoke_token("ada-token")
+    with pytest.raises(NotAuthorized):
+        rights.now()
 
 
 def test_an_expired_grant_is_none(lake: Lake, dsn: str) -> None:

@@ -111,3 +111,63 @@ def test_pages_tell_no_counts(client: FlaskClient, tables: As, admin: As, name: 
     status, text = page(tables, "catalog?database=default&order=rows")
     assert (status, text.count('data-label="Rows">3<')) == (200, 0)
     assert page(admin, "catalog?database=default&order=rows")[1].count('data-label="Rows">3<') == len(TABLES)
+
+
+WHOLE = (
+    "TRUNCATE TABLE filtered",
+    "TRUNCATE TABLE `filtered$branch_b`",
+    f"ALTER TABLE filtered DROP PARTITION (day = '{HIDDEN}')",
+    f"CALL sys.drop_partition('filtered', 'day={HIDDEN}')",
+    "CALL sys.rollback_to('filtered', 1)",
+    "CALL sys.rollback_to('filtered', 'kept')",
+    "CALL sys.expire_snapshots('filtered', 1)",
+    "CALL sys.delete_tag('filtered', 'kept')",
+    "CALL sys.replace_tag('filtered', 'kept', 2)",
+    "CALL sys.delete_branch('filtered', 'b')",
+    "CALL sys.fast_forward('filtered', 'b')",
+    "CALL sys.remove_orphan_files('filtered')",
+    "CALL sys.purge_files('filtered')",
+    "CALL sys.remove_unexisting_files(table => 'filtered', dry_run => false)",
+    f"CALL sys.compact(table => 'filtered', partitions => 'day={HIDDEN}')",
+    f"CALL sys.rewrite_files(table => 'filtered', partitions => 'day={HIDDEN}')",
+)
+"""Whatever takes rows or history of a table away without looking at single rows, and what names partitions."""
+
+
+def test_rows_that_are_hidden_are_not_taken_away(tables: As, admin: As) -> None:
+    """A DELETE of the rows that are seen is another thing; see `tests/sql/spark/test_delete.py`."""
+    admin.sql("CALL sys.create_branch('filtered', 'b', 'kept')")
+    assert admin.sql("INSERT INTO filtered VALUES (4, 'd', 'later')")[0] == 200
+    assert admin.sql("GRANT SELECT, INSERT, DELETE, PURGE ON filtered TO ada")[0] == 200
+    admin.sql("ALTER TABLE filtered SET ('rows.erasable' = 'true')")
+
+    def held() -> list[Any]:
+        answers = [
+            admin.sql(f"SELECT {what}")
+            for what in ("id, day FROM filtered", "snapshot_id FROM filtered$snapshots", "tag_name FROM filtered$tags")
+        ]
+        assert [status for status, _ in answers] == [200] * 3
+        return answers
+
+    before = held()
+    for text in WHOLE:
+        assert tables.sql(text) == (403, "Forbidden"), text
+    below = "/v1/sluice/databases/default/tables/filtered"
+    for method, path, body in (
+        ("POST", "partitions/drop", {"partitionSpecs": [{"day": HIDDEN}]}),
+        ("POST", "rollback", {"instant": {"type": "snapshot", "snapshotId": 1}}),
+        ("DELETE", "tags/kept", None),
+        ("DELETE", "branches/b", None),
+        ("POST", "branches/b/forward", {}),
+    ):
+        assert tables.call(method, f"{below}/{path}", body)[0] == 403, path
+    assert held() == before
+
+
+@pytest.mark.parametrize("name", ["filtered", "masked"])
+def test_lines_for_each_partition_are_for_who_reads_all(tables: As, admin: As, name: str) -> None:
+    admin.sql(f"GRANT INSERT ON {name} TO ada")
+    assert admin.sql(f"ALTER TABLE {name} SET ('bucket' = '2')")[0] == 200
+    call = f"CALL sys.rescale(table => '{name}', dry_run => true)"
+    assert {row[0].partition("=")[2] for row in admin.sql(call)[1]} == {HIDDEN, SHOWN}
+    assert tables.sql(call) == (200, [])

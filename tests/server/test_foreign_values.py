@@ -1,0 +1,46 @@
+"""What files of other clients hold that is no value of its column's type: an error that names the column, never a text in its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from flask.testing import FlaskClient
+
+from gateway.gateway import Gateway
+
+ACCEPTED = ("application/json", "application/x-ndjson", "text/csv", "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet")
+
+
+def _of(type_: pa.DataType, number: int) -> pa.Array:
+    return pa.Array.from_buffers(type_, 1, [None, pa.py_buffer(number.to_bytes(type_.bit_width // 8, "little", signed=True))])
+
+
+FOREIGN = {
+    "a TIME": _of(pa.time32("ms"), 86_400_000),
+    "a DATE": _of(pa.date32(), 2**31 - 1),
+    "a TIMESTAMP(3)": _of(pa.timestamp("ms"), 2**62),
+    "a DECIMAL(5, 2)": _of(pa.decimal128(5, 2), 1_234_567),
+    "a STRING": pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\xc3(")]),
+    "a part of a row": pa.StructArray.from_arrays([_of(pa.time32("ms"), -1)], ["a"]),
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_is_no_value_is_never_shown(client: FlaskClient, gateway: Gateway, tmp_path: Path, name: str) -> None:
+    place = tmp_path / "import"
+    place.mkdir()
+    gateway.lake.import_dirs = (str(place),)
+    pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "c": FOREIGN[name]}), place / "f.parquet")
+    taken = client.post("/sql", data=f"CALL sys.migrate_table(source_type => 'hive', table => '{place}', target_table => 'default.t')")
+    assert taken.status_code == 200, taken.text
+    for media_type in ACCEPTED:
+        answer = client.post("/sql", data="SELECT c FROM t", headers={"Accept": media_type})
+        assert answer.status_code == 503, (media_type, answer.data)
+        assert "holds in column c what is no value of its type" in answer.text
+    assert client.post("/sql", data="SELECT id FROM t").get_json()["rows"] == [[1]]
+    if not pa.types.is_nested(FOREIGN[name].type):  # bounds that are none are not told, so that Spark would have to look
+        assert client.post("/sql", data="SELECT min(c) FROM t").status_code == 503
+        assert '"c":null' in client.post("/sql", data="SELECT min_value_stats FROM t$files").text.replace("\\", "")
