@@ -25,6 +25,7 @@ from model.catalog_errors import MetadataOnlyTable
 from model.errors import CommitConflict, Forbidden, InvalidData, InvalidName, InvalidSchema, TableAlreadyExist, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.location import Location
+from model.options.maintenance import TAKE_AWAY
 from model.schema.change import SchemaChange, apply_changes
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.schema.types import AtomicType, Field
@@ -219,6 +220,8 @@ class LakeTables(LakeMetadata):
                 check(new)
             if replace(new, id=opened.schema.id, time_millis=opened.schema.time_millis) == opened.schema:
                 return opened.schema
+            if any(opened.schema.options.get(key) != new.options.get(key) for key in TAKE_AWAY):
+                self.caller.require(Access.DELETE, table_resource(table))
             if other_kind(new.options) not in DIRECTORY_KINDS:
                 require_writable(self.file_io, opened.files.layout.manifest_dir())
             with contextlib.suppress(CommitConflict):

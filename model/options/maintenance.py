@@ -186,3 +186,11 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
         "partition.time-interval", optional(duration()), None, "Span of time one partition covers; needs 'partition.idle-time-to-done'."
     ),
 )
+
+TAKE_AWAY = frozenset(
+    {
+        "partition.expiration-time", "partition.expiration-strategy", "partition.timestamp-formatter", "partition.timestamp-pattern",
+        "snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained", "tag.num-retained-max",
+    }
+)  # fmt: skip
+"""By these the server takes live rows or history away by itself, so that who sets them needs the right to do so."""

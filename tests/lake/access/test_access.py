@@ -31,6 +31,7 @@ from model.access import (
 )
 from model.errors import AccessAlreadyExist, AccessNotExist, Forbidden, InvalidGrant, LakeError, NotAuthorized, TableNotExist
 from model.identifier import Identifier
+from model.schema.change import RemoveOption, SetOption
 from tests.sql.tables import context_of, make_table
 
 T = Identifier("default", "t")
@@ -250,6 +251,21 @@ def test_of_rows_that_a_policy_hides_nothing_is_taken_away_as_a_whole(lake: Lake
     assert not lake.access.caller(secret).may(Access.DELETE, table_resource(Identifier("default", "u"))), "it binds everybody"
     lake.permissions.grant_role(ADMIN, "ada")
     lake.access.caller(secret).require(Access.DELETE, table_resource(Identifier("default", "u")))
+
+
+def test_who_lets_the_server_take_rows_away_needs_the_right_to(lake: Lake) -> None:
+    make_table(lake, id="INT")
+    secret = user(lake, "ada")
+    give(lake, Access.ALTER, TABLE, "ada")
+    for key, value in (("snapshot.time-retained", "1 h"), ("tag.num-retained-max", "1")):
+        with pytest.raises(Forbidden, match="takes DELETE"):
+            as_user(lake, secret).alter_table(T, [SetOption(key=key, value=value)])
+    as_user(lake, secret).alter_table(T, [SetOption(key="target-file-size", value="1 mb")])
+    give(lake, Access.DELETE, TABLE, "ada")
+    as_user(lake, secret).alter_table(T, [SetOption(key="snapshot.time-retained", value="1 h")])
+    lake.permissions.revoke(TABLE, [Access.DELETE], "ada")
+    with pytest.raises(Forbidden, match="takes DELETE"):
+        as_user(lake, secret).alter_table(T, [RemoveOption(key="snapshot.time-retained")])
 
 
 def test_what_was_begun_over_a_table_asks_for_its_rights_again(lake: Lake) -> None:
