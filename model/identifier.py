@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from model.sql_text import quote
 
+_BRANCH_SNAPSHOT = re.compile(r"/branch/branch-([^/]+)/snapshot/snapshot-[^/]+$")
 DEFAULT_DATABASE = "default"
 MAIN_BRANCH = "main"
 _PLAIN = re.compile(r"[^.`*]+")
@@ -30,6 +31,11 @@ class Identifier:
     def written(self) -> str:
         """The name as text that `parse_name` reads: as people say it, and backquoted where that could mean another table."""
         return ".".join(part if _PLAIN.fullmatch(part) else quote(part) for part in self._parts())
+
+    def of_snapshot(self, path: str) -> Identifier:
+        """The branch of the table that a snapshot's file belongs to, by its whole path."""
+        of_branch = _BRANCH_SNAPSHOT.search(path)
+        return Identifier(self.database, self.table, of_branch[1] if of_branch else MAIN_BRANCH)
 
     def _parts(self) -> tuple[str, str]:
         return self.database, self.table if self.branch == MAIN_BRANCH else f"{self.table}$branch_{self.branch}"

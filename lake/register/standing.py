@@ -276,7 +276,7 @@ class Standing:
     def _note_diverged(self, rows: list[tuple[UUID, str, str, str]]) -> None:
         diverged = {}
         for table_id, database, name, path in rows:
-            table, known = Identifier(database, name), self._diverged.get(table_id)
+            table, known = Identifier(database, name).of_snapshot(path), self._diverged.get(table_id)
             diverged[table_id] = Trouble(
                 table=table,
                 problem=f"{file_name(path)} is not the catalog's: it was written past it, or the catalog is older; commits stop",

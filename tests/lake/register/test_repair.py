@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -39,6 +40,24 @@ def test_foreign_commits_that_go_on_from_ours_are_adopted(lake: Lake, table: Lak
     lake.commit(table, append("b"))
     assert names(table) == ["ours", "theirs", "theirs too", "b"]
     assert (warehouse / "default.db/t/snapshot/LATEST").read_text() == "4"
+
+
+def test_the_way_out_names_the_branch_that_was_written_past(lake: Lake, table: LakeTable) -> None:
+    """Commits to all of the table stop, and a repair of main alone changes nothing."""
+    lake.commit(table, append("ours"))
+    lake.branches.create(table, "b")
+    branch = lake.open(replace(T, branch="b"))
+    lake.commit(branch, append("ours too"))
+    write_past(branch, "theirs")
+    with pytest.raises(TableDiverged, match=r"repair_table\('default.t\$branch_b'"):
+        lake.commit(branch, append("b"))
+    with pytest.raises(TableDiverged, match=r"repair_table\('default.t\$branch_b'"):
+        lake.commit(table, append("b"))
+    lake.standing.look_around(tables=None)
+    (trouble,) = lake.standing.troubles()
+    assert trouble.statement == "CALL sys.repair_table('default.t$branch_b')"
+    assert lake.repair_table(replace(T, branch="b")).adopted
+    lake.commit(table, append("b"))
 
 
 def test_a_table_first_written_past_the_catalog_is_adopted(lake: Lake, table: LakeTable) -> None:
