@@ -22,7 +22,7 @@ from lake.tables.metadata import LakeMetadata
 from lake.tables.names import check_name
 from model.access import Access, database_resource, table_resource
 from model.catalog_errors import MetadataOnlyTable
-from model.errors import CommitConflict, Forbidden, InvalidData, InvalidName, InvalidSchema, TableAlreadyExist, TableNotExist
+from model.errors import CommitConflict, Forbidden, InvalidData, InvalidName, InvalidSchema, TableAlreadyExist, TableDiverged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.location import Location
 from model.options.maintenance import TAKE_AWAY
@@ -224,6 +224,10 @@ class LakeTables(LakeMetadata):
                 self.caller.require(Access.DELETE, table_resource(table))
             if other_kind(new.options) not in DIRECTORY_KINDS:
                 require_writable(self.file_io, opened.files.layout.manifest_dir())
+                newest = 0 if snapshot is None else snapshot.id
+                ahead = self._publisher.mark_ahead(opened.table_id, opened.files, table.branch, newest=newest)
+                if ahead is not None:  # its snapshots may have a schema of that version, by which a repair could not read them any more
+                    raise TableDiverged(table, path=ahead)
             with contextlib.suppress(CommitConflict):
                 with self.catalog.transaction() as tx, claimed_in(tx, claim):
                     tx.tables.advance_schema(

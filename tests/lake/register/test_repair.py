@@ -12,6 +12,7 @@ import pytest
 from catalog import CatalogStore
 from lake import Lake, LakeTable
 from model.errors import TableDiverged
+from model.schema.change import SetOption
 from table.write.snapshot_builder import build_snapshot
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
@@ -58,6 +59,16 @@ def test_the_way_out_names_the_branch_that_was_written_past(lake: Lake, table: L
     assert trouble.statement == "CALL sys.repair_table('default.t$branch_b')"
     assert lake.repair_table(replace(T, branch="b")).adopted
     lake.commit(table, append("b"))
+
+
+def test_a_table_that_is_ahead_is_not_altered(lake: Lake, table: LakeTable) -> None:
+    """Its later snapshots may have a schema of the version that an ALTER takes: a repair adopts them and could not read their rows."""
+    lake.commit(table, append("ours"))
+    write_past(table, "theirs")
+    with pytest.raises(TableDiverged):
+        lake.alter_table(T, [SetOption(key="target-file-size", value="1 mb")])
+    lake.repair_table(T)
+    assert lake.alter_table(T, [SetOption(key="target-file-size", value="1 mb")]).id == 1
 
 
 def test_a_table_first_written_past_the_catalog_is_adopted(lake: Lake, table: LakeTable) -> None:
