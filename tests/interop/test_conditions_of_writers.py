@@ -30,7 +30,8 @@ pytestmark = pytest.mark.interop
 COLUMNS: Mapping[str, tuple[str, pa.DataType, Sequence[Said], Sequence[Said]]] = {
     "d": ("DOUBLE", pa.float64(), m.DOUBLES, m.NUMBERS),
     "f": ("FLOAT", pa.float32(), m.SINGLES, m.NUMBERS),
-    "s": ("STRING", pa.string(), m.TEXTS, m.TEXTS),
+    # Java shortens U+D7FF's upper bound to a surrogate, which it writes as `?`: a bound below the value.
+    "s": ("STRING", pa.string(), [said for said in m.TEXTS if "\ud7ff" not in said.value], m.TEXTS),
     "b": ("BINARY", pa.binary(), m.BYTES, m.BYTES),
     "w": ("DECIMAL(38, 10)", pa.decimal128(38, 10), m.WIDE, [*m.WIDE, *m.WHOLE]),
     "n": ("DECIMAL(10, 2)", pa.decimal128(10, 2), m.NARROW, [*m.NARROW, *m.WHOLE, *m.FRACTIONS]),
