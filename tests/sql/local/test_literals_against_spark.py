@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import random
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.torture]
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261125"))
 LITERALS = int(os.environ.get("SLUICE_TEST_LITERALS", "250"))
 """Literals for each type of column."""
+# Double quotes and `${…}` are Spark's own; CHAR is stored as it is given, as by Paimon, where plain Spark fills it up.
 TYPES: dict[str, str] = {
     "TINYINT": "tinyint",
     "SMALLINT": "smallint",
@@ -33,7 +35,6 @@ TYPES: dict[str, str] = {
     "DECIMAL(3, 3)": "decimal(3,3)",
     "STRING": "string",
     "VARCHAR(3)": "varchar(3)",
-    "CHAR(3)": "char(3)",
     "BYTES": "binary",
     "BOOLEAN": "boolean",
     "DATE": "date",
@@ -56,8 +57,8 @@ _NUMBERS = (
 _STRINGS = (
     "''", "'a'", "'abc'", "'abcd'", "'ab '", "'abc   '", "'   '", "'ä€😀'", "'ä€😀x'", "'it''s'", r"'it\'s'", r"'a\nb'", r"'a\tb'", r"'\\'",
     r"'\u00e4'", r"'\U0001F600'", r"'\101'", r"'\0'", r"'\Z'", r"'\%'", r"'\_'", r"'\q'", "'a' 'b'", "'a'\n'b'", "r'a\\nb'",
-    '"a"', '"a\'b"', "'1'",
-    "' 1 '", "'true'", "'2024-02-29'", "'\u00a0'", "'a\x00b'", "'\ufeffa'", "'--x'", "'/* x */'", "';'", "'$1'", "'${x}'", "'?'", "':a'",
+    "'1'",
+    "' 1 '", "'true'", "'2024-02-29'", "'\u00a0'", "'a\x00b'", "'\ufeffa'", "'--x'", "'/* x */'", "';'", "'$1'", "'?'", "':a'",
 )  # fmt: skip
 _TEXTS = (
     "'1'", "' 1 '", "'\t1'", "'1\n'", "'+1'", "'-1'", "'1.5'", "'1.'", "'.5'", "'1e2'", "'1E-2'", "'NaN'", "'nan'",
@@ -128,7 +129,12 @@ def _theirs(spark: SparkSession, type_: str, rows: Sequence[str]) -> list[Any] |
         spark.sql(f"INSERT INTO theirs VALUES {', '.join(f'({row})' for row in rows)}")
     except Exception as error:  # whatever Spark says of it
         return str(error).splitlines()[0]
-    return sorted(map(repr, spark.table("theirs").toArrow().column(0).to_pylist()))
+    return sorted(repr(_plain(value)) for value in spark.table("theirs").toArrow().column(0).to_pylist())
+
+
+def _plain(value: Any) -> Any:
+    """An instant as its time in UTC."""
+    return value.replace(tzinfo=None) if isinstance(value, dt.datetime) else value
 
 
 def _ours(gateway: Gateway, rows: Sequence[str]) -> list[Any] | str | None:
@@ -140,7 +146,7 @@ def _ours(gateway: Gateway, rows: Sequence[str]) -> list[Any] | str | None:
     except LakeError as error:
         return str(error)
     with gateway.run("SELECT c FROM ours") as result:
-        values = sorted(repr(value) for (value,) in result.collect())
+        values = sorted(repr(_plain(value)) for (value,) in result.collect())
     gateway.run("TRUNCATE TABLE ours").close()
     return values
 
