@@ -41,6 +41,7 @@ from model.schema.types import (
     VarCharType,
     VectorType,
 )
+from server.formats.texts import plain
 from sql.execution.results import ResultColumn
 
 Convert = Callable[[Any], str]
@@ -60,7 +61,10 @@ def row_objects(batch: pa.RecordBatch, columns: Sequence[ResultColumn], format_:
     texts = []
     for array, column in zip(batch.columns, columns, strict=True):
         convert = json_value(column.type, local) if format_ is RowFormat.JSON else _string_of(plain_value(column.type, local))
-        texts.append(["null" if v is None else convert(v) for v in array.to_pylist()])
+        try:
+            texts.append(["null" if v is None else convert(v) for v in array.to_pylist()])
+        except (OverflowError, ValueError):  # a day or a moment beyond Python's years 1 to 9999, here or in the session's zone
+            texts.append(["null" if v is None else _quoted(v) for v in plain(array, column.type).to_pylist()])
     rows = zip(*texts, strict=True) if texts else iter([()] * batch.num_rows)
     return ",".join([f'{{"kind":"INSERT","fields":[{",".join(row)}]}}' for row in rows]).encode()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -68,6 +70,19 @@ def plain(array: pa.Array, type_: DataType) -> pa.Array:
         case ArrayType() | MultisetType() | VectorType() | MapType() | RowType():
             return _nested(array, type_)
     return array.cast(pa.string())
+
+
+def python_rows(batch: pa.RecordBatch, types: Iterable[DataType]) -> Iterator[tuple[Any, ...]]:
+    """The rows as Python has them; the texts of a column in which a day or a moment lies beyond Python's years 1 to 9999."""
+    columns = [_python_values(array, type_) for array, type_ in zip(batch.columns, types, strict=True)]
+    return zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
+
+
+def _python_values(array: pa.Array, type_: DataType) -> list[Any]:
+    try:
+        return array.to_pylist()  # type: ignore[no-any-return]
+    except (OverflowError, ValueError):
+        return plain(array, type_).to_pylist()  # type: ignore[no-any-return]
 
 
 def json_texts(array: pa.Array, type_: DataType) -> pa.Array:

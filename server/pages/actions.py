@@ -16,6 +16,7 @@ from gateway.gateway import RunningStatement
 from model.errors import LakeError
 from server.access.access import caller
 from server.errors import failure_of, request_id
+from server.formats.texts import python_rows
 from server.process.services import services
 
 _MOST_ROWS = 1000
@@ -114,15 +115,14 @@ def _run(sql: str, database: str | None, most: int, timeout: float | None, start
     more = False
     with result:
         for batch in result.batches():
-            columns = [column.to_pylist() for column in batch.slice(0, most + 1 - len(rows)).columns]
-            rows.extend(zip(*columns, strict=True))
+            rows.extend(python_rows(batch.slice(0, most + 1 - len(rows)), result.types))
             if len(rows) > most:
                 more = True
                 break
     return Answer(
         sql=sql,
         columns=tuple(column.name for column in result.columns),
-        types=tuple(str(column.type) for column in result.columns),
+        types=tuple(map(str, result.types)),
         rows=rows[:most],
         more=more,
     )

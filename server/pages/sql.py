@@ -11,7 +11,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 from flask import Response, make_response, request
 from flask.typing import ResponseReturnValue
 
@@ -22,6 +21,7 @@ from model.options.masking import masked_text
 from server.access.access import caller
 from server.errors import Failure, failure_of, problem_document, request_id
 from server.formats import FORMATS, NDJSON
+from server.formats.texts import python_rows
 from server.pages.shell import bp, in_menu, render
 from server.process.services import services
 from server.sql.pending import can_be_held, held
@@ -213,12 +213,12 @@ def _ran(form_values: Asked, result: ResultSet, began: float) -> Rows:
 
 def _live_later(form_values: Asked, result: ResultSet, waiting: Waiting, began: float) -> Response:
     """The page of what comes in the next moments; nobody's thread waits for it."""
-    batches, rows = result.batches(), list[tuple[Any, ...]]()
+    batches, types, rows = result.batches(), result.types, list[tuple[Any, ...]]()
 
     def make(over: bool) -> bytes | None:
         try:
             for batch in batches:
-                rows.extend(_tuples(batch.slice(0, _LIVE_ROWS - len(rows))))
+                rows.extend(python_rows(batch.slice(0, _LIVE_ROWS - len(rows)), types))
                 if len(rows) >= _LIVE_ROWS or (over and not batch.num_rows):
                     break
                 if not batch.num_rows:
@@ -236,7 +236,7 @@ def _live_later(form_values: Asked, result: ResultSet, waiting: Waiting, began: 
 
 
 def _shown(form_values: Asked, result: ResultSet, rows: Sequence[Sequence[Any]], more: bool, began: float) -> Rows:
-    types = [str(column.type) for column in result.columns]
+    types = [str(type_) for type_ in result.types]
     return Rows(
         columns=[(column.name, type_) for column, type_ in zip(result.columns, types, strict=True)],
         rows=rows,
@@ -256,7 +256,7 @@ def _is_number(type_: str) -> bool:
 def _first(result: ResultSet) -> tuple[list[tuple[Any, ...]], bool]:
     rows: list[tuple[Any, ...]] = []
     for batch in result.batches():
-        rows += _tuples(batch.slice(0, SHOWN_ROWS + 1 - len(rows)))
+        rows += python_rows(batch.slice(0, SHOWN_ROWS + 1 - len(rows)), result.types)
         if len(rows) > SHOWN_ROWS:
             return rows[:SHOWN_ROWS], True
     return rows, False
@@ -266,15 +266,10 @@ def _live(result: ResultSet) -> tuple[list[tuple[Any, ...]], bool]:
     until = time.monotonic() + _LIVE_SECONDS
     rows: list[tuple[Any, ...]] = []
     for batch in result.batches():  # an empty one comes every moment
-        rows += _tuples(batch.slice(0, _LIVE_ROWS - len(rows)))
+        rows += python_rows(batch.slice(0, _LIVE_ROWS - len(rows)), result.types)
         if len(rows) >= _LIVE_ROWS or time.monotonic() > until:
             break
     return rows, True
-
-
-def _tuples(batch: pa.RecordBatch) -> Iterator[tuple[Any, ...]]:
-    columns = [column.to_pylist() for column in batch.columns]
-    return zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
 
 
 def _asks_only(text: str) -> bool:

@@ -127,6 +127,11 @@ class ResultSet:
         self._closed = False
         self._reason: LakeError | None = None
 
+    @property
+    def types(self) -> tuple[DataType, ...]:
+        """The columns' types."""
+        return tuple(column.type for column in self.columns)
+
     @classmethod
     def ok(cls) -> ResultSet:
         """The answer of a statement that only takes effect: one row saying OK."""

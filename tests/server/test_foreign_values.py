@@ -10,6 +10,10 @@ import pytest
 from flask.testing import FlaskClient
 
 from gateway.gateway import Gateway
+from model.schema.types import LocalZonedTimestampType
+from server.flink.rows import RowFormat, row_objects
+from sql.execution.results import ResultColumn
+from tests.server.pages.conftest import Visitor
 
 ACCEPTED = ("application/json", "application/x-ndjson", "text/csv", "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet")
 
@@ -28,14 +32,19 @@ FOREIGN = {
 }
 
 
-@pytest.mark.parametrize("name", FOREIGN)
-def test_what_is_no_value_is_never_shown(client: FlaskClient, gateway: Gateway, tmp_path: Path, name: str) -> None:
+def _taken(client: FlaskClient, gateway: Gateway, tmp_path: Path, values: pa.Array) -> None:
+    """Make table ``t`` of a file with these values in its column ``c``."""
     place = tmp_path / "import"
     place.mkdir()
     gateway.lake.import_dirs = (str(place),)
-    pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "c": FOREIGN[name]}), place / "f.parquet")
+    pq.write_table(pa.table({"id": pa.array([1], pa.int32()), "c": values}), place / "f.parquet")
     taken = client.post("/sql", data=f"CALL sys.migrate_table(source_type => 'hive', table => '{place}', target_table => 'default.t')")
     assert taken.status_code == 200, taken.text
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_is_no_value_is_never_shown(client: FlaskClient, gateway: Gateway, tmp_path: Path, name: str) -> None:
+    _taken(client, gateway, tmp_path, FOREIGN[name])
     for media_type in ACCEPTED:
         answer = client.post("/sql", data="SELECT c FROM t", headers={"Accept": media_type})
         assert answer.status_code == 503, (media_type, answer.data)
@@ -44,3 +53,34 @@ def test_what_is_no_value_is_never_shown(client: FlaskClient, gateway: Gateway, 
     if not pa.types.is_nested(FOREIGN[name].type):  # bounds that are none are not told, so that Spark would have to look
         assert client.post("/sql", data="SELECT min(c) FROM t").status_code == 503
         assert '"c":null' in client.post("/sql", data="SELECT min_value_stats FROM t$files").text.replace("\\", "")
+
+
+FAR = {
+    "a DATE before the year 1": (_of(pa.date32(), -719_529), "-0001-12-31"),
+    "a DATE after 9999": (_of(pa.date32(), 6_574_135), "19969-05-16"),
+    "a TIMESTAMP before the year 1": (_of(pa.timestamp("us"), -62_135_769_600_000_000), "0000-12-30"),
+    "an instant after 9999": (_of(pa.timestamp("us", "UTC"), 2 * 253_402_300_799_999_999), "18029-12-30"),
+}
+"""What Java's clients write and Python's own moments cannot hold."""
+
+
+@pytest.mark.parametrize("name", FAR)
+def test_years_that_python_does_not_know_are_shown(client: FlaskClient, gateway: Gateway, tmp_path: Path, name: str) -> None:
+    values, text = FAR[name]
+    _taken(client, gateway, tmp_path, values)
+    for media_type in ACCEPTED:
+        answer = client.post("/sql", data="SELECT c FROM t", headers={"Accept": media_type})
+        assert answer.status_code == 200, answer.text
+        assert "arrow" in media_type or "parquet" in media_type or text in answer.text
+    page = Visitor(client).send("/ui/sql", page="/ui/sql", statement="SELECT c FROM t", action="run")
+    assert (page.status_code, text in page.text) == (200, True)
+    result = gateway.run("SELECT c FROM t")
+    (batch,) = (batch for batch in result.batches() if batch.num_rows)
+    for format_ in RowFormat:
+        assert text.encode() in row_objects(batch, result.columns, format_, "Europe/Berlin")
+
+
+def test_a_moment_whose_clock_face_lies_in_the_year_10000_is_shown() -> None:
+    last = pa.RecordBatch.from_arrays([_of(pa.timestamp("us", "UTC"), 253_402_300_799_999_999)], ["c"])
+    columns = [ResultColumn("c", LocalZonedTimestampType(precision=6))]
+    assert b"9999-12-31" in row_objects(last, columns, RowFormat.JSON, "Europe/Berlin")
