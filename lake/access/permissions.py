@@ -66,6 +66,15 @@ class Permissions:
                 raise InvalidGrant("The first token closes an open server, so it must be an administrator's: nobody could make another.")
             if made.principal in tx.roles.names():
                 raise InvalidGrant(f"{made.principal} is a role; a token belongs to a user, to whom roles are granted.")
+            if (
+                administrator
+                and not any(token.administrator for token in tx.tokens.of(made.principal))
+                and tx.jobs.all(principal=made.principal)
+            ):
+                raise InvalidGrant(
+                    f"{made.principal} has jobs, which would run with an administrator's rights from now on, and others of its tokens steer "
+                    "them. Make the token for another principal."
+                )
             digest = hashlib.sha256(secret.encode()).digest()
             tx.tokens.create(name, principal=made.principal, administrator=administrator, digest=digest, expires_at=expires_at)
         self._access.forget()

@@ -189,13 +189,23 @@ def test_a_token_starts_no_job_that_would_run_with_an_administrators_rights(lake
     user(lake, "ada")
     weak = lake.permissions.create_token("weak", principal="ada")[1]
     job: dict[str, Any] = {"name": "j", "statement": "", "database": "default", "settings": {}, "tables": {}}
-    as_user(lake, weak).jobs.create(**job)
     strong = lake.permissions.create_token("strong", principal="ada", administrator=True)[1]
     with pytest.raises(Forbidden, match="another token of it is an administrator's"):
         as_user(lake, weak).jobs.create(**job)
     as_user(lake, strong).jobs.create(**job)
     with lake.catalog.reading() as tx:
-        assert len(tx.jobs.all(principal="ada")) == 2
+        assert len(tx.jobs.all(principal="ada")) == 1
+    lake.permissions.create_token("stronger", principal="ada", administrator=True)
+
+
+def test_jobs_get_no_administrators_rights_by_a_token_made_later(lake: Lake) -> None:
+    user(lake, "ada")
+    weak = lake.permissions.create_token("weak", principal="ada")[1]
+    as_user(lake, weak).jobs.create(name="j", statement="", database="default", settings={}, tables={})
+    with pytest.raises(InvalidGrant, match="ada has jobs"):
+        lake.permissions.create_token("strong", principal="ada", administrator=True)
+    assert not lake.access.named("ada").administrator
+    lake.permissions.create_token("other", principal="ada's operator", administrator=True)
 
 
 def test_the_principal_of_a_job_has_the_rights_of_the_moment(lake: Lake) -> None:
