@@ -72,8 +72,8 @@ class Permissions:
                 and tx.jobs.all(principal=made.principal)
             ):
                 raise InvalidGrant(
-                    f"{made.principal} has jobs, which would run with an administrator's rights from now on, and others of its tokens steer "
-                    "them. Make the token for another principal."
+                    f"{made.principal} has jobs, which would run with an administrator's rights from now on, and which its other tokens "
+                    "steer. Make the token for another principal."
                 )
             digest = hashlib.sha256(secret.encode()).digest()
             tx.tokens.create(name, principal=made.principal, administrator=administrator, digest=digest, expires_at=expires_at)
