@@ -143,6 +143,15 @@ class SnapshotRepository:
         """
         return self._conn.execute(query, (table_id, branch, snapshot_id)).fetchall()
 
+    def whose(self, uuids: Sequence[str], *, but: UUID) -> str | None:
+        """Another table that has one of these snapshots, ``database.name``; None where no other has. Looks through all snapshots."""
+        query = """
+            SELECT t.database || '.' || t.name FROM table_snapshot s JOIN sluice_table t USING (table_id)
+            WHERE s.snapshot_uuid = ANY(%s) AND s.table_id <> %s LIMIT 1
+        """
+        row = self._conn.execute(query, (list(uuids), but)).fetchone()
+        return None if row is None else str(row[0])
+
     def by_uuid(self, table_id: UUID, snapshot_uuid: str, branch: str = MAIN_BRANCH) -> SnapshotRow | None:
         """The snapshot of that uuid, or None: how the outcome of a lost answer is found out."""
         query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_uuid = %s"  # noqa: S608

@@ -69,7 +69,7 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
     What follows the catalog's newest snapshot without a gap is adopted. Where snapshots in between have expired, or nothing can be
     read of the catalog's newest, the newest run of files that can be read is; what else is readable is kept by a tag. Only what
     contradicts all of it is set aside. With main come the branches that only the files have.
-    Raises `TableDamaged`, and changes nothing, where no snapshot can be read, and `Unavailable` where the store does not give a file.
+    Raises `TableDamaged`, and changes nothing, where no snapshot can be read or all are another table's, and `Unavailable` where the store does not give a file.
 
     Files are written and moved before the decision, so a crash in between leaves a table that a second repair finishes.
     """
@@ -82,6 +82,7 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         known = dict(tx.tables.schemas(table.table_id, branch))
         schemas = _later_schemas(files, known)
         plan = _plan(files, history, newest_schema=max([*known, *(schema.id for schema in schemas)]))
+        _require_own(tx, table, plan, history)
         schemas = [schema for schema in schemas if schema.id <= max((s.schema_id for s in plan.adopted), default=-1)]
         directory = files.layout.set_aside_dir(str(time.time_ns() // 1_000_000))
         tag_name = None if plan.keep is None else f"before-repair-{plan.keep.id}"
@@ -179,6 +180,23 @@ def _plan(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: i
     known = {row.snapshot_uuid for row in history}
     adopted = [snapshot for snapshot in run if snapshot.key not in known]
     return _Plan(adopted=adopted, aside=[i for i in there if i > run[-1].id], history=run, back_from=top if run[-1].id < top else None)
+
+
+def _require_own(tx: CatalogTransaction, table: LakeTable, plan: _Plan, history: Sequence[SnapshotRow]) -> None:
+    """Raise `TableDamaged` for files that are another table's: adopted, its rows would stand under this one's name and grants."""
+    known = {row.snapshot_uuid for row in history}
+    foreign = [snapshot.key for snapshot in plan.adopted if snapshot.key not in known]
+    if not foreign:
+        return
+    for row in reversed(history):
+        lying = _read(table.files, row.snapshot_id)
+        if lying is not None and lying.key == row.snapshot_uuid:
+            return
+    if (other := tx.snapshots.whose(foreign, but=table.table_id)) is not None:
+        raise table.files.damaged(
+            table.files.layout.snapshot_dir(),
+            f"holds the snapshots of table {other} and none of its own; nothing was changed. Put the table's own directory back",
+        )
 
 
 def _newest_run(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: int) -> list[Snapshot]:

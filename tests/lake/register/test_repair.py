@@ -11,7 +11,7 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from model.errors import TableDiverged
+from model.errors import TableDamaged, TableDiverged
 from model.schema.change import SetOption
 from table.write.snapshot_builder import build_snapshot
 from tests.lake.test_commit import T, append, names, snapshot_file
@@ -69,6 +69,31 @@ def test_a_table_that_is_ahead_is_not_altered(lake: Lake, table: LakeTable) -> N
         lake.alter_table(T, [SetOption(key="target-file-size", value="1 mb")])
     lake.repair_table(T)
     assert lake.alter_table(T, [SetOption(key="target-file-size", value="1 mb")]).id == 1
+
+
+def test_another_tables_directory_is_not_adopted(lake: Lake, table: LakeTable, catalog: CatalogStore, warehouse: Path) -> None:
+    """Its rows would stand under this table's name, and whoever may read this one would read them."""
+    other = replace(T, table="u")
+    lake.create_table(other, table.schema)
+    lake.commit(table, append("ours"))
+    for name in ("theirs", "theirs too"):
+        lake.commit(lake.open(other), append(name))
+    root = warehouse / "default.db"
+
+    def exchange() -> None:
+        for name, to in (("t", "x"), ("u", "t"), ("x", "u")):
+            (root / name).rename(root / to)
+
+    exchange()
+    fresh = Lake(catalog, str(warehouse))
+    for dry_run in (True, False):
+        for identifier, theirs in ((T, "default.u"), (other, "default.t")):
+            with pytest.raises(TableDamaged, match=f"the snapshots of table {theirs} and none of its own"):
+                fresh.repair_table(identifier, dry_run=dry_run)
+    exchange()
+    fresh = Lake(catalog, str(warehouse))
+    assert (names(fresh.open(T)), names(fresh.open(other))) == (["ours"], ["theirs", "theirs too"])
+    fresh.commit(fresh.open(T), append("b"))
 
 
 def test_a_table_first_written_past_the_catalog_is_adopted(lake: Lake, table: LakeTable) -> None:
