@@ -69,7 +69,8 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
     What follows the catalog's newest snapshot without a gap is adopted. Where snapshots in between have expired, or nothing can be
     read of the catalog's newest, the newest run of files that can be read is; what else is readable is kept by a tag. Only what
     contradicts all of it is set aside. With main come the branches that only the files have.
-    Raises `TableDamaged`, and changes nothing, where no snapshot can be read or all are another table's, and `Unavailable` where the store does not give a file.
+    Raises `TableDamaged`, and changes nothing, where no snapshot can be read or all are another table's, and `Unavailable` where the
+    store does not give a file.
 
     Files are written and moved before the decision, so a crash in between leaves a table that a second repair finishes.
     """
