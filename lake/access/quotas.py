@@ -19,6 +19,7 @@ from cachetools import LRUCache
 from catalog import CatalogStore
 from lake.access.callers import Caller
 from lake.commit.claims import Claim, claimed_in
+from lake.commit.decided import follow
 from model.access import check_principal
 from model.errors import AccessNotExist, InvalidGrant, LakeError, QuotaExceeded
 from model.quota import INGEST, QUOTAS, Holder, Quota, limits_of, quota_kind
@@ -187,7 +188,7 @@ class Quotas:
             if holder is Holder.USER and principal in roles:
                 raise InvalidGrant(f"{principal} is a role: SET QUOTA … FOR ROLE {principal}.")
             tx.quotas.put(quota)
-        self.refresh()
+        self._follow()
 
     def reset(self, caller: Caller, holder: Holder, principal: str, name: str, *, claim: Claim | None = None) -> None:
         """Take a quota away, once under a claim; raises `AccessNotExist` where there is none."""
@@ -196,7 +197,10 @@ class Quotas:
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             if not tx.quotas.remove(holder, principal, kind.name):
                 raise AccessNotExist(f"The quota {kind.name} is not set for {holder.value.lower()} {principal}.")
-        self.refresh()
+        self._follow()
+
+    def _follow(self) -> None:
+        follow(self.refresh, "The quotas that were changed are not known on this server yet")
 
     def shown(self, caller: Caller) -> list[QuotaRow]:
         """The quotas as they are in Postgres now, with what is taken: all to an administrator, those that bind it to others."""

@@ -22,6 +22,9 @@ _MADE = ("CREATE TABLE {t} (id INT, v STRING) WITH ('rows.erasable' = 'true')", 
 _TAGGED = (*_MADE, "CALL sys.create_tag('{t}', 'x')", "INSERT INTO {t} VALUES (3, 'c')")
 _BRANCHED = (*_TAGGED, "CALL sys.create_branch('{t}', 'b', 'x')", "INSERT INTO {t}$branch_b VALUES (4, 'd')")
 
+_PARTED = ("CREATE TABLE {t} (id INT, p STRING) PARTITIONED BY (p)", "INSERT INTO {t} VALUES (1, 'a'), (2, 'b')")
+_DATED = (_PARTED[0], "INSERT INTO {t} VALUES (1, '2020-01-01'), (2, '2999-01-01')")
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -40,7 +43,6 @@ CASES = {
     "add a column": Case("ALTER TABLE {t} ADD COLUMN w INT"),
     "set an option": Case("ALTER TABLE {t} SET ('snapshot.num-retained.min' = '3')"),
     "insert": Case("INSERT INTO {t} VALUES (5, 'e')"),
-    "overwrite": Case("INSERT OVERWRITE {t} VALUES (6, 'f')"),
     "truncate": Case("TRUNCATE TABLE {t}"),
     "delete": Case("DELETE FROM {t} WHERE id = 1"),
     "update": Case("UPDATE {t} SET v = 'z' WHERE id = 2"),
@@ -50,10 +52,26 @@ CASES = {
     "branch": Case("CALL sys.create_branch('{t}', 'c', 'x')", _TAGGED),
     "fast forward": Case("CALL sys.fast_forward('{t}', 'b')", _BRANCHED),
     "delete a branch": Case("CALL sys.delete_branch('{t}', 'b')", _BRANCHED),
-    "compact": Case("CALL sys.compact('{t}')", (*_MADE, "INSERT INTO {t} VALUES (7, 'g')")),
+    "rename a branch": Case("CALL sys.rename_branch('{t}', 'b', 'c')", _BRANCHED),
+    "compact": Case("CALL sys.compact('{t}')", (*_MADE, *["INSERT INTO {t} VALUES (7, 'g')"] * 5)),
     "expire": Case("CALL sys.expire_snapshots('{t}', retain_max => 1)", (*_MADE, "INSERT INTO {t} VALUES (7, 'g')")),
     "create a database": Case("CREATE DATABASE {t}_d", ()),
     "drop a database": Case("DROP DATABASE {t}_d CASCADE", ("CREATE DATABASE {t}_d", "CREATE TABLE {t}_d.u (id INT)")),
+    "change a database": Case("ALTER DATABASE {t}_d SET ('owner' = 'somebody')", ("CREATE DATABASE {t}_d",)),
+    "undrop a database": Case(
+        "UNDROP DATABASE {t}_d", ("CREATE DATABASE {t}_d", "CREATE TABLE {t}_d.u (id INT)", "DROP DATABASE {t}_d CASCADE")
+    ),
+    "drop a partition": Case("ALTER TABLE {t} DROP PARTITION (p = 'a')", _PARTED),
+    "expire partitions": Case(
+        "CALL sys.expire_partitions('{t}', '1 d', timestamp_formatter => 'yyyy-MM-dd', timestamp_pattern => '$p')", _DATED
+    ),
+    "mark as done": Case("CALL sys.mark_partition_done('{t}', 'p=a')", _PARTED),
+    "role": Case("CREATE ROLE {t}r", ()),
+    "drop a role": Case("DROP ROLE {t}r", ("CREATE ROLE {t}r",)),
+    "grant a role": Case("GRANT ROLE {t}r TO USER {t}u", ("CREATE ROLE {t}r",)),
+    "revoke": Case("REVOKE SELECT ON TABLE {t} FROM USER someone", (*_MADE, "GRANT SELECT ON TABLE {t} TO USER someone")),
+    "policy": Case("CREATE ROW POLICY {t}p ON {t} TO USER someone USING (id = 1)"),
+    "reset a limit": Case("RESET QUOTA statements.running FOR USER {t}", ("SET QUOTA statements.running = 3 FOR USER {t}",)),
     "grant": Case("GRANT SELECT ON TABLE {t} TO USER someone"),
     "limit": Case("SET QUOTA statements.running = 3 FOR USER {t}", ()),
 }
@@ -61,7 +79,8 @@ _PROBES = (
     "SHOW TABLES", "SHOW DATABASES", "SELECT * FROM {t}", "SELECT * FROM {t}_new", "DESCRIBE {t}", "SHOW CREATE TABLE {t}",
     "SELECT tag_name FROM {t}$tags", "SELECT branch_name FROM {t}$branches", "SELECT COUNT(*) FROM {t}$snapshots",
     "SELECT file_path FROM {t}$files", "SELECT * FROM {t}$branch_c", "SHOW TABLES IN {t}_d", "SHOW GRANTS ON TABLE {t}", "SHOW QUOTAS",
-    "SHOW DROPPED TABLES",
+    "SHOW DROPPED TABLES", "SHOW DROPPED DATABASES", "DESCRIBE DATABASE {t}_d", "SHOW PARTITIONS {t}", "SELECT * FROM {t}$partitions",
+    "SHOW ROLES", "SHOW ROLE GRANTS", "SHOW GRANTS TO USER {t}u", "SHOW POLICIES ON {t}",
 )  # fmt: skip
 
 

@@ -163,9 +163,9 @@ def create_branch(context: ExecutionContext, arguments: Arguments) -> ResultSet:
 def delete_branch(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Forget branches, parted by commas, with their snapshots and tags."""
     table = table_to_write(context, arguments)
-    names = _listed(arguments["branch"])
+    names, head = _listed(arguments["branch"]), table.latest()
     histories = context.lake.branches.drop(table, names, dry_run=arguments.dry_run, claim=context.idempotency)
-    rows = [(name, kept.left_behind(table, gone, table.latest())) for name, gone in zip(names, histories, strict=True)]
+    rows = [(name, kept.left_behind(table, gone, head)) for name, gone in zip(names, histories, strict=True)]
     return _branched(rows, dry_run=arguments.dry_run)
 
 
