@@ -21,6 +21,7 @@ DELETES = {
     "lake/tables/tags.py": "tags",
     "gateway/health.py": "its own probe",
     "jobs/runner.py": "checkpoints of jobs that are gone",
+    "sql/spark/streaming/checkpoints.py": "what of a job's checkpoint the catalog contradicts, or a power cut tore",
     "sql/spark/streaming/streaming_query.py": "the batches of a stream that is read through Spark",
     "sql/spark/write/writes.py": "its staging directory, and files of a write that failed before it gave any away",
     "sql/execution/spool.py": "results",

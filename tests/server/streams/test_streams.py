@@ -160,7 +160,7 @@ def test_pages_that_wait_for_rows_hold_no_thread(url: str, gateway: Gateway) -> 
             asked = [client.get(f"{place}{int(number == 0)}") for number, place in enumerate(places)]
             pages = [client.post(f"{url}/ui/sql", data=form) for _ in range(6)]
             coming = [asyncio.ensure_future(one) for one in (*asked, *pages)]
-            await asyncio.sleep(0.5)
+            assert await asyncio.to_thread(eventually, lambda: gateway.streams() == 30)  # who begins later does not see the row
             stacks = [traceback.extract_stack(frame) for frame in sys._current_frames().values()]
             waits.extend(line.name for stack in stacks for line in stack if line.filename.endswith("lake/streams/snapshot_steps.py"))
             await asyncio.to_thread(insert, url, 7)
