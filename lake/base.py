@@ -127,18 +127,18 @@ class LakeBase:
     @asks_itself
     def tells_counts(self, table: LakeTable) -> bool:
         """Whether the caller may know how much the table holds: all but readers from whom a part of it is kept."""
-        try:
-            return not self.read_rules(table).restricted
-        except Forbidden:  # who may not read at all, but write or alter, and could open it
-            return True
+        return self._sees_whole(table, unreadable=True)  # who may not read at all, but write or alter, and could open it
 
     @asks_itself
     def sees_whole(self, table: LakeTable) -> bool:
         """Whether the caller reads all of the table, and so its partitions."""
+        return self._sees_whole(table, unreadable=False)
+
+    def _sees_whole(self, table: LakeTable, *, unreadable: bool) -> bool:
         try:
             return not self.read_rules(table).restricted
         except Forbidden:
-            return False
+            return unreadable
 
     @asks_itself
     def rules_bind(self, row: TableRow) -> bool:

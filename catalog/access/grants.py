@@ -145,21 +145,13 @@ class PolicyRepository:
             for name, column, principals, sql, rule in self._conn.execute(query, (table_id,)).fetchall()
         ]
 
-    def binding(self, names: Collection[str]) -> set[tuple[str, str]]:
-        """Database and name of each table with a policy that binds a caller of these names."""
+    def binding(self, names: Collection[str], *, of_rows: bool = False) -> set[tuple[str, str]]:
+        """Database and name of each table with a policy that binds a caller of these names, with ``of_rows`` a row policy."""
         query = """
             SELECT DISTINCT t.database, t.name FROM table_policy p JOIN sluice_table t USING (table_id)
-            WHERE cardinality(p.principals) = 0 OR p.principals && %s::text[]
+            WHERE (cardinality(p.principals) = 0 OR p.principals && %s::text[]) AND (p.column_name IS NULL OR NOT %s)
         """
-        return {(database, name) for database, name in self._conn.execute(query, (sorted(names),))}
-
-    def filtering(self, names: Collection[str]) -> set[tuple[str, str]]:
-        """Database and name of each table with a row policy that binds a caller of these names."""
-        query = """
-            SELECT DISTINCT t.database, t.name FROM table_policy p JOIN sluice_table t USING (table_id)
-            WHERE p.column_name IS NULL AND (cardinality(p.principals) = 0 OR p.principals && %s::text[])
-        """
-        return {(database, name) for database, name in self._conn.execute(query, (sorted(names),))}
+        return {(database, name) for database, name in self._conn.execute(query, (sorted(names), of_rows))}
 
     def drop(self, table_id: UUID, name: str) -> bool:
         """Remove it; False when there was none."""

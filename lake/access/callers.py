@@ -345,4 +345,4 @@ def _with_grants(
     if administrator or ADMIN in roles:
         return Caller(principal=principal, administrator=True, roles=roles | {ADMIN}, token=token)
     caller = Caller(principal=principal, roles=roles, token=token)
-    return replace(caller, grants=tuple(tx.grants.of(caller.names)), filtered=frozenset(tx.policies.filtering(caller.names)))
+    return replace(caller, grants=tuple(tx.grants.of(caller.names)), filtered=frozenset(tx.policies.binding(caller.names, of_rows=True)))

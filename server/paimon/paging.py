@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 from catalog.listing import Slice
 from model.errors import BadRequest
+from model.whole_number import whole_number
 from server.paimon.routes import argument
 
 T = TypeVar("T")
@@ -29,9 +30,10 @@ def number_token(*, digits: int) -> int | None:
     token = argument("pageToken")
     if token is None:
         return None
-    if not (token.isascii() and token.isdecimal() and len(token) <= digits):
+    place = whole_number(token, most=10**digits - 1)
+    if place is None:
         raise BadRequest(f"The page token {token!r} is none of this list's.")
-    return int(token)
+    return place
 
 
 def slice_of(pattern: str) -> Slice:

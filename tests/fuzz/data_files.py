@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import orc
 
+from table.format.parquet.thrift import varint
 from tests.fuzz.inputs import COLUMNS, drawn
 
 FORMATS = ("parquet", "orc", "avro")
@@ -105,16 +106,7 @@ def _told_otherwise(rng: random.Random, old: bytes, other: bytes) -> bytes:
             end = at
             while end < len(old) and old[end] & 0x80 and end - at < 9:
                 end += 1
-            return old[:at] + _varint(rng.choice(_TELLING)) + old[end + 1 :]
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
+            return old[:at] + varint(rng.choice(_TELLING)) + old[end + 1 :]
 
 
 @cache
@@ -205,7 +197,7 @@ def _orc_parts(data: bytes) -> Iterator[Part]:
 
     def with_tail(footer: bytes, metadata: bytes) -> bytes:
         other = b"".join(
-            _varint(number << 3) + _varint({1: len(footer), 5: len(metadata)}.get(number, value)) if kind == 0 else raw
+            varint(number << 3) + varint({1: len(footer), 5: len(metadata)}.get(number, value)) if kind == 0 else raw
             for number, value, (kind, raw) in _numbers(data[at:-1])
         )
         return data[:meta] + metadata + footer + other + bytes([len(other) & 0xFF])
@@ -320,7 +312,7 @@ def _in_place(data: bytes, begin: int, end: int, new: bytes) -> bytes:
 
 
 def _block(data: bytes, told: int, end: int, new: bytes) -> bytes:
-    return data[:told] + _varint(len(new) << 1) + new + data[end:]
+    return data[:told] + varint(len(new) << 1) + new + data[end:]
 
 
 _PARTS: dict[str, Callable[[bytes], Iterator[Part]]] = {"parquet": _parquet_parts, "orc": _orc_parts, "avro": _avro_parts}

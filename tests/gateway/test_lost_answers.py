@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from catalog import CatalogStore
 from gateway.gateway import Gateway
-from lake import EVERYBODY, Lake
-from tests.fix_gateway import NoSpark
+from lake import EVERYBODY
 from tests.fix_postgres_proxy import Lost, PostgresProxy
 
 _DECIDES = "INSERT INTO table_snapshot"
-
-
-@pytest.fixture
-def far(postgres_proxy: PostgresProxy, tmp_path: Path) -> Iterator[Gateway]:
-    """A gateway whose way to Postgres may lose what is sent."""
-    catalog = CatalogStore(postgres_proxy.dsn)
-    lake = Lake(catalog, str(tmp_path / "warehouse"))
-    made = Gateway(lake, NoSpark())
-    yield made
-    made.close()
-    lake.close()
-    catalog.close()
 
 
 @pytest.mark.parametrize("key", [None, "k"])

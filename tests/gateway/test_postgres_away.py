@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
-from catalog import CatalogStore
 from gateway.gateway import Gateway
-from lake import EVERYBODY, Lake
+from lake import EVERYBODY
 from model.errors import LakeError, OutcomeUnknown
-from tests.fix_gateway import NoSpark
 from tests.fix_postgres_proxy import PostgresProxy
 from tests.waiting import eventually
 
@@ -82,19 +78,6 @@ _PROBES = (
     "SHOW DROPPED TABLES", "SHOW DROPPED DATABASES", "DESCRIBE DATABASE {t}_d", "SHOW PARTITIONS {t}", "SELECT * FROM {t}$partitions",
     "SHOW ROLES", "SHOW ROLE GRANTS", "SHOW GRANTS TO USER {t}u", "SHOW POLICIES ON {t}",
 )  # fmt: skip
-
-
-@pytest.fixture
-def far(postgres_proxy: PostgresProxy, tmp_path: Path) -> Iterator[Gateway]:
-    """A gateway whose Postgres may go away."""
-    catalog = CatalogStore(postgres_proxy.dsn)
-    lake = Lake(catalog, str(tmp_path / "warehouse"), drop_retention=timedelta(days=7))
-    made = Gateway(lake, NoSpark())
-    yield made
-    postgres_proxy.back()
-    made.close()
-    lake.close()
-    catalog.close()
 
 
 def _state(gateway: Gateway, table: str) -> list[tuple[str, str]]:

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
-import pytest
-
-from catalog import CatalogStore
 from gateway.gateway import Gateway
-from lake import EVERYBODY, Lake
-from tests.fix_gateway import NoSpark
+from lake import EVERYBODY
 from tests.fix_postgres_proxy import PostgresProxy
 
 _DOC = Path(__file__).parents[2] / "docs" / "scaling.md"
@@ -21,18 +15,6 @@ _NOT_WAITED_FOR = (
 )
 """What threads of their own send, and what is sent once for many statements."""
 _TEN = ", ".join(f"({number}, {number})" for number in range(10))
-
-
-@pytest.fixture
-def far(postgres_proxy: PostgresProxy, tmp_path: Path) -> Iterator[Gateway]:
-    """A gateway whose round trips are counted."""
-    catalog = CatalogStore(postgres_proxy.dsn)
-    lake = Lake(catalog, str(tmp_path / "warehouse"), drop_retention=timedelta(days=1))
-    made = Gateway(lake, NoSpark())
-    yield made
-    made.close()
-    lake.close()
-    catalog.close()
 
 
 def told() -> dict[str, int]:
