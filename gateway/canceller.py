@@ -30,7 +30,7 @@ class Patience:
     thread: float = 10.0
     """Then another thread takes the place of its own."""
     told: float = 30.0
-    """Then readiness says so."""
+    """Then readiness says so. The rest is in seconds of Spark's own clock, which stands while this machine leaves it no processor."""
     waited_for: float = 5.0
     """Then Spark is started anew where tasks of such statements hold all its cores and somebody else's statement waits for one."""
     starved: float = 30.0
@@ -48,6 +48,7 @@ class SparkJobs(Protocol):
     def live_tasks(self) -> list[tuple[str, int]]: ...
     def cores(self) -> int: ...
     def calls(self, statement_id: str) -> bool: ...
+    def seconds(self) -> float: ...
     def prepare(self) -> None: ...
     def restart(self, reason: str) -> None: ...
 
@@ -75,6 +76,8 @@ class _Stopping:
         self.operation = operation
         self.give_up = give_up
         self.since = time.monotonic()
+        self.waited = 0.0
+        """For its tasks to end, by Spark's own clock."""
         self.given_up = False
         self.stages: set[tuple[str, int]] = set()
         """All that were ever seen: Spark forgets a job after a thousand others."""
@@ -109,6 +112,8 @@ class Canceller:
         self._turns = turns
         """Looks whether those wait too long for a core; on this thread, since another one would cost the JVM one more."""
         self._looked = time.monotonic()
+        self._seconds = 0.0
+        """By Spark's own clock, when it was asked last."""
         self._waiting = waiting
         """Whether statements that nobody told to stop are in Spark, or wait for it."""
         self._patience = patience or Patience()
@@ -161,6 +166,7 @@ class Canceller:
                 self._looked = time.monotonic()
                 self._guarded(self._look, "Spark could not be asked how it is")
             self._count_tasks(stopping)
+            self._count_seconds(stopping)
             if self._turns is not None and self._waiting():
                 theirs = {stage for statement in stopping for stage in statement.stages}
                 self._guarded(partial(self._turns.look, theirs), "Spark could not be asked who waits for its cores")
@@ -184,17 +190,22 @@ class Canceller:
         for statement in stopping:
             statement.tasks = sum(stage in statement.stages for stage in live)
 
+    def _count_seconds(self, stopping: Sequence[_Stopping]) -> None:
+        """Say how long each has been waited for, by a clock that several statements cannot each ask for themselves."""
+        before, self._seconds = self._seconds, self._spark.seconds() if stopping else self._seconds
+        for statement in stopping:
+            statement.waited += min(self._seconds - before, time.monotonic() - statement.since)
+
     def _renew_starved(self, stopping: Sequence[_Stopping]) -> list[_Stopping]:
         """Start Spark anew where some have left nobody a core for too long; those that end with it."""
-        now = time.monotonic()
-        if any(statement.tasks and now - statement.since > self._patience.interrupt for statement in stopping):
+        if any(statement.tasks and statement.waited > self._patience.interrupt for statement in stopping):
             self._guarded(self._spark.prepare, "A new start of Spark could not be prepared")
         shortest = min(self._patience.waited_for, self._patience.starved)
-        holding = [statement for statement in stopping if statement.tasks and now - statement.since > shortest]
+        holding = [statement for statement in stopping if statement.tasks and statement.waited > shortest]
         tasks = sum(statement.tasks for statement in holding)
         if not tasks or tasks < self._cores():
             return []
-        waited = now - max(statement.since for statement in holding)
+        waited = min(statement.waited for statement in holding)
         if waited <= self._patience.starved and not self._waiting():
             return []
         handles = ", ".join(statement.operation.handle for statement in holding)
@@ -223,7 +234,7 @@ class Canceller:
         if operation.worker_ended and not statement.tasks:
             return True
         in_spark = statement.tasks or self._spark.calls(handle)  # whoever waits for a start to end must not end it
-        if waited > self._patience.restart and statement.holds_spark and in_spark:
+        if statement.waited > self._patience.restart and statement.holds_spark and in_spark:
             reason = f"statement {handle} goes on {waited:.0f} s after it was told to stop, with {statement.tasks} tasks"
             self._guarded(lambda: self._spark.restart(reason), "Spark could not be started anew")
             return True

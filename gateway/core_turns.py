@@ -9,7 +9,6 @@ with an error that no client repeats.
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ class Cores(Protocol):
     def cores(self) -> int: ...
     def numbered_tasks(self) -> list[tuple[_Stage, int]]: ...
     def stages_at_work(self) -> Sequence[StageTasks]: ...
+    def seconds(self) -> float: ...
     def put_waiting_first(self) -> None: ...
     def end_task(self, task: int, reason: str) -> None: ...
     def prepare(self) -> None: ...
@@ -38,7 +38,7 @@ class Cores(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnPatience:
-    """Seconds."""
+    """Seconds of Spark's own clock, which stands while this machine leaves it no processor."""
 
     first: float = 2.0
     """Who has waited so long for a core comes before all that have one."""
@@ -81,13 +81,11 @@ class CoreTurns:
         *,
         blame: Callable[[_Stage], None] = lambda _: None,
         patience: TurnPatience | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._spark = spark
         self._blame = blame
         """Is told the stage of a task for which Spark is started anew."""
         self._patience = patience or TurnPatience()
-        self._clock = clock
         self._waiting: dict[_Stage, float] = {}
         """Since when each stage waits for its first core, or for one again."""
         self._told: _Told | None = None
@@ -100,7 +98,7 @@ class CoreTurns:
         if not tasks or len(tasks) < self._spark.cores():
             self._waiting, self._told = {}, None
             return
-        now, at_work = self._clock(), self._spark.stages_at_work()
+        now, at_work = self._spark.seconds(), self._spark.stages_at_work()
         without = [stage.stage for stage in at_work if not stage.running and stage.stage not in stopping]
         self._waiting = {stage: self._waiting.get(stage, now) for stage in without}
         self._endings = Counter({stage.stage: self._endings[stage.stage] for stage in at_work if self._endings[stage.stage]})

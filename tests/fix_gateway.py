@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -85,6 +86,9 @@ class NoSpark:
 
     def stages_at_work(self) -> list[StageTasks]:
         return []
+
+    def seconds(self) -> float:
+        return time.monotonic()
 
     def put_waiting_first(self) -> None:
         """There are none."""

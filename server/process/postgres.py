@@ -152,6 +152,7 @@ class EmbeddedPostgres:
                     postmaster.wait(STOP_SECONDS)
                 if not postmaster.is_running():
                     break
+            psutil.wait_procs(_left_of(self._directory), STOP_SECONDS)
         if self._child is not None:
             self._child.wait()
         with contextlib.suppress(OSError):
@@ -334,6 +335,13 @@ def _running(directory: Path) -> psutil.Process | None:
             return process
     (directory / "postmaster.pid").unlink(missing_ok=True)
     return None
+
+
+def _left_of(directory: Path) -> list[psutil.Process]:
+    """Processes of a cluster whose postmaster was killed: each ends by itself when it notices, and until then holds files and memory."""
+    place = os.path.realpath(directory)
+    processes = psutil.process_iter(["name", "cwd"])  # None where they are another user's
+    return [each for each in processes if "postgres" in (each.info["name"] or "") and each.info["cwd"] == place]
 
 
 def _works_in(process: psutil.Process, directory: Path) -> bool:

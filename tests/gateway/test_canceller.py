@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -29,6 +30,14 @@ class Hanging:
         self.live: list[tuple[str, int]] = []
         self.prepared = 0
         self.starting = False
+        self.stands, self.now, self.looked = False, time.monotonic(), 0
+        """Whether the machine leaves it no processor."""
+
+    def seconds(self) -> float:
+        self.looked += 1
+        if not self.stands:
+            self.now = time.monotonic()
+        return self.now
 
     def cancel(self, statement_id: str) -> None:
         self.canceled.append(statement_id)
@@ -111,7 +120,7 @@ def test_who_waits_for_a_start_of_spark_does_not_end_it(canceller: Canceller, sp
     """Each such end would make it wait for another start, which it would end as well."""
     spark.starting = True
     canceller.stop(operation)
-    canceller._stopping[0].since -= 60
+    canceller._stopping[0].waited += 60
     wait_for(lambda: len(spark.canceled) > 2)
     assert spark.restarted == []
     spark.starting = False
@@ -128,7 +137,7 @@ def test_tasks_that_leave_nobody_a_core_end_with_spark_at_once(spark: Hanging, o
     spark.live = [("app-1", 7)]
     canceller.stop(operation)
     wait_for(lambda: bool(canceller._stopping) and canceller._stopping[0].tasks == 1)
-    canceller._stopping[0].since -= 30
+    canceller._stopping[0].waited += 30
     canceller.stop(other)
     wait_for(lambda: len(canceller._stopping) == 1 and canceller._stopping[0].operation is operation)
     assert spark.restarted == []
@@ -181,7 +190,7 @@ def test_a_statement_that_hangs_outside_spark_is_no_reason_to_start_spark_anew(
     gave_up = threading.Event()
     canceller.stop(operation, lambda: gave_up.set() or True)  # type: ignore[func-returns-value]
     assert gave_up.wait(60)
-    canceller._stopping[0].since -= 60
+    canceller._stopping[0].waited += 60
     wait_for(lambda: len(spark.canceled) >= 3)
     assert (canceller.outliving(), spark.restarted, spark.interrupted) == ([], [], [])
     operation.worker_ended = True
@@ -218,3 +227,19 @@ def test_a_stuck_statement_gives_its_slot_to_the_next(gateway: Gateway, held: Ca
     following.let_go.set()
     gateway.run("SELECT following()", timeout=20.0).close()
     assert not stuck.let_go.is_set()
+
+
+def test_tasks_that_get_no_processor_do_not_end_spark(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
+    """The machine is busy with other work; readiness says what goes on all the same."""
+    operation.worker_ended = True
+    spark.stages, spark.live = {operation.handle: {("app-1", 7)}}, [("app-1", 7)]
+    canceller.stop(operation)
+    wait_for(lambda: bool(canceller._stopping) and canceller._stopping[0].waited > 0)
+    spark.stands = True
+    canceller._stopping[0].since -= 600
+    wait_for(lambda: canceller.outliving() == [operation.handle])
+    looked = spark.looked
+    wait_for(lambda: spark.looked > looked + 3)
+    assert spark.restarted == []
+    spark.stands = False
+    wait_for(lambda: bool(spark.restarted))

@@ -29,6 +29,9 @@ class _Spark:
     def stages_at_work(self) -> list[StageTasks]:
         return self.at_work
 
+    def seconds(self) -> float:
+        return self.now
+
     def put_waiting_first(self) -> None:
         self.events.append("first")
 
@@ -53,7 +56,7 @@ class _Turns:
         self.spark = spark
         self.blamed: list[tuple[str, int]] = []
         patience = TurnPatience(first=2, prepare=5, end=10, restart=5)
-        self.turns = CoreTurns(spark, blame=self.blamed.append, patience=patience, clock=lambda: spark.now)
+        self.turns = CoreTurns(spark, blame=self.blamed.append, patience=patience)
 
     def run(self, seconds: int, *stopping: tuple[str, int]) -> None:
         for _ in range(seconds):
@@ -126,3 +129,14 @@ def test_the_only_task_of_a_stage_is_spared_for_longer_each_time(spark: _Spark, 
 def test_what_was_told_to_stop_already_is_left_to_whoever_told_it(spark: _Spark, turns: _Turns) -> None:
     turns.run(60, A)
     assert spark.ended == []
+
+
+def test_a_task_that_gets_no_processor_has_time(spark: _Spark, turns: _Turns) -> None:
+    """Its machine is busy with other work: it may not have run at all since it was told to end."""
+    turns.run(11)
+    assert spark.ended == [11]
+    for _ in range(60):
+        turns.turns.look()  # while the clock stands
+    assert (spark.ended, turns.blamed) == ([11], [])
+    turns.run(6)
+    assert turns.blamed == [A]

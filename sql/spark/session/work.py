@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sql.execution.progress import SparkStage, StageTasks
 from sql.spark.session.scheduler import end_task, put_waiting_first, stages_at_work
+from sql.spark.session.scheduling_clock import SchedulingClock
 from sql.spark.session.tasks import Stage, live_tasks, progress_of, stages_of
 
 if TYPE_CHECKING:
@@ -20,10 +21,17 @@ class Work(ABC):
         self._root: SparkSession | None = None
         self._threads: dict[str, Any] = {}
         """The JVM's thread that each statement calls into Spark on."""
+        self.seconds = SchedulingClock(self._process_id)
+        """A clock for patience with tasks; asked by one thread."""
 
     @abstractmethod
     def _gateway(self) -> Any:
         """To the JVM."""
+
+    def _process_id(self) -> int | None:
+        """Of the JVM; None where it is not known."""
+        process = getattr(self._gateway(), "proc", None)
+        return None if process is None else int(process.pid)
 
     def stages_of(self, statement_id: str) -> set[Stage]:
         """The stages of a statement, for `live_tasks`."""
