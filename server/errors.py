@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import random
 import re
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,8 @@ _FLINK_PATHS = re.compile(r"/(v\d+|api_versions|info|sessions)(/|$)")
 _OTHER_PROTOCOLS = re.compile(r"/v1/(config|sluice)(/|$)")
 _SENTENCE_END = re.compile(r"(?<=\.)\s")
 PROBLEM = "application/problem+json"
-RETRY_AFTER_SECONDS = 2
+RETRY_AFTER_SECONDS = {429: range(2, 9), 503: range(2, 3)}
+"""By status, the seconds one of which is told: who is refused together must not come back together, each time with a parser's work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +141,9 @@ def _lake_failure(error: LakeError, id_: str) -> Failure:
     facts["quota"] = getattr(error, "quota", None)
     facts["statementIndex"] = getattr(error, "statement_index", None)
     facts["completed"] = getattr(error, "completed", None) or None
-    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)} if error.status in (429, 503) and not isinstance(error, TableDamaged) else {}
+    headers: dict[str, str] = {}
+    if error.status in RETRY_AFTER_SECONDS and not isinstance(error, TableDamaged):
+        headers["Retry-After"] = str(random.choice(RETRY_AFTER_SECONDS[error.status]))
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if isinstance(error, TableDamaged) and has_request_context() and EXTENSION in current_app.extensions:

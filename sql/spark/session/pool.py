@@ -93,8 +93,6 @@ class SparkPool(Work):
                         self._tell_started(starts)
                     self._small_job()
                     self._probe.renewed()
-                    if self._warm:  # the last one had to be ended, and what was sent to it may be sent again
-                        self.prepare()
                 self._keep_classes()
                 return
             except Exception as problem:  # told to whoever needs Spark; the server itself lives on without it
