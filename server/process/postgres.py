@@ -339,9 +339,12 @@ def _running(directory: Path) -> psutil.Process | None:
 
 def _left_of(directory: Path) -> list[psutil.Process]:
     """Processes of a cluster whose postmaster was killed: each ends by itself when it notices, and until then holds files and memory."""
-    place = os.path.realpath(directory)
-    processes = psutil.process_iter(["name", "cwd"])  # None where they are another user's
-    return [each for each in processes if "postgres" in (each.info["name"] or "") and each.info["cwd"] == place]
+    left = []
+    for process in psutil.process_iter(["name", "cwd"]):  # None where they are another user's
+        with contextlib.suppress(OSError):  # its directory may be gone
+            if "postgres" in (process.info["name"] or "") and os.path.samefile(process.info["cwd"] or "", directory):
+                left.append(process)
+    return left
 
 
 def _works_in(process: psutil.Process, directory: Path) -> bool:
