@@ -303,12 +303,17 @@ def describe_parquet(
 
 
 def creation_millis() -> int:
-    """`local_wall_millis` for a file that is being made; of this process's files of about now no other has the same."""
+    """`local_wall_millis` for a file that is being made; of this process's files of about now no other has the same.
+
+    Waits for the next millisecond where this one is taken: a file is never newer than the snapshot that adds it,
+    by which ``scan.file-creation-time-millis`` tells old rows from new ones.
+    """
     global _last_created
     with _creating:
-        now = local_wall_millis()
-        # A clock that was ahead for a while is not followed.
-        _last_created = _last_created + 1 if now <= _last_created < now + 1000 else now
+        while (now := local_wall_millis()) == _last_created:
+            time.sleep(0.0002)
+        # A clock that was set back is not waited for, and one that was ahead for a while is not followed.
+        _last_created = _last_created + 1 if now < _last_created < now + 1000 else now
         return _last_created
 
 

@@ -20,6 +20,7 @@ from table.format.parquet.identity import KEY, identity_fault, named_footer
 from table.format.parquet.metadata import MAGIC, footer_of
 from table.format.rows.arrow import arrow_schema
 from table.format.store import TableFiles
+from table.write import data_file
 from table.write.data_file import creation_millis, local_wall_millis
 from tests.table.scan.test_files import ALL_TYPES, a_row, batch_of, insert
 
@@ -157,7 +158,20 @@ def test_a_file_tells_its_name_and_no_other(tmp_path: Path) -> None:
 def test_no_two_files_of_a_process_are_made_at_one_time() -> None:
     times = [creation_millis() for _ in range(500)]
     assert len(set(times)) == 500
-    assert abs(times[-1] - local_wall_millis()) <= 1000
+
+
+def test_no_file_is_made_later_than_now() -> None:
+    """A snapshot that was decided in the millisecond of its files would be older than they are."""
+    assert all(made <= local_wall_millis() for made in (creation_millis() for _ in range(100)))
+
+
+def test_a_clock_that_is_set_back_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = creation_millis()
+    with monkeypatch.context() as clock:
+        clock.setattr(data_file, "local_wall_millis", lambda: before - 500)
+        assert [creation_millis(), creation_millis()] == [before + 1, before + 2]
+        clock.setattr(data_file, "local_wall_millis", lambda: before - 3_600_000)
+        assert creation_millis() == before - 3_600_000
 
 
 @pytest.mark.parametrize("options", [{}, {"write_page_checksum": True}, {"store_schema": False, "row_group_size": 1}])
