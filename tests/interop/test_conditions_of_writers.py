@@ -85,6 +85,8 @@ KINDS: Mapping[str, Mapping[str, str]] = {
     "partitions m": {},
     "partitions n": {},
 }  # fmt: skip
+_UNFOUND = ({"partitions d"}, {"partitions d", "partitions s", "partitions t", "partitions m"})
+"""Of pypaimon 2.1 and 1.4, in that order: they call the directories of such values otherwise than Java, which does not find the files."""
 _COMMITS = 9
 _PYPAIMON = """
 import sys, json, glob
@@ -99,7 +101,7 @@ schema = Schema.from_pyarrow_schema(feather.read_table(files[0]).schema, partiti
 catalog.create_table("w.c", schema, True)
 table = catalog.get_table("w.c")
 failed = {}
-for file in files:
+for file in files if sys.argv[5] == "rows" else []:
     try:
         write(table, feather.read_table(file))
     except Exception as problem:
@@ -144,8 +146,8 @@ def rows_of(seed: str, *, first: int, orc: bool) -> list[list[list[Said]]]:
     return commits
 
 
-def by_pypaimon(python: Path, files: Path, folder: Path, kind: str, commits: Sequence[Sequence[Sequence[Said]]]) -> None:
-    """Rows through a release of pypaimon, which makes the table where it is not there."""
+def by_pypaimon(python: Path, files: Path, folder: Path, kind: str, commits: Sequence[Sequence[Sequence[Said]]], *, rows_too: bool) -> None:
+    """Rows through a release of pypaimon, which makes the table where it is not there, or no more than that."""
     schema = pa.schema([("id", pa.int32()), *((name, column[1]) for name, column in COLUMNS.items())])
     folder.mkdir()
     for at, rows in enumerate(commits):
@@ -153,6 +155,7 @@ def by_pypaimon(python: Path, files: Path, folder: Path, kind: str, commits: Seq
         feather.write_feather(pa.Table.from_arrays(columns, schema=schema), str(folder / f"{at:03}.arrow"), compression="uncompressed")
     partition = [kind.removeprefix("partitions ")] if kind.startswith("partitions ") else []
     command = [str(python), "-c", _PYPAIMON, str(files), json.dumps({"bucket": "-1", **KINDS[kind]}), json.dumps(partition), str(folder)]
+    command.append("rows" if rows_too else "table")
     done = subprocess.run(command, cwd=ROOT / "tests" / "interop", capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     count, failed = json.loads(done.stdout.splitlines()[-1])
@@ -183,10 +186,10 @@ def check(
     client.sql("DROP TABLE IF EXISTS files.w.c")
     orc = "orc" in KINDS[kind].values()
     commits = [rows_of(f"{SEED} {kind} {number}", first=1000 * number, orc=orc) for number in range(len(pythons) + 1)]
-    by_pypaimon(pythons[0], files, folder / "0", kind, commits[0])
+    by_pypaimon(pythons[0], files, folder / "0", kind, commits[0], rows_too=kind not in _UNFOUND[0])
     by_spark(client, commits[-1])
     for number, python in enumerate(pythons[1:], 1):
-        by_pypaimon(python, files, folder / str(number), kind, commits[number])
+        by_pypaimon(python, files, folder / str(number), kind, commits[number], rows_too=kind not in _UNFOUND[number])
     if kind.startswith("vectors"):
         client.sql("REFRESH TABLE files.w.c")
         for condition in ("id % 3 = 1", "s LIKE 'a%' OR d > 1", "y IS NULL AND id % 2 = 0"):

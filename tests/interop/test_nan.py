@@ -95,10 +95,9 @@ for values in files:
 """
 
 
-def by_pypaimon(python: Path, server: RunningServer, table: str, type_: str) -> None:
+def by_pypaimon(python: Path, server: RunningServer, table: str, type_: str) -> subprocess.CompletedProcess[str]:
     files = json.dumps([[None if value is None else str(value) for value in values] for values in FILES])
-    done = subprocess.run([str(python), "-c", PYPAIMON, server.url, table, type_, files], cwd=HERE, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    return subprocess.run([str(python), "-c", PYPAIMON, server.url, table, type_, files], cwd=HERE, capture_output=True, text=True)
 
 
 def by_body(server: RunningServer, table: str, type_: str) -> None:
@@ -126,11 +125,18 @@ def test_rows_of_bodies(server: RunningServer, database: str, type_: str, form: 
     assert differing(server, table) == {}
 
 
+@pytest.mark.torture
+def test_partitions_of_bodies(server: RunningServer, database: str) -> None:
+    table = f"{database}.t"
+    create(server, table, "DOUBLE", partitioned="PARTITIONED BY (v)")
+    by_body(server, table, "DOUBLE")
+    assert differing(server, table) == {}
+
+
 KINDS = {
     "column": "",
     "orc": ", 'file.format' = 'orc'",
     "indexes": ", 'file-index.bloom-filter.columns' = 'v', 'file-index.bitmap.columns' = 'v', 'file-index.range-bitmap.columns' = 'v'",
-    "partition": "",
 }
 
 
@@ -138,7 +144,25 @@ KINDS = {
 @pytest.mark.parametrize("release", ["1.4", pytest.param("2.1", marks=pytest.mark.torture)])
 def test_rows_of_pypaimon(server: RunningServer, database: str, old_pypaimon_python: Path, release: str, kind: str) -> None:
     table = f"{database}.t"
-    create(server, table, "DOUBLE", KINDS[kind], "PARTITIONED BY (v)" if kind == "partition" else "")
-    python = old_pypaimon_python if release == "1.4" else ROOT / ".venv-pypaimon" / "bin" / "python"
-    by_pypaimon(python, server, table, "DOUBLE")
+    create(server, table, "DOUBLE", KINDS[kind])
+    done = by_pypaimon(python_of(release, old_pypaimon_python), server, table, "DOUBLE")
+    assert done.returncode == 0, done.stderr[-3000:]
     assert differing(server, table) == {}
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("release", ["1.4", "2.1"])
+def test_what_pypaimon_puts_into_directories_that_java_calls_otherwise_is_refused(
+    server: RunningServer, database: str, old_pypaimon_python: Path, release: str
+) -> None:
+    """It writes to ``v=nan``, and whoever reads the commit looks into ``v=NaN``."""
+    table = f"{database}.t"
+    create(server, table, "DOUBLE", partitioned="PARTITIONED BY (v)")
+    done = by_pypaimon(python_of(release, old_pypaimon_python), server, table, "DOUBLE")
+    assert done.returncode != 0
+    assert "which does not exist" in done.stderr
+    assert server.sql(f"SELECT * FROM {table}") == []
+
+
+def python_of(release: str, old: Path) -> Path:
+    return old if release == "1.4" else ROOT / ".venv-pypaimon" / "bin" / "python"
