@@ -153,6 +153,14 @@ class PolicyRepository:
         """
         return {(database, name) for database, name in self._conn.execute(query, (sorted(names), of_rows))}
 
+    def binding_dropped(self, names: Collection[str]) -> set[UUID]:
+        """The dropped tables that are kept and have a policy that binds a caller of these names."""
+        query = """
+            SELECT DISTINCT t.table_id FROM table_policy p JOIN table_entry t USING (table_id)
+            WHERE t.drop_id IS NOT NULL AND (cardinality(p.principals) = 0 OR p.principals && %s::text[])
+        """
+        return {table_id for (table_id,) in self._conn.execute(query, (sorted(names),))}
+
     def drop(self, table_id: UUID, name: str) -> bool:
         """Remove it; False when there was none."""
         return self._conn.execute("DELETE FROM table_policy WHERE table_id = %s AND name = %s", (table_id, name)).rowcount == 1

@@ -56,9 +56,9 @@ class DroppedTable:
     dropped_at: dt.datetime
     dropped_by: str | None
     expires_at: dt.datetime
-    record_count: int
-    """Rows of its latest snapshot, and its bytes: those of older snapshots come on top."""
-    file_size: int
+    record_count: int | None
+    """Rows of its latest snapshot, and its bytes: those of older snapshots come on top. None for who is not to know."""
+    file_size: int | None
 
     @property
     def identifier(self) -> Identifier:

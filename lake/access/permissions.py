@@ -254,6 +254,13 @@ _NOT_LIKE = re.compile(r"\bNOT\s+LIKE\b", re.IGNORECASE)
 """No row policy can say it; see `read_rules`."""
 
 
+def sees_part(caller: Caller, table: Identifier, *, bound: bool) -> bool:
+    """Whether a caller reads a table, but not all of it, so that it is not told what the table holds; ``bound`` says a policy binds it."""
+    if caller.may(Access.SELECT, table_resource(table)):
+        return bound
+    return bool(caller.columns(table))
+
+
 def read_rules(catalog: CatalogStore, caller: Caller, table: Identifier, table_id: UUID, fields: Sequence[str]) -> ReadRules:
     """What of a table a caller sees; raises `Forbidden` for one that may not read any of it."""
     if caller.administrator:

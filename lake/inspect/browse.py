@@ -12,10 +12,11 @@ import numpy as np
 
 from catalog.browse import DatabaseSums, ExpiredLease, ListedTable, TableSummary
 from catalog.records import ConsumerLagRow
+from lake.access.permissions import sees_part
 from lake.tables.consumers import consumers
 from lake.tables.handle import LakeTable
 from lake.tables.views import named_resource
-from model.access import Access, ResourceType, table_resource
+from model.access import ResourceType, table_resource
 from model.errors import LakeError
 from model.identifier import MAIN_BRANCH, Identifier
 from model.options.table import TABLE_OPTIONS
@@ -94,13 +95,7 @@ def seen_in_part(lake: Lake, names: Iterable[tuple[str, str]]) -> list[tuple[str
         return []
     with lake.catalog.reading() as tx:
         bound = tx.policies.binding(lake.caller.names)
-    partly = []
-    for database, name in names:
-        table = Identifier(database, name)
-        whole = lake.caller.may(Access.SELECT, table_resource(table))
-        if (not whole and lake.caller.columns(table)) or (whole and (database, name) in bound):
-            partly.append((database, name))
-    return partly
+    return [name for name in names if sees_part(lake.caller, Identifier(*name), bound=name in bound)]
 
 
 def _visible(lake: Lake, database: str | None, search: str | None) -> list[tuple[str, str, bool]]:

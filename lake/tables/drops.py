@@ -20,6 +20,7 @@ from catalog.objects.drops import DroppedDatabase, DroppedTable
 from catalog.records import TableRow
 from lake.access.callers import Caller
 from lake.access.guard import asks_itself, needs
+from lake.access.permissions import sees_part
 from lake.base import LakeBase
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow
@@ -159,7 +160,8 @@ class LakeDrops(LakeBase):
         with self.catalog.reading() as tx:
             dropped = tx.drops.tables(database=database)
             callers = self._before(tx)
-        return [table for table in dropped if callers.of(table).sees(table_resource(_as_kept(table)))]
+        seen = [table for table in dropped if callers.of(table).sees(table_resource(_as_kept(table)))]
+        return [table if callers.tells_counts(table) else replace(table, record_count=None, file_size=None) for table in seen]
 
     @asks_itself
     def dropped_databases(self) -> list[DroppedDatabase]:
@@ -181,13 +183,12 @@ class LakeDrops(LakeBase):
     def _before(self, tx: CatalogTransaction) -> _CallerBefore:
         """The caller with what was granted to it on what is dropped."""
         if self.caller.administrator:
-            return _CallerBefore(self.caller, {})
+            return _CallerBefore(self.caller, {}, frozenset())
         names = self.caller.names
         above = [grant for grant in self.caller.grants if grant.resource.name is None]
         everywhere = replace(self.caller, grants=(*above, *tx.grants.of_dropped_databases(names)))
-        return _CallerBefore(
-            everywhere, {table_id: everywhere.plus(grants) for table_id, grants in tx.grants.of_dropped_tables(names).items()}
-        )
+        by_table = {table_id: everywhere.plus(grants) for table_id, grants in tx.grants.of_dropped_tables(names).items()}
+        return _CallerBefore(everywhere, by_table, frozenset(tx.policies.binding_dropped(names)))
 
     # Bringing back
 
@@ -354,13 +355,19 @@ class LakeDrops(LakeBase):
 class _CallerBefore:
     """A caller as of before tables and databases were dropped."""
 
-    def __init__(self, everywhere: Caller, by_table: Mapping[UUID, Caller]) -> None:
+    def __init__(self, everywhere: Caller, by_table: Mapping[UUID, Caller], bound: frozenset[UUID]) -> None:
         self.everywhere = everywhere
         self._by_table = by_table
+        self._bound = bound
 
     def of(self, table: DroppedTable) -> Caller:
         """The caller with what was granted to it on this table."""
         return self._by_table.get(table.table_id, self.everywhere)
+
+    def tells_counts(self, table: DroppedTable) -> bool:
+        """Whether the caller may know how much the table held, as `Lake.tells_counts` says of one that is there."""
+        caller = self.of(table)
+        return caller.administrator or not sees_part(caller, _as_kept(table), bound=table.table_id in self._bound)
 
 
 def _as_kept(table: DroppedTable) -> Identifier:

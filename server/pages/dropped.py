@@ -44,7 +44,7 @@ def dropped() -> ResponseReturnValue:
         databases=databases,
         tables=tables[:_MOST],
         total=len(tables),
-        size=sum(table.file_size for table in tables),
+        size=sum(table.file_size or 0 for table in tables),
         mine=lake.undroppable(tables, databases),
         purged=not lake.drop_retention,
     )

@@ -209,12 +209,12 @@ def quotas(scan: SystemScan) -> Iterable[Sequence[Any]]:
     dropped_by="STRING",
     expires_at="TIMESTAMP_LTZ(3) NOT NULL",
     dropped_with="BIGINT",
-    record_count="BIGINT NOT NULL",
-    file_size_in_bytes="BIGINT NOT NULL",
+    record_count="BIGINT",
+    file_size_in_bytes="BIGINT",
     location="STRING NOT NULL",
 )
 def dropped_tables(scan: SystemScan) -> Iterable[Sequence[Any]]:
-    """What UNDROP TABLE can bring back, the newest drop first; the sizes are those of the latest snapshot."""
+    """What UNDROP TABLE can bring back, the newest drop first; sizes are the latest snapshot's, NULL for who sees a part of the table."""
     for row in scan.lake.dropped_tables():
         yield (
             row.drop_id, row.database, row.name, str(row.table_id), row.dropped_at, row.dropped_by, row.expires_at, row.dropped_with,
