@@ -86,6 +86,13 @@ class DropRepository:
     def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
+    def in_turn(self) -> None:
+        """Let no other drop of a database, nor any bringing back or removing, run until the transaction ends.
+
+        They hold rows of databases, tables and drops in orders of their own, and would wait for each other in a circle.
+        """
+        self._conn.later("SELECT pg_advisory_xact_lock(hashtextextended('sluice drops', 0))", ())
+
     # Dropping
 
     def keep_table(self, table_id: UUID, *, by: str | None, retention: timedelta, parent: int | None = None) -> int:

@@ -99,6 +99,7 @@ class LakeDrops(LakeBase):
         garbage: list[str] = []
         try:
             with self.catalog.transaction() as tx, claimed_in(tx, claim):
+                tx.drops.in_turn()
                 tx.databases.lock(name)
                 rows: list[TableRow] = []
                 if cascade:
@@ -211,6 +212,7 @@ class LakeDrops(LakeBase):
         if to is not None:
             check_name(to.table, "table")
         with self.catalog.transaction() as tx, claimed_in(tx, claim):
+            tx.drops.in_turn()
             dropped = self._table_to_change(tx, table, drop_id, Access.DROP)
             target = to or dropped.identifier
             if to is not None or not dropped.housed:
@@ -246,6 +248,7 @@ class LakeDrops(LakeBase):
             check_name(to, "database")
             self.caller.require(Access.CREATEDATABASE, CATALOG)
         with self.catalog.transaction() as tx, claimed_in(tx, claim):
+            tx.drops.in_turn()
             dropped = self._database_to_change(tx, name, drop_id, Access.DROP)
             target = to or dropped.name
             tables = [Identifier(target, table.name) for table in tx.drops.of_database(dropped.drop_id) if table.kept_in == dropped.kept_as]
@@ -311,6 +314,7 @@ class LakeDrops(LakeBase):
         """Remove a dropped table for good before its time; takes PURGE as it was granted then. Raises `DropNotExist`."""
         self.standing.require_own()
         with self.catalog.transaction() as tx, claimed_in(tx, claim):
+            tx.drops.in_turn()
             dropped = self._table_to_change(tx, table, drop_id, Access.PURGE)
             tx.holds.require_no_backup(f"Removing the dropped table {table} for good")
             tx.drops.remove_table(dropped)
@@ -330,6 +334,7 @@ class LakeDrops(LakeBase):
             garbage: list[str] = []
             removed = 0
             with self.catalog.transaction() as tx:
+                tx.drops.in_turn()
                 tx.holds.require_no_backup("Removing dropped tables whose time is over")
                 for drop_id in tx.drops.expired(limit=_SWEPT_AT_ONCE):
                     for table in tx.drops.tables(drop_id=drop_id):

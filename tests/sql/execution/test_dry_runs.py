@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 import sql.statements.all  # noqa: F401 - the procedures register themselves
@@ -19,6 +17,7 @@ from model.snapshot import CommitKind
 from sql.statements.procedures.calls import DRY_RUN, PROCEDURES
 from table.format.consumers import write_consumer
 from table.write.snapshot_builder import CommitRequest
+from tests.everything import everything
 from tests.lake.unmarked import append_unmarked
 
 CHANGES_NOTHING = {
@@ -110,28 +109,14 @@ def ask(gateway: Gateway, lake: Lake) -> Ask:
     return run
 
 
-def state(dsn: str, warehouse: Path) -> dict[str, object]:
-    """Everything the catalog knows and every file there is; what coordinates servers left out."""
-    found: dict[str, object] = {}
-    with psycopg.connect(dsn) as conn:
-        names = [name for (name,) in conn.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
-        for name in set(names) - {"maintenance_lease", "idempotency_key"}:
-            # Whether a snapshot's file is known to be there is noted some time after its commit.
-            found[name] = sorted(str(row) for row in conn.execute(f"SELECT to_jsonb(t) - 'published' FROM {name} t"))
-    for path in warehouse.rglob("*"):
-        if path.is_file():
-            found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return found
-
-
 def test_a_dry_run_tells_and_changes_nothing(ask: Ask, dsn: str, warehouse: Path) -> None:
-    before = state(dsn, warehouse)
+    before = everything(dsn, warehouse)
     for name, arguments in CALLS.items():
         columns, rows = ask(f"CALL {name}({arguments}, dry_run => true)")
         assert columns[-1] == DRY_RUN, name
         assert rows, name
         assert all(row[-1] is True for row in rows), name
-        assert state(dsn, warehouse) == before, name
+        assert everything(dsn, warehouse) == before, name
 
 
 def test_what_was_told_is_what_happens(ask: Ask) -> None:
