@@ -35,10 +35,11 @@ from lake.tables.handle import LakeTable, schemas_of
 from lake.tables.remembered import RememberedTables
 from model.access import Access, Grant, ReadRules, Resource
 from model.errors import Forbidden, InvalidName, LakeError, TableNotExist
-from model.identifier import Identifier
+from model.identifier import MAIN_BRANCH, Identifier
 from model.location import Location
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from table.format.io.file_io import FileIO, file_io_for
+from table.format.layout import TableLayout
 from table.format.store import TableFiles
 
 T = TypeVar("T")
@@ -168,13 +169,16 @@ class LakeBase:
             location=row.location,
             files=files,
             read_latest=self._publisher.latest,
-            left_behind=partial(self._left_behind, row.table_id, own_directory(row)),
+            left_behind=partial(self._left_behind, row),
         )
 
     def _publish_schemas(self, table_id: UUID, files: TableFiles, branch: str, newest: Schema, *, published: int) -> None:
         """Put the files of the schema versions after one there, where nothing else may lie in the table's directory none."""
         where = None if other_kind(newest.options) in DIRECTORY_KINDS else files
         self._publisher.schemas(table_id, where, branch, published=published, newest=newest)
+        if branch != MAIN_BRANCH and self._is_branch_gone(table_id, branch):
+            self._clear_branch(table_id, files.location, branch)
+            raise FileNotFoundError(files.layout.branch_dir)
 
     def _files_of(self, table: Identifier, table_id: UUID, location: str, allowed: Sequence[str]) -> TableFiles:
         named_by = partial(live_name, self.catalog, self.file_io, table_id, location)
@@ -238,15 +242,36 @@ class LakeBase:
         self.caller = self.caller.plus(grants)
         self.access.forget()
 
-    def _left_behind(self, table_id: UUID, directory: str | None) -> None:
-        """Remove what a failed write has left in the directory of a table that was dropped for good beside it."""
+    def _left_behind(self, row: TableRow) -> None:
+        """Remove what a failed write has left in the directory of a table, or a branch, that was dropped for good beside it."""
+        directory = own_directory(row)
         try:
-            if directory is None or not put_on_record_again(self.catalog, table_id, directory):
+            if row.branch != MAIN_BRANCH and self._is_branch_gone(row.table_id, row.branch):
+                self._clear_branch(row.table_id, row.location, row.branch)
+            if directory is None or not put_on_record_again(self.catalog, row.table_id, directory):
                 return
         except LakeError as problem:
             _log.info("Whether a failed write left something in %s could not be looked at: %s", directory, problem)
             return
         self._remove_soon(directory)
+
+    def _is_branch_gone(self, table_id: UUID, branch: str) -> bool:
+        with self.catalog.reading() as tx:
+            return tx.tables.by_id(table_id) is not None and branch not in tx.branches.names(table_id)
+
+    def _clear_branch(self, table_id: UUID, location: str, branch: str) -> None:
+        """Remove what was written into the directory of a branch after that was dropped or renamed: it would look like one unknown."""
+        directory = TableLayout(location, branch).branch_dir
+
+        def remove() -> None:
+            with self.catalog.transaction() as tx:
+                tx.snapshots.wait_for_deciders(table_id)  # who makes a branch holds the table's row, too
+                if tx.tables.by_id(table_id) is None or branch in tx.branches.names(table_id):
+                    return
+                tx.tables.discard(directory)
+                make_way(tx, self.file_io, self.standing, directory)
+
+        follow(remove, f"What was written into {directory} after its branch was dropped could not be removed")
 
     def _remove_soon(self, location: str) -> None:
         """Remove the directory of a table that is dropped; where the store fails it stays on record, for the sweep of drops."""

@@ -232,22 +232,23 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         with self.catalog.reading() as tx:
             names = [MAIN_BRANCH, *tx.branches.names(table.table_id)]
         faults: list[Fault] = []
+        opened: dict[str, LakeTable] = {}
         for branch in names:
-            faults += refusals_too(branch, self._up_to_date(replace(table.identifier, branch=branch)))
+            faults += refusals_too(branch, self._up_to_date(replace(table.identifier, branch=branch), opened))
         lines, branches = lines_of(self.catalog, table)
-        check = TableCheck(table, deep=deep, threads=threads, checked=checked)
+        check = TableCheck(table, deep=deep, threads=threads, checked=checked, branches=opened)
         branches_unknown = refusals_too(MAIN_BRANCH, of_unknown_branches(self.catalog, table))
         faults_of_all = once(chain(faults, branches_unknown, check.faults(lines, branches)))
         return self._noting(table, faults_of_all) if deep else faults_of_all
 
-    def _up_to_date(self, branch: Identifier) -> Iterator[Fault]:
-        """Take in what clients changed of a branch; no fault, but what hinders it may be one.
+    def _up_to_date(self, branch: Identifier, opened: dict[str, LakeTable]) -> Iterator[Fault]:
+        """Open a branch and take in what clients changed of it; no fault, but what hinders it may be one.
 
         A beginning whose files are gone expired, as where the catalog is a backup's.
         """
-        opened = self._open(branch)
-        forget_expired(self.catalog, opened)
-        self.tags.all(opened)
+        table = opened[branch.branch] = self._open(branch)
+        forget_expired(self.catalog, table)
+        self.tags.all(table)
         yield from ()
 
     def _noting(self, table: LakeTable, faults: Iterator[Fault]) -> Iterator[Fault]:

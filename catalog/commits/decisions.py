@@ -116,12 +116,22 @@ class DecisionRepository:
         return Outcome(moved=moved.rowcount == 1, keys=mine, others=others)
 
 
+_OF_BRANCH = """
+    , held AS (
+        SELECT t.table_id FROM of_table t JOIN table_branch b ON b.table_id = t.table_id
+        WHERE b.name = %(branch)s AND b.schema_id = %(schema)s
+        FOR KEY SHARE OF b
+    )
+"""
+"""The branch's own row, after the table's as all take them: it may be dropped or renamed by whom the table's row was waited for."""
+
+
 def _query(decision: Decision, *, turn: bool, keys: Sequence[tuple[Key, Mapping[str, Any]]] = ()) -> tuple[str, dict[str, Any]]:
     table = decision.held
     if table.name.branch == MAIN_BRANCH:
-        branch, schema_id = "", "t.schema_id"
+        schema, of_branch = "AND t.schema_id = %(schema)s", ""
     else:
-        branch, schema_id = "JOIN table_branch b ON b.table_id = t.table_id AND b.name = %(branch)s", "b.schema_id"
+        schema, of_branch = "", _OF_BRANCH
     values: dict[str, Any] = {
         "table": table.table_id, "database": table.name.database, "name": table.name.table, "branch": table.name.branch,
         "location": table.location, "schema": table.schema_id, "id": decision.snapshot_id, "uuid": decision.key, "base": decision.base,
@@ -148,14 +158,14 @@ def _query(decision: Decision, *, turn: bool, keys: Sequence[tuple[Key, Mapping[
             "k_count": len(keys),
         }
     query = f"""
-        WITH held AS (
-            SELECT t.table_id FROM sluice_table t {branch}
+        WITH {"of_table" if of_branch else "held"} AS (
+            SELECT t.table_id FROM sluice_table t
             WHERE t.table_id = %(table)s AND t.database = %(database)s AND t.name = %(name)s AND t.location = %(location)s
-              AND t.moving_from IS NULL AND t.diverged_at IS NULL AND {schema_id} = %(schema)s
+              AND t.moving_from IS NULL AND t.diverged_at IS NULL {schema}
               AND NOT EXISTS (SELECT 1 FROM stale_file f WHERE f.table_id = t.table_id)
               {_ALL_MINE if keys else ""}
             FOR KEY SHARE OF t
-        ), moved AS ({FIRST_HELD if decision.base is None else NEXT_HELD} RETURNING table_id)
+        ) {of_branch}, moved AS ({FIRST_HELD if decision.base is None else NEXT_HELD} RETURNING table_id)
         {_PARTITIONS if decision.partitions else ""}
         {INSERT_MOVED}
     """  # noqa: S608 - literals of this package

@@ -10,6 +10,7 @@ from psycopg import Connection, errors
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from catalog.objects.tables import KEEP_TOP_SCHEMA
 from catalog.records import StaleFileRow
 from model.catalog_errors import BranchAlreadyExist
 
@@ -35,11 +36,12 @@ class BranchRepository:
                 self._conn.execute(query, (table_id, name, schema_id))
         except errors.UniqueViolation as clash:
             raise BranchAlreadyExist(name, table) from clash
+        self._clear(table_id, name)
 
     def drop(self, table_id: UUID, name: str) -> bool:
         """Remove it with all that is on it; False when there was none."""
-        for table in _MOVED_ALONG:
-            self._conn.execute(f"DELETE FROM {table} WHERE table_id = %s AND branch = %s", (table_id, name))  # noqa: S608
+        self._conn.execute(KEEP_TOP_SCHEMA, {"table": table_id})
+        self._clear(table_id, name)
         return self._conn.execute("DELETE FROM table_branch WHERE table_id = %s AND name = %s", (table_id, name)).rowcount == 1
 
     def rename(self, table_id: UUID, name: str, to: str, *, table: str) -> bool:
@@ -50,12 +52,19 @@ class BranchRepository:
                 renamed = self._conn.execute(query, (to, table_id, name)).rowcount == 1
         except errors.UniqueViolation as clash:
             raise BranchAlreadyExist(to, table) from clash
+        if renamed:
+            self._clear(table_id, to)
         for moved in _MOVED_ALONG:
             self._conn.execute(f"UPDATE {moved} SET branch = %s WHERE table_id = %s AND branch = %s", (to, table_id, name))  # noqa: S608
         # Their files are written under the new name by whoever needs them first.
         self._conn.execute("UPDATE table_snapshot SET published = false WHERE table_id = %s AND branch = %s", (table_id, to))
         self._conn.execute("UPDATE table_tag SET published = false WHERE table_id = %s AND branch = %s", (table_id, to))
         return renamed
+
+    def _clear(self, table_id: UUID, name: str) -> None:
+        """Remove all that is on a branch; earlier versions let a commit land on one that was being dropped, which must not come back."""
+        for table in _MOVED_ALONG:
+            self._conn.execute(f"DELETE FROM {table} WHERE table_id = %s AND branch = %s", (table_id, name))  # noqa: S608
 
 
 class StaleFileRepository:
@@ -72,8 +81,16 @@ class StaleFileRepository:
         """
         self._conn.execute(query, (table_id, path, Jsonb(dict(mark))))
 
+    def keep(self, table_id: UUID, path: str, mark: Mapping[str, Any]) -> None:
+        """Let a file stay that was to be removed: what it holds is wanted again."""
+        self._conn.execute("DELETE FROM stale_file WHERE table_id = %s AND path = %s AND mark = %s", (table_id, path, Jsonb(dict(mark))))
+
     def lock(self, table_id: UUID) -> list[StaleFileRow]:
-        """The files of a table, for nobody else to remove until the transaction ends."""
+        """The files of a table, for nobody else to remove, or to add to, until the transaction ends; commits go on.
+
+        The table's row comes first, as it does for all who add files: two would wait for each other in a circle otherwise.
+        """
+        self._conn.execute("SELECT 1 FROM table_entry WHERE table_id = %s FOR NO KEY UPDATE", (table_id,))
         with self._conn.cursor(row_factory=class_row(StaleFileRow)) as cur:
             return cur.execute("SELECT path, mark FROM stale_file WHERE table_id = %s ORDER BY path FOR UPDATE", (table_id,)).fetchall()
 

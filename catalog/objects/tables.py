@@ -47,6 +47,13 @@ class Taken(Enum):
     GARBAGE = "a directory that is being removed"
 
 
+KEEP_TOP_SCHEMA = """
+    UPDATE table_entry SET top_schema_id = greatest(top_schema_id, (SELECT max(schema_id) FROM table_schema WHERE table_id = %(table)s))
+    WHERE table_id = %(table)s
+"""
+"""Before versions go: what is the highest number there was."""
+
+
 class TableRepository:
     """Reads and writes ``sluice_table`` and ``table_schema`` inside the caller's transaction."""
 
@@ -118,7 +125,11 @@ class TableRepository:
 
     def find_for_commit(self, table: Identifier) -> TableRow | None:
         """The table, or None; it cannot be dropped, renamed or repaired before the transaction ends, while commits and ALTER go on."""
-        return self._find(table, " FOR KEY SHARE OF t")
+        if table.branch == MAIN_BRANCH:
+            return self._find(table, " FOR KEY SHARE OF t")
+        query = "SELECT 1 FROM sluice_table WHERE database = %s AND name = %s FOR KEY SHARE"  # first, as all take the two rows
+        self._conn.later(query, (table.database, table.table))
+        return self._find(table, " FOR KEY SHARE OF t, b")
 
     def lock(self, table: Identifier) -> TableRow:
         """The table, held against other changes of its row until the transaction ends."""
@@ -198,6 +209,20 @@ class TableRepository:
             raise CommitConflict(str(table_id), expected=f"schema {base}")
         self.add_schema(table_id, branch, to, schema)
 
+    def next_schema_id(self, table_id: UUID) -> int:
+        """The number of the next version on whichever branch; no other transaction is told one until this one ends.
+
+        No branch has or had a version of that number: files that were written by one that is gone would be read by it.
+        """
+        # By itself: what waits for the lock looks at versions only after it.
+        self._conn.later("SELECT 1 FROM table_entry WHERE table_id = %s FOR NO KEY UPDATE", (table_id,))
+        query = """
+            SELECT greatest(top_schema_id, (SELECT max(schema_id) FROM table_schema s WHERE s.table_id = t.table_id)) + 1
+            FROM table_entry t WHERE t.table_id = %s
+        """
+        row = self._conn.execute(query, (table_id,)).fetchone()
+        return 0 if row is None else int(row[0])
+
     def set_schema(self, table_id: UUID, branch: str, schema_id: int, *, published: int) -> None:
         """Make a version current that is older than the present one, or of another branch."""
         if branch == MAIN_BRANCH:
@@ -219,7 +244,8 @@ class TableRepository:
         return [(int(schema_id), dict(body)) for schema_id, body in self._conn.execute(query, (table_id, branch)).fetchall()]
 
     def drop_schemas(self, table_id: UUID, branch: str, *, above: int) -> None:
-        """Remove the versions above one."""
+        """Remove the versions above one, whose numbers no others get."""
+        self._conn.execute(KEEP_TOP_SCHEMA, {"table": table_id})
         query = "DELETE FROM table_schema WHERE table_id = %s AND branch = %s AND schema_id > %s"
         self._conn.execute(query, (table_id, branch, above))
 

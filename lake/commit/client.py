@@ -258,7 +258,21 @@ class ClientCommitter:
         _check_schema(table, head, snapshot)
         schema, base = self._schema(table, head), self._base(table, head)
         files.partition_types = [field.type for field in schema.partition_fields]
-        return self._judge.judge(table, head.table_id, files, schema, base, snapshot, rights)
+        judged = self._judge.judge(table, head.table_id, files, schema, base, snapshot, rights)
+        self._check_versions(table, head, {snapshot.schema_id, *judged.versions})
+        return judged
+
+    def _check_versions(self, table: Identifier, head: HeadRow, versions: set[int]) -> None:
+        """Raise where a file was written by a version of the schema that is gone: nobody could read it."""
+        if not versions - {head.schema_id}:
+            return
+        with self._catalog.reading() as tx:
+            there = {schema_id for schema_id, _ in tx.tables.schemas(head.table_id, table.branch)}
+        if gone := sorted(versions - there):
+            raise InvalidCommit(
+                f"Version {gone[0]} of the schema of {table} is gone, as after fast_forward. Load the table again and write with its "
+                "present schema."
+            )
 
     def _base(self, table: Identifier, head: HeadRow) -> Snapshot | None:
         """The snapshot the table points at."""

@@ -214,8 +214,10 @@ class Committer:
             if guess is None:
                 raise
             raise CommitConflict(str(table.identifier), expected=guess.key) from gone  # it is old, and its files have expired
-        if latest and latest.schema_id > snapshot.schema_id:  # an ALTER came between the write and its commit
-            snapshot = replace(snapshot, schema_id=latest.schema_id)
+        # An ALTER may have come between the write and its commit; a branch of the snapshot has the versions up to its own.
+        versions = {latest.schema_id if latest else -1, *(new.file.schema_id for request in requests for new in request.adds)}
+        if max(versions) > snapshot.schema_id:
+            snapshot = replace(snapshot, schema_id=max(versions))
         return latest, snapshot
 
     def _found(self, table: LakeTable, turn: Turn) -> Snapshot | None:
@@ -299,7 +301,7 @@ class Committer:
             row = tx.tables.find_for_commit(table.identifier)
             if row is None or row.table_id != table.table_id or row.location != table.location:
                 raise TableNotExist(str(table.identifier))
-            if table.remembered and row.schema_id != table.schema.id:
+            if row.schema_id != table.schema.id and (table.remembered or not _version_is_there(tx, table)):
                 raise TableChanged(table.identifier)
             if row.diverged_at:
                 raise TableDiverged(table.identifier, path=row.diverged_at)
@@ -321,6 +323,11 @@ class Committer:
                 turn=turn,
             )
             follow(tx, table, changed, snapshot)
+
+
+def _version_is_there(tx: CatalogTransaction, table: LakeTable) -> bool:
+    """Whether the version of the schema by which rows were written is there still: without it nobody could read them."""
+    return tx.tables.schema(table.table_id, table.schema.id, table.identifier.branch) is not None
 
 
 def _place(table: LakeTable) -> Place:

@@ -53,6 +53,8 @@ class Judged:
     statistics: tuple[PartitionStatistics, ...]
     live: frozenset[bytes]
     """The digests of the live entries after it."""
+    versions: frozenset[int]
+    """The versions of the schema by which the files that it adds were written."""
 
 
 class Judge:
@@ -100,7 +102,8 @@ class Judge:
             require_delete()
         if not takes_away or any(entry.kind is EntryKind.ADD for entry in changes):
             require_insert()
-        return Judged(statistics=tuple(sums_of_entries(schema, changes)), live=live)
+        versions = frozenset(entry.file.schema_id for entry in changes if entry.kind is EntryKind.ADD)
+        return Judged(statistics=tuple(sums_of_entries(schema, changes)), live=live, versions=versions)
 
     def decided(self, table_id: UUID, branch: str, snapshot: Snapshot, judged: Judged) -> None:
         """Remember what is live after a commit that was decided."""

@@ -127,8 +127,12 @@ def once(faults: Iterable[Fault]) -> Iterator[Fault]:
 class TableCheck:
     """One look at a table; nothing of it is taken from what this process remembers."""
 
-    def __init__(self, table: LakeTable, *, deep: bool, threads: int, checked: Checked) -> None:
+    def __init__(
+        self, table: LakeTable, *, deep: bool, threads: int, checked: Checked, branches: Mapping[str, LakeTable] | None = None
+    ) -> None:
+        """``branches`` are the table's by name: files are read by the schemas of the branch that names them."""
         self._table = table
+        self._branches = branches or {}
         self._io = table.files.io
         self._deep = deep
         self._threads = threads
@@ -324,9 +328,10 @@ class TableCheck:
                                 problem=problem)  # fmt: skip
 
     def _fault(self, job: tuple[Line, int, ManifestEntry]) -> tuple[str, str] | None:
-        entry = job[2]
+        line, _, entry = job
+        table = self._branches.get(line.branch, self._table)
         try:
-            return fault_of_entry(self._table, entry, deep=self._deep) or index_fault(self._table, entry, deep=self._deep)
+            return fault_of_entry(table, entry, deep=self._deep) or index_fault(table, entry, deep=self._deep)
         except Unavailable as problem:
             return problem.place or entry.file.file_name, refused(problem)
 

@@ -12,6 +12,7 @@ from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
 from model.whole_number import whole_number
 from table.format.io.file_io import FileIO
+from table.format.layout import TableLayout
 from table.format.manifest import EntryKind
 from table.format.store import TableFiles
 
@@ -31,7 +32,11 @@ def live_name(catalog: CatalogStore, io: FileIO, table_id: UUID, location: str, 
         branches = [MAIN_BRANCH, *tx.branches.names(table_id)]
         if name.startswith(_SCHEMA):
             number = whole_number(name.removeprefix(_SCHEMA), most=2**31 - 1)
-            known = number is not None and any(tx.tables.schema(table_id, number, branch) is not None for branch in branches)
+            # Each branch has schemas of its own: another's of that number says nothing of this one.
+            known = number is not None and any(
+                TableLayout(location, branch).schema_file(number) == path and tx.tables.schema(table_id, number, branch) is not None
+                for branch in branches
+            )
             return 0 if known else None
         lines = [[Snapshot.from_json(row.body) for row in tx.snapshots.history(table_id, branch)] for branch in branches]
         lines += [[Snapshot.from_json(row.snapshot)] for branch in branches for row in tx.tags.all(table_id, branch)]

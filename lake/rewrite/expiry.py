@@ -156,10 +156,11 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
     now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
     with lake.catalog.transaction() as tx:
         _lock(tx, table)
+        # Before the others: commits go on meanwhile, and one that came between would leave nothing of what was read.
+        newest = tx.snapshots.latest(table.table_id, table.identifier.branch)
         # A busy table may keep hundreds of thousands of snapshots: only those one run may take are read, and their successor.
         most = None if rules.per_run is None else rules.per_run + 1
         history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch, first=most)]
-        newest = tx.snapshots.latest(table.table_id, table.identifier.branch)
         unread = min((consumer.next_snapshot for consumer in read_consumers(table.files)), default=None)
         latest = newest.snapshot_id if newest else None
         end = expired_before(history, rules, first_unread=unread, now_millis=now, latest=latest)

@@ -48,9 +48,11 @@ def replace_schema(core: CommitCore, open_table: Callable[[], LakeTable], schema
 def _replace(core: CommitCore, table: LakeTable, schema: Schema, by: str) -> bool:
     latest = table.latest()
     now = time.time_ns() // 1_000_000
+    with core.catalog.transaction() as tx:
+        next_id = tx.tables.next_schema_id(table.table_id)
     new = replace(
         schema,
-        id=table.schema.id + 1,
+        id=next_id,
         highest_field_id=max(schema.highest_field_id, table.schema.highest_field_id),
         time_millis=now,
     )
@@ -61,6 +63,8 @@ def _replace(core: CommitCore, table: LakeTable, schema: Schema, by: str) -> boo
             row = tx.tables.find_for_commit(table.identifier)
             if row is None or row.table_id != table.table_id or row.location != table.location:
                 raise TableNotExist(str(table.identifier))
+            if tx.tables.next_schema_id(table.table_id) != new.id:
+                raise CommitConflict(str(table.identifier), expected=None)
             tx.tables.advance_schema(table.table_id, branch, base=table.schema.id, to=new.id, schema=new.to_json(), by=by)
             if emptied is not None and latest is not None:
                 tx.snapshots.advance(

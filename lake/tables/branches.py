@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.records import SnapshotRow, TableRow
+from catalog.records import SnapshotRow, TableRow, TagRow
 from lake.access.guard import needs
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
@@ -18,12 +18,12 @@ from lake.register.standing import Standing
 from lake.register.whole import require_whole
 from lake.rewrite.garbage import make_way
 from lake.tables.handle import LakeTable, schemas_of
-from lake.tables.history import clear_expired, lower_earliest_hint, stale_file
+from lake.tables.history import clear_expired, lower_earliest_hint, stale_file, stale_schema, stale_snapshot
 from lake.tables.names import check_name
 from lake.tables.tags import Tags, require_same
 from model.access import Access
 from model.catalog_errors import BranchAlreadyExist, BranchNotExist
-from model.errors import BadRequest, InvalidName, TableNotExist
+from model.errors import BadRequest, InvalidName, TableDamaged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import Snapshot
 from table.format.layout import TableLayout
@@ -64,7 +64,7 @@ class Branches:
         self._check_name(table, name)
         tag = self._tags.get(table, from_tag) if from_tag is not None else None
         if tag is not None:
-            require_whole(table, Snapshot.from_json(tag.snapshot))
+            self._require_whole(table, tag)
         try:
             with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
                 row = self._held(tx, table)
@@ -186,6 +186,7 @@ class Branches:
             for schema_id, body in tx.tables.schemas(table.table_id, name):
                 if schema_id >= first.schema_id:
                     tx.tables.add_schema(table.table_id, MAIN_BRANCH, schema_id, body)
+                    tx.stale.keep(table.table_id, *stale_schema(table.files, schema_id, body))
             tx.tables.set_schema(
                 table.table_id, MAIN_BRANCH, branch.schema_id, published=min(main.published_schema_id, first.schema_id - 1)
             )
@@ -193,9 +194,11 @@ class Branches:
                 tx.snapshots.insert(
                     table.table_id, MAIN_BRANCH, snapshot_id=row.snapshot_id, uuid=row.snapshot_uuid, body=row.body, published=False
                 )
+                tx.stale.keep(table.table_id, *stale_snapshot(table.files, table.files.layout.snapshot_file(row.snapshot_id), row.body))
             tx.snapshots.point(table.table_id, MAIN_BRANCH, tx.snapshots.get(table.table_id, MAIN_BRANCH, history[-1].snapshot_id))
             for tag in tx.tags.all(table.table_id, name):
                 tx.tags.put(table.table_id, tag.name, tag.snapshot, created_millis=tag.created_millis, retained=tag.retained)
+                tx.stale.keep(table.table_id, *stale_snapshot(table.files, table.files.layout.tag_file(tag.name), tag.snapshot))
         if not dry_run:
             follow(lambda: self._publisher.remove_stale(table.table_id, table.files), f"Files that {table.identifier} left are still there")
         return lost, Snapshot.from_json(history[-1].body)
@@ -211,8 +214,7 @@ class Branches:
         taken = dict(tx.tables.schemas(table.table_id, branch))
         for schema_id, body in tx.tables.schemas(table.table_id, MAIN_BRANCH):
             if schema_id >= first.schema_id and taken.get(schema_id) != body:
-                path = files.layout.below(files.layout.schema_file(schema_id))
-                tx.stale.add(table.table_id, path, {"id": schema_id, "timeMillis": body.get("timeMillis")})
+                tx.stale.add(table.table_id, *stale_schema(files, schema_id, body))
         tx.tables.drop_schemas(table.table_id, MAIN_BRANCH, above=first.schema_id - 1)
         tags = {tag.name: tag.snapshot for tag in tx.tags.all(table.table_id, branch)}
         for tag in tx.tags.all(table.table_id):
@@ -228,6 +230,15 @@ class Branches:
         if row.table_id != table.table_id or row.location != table.location:
             raise TableNotExist(str(table.identifier))
         return row
+
+    def _require_whole(self, table: LakeTable, tag: TagRow) -> None:
+        """Raise `TableDamaged` for a tag that nobody could read, and what `require_same` raises where it is another by now."""
+        try:
+            require_whole(table, Snapshot.from_json(tag.snapshot))
+        except TableDamaged:
+            with self._catalog.reading() as tx:
+                require_same(tx, table, tag)
+            raise
 
     def _check_name(self, table: LakeTable, name: str) -> None:
         check_name(name, "branch")

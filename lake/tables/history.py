@@ -22,6 +22,7 @@ from model.errors import SnapshotNotExist, TableNotExist, TagNotExist
 from model.identifier import Identifier
 from model.snapshot import Snapshot
 from model.whole_number import whole_number
+from table.format.store import TableFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,8 +159,7 @@ class History:
                 )
             for newer, old in tx.tables.schemas(table.table_id, branch):
                 if newer > schema_id:
-                    path = table.files.layout.below(table.files.layout.schema_file(newer))
-                    tx.stale.add(table.table_id, path, {"id": newer, "timeMillis": old.get("timeMillis")})
+                    tx.stale.add(table.table_id, *stale_schema(table.files, newer, old))
             tx.tables.drop_schemas(table.table_id, branch, above=schema_id)
             tx.tables.set_schema(table.table_id, branch, schema_id, published=min(schema_id, row.published_schema_id))
         follow(lambda: self._publisher.remove_stale(table.table_id, table.files), f"Schemas that {table.identifier} left are still there")
@@ -204,8 +204,18 @@ def _require_writable(table: LakeTable) -> None:
 
 
 def stale_file(tx: CatalogTransaction, table: LakeTable, path: str, snapshot: Mapping[str, Any]) -> None:
-    """Remember the file of a snapshot or tag that is no more; its delta manifest list has a name no other has."""
-    tx.stale.add(table.table_id, table.files.layout.below(path), {"deltaManifestList": snapshot["deltaManifestList"]})
+    """Remember the file of a snapshot or tag that is no more."""
+    tx.stale.add(table.table_id, *stale_snapshot(table.files, path, snapshot))
+
+
+def stale_snapshot(files: TableFiles, path: str, snapshot: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The file of a snapshot or tag as it is remembered; its delta manifest list has a name no other has."""
+    return files.layout.below(path), {"deltaManifestList": snapshot["deltaManifestList"]}
+
+
+def stale_schema(files: TableFiles, schema_id: int, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The file of a version of a schema as it is remembered."""
+    return files.layout.below(files.layout.schema_file(schema_id)), {"id": schema_id, "timeMillis": body.get("timeMillis")}
 
 
 def clear_expired(tx: CatalogTransaction, table: LakeTable) -> int | None:

@@ -22,7 +22,17 @@ from lake.tables.metadata import LakeMetadata
 from lake.tables.names import check_name
 from model.access import Access, database_resource, table_resource
 from model.catalog_errors import MetadataOnlyTable
-from model.errors import CommitConflict, Forbidden, InvalidData, InvalidName, InvalidSchema, TableAlreadyExist, TableDiverged, TableNotExist
+from model.errors import (
+    CommitConflict,
+    Forbidden,
+    InvalidData,
+    InvalidName,
+    InvalidSchema,
+    TableAlreadyExist,
+    TableDiverged,
+    TableNotExist,
+    Unavailable,
+)
 from model.identifier import MAIN_BRANCH, Identifier
 from model.location import Location
 from model.options.maintenance import TAKE_AWAY
@@ -32,6 +42,8 @@ from model.schema.types import AtomicType, Field
 from table.format.rows.cast import default_of
 
 Decided = Callable[[Schema], None]
+_TRIES = 5
+"""To open a table whose directory, or its branch's, is being moved or removed."""
 
 
 class LakeTables(LakeMetadata):
@@ -74,7 +86,14 @@ class LakeTables(LakeMetadata):
     @asks_itself
     def open_any(self, table: Identifier) -> LakeTable:
         """The table, of whatever kind."""
-        return self._ready(self._visible(table))
+        for left in reversed(range(_TRIES)):
+            row = self._visible(table)
+            try:
+                return self._ready(row)
+            except FileNotFoundError as gone:  # its branch is renamed or dropped, or it is: then there is no row the next time
+                if not left:
+                    raise Unavailable(f"Table {table} could not be opened: its directory is removed each time. Try again.") from gone
+        raise AssertionError
 
     @asks_itself
     def open_to_write(self, table: Identifier, *, overwrite: bool = False) -> LakeTable:
@@ -90,7 +109,10 @@ class LakeTables(LakeMetadata):
         row = self.remembered.get(table)
         if row is None or not self.caller.sees(table_resource(table)):
             return None
-        opened = replace(self._ready(row), remembered=True)
+        try:
+            opened = replace(self._ready(row), remembered=True)
+        except FileNotFoundError:
+            return None
         return None if other_kind(opened.schema.options) is not None else self._to_write(opened)
 
     def _to_write(self, opened: LakeTable, *, overwrite: bool = False) -> LakeTable:
@@ -230,6 +252,7 @@ class LakeTables(LakeMetadata):
                     raise TableDiverged(table, path=ahead)
             with contextlib.suppress(CommitConflict):
                 with self.catalog.transaction() as tx, claimed_in(tx, claim):
+                    new = replace(new, id=tx.tables.next_schema_id(opened.table_id))
                     tx.tables.advance_schema(
                         opened.table_id, table.branch, base=opened.schema.id, to=new.id, schema=new.to_json(), by=self.caller.principal
                     )

@@ -54,6 +54,22 @@ def test_a_commit_is_kept_as_it_came(rest: Rest, writer: Writer, tmp_path: Path)
     assert (got["recordCount"], got["fileCount"], got["lastFileCreationTime"]) == (25, 2, 5), "by the files, whatever the client says"
 
 
+def test_a_file_of_a_version_that_is_gone_is_refused(rest: Rest, writer: Writer, gateway: Gateway) -> None:
+    """As by a client that has written since before `fast_forward`: whoever reads the file would miss its schema."""
+    writer.commit(changes=[writer.file(rows=1)])
+    for text in (
+        "CALL sys.create_tag('d.t', 'one')", "CALL sys.create_branch('d.t', 'b', 'one')", "ALTER TABLE d.t ADD (c INT)",
+        "CALL sys.fast_forward('d.t', 'b')", "ALTER TABLE d.t ADD (e INT)",
+    ):  # fmt: skip
+        gateway.run(text).close()
+    late = writer.file(rows=1)
+    late = replace(late, file=replace(late.file, schema_id=1))
+    body = writer.body(writer.latest(), changes=[late])
+    answer = rest.call("POST", f"{T}/commit", body)
+    assert answer.status_code == 400
+    assert "Version 1 of the schema of d.t is gone" in answer.text
+
+
 def test_a_lost_race_is_false(writer: Writer) -> None:
     first = writer.commit()
     stale = writer.body(None)
@@ -250,7 +266,9 @@ def test_rollback_of_the_schema(rest: Rest, writer: Writer, tmp_path: Path) -> N
     assert rest.get(T)["schemaId"] == 1
     assert not (tmp_path / "warehouse" / "d.db" / "t" / "schema" / "schema-2").exists()
     rest.post(T, {"changes": [{"action": "addColumn", "fieldNames": ["y"], "dataType": "INT"}]})
-    assert (tmp_path / "warehouse" / "d.db" / "t" / "schema" / "schema-2").exists()
+    assert rest.get(T)["schemaId"] == 3, "the number of a version that is gone is not given again"
+    schemas = tmp_path / "warehouse" / "d.db" / "t" / "schema"
+    assert sorted(file.name for file in schemas.iterdir()) == ["schema-0", "schema-1", "schema-3"]
     assert rest.refused("POST", f"{T}/rollback-schema", {"schemaId": 7})[0] == 404
 
 

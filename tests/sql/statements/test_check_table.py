@@ -39,6 +39,17 @@ def test_a_whole_table_has_no_faults(gateway: Gateway, place: Path) -> None:
     assert check(gateway) == check(gateway, ", deep => true") == []
 
 
+def test_branches_with_schemas_of_their_own_are_whole(gateway: Gateway, place: Path) -> None:
+    """Their files are read by their schemas, of which main has none."""
+    for text in (
+        "CALL sys.create_tag('t', 'one', 1)", "CALL sys.create_branch('t', 'b', 'one')", "ALTER TABLE `t$branch_b` ADD (c INT)",
+        "INSERT INTO `t$branch_b` VALUES (7, 'p0', 3)", "ALTER TABLE t ADD (d STRING)", "INSERT INTO t VALUES (8, 'p1', 'x')",
+    ):  # fmt: skip
+        gateway.run(text).close()
+    assert check(gateway, ", deep => true") == []
+    assert gateway.run("CALL sys.check_table('default.t$branch_b', deep => true)").collect() == []
+
+
 @pytest.mark.parametrize("how", BREAKS)
 def test_a_damaged_data_file_is_found_and_taken_away(gateway: Gateway, place: Path, how: str) -> None:
     file = data_files(place)[0]

@@ -1,0 +1,86 @@
+"""Branches that are dropped, renamed and gone forward to while others write to them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog.objects.branches import BranchRepository
+from lake import Lake
+from lake.rewrite.expiry import create_tag
+from model.errors import LakeError, TableNotExist
+from model.identifier import Identifier
+from model.schema.change import AddColumn
+from model.schema.types import IntType
+from tests.lake.rewrite.test_compaction import QUEUE, append, ids
+from tests.sql.tables import make_table
+
+T = Identifier("default", "t")
+B = Identifier("default", "t", "b")
+
+
+@pytest.mark.parametrize("how", ["drop", "rename"])
+def test_a_commit_that_waits_for_the_end_of_its_branch_is_none(lake: Lake, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """It looked at the branch before that was gone, and waited for the table's row: it landed on a branch that was not there."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    lake.branches.create(table, "b")
+    branch = lake.open(B)
+    append(lake, branch, [1])
+    outcome: list[BaseException | None] = []
+
+    def late() -> None:
+        try:
+            append(lake, branch, [2])
+        except LakeError as problem:
+            outcome.append(problem)
+        else:
+            outcome.append(None)
+
+    thread = threading.Thread(target=late)
+    ending = getattr(BranchRepository, how)
+
+    def while_one_commits(self: BranchRepository, *wanted: Any, **more: Any) -> Any:
+        ended = ending(self, *wanted, **more)
+        thread.start()
+        time.sleep(0.5)  # it is at the table's row by now
+        return ended
+
+    monkeypatch.setattr(BranchRepository, how, while_one_commits)
+    if how == "drop":
+        lake.branches.drop(table, ["b"])
+    else:
+        lake.branches.rename(table, "b", "c")
+    monkeypatch.undo()
+    thread.join()
+    assert isinstance(outcome[0], TableNotExist)
+    assert not (Path(table.location.removeprefix("file://")) / "branch" / "branch-b").exists()
+    lake.branches.create(lake.open(T), "b")
+    assert ids(lake.open(B)) == []
+    append(lake, lake.open(B), [3])
+    assert ids(lake.open(B)) == [3]
+    assert ids(lake.open(Identifier("default", "t", "c"))) == [1] if how == "rename" else True
+
+
+def test_a_file_that_was_to_be_removed_is_wanted_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Main loses a version of its schema to one branch, and gets it back with the next one before its file is gone."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    append(lake, table, [1])
+    create_tag(lake, table, "old")
+    lake.alter_table(T, [AddColumn(name="c", type=IntType())])
+    append(lake, lake.open(T), [2])
+    create_tag(lake, lake.open(T), "new")
+    lake.branches.create(lake.open(T), "old", from_tag="old")
+    lake.branches.create(lake.open(T), "new", from_tag="new")
+    with monkeypatch.context() as slow:
+        slow.setattr(lake._publisher, "remove_stale", lambda *_: 0)
+        lake.branches.fast_forward(table, "old")
+        lake.branches.fast_forward(table, "new")
+    assert ids(lake.open(T)) == [1, 2]
+    schemas = Path(table.location.removeprefix("file://")) / "schema"
+    assert sorted(file.name for file in schemas.iterdir()) == ["schema-0", "schema-1"]
+    append(lake, lake.open(T), [3])
+    assert ids(lake.open(T)) == [1, 2, 3]

@@ -1,0 +1,88 @@
+"""A table's past that changes under its present: no statement meets a bug, and all that is kept can be read at the end."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from gateway.gateway import Gateway
+from lake import Lake
+from tests.interop.strict import check_warehouse
+from tests.sql.statements.test_names_at_once import Crowd
+
+SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261126"))
+_LAYOUTS = {
+    "queue": "WITH ('bucket' = '1', 'bucket-key' = 'id', 'rows.erasable' = 'true')",
+    "no buckets": "WITH ('bucket' = '-1', 'rows.erasable' = 'true')",
+    "partitions": "PARTITIONED BY (p) WITH ('bucket' = '-1', 'rows.erasable' = 'true')",
+}
+
+
+class Historians(Crowd):
+    """Callers that write, and callers that tag, branch, go back and clean up."""
+
+    @staticmethod
+    def _statement(rng: random.Random, row: int) -> str:
+        tag, other_tag = rng.sample(("g1", "g2", "g3"), 2)
+        branch, other_branch = rng.sample(("b1", "b2"), 2)
+        name = rng.choice(("t", "t", "t", f"`t$branch_{branch}`"))
+        place = f"'{name}'" if name == "t" else f"'default.{name}'"
+        kinds = {
+            f"INSERT INTO {name} (id, p) VALUES ({row}, '{row % 3}')": 20,
+            f"INSERT OVERWRITE {name} (id, p) VALUES ({row}, '{row % 3}')": 2,
+            f"DELETE FROM {name} WHERE id = {row - rng.randrange(20)}": 3,
+            f"UPDATE {name} SET id = {row} WHERE id = {row - rng.randrange(20)}": 3,
+            f"TRUNCATE TABLE {name}": 1,
+            f"CALL sys.create_tag({place}, '{tag}')": 4,
+            f"CALL sys.delete_tag({place}, '{tag}')": 3,
+            f"CALL sys.rename_tag({place}, '{tag}', '{other_tag}')": 2,
+            f"CALL sys.replace_tag({place}, '{tag}', {rng.randrange(1, 40)})": 2,
+            f"CALL sys.create_branch('t', '{branch}', '{tag}')": 3,
+            f"CALL sys.create_branch('t', '{branch}')": 1,
+            f"CALL sys.rename_branch('t', '{branch}', '{other_branch}')": 2,
+            f"CALL sys.delete_branch('t', '{branch}')": 2,
+            f"CALL sys.fast_forward('t', '{branch}')": 2,
+            f"CALL sys.rollback_to({place}, '{tag}')": 1,
+            f"CALL sys.rollback_to({place}, snapshot_id => {rng.randrange(1, 40)})": 1,
+            f"CALL sys.expire_snapshots({place}, retain_max => {rng.randrange(1, 9)}, retain_min => 1)": 3,
+            f"CALL sys.compact({place}, compact_strategy => 'full')": 3,
+            f"CALL sys.compact_manifest({place}, options => 'manifest.merge-min-count=2')": 2,
+            f"CALL sys.rewrite_files({place})": 1,
+            "CALL sys.remove_orphan_files('t')": 1,
+            "CALL sys.expire_tags('t', older_than => '2000-01-01 00:00:00')": 1,
+            f"CALL sys.reset_consumer('t', 'me', {rng.randrange(1, 40)})": 1,
+            f"ALTER TABLE t ADD (c{row} INT)": 1,
+            "ALTER TABLE t SET ('snapshot.num-retained.max' = '12')": 1,
+            f"SELECT COUNT(*) FROM {name}": 4,
+            f"SELECT id FROM {name} WHERE id > 5": 4,
+            f"SELECT * FROM `{name.strip('`')}$tags`": 1,
+        }
+        (text,) = rng.choices(list(kinds), list(kinds.values()))
+        return text
+
+
+def crowd(gateway: Gateway, lake: Lake, warehouse: Path, layout: str, seed: int, *, callers: int, statements: int) -> None:
+    gateway.run(f"CREATE TABLE t (id INT, p STRING) {_LAYOUTS[layout]}").close()
+    many = Historians(gateway, lake, seed)
+    many.run(callers, statements)
+    assert not many.bugs, "\n".join(many.bugs)
+    branches = [branch for (branch,) in many.ask("SELECT branch_name FROM t$branches")]
+    for name in ("t", *(f"t$branch_{branch}" for branch in branches)):
+        assert many.ask(f"CALL sys.check_table('default.`{name}`', deep => true)") == [], (name, many.statuses)
+        many.ask(f"SELECT * FROM `{name}`")
+    check_warehouse(warehouse)
+
+
+@pytest.mark.parametrize("layout", _LAYOUTS)
+def test_the_past_is_whole(gateway: Gateway, lake: Lake, warehouse: Path, layout: str) -> None:
+    crowd(gateway, lake, warehouse, layout, SEED, callers=4, statements=30)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("layout", _LAYOUTS)
+def test_the_past_is_whole_each_time(gateway: Gateway, lake: Lake, warehouse: Path, layout: str, seed: int) -> None:
+    crowd(gateway, lake, warehouse, layout, SEED + 1 + seed, callers=8, statements=80)
