@@ -151,7 +151,8 @@ class Branches:
     ) -> tuple[list[Snapshot], Snapshot]:
         """Let main go on where a branch is, once under a claim.
 
-        Main's snapshots, schemas and tags from the branch's first on are replaced by the branch's.
+        Main's snapshots, schemas and tags from the branch's first on are replaced by the branch's; its earlier snapshots stay where the
+        branch's first one was made of them.
         Returns the snapshots main loses and the one it has then.
         Raises `BranchNotExist`, `TableDamaged`, or `BadRequest` for a branch without snapshots.
         """
@@ -208,7 +209,11 @@ class Branches:
         """Take away what of main the branch replaces; returns the snapshots that are lost with it, not those that the branch has, too."""
         files, first = TableFiles(table.files.io, table.location), Snapshot.from_json(history[0].body)
         stay = {row.snapshot_uuid for row in history}
-        lost = [row for row in tx.snapshots.remove(table.table_id, MAIN_BRANCH, above=first.id - 1) if row.snapshot_uuid not in stay]
+        # Where main went another way before the branch's first snapshot, a file that it took away may be the branch's still, and expiry,
+        # which goes by what each snapshot took away, would remove it: nothing of that way stays.
+        there = tx.snapshots.get(table.table_id, MAIN_BRANCH, first.id)
+        above = first.id - 1 if there is not None and there.snapshot_uuid == history[0].snapshot_uuid else 0
+        lost = [row for row in tx.snapshots.remove(table.table_id, MAIN_BRANCH, above=above) if row.snapshot_uuid not in stay]
         for row in lost:
             stale_file(tx, table, files.layout.snapshot_file(row.snapshot_id), row.body)
         taken = dict(tx.tables.schemas(table.table_id, branch))

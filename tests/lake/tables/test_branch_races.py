@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,14 @@ import pytest
 
 from catalog.objects.branches import BranchRepository
 from lake import Lake
-from lake.rewrite.expiry import create_tag
+from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots
 from model.errors import LakeError, TableNotExist
 from model.identifier import Identifier
 from model.schema.change import AddColumn
 from model.schema.types import IntType
+from model.snapshot import CommitKind
+from table.retention.expiry import ExpiryRules
+from table.write.snapshot_builder import everything
 from tests.lake.rewrite.test_compaction import QUEUE, append, ids
 from tests.sql.tables import make_table
 
@@ -63,6 +67,28 @@ def test_a_commit_that_waits_for_the_end_of_its_branch_is_none(lake: Lake, monke
     append(lake, lake.open(B), [3])
     assert ids(lake.open(B)) == [3]
     assert ids(lake.open(Identifier("default", "t", "c"))) == [1] if how == "rename" else True
+
+
+def test_what_main_took_away_on_another_way_stays_the_branch_s(lake: Lake) -> None:
+    """Expiry goes by what each snapshot took away; main had taken away files that the branch still has."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    for number in range(4):
+        append(lake, table, [number])
+    create_tag(lake, table, "four")
+    lake.branches.create(table, "b", from_tag="four")
+    lake.history.rollback_to_snapshot(table, 2)
+    main = lake.open(T)
+    with main.write() as write:
+        lake.commit(main, write.request(CommitKind.OVERWRITE, overwrite=everything))
+    lake.branches.fast_forward(lake.open(T), "b")
+    lake.branches.drop(lake.open(T), ["b"])
+    delete_tag(lake, lake.open(T), "four")
+    for number in range(4, 7):
+        append(lake, lake.open(T), [number])
+    assert ids(lake.open(T)) == list(range(7))
+    rules = ExpiryRules(at_least=1, at_most=1, retained=timedelta(0), per_run=None)
+    expire_snapshots(lake, lake.open(T), rules, now_millis=2**45)
+    assert ids(lake.open(T)) == list(range(7))
 
 
 def test_a_file_that_was_to_be_removed_is_wanted_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
