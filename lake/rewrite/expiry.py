@@ -369,7 +369,7 @@ def rollback(
         tags = tags_of(lake, table)
         removed = [snapshot for snapshot in lake.snapshots(table) if snapshot.id > to.id]
         later = [entry.name for entry in tags if entry.snapshot.id > to.id]
-        return _removed(removed, _left_by_rollback(lake, table, removed, to), later)
+        return _removed(removed, _left_by_rollback(lake, table, removed, to, dry_run=True), later)
     if tag is not None:
         done = lake.history.rollback_to_tag(table, tag, claim=claim)
     else:
@@ -381,13 +381,21 @@ def rollback(
     return _removed(done.removed, garbage, done.tags)
 
 
-def _left_by_rollback(lake: Lake, table: LakeTable, removed: Sequence[Snapshot], to: Snapshot) -> Garbage:
-    """What goes with snapshots that are rolled back, by what is kept once they are: a branch may have been made of one until then."""
+def _left_by_rollback(lake: Lake, table: LakeTable, removed: Sequence[Snapshot], to: Snapshot, *, dry_run: bool = False) -> Garbage:
+    """What goes with snapshots that are rolled back, by what is kept once they are: a branch may have been made of one until then.
+
+    Main may even have gone forward to such a branch since, and its snapshots and tags are those that were removed.
+    """
 
     def look() -> Garbage:
         with lake.catalog.reading() as tx:
-            remaining = [entry.snapshot for entry in _tags(tx, table) if entry.snapshot.id <= to.id] + _kept_elsewhere(tx, table)
-        return left_by_rollback(table.files, table.schema, removed, to, remaining)
+            history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch)]
+            tags = [entry.snapshot for entry in _tags(tx, table)]
+            remaining = _kept_elsewhere(tx, table)
+        if dry_run:  # as it would be: what is to go is there still
+            tags, history = [snapshot for snapshot in tags if snapshot.id <= to.id], []
+        back = [snapshot for snapshot in history if snapshot.id > to.id]
+        return left_by_rollback(table.files, table.schema, removed, to, [*tags, *back, *remaining])
 
     return _garbage(table, look)
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from catalog import CatalogStore
 from catalog.objects.branches import BranchRepository
 from lake import Lake
-from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots
+from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rollback
 from model.errors import LakeError, TableNotExist
 from model.identifier import Identifier
 from model.schema.change import AddColumn
@@ -89,6 +90,27 @@ def test_what_main_took_away_on_another_way_stays_the_branch_s(lake: Lake) -> No
     rules = ExpiryRules(at_least=1, at_most=1, retained=timedelta(0), per_run=None)
     expire_snapshots(lake, lake.open(T), rules, now_millis=2**45)
     assert ids(lake.open(T)) == list(range(7))
+
+
+def test_a_rollback_that_is_slow_to_clean_up_takes_nothing_that_is_back(lake: Lake, catalog: CatalogStore, warehouse: Path) -> None:
+    """Main goes forward to what was rolled back before the files of that are looked for."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    for number in range(4):
+        append(lake, table, [number])
+    create_tag(lake, table, "four")
+    lake.branches.create(table, "b", from_tag="four")
+    to = lake.snapshots(table)[1]
+
+    def beside(step: str) -> None:
+        if step == "rolled back":
+            lake.branches.fast_forward(lake.open(T), "b")
+            lake.branches.drop(lake.open(T), ["b"])
+
+    slow = Lake(catalog, str(warehouse), hook=beside)
+    rollback(slow, slow.open(T), to)
+    slow.close()
+    assert ids(lake.open(T)) == [0, 1, 2, 3]
+    assert [tag.name for tag in lake.tags.all(lake.open(T))] == ["four"]
 
 
 def test_a_file_that_was_to_be_removed_is_wanted_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
