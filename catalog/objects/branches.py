@@ -85,6 +85,10 @@ class StaleFileRepository:
         """Let a file stay that was to be removed: what it holds is wanted again."""
         self._conn.execute("DELETE FROM stale_file WHERE table_id = %s AND path = %s AND mark = %s", (table_id, path, Jsonb(dict(mark))))
 
+    def paths(self, table_id: UUID) -> set[str]:
+        """The files of a table that are to be removed."""
+        return {path for (path,) in self._conn.execute("SELECT path FROM stale_file WHERE table_id = %s", (table_id,))}
+
     def lock(self, table_id: UUID) -> list[StaleFileRow]:
         """The files of a table, for nobody else to remove, or to add to, until the transaction ends; commits go on.
 

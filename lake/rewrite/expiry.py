@@ -339,8 +339,8 @@ def _beside(tx: CatalogTransaction, table: LakeTable, dropped: Tag, others: Sequ
     history = tx.snapshots.history(table.table_id, table.identifier.branch)
     if any(row.snapshot_id == dropped.snapshot.id for row in history) or any(s.id == dropped.snapshot.id for s in others):
         return None
-    neighbours = _neighbours(dropped.snapshot, [*others, *(Snapshot.from_json(row.body) for row in history[:1])])
-    return neighbours + _kept_elsewhere(tx, table)
+    # All of them, and not the nearest ids: main may have gone forward to a branch between two tags, or back.
+    return [*others, *(Snapshot.from_json(row.body) for row in history[:1]), *_kept_elsewhere(tx, table)]
 
 
 def _left_by_tag(table: LakeTable, dropped: Tag, remaining: Sequence[Snapshot] | None) -> Garbage:
@@ -348,13 +348,6 @@ def _left_by_tag(table: LakeTable, dropped: Tag, remaining: Sequence[Snapshot] |
     if remaining is None:
         return Garbage()
     return _garbage(table, lambda: left_by_tag(table.files, table.schema, dropped.snapshot, remaining))
-
-
-def _neighbours(tagged: Snapshot, others: Sequence[Snapshot]) -> list[Snapshot]:
-    """The nearest kept snapshots on either side: a file lives from one commit to another, so what farther ones need these need, too."""
-    before = max((s for s in others if s.id < tagged.id), key=lambda s: s.id, default=None)
-    after = min((s for s in others if s.id > tagged.id), key=lambda s: s.id, default=None)
-    return [s for s in (before, after) if s is not None]
 
 
 def rollback(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.records import SnapshotRow, TableRow, TagRow
+from catalog.records import SnapshotRow, TableRow
 from lake.access.guard import needs
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
@@ -23,7 +23,7 @@ from lake.tables.names import check_name
 from lake.tables.tags import Tags, require_same
 from model.access import Access
 from model.catalog_errors import BranchAlreadyExist, BranchNotExist
-from model.errors import BadRequest, InvalidName, TableDamaged, TableNotExist
+from model.errors import BadRequest, InvalidName, RewriteConflict, TableDamaged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import Snapshot
 from table.format.layout import TableLayout
@@ -64,7 +64,7 @@ class Branches:
         self._check_name(table, name)
         tag = self._tags.get(table, from_tag) if from_tag is not None else None
         if tag is not None:
-            self._require_whole(table, tag)
+            self._tags.require_whole(table, tag)
         try:
             with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
                 row = self._held(tx, table)
@@ -146,7 +146,7 @@ class Branches:
         follow(move, f"The directory {old} of a renamed branch could not be moved")
 
     @needs(Access.DELETE)
-    def fast_forward(  # noqa: C901 - one transaction in the order that a crash may cut
+    def fast_forward(
         self, table: LakeTable, name: str, *, dry_run: bool = False, claim: Claim | None = None
     ) -> tuple[list[Snapshot], Snapshot]:
         """Let main go on where a branch is, once under a claim.
@@ -165,7 +165,7 @@ class Branches:
         with self._catalog.reading() as tx:
             newest = tx.snapshots.latest(table.table_id, name)
         if newest is not None:
-            require_whole(opened, Snapshot.from_json(newest.body))
+            self._require_whole(opened, newest)
         if not dry_run:
             require_writable(table.files.io, table.files.layout.manifest_dir())
         with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, None if dry_run else claim):
@@ -184,13 +184,14 @@ class Branches:
             self._tags.take_in(tx, table)  # also those that clients wrote as files
             self._tags.take_in(tx, opened)
             lost = self._clear(tx, table, name, history)
-            for schema_id, body in tx.tables.schemas(table.table_id, name):
-                if schema_id >= first.schema_id:
-                    tx.tables.add_schema(table.table_id, MAIN_BRANCH, schema_id, body)
-                    tx.stale.keep(table.table_id, *stale_schema(table.files, schema_id, body))
-            tx.tables.set_schema(
-                table.table_id, MAIN_BRANCH, branch.schema_id, published=min(main.published_schema_id, first.schema_id - 1)
-            )
+            present = dict(tx.tables.schemas(table.table_id, MAIN_BRANCH))
+            # Also those before the first snapshot's: main may have lost them by going forward to another branch, and files name them.
+            added = {number: body for number, body in tx.tables.schemas(table.table_id, name) if number not in present}
+            for schema_id, body in added.items():
+                tx.tables.add_schema(table.table_id, MAIN_BRANCH, schema_id, body)
+                tx.stale.keep(table.table_id, *stale_schema(table.files, schema_id, body))
+            published = min([main.published_schema_id, *(schema_id - 1 for schema_id in added)])
+            tx.tables.set_schema(table.table_id, MAIN_BRANCH, branch.schema_id, published=published)
             for row in history:
                 tx.snapshots.insert(
                     table.table_id, MAIN_BRANCH, snapshot_id=row.snapshot_id, uuid=row.snapshot_uuid, body=row.body, published=False
@@ -223,10 +224,24 @@ class Branches:
         tx.tables.drop_schemas(table.table_id, MAIN_BRANCH, above=first.schema_id - 1)
         tags = {tag.name: tag.snapshot for tag in tx.tags.all(table.table_id, branch)}
         for tag in tx.tags.all(table.table_id):
-            if (tag.name in tags or int(tag.snapshot["id"]) >= first.id) and tags.get(tag.name) != tag.snapshot:
+            replaced = tag.name in tags or int(tag.snapshot["id"]) >= first.id
+            unreadable = int(tag.snapshot["schemaId"]) >= first.schema_id and int(tag.snapshot["schemaId"]) not in taken
+            if (replaced or unreadable) and tags.get(tag.name) != tag.snapshot:
                 tx.tags.drop(table.table_id, tag.name)
                 stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
         return [Snapshot.from_json(row.body) for row in lost]
+
+    def _require_whole(self, branch: LakeTable, newest: SnapshotRow) -> None:
+        """Raise `TableDamaged` for a snapshot that nobody could read, `RewriteConflict` for one that is not the branch's any more."""
+        try:
+            require_whole(branch, Snapshot.from_json(newest.body))
+        except TableDamaged:
+            with self._catalog.reading() as tx:
+                row = tx.snapshots.latest(branch.table_id, branch.identifier.branch)
+            if row is None or row.snapshot_uuid != newest.snapshot_uuid:
+                name = str(branch.identifier)
+                raise RewriteConflict(f"{name} changed while it was looked at. Repeat it.", resource_name=name) from None
+            raise
 
     def _held(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:
         """The main row of the table, nobody committing until the transaction ends; its warehouse is ours."""
@@ -235,15 +250,6 @@ class Branches:
         if row.table_id != table.table_id or row.location != table.location:
             raise TableNotExist(str(table.identifier))
         return row
-
-    def _require_whole(self, table: LakeTable, tag: TagRow) -> None:
-        """Raise `TableDamaged` for a tag that nobody could read, and what `require_same` raises where it is another by now."""
-        try:
-            require_whole(table, Snapshot.from_json(tag.snapshot))
-        except TableDamaged:
-            with self._catalog.reading() as tx:
-                require_same(tx, table, tag)
-            raise
 
     def _check_name(self, table: LakeTable, name: str) -> None:
         check_name(name, "branch")

@@ -18,7 +18,7 @@ from lake.tables.handle import LakeTable
 from lake.tables.tags import Tags, require_same
 from model.access import Access
 from model.catalog_errors import SchemaStillUsed, StaleRollback
-from model.errors import SnapshotNotExist, TableNotExist, TagNotExist
+from model.errors import RewriteConflict, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
 from model.identifier import Identifier
 from model.snapshot import Snapshot
 from model.whole_number import whole_number
@@ -84,20 +84,23 @@ class History:
     ) -> WentBack:
         """Make a snapshot the latest again, once under a claim; later ones, and the tags on them, are gone.
 
-        Raises `SnapshotNotExist`, `TableDamaged`, or `StaleRollback` where the latest is not the one expected.
+        Raises `SnapshotNotExist`, `TableDamaged`, `StaleRollback` where the latest is not the one expected, or `RewriteConflict` where
+        the snapshot went, or became another, meanwhile.
         """
         forget_expired(self._catalog, table)
         _require_writable(table)
         with self._catalog.reading() as tx:
             wanted = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
         if wanted is not None:
-            require_whole(table, Snapshot.from_json(wanted.body))
+            self._require_whole(table, wanted)
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             self._hold(tx, table)
             _check_latest(tx, table, expected)
             row = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
             if row is None:
                 raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {snapshot_id}.", resource_name=str(snapshot_id))
+            if wanted is None or wanted.snapshot_uuid != row.snapshot_uuid:
+                raise _another(table, snapshot_id)
             check_there(table, row)
             done = self._back_to(tx, table, row)
         return replace(done, tidy=self.tidy(table))
@@ -114,7 +117,7 @@ class History:
         branch = table.identifier.branch
         _require_writable(table)
         if tag is not None:
-            require_whole(table, Snapshot.from_json(tag.snapshot))
+            self._tags.require_whole(table, tag)
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             self._hold(tx, table)
             _check_latest(tx, table, expected)
@@ -190,6 +193,16 @@ class History:
             tags=tuple(tag.name for tag in later),
         )
 
+    def _require_whole(self, table: LakeTable, row: SnapshotRow) -> None:
+        """Raise `TableDamaged` for a snapshot that nobody could read, `RewriteConflict` for one that went while it was looked at."""
+        try:
+            require_whole(table, Snapshot.from_json(row.body))
+        except TableDamaged:
+            with self._catalog.reading() as tx:
+                if tx.snapshots.by_uuid(table.table_id, row.snapshot_uuid, table.identifier.branch) is None:
+                    raise _another(table, row.snapshot_id) from None
+            raise
+
     def tidy(self, table: LakeTable) -> bool:
         """Remove the files of what is gone, and publish what is the latest now; False where that is still to be done."""
         return follow(lambda: self._tidied(table), f"Files of what {table.identifier} had are still there")
@@ -197,6 +210,11 @@ class History:
     def _tidied(self, table: LakeTable) -> None:
         self._publisher.remove_stale(table.table_id, table.files)
         table.latest()
+
+
+def _another(table: LakeTable, snapshot_id: int) -> RewriteConflict:
+    name = str(table.identifier)
+    return RewriteConflict(f"Snapshot {snapshot_id} of {name} expired, or became another, meanwhile. Repeat it.", resource_name=name)
 
 
 def _require_writable(table: LakeTable) -> None:

@@ -8,6 +8,7 @@ import json
 import logging
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from cachetools import LRUCache
@@ -35,6 +36,18 @@ _log = logging.getLogger(__name__)
 _REFUSED: LRUCache[tuple[str, str, str], bool] = LRUCache(1000)
 """Files told of already, as tags are looked at often."""
 _FILE_KEYS = frozenset({"tagCreateTime", "tagTimeRetained"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What the catalog and the directory tell of a table's tags."""
+
+    present: list[TagRow]
+    """The catalog's, by name, without those that clients removed."""
+    new: list[TagRow]
+    """Those whose files clients wrote."""
+    removed: list[TagRow]
+    """Those whose files clients removed."""
 
 
 class Tags:
@@ -95,44 +108,73 @@ class Tags:
         return follow(lambda: self.publish(table, tag), f"The file of tag {tag.name} of {table.identifier} could not be written")
 
     def publish(self, table: LakeTable, tag: TagRow) -> None:
-        """Write a tag's file."""
-        table.files.io.write(table.files.layout.tag_file(tag.name), tag_bytes(tag))
-        with self._catalog.reading() as tx:
+        """Write a tag's file, unless the tag is no more: it would come back as one that a client made."""
+        with self._catalog.transaction() as tx:
+            if not _held(tx, table):
+                return
+            row = tx.tags.find(table.table_id, tag.name, table.identifier.branch)
+            if row is None or row.snapshot != tag.snapshot:
+                return
+            table.files.io.write(table.files.layout.tag_file(tag.name), tag_bytes(tag))
             tx.tags.published(table.table_id, tag.name, table.identifier.branch)
 
     def all(self, table: LakeTable) -> list[TagRow]:
         """All tags, by name."""
         with self._catalog.reading() as tx:
-            rows = self.take_in(tx, table)
-        for row in rows:
+            found = self._look(tx, table)
+        if found.new or found.removed:  # perhaps: others may be making and removing tags at this moment
+            with self._catalog.transaction() as tx:
+                if _held(tx, table):
+                    self.take_in(tx, table)
+                    found = self._look(tx, table)
+        for row in found.present:
             if not row.published:
                 self.publish_soon(table, row)
-        return rows
+        return found.present
 
     def take_in(self, tx: CatalogTransaction, table: LakeTable) -> list[TagRow]:
-        """All tags, by name, once those whose files clients wrote are the catalog's, and those whose files clients removed are not."""
+        """All tags, by name, once those whose files clients wrote are the catalog's, and those whose files clients removed are not.
+
+        The transaction holds the table's row, as whoever makes or removes tags does.
+        """
+        found, branch = self._look(tx, table), table.identifier.branch
+        for tag in found.new:
+            if rewrite_operation(table.files, table.files.layout.tag_file(tag.name), Snapshot.from_json(tag.snapshot)):
+                _log.info("Tag %s of %s was written again so that Paimon 2 parses it.", tag.name, table.identifier)
+            created, retained = tag.created_millis, tag.retained
+            tx.tags.put(table.table_id, tag.name, tag.snapshot, branch, created_millis=created, retained=retained, published=True)
+        for row in found.removed:
+            tx.tags.drop(table.table_id, row.name, branch)
+            _log.info("Tag %s of %s, snapshot %s, is no more: its file was removed.", row.name, table.identifier, row.snapshot["id"])
+        return sorted([*found.present, *found.new], key=lambda row: row.name)
+
+    def _look(self, tx: CatalogTransaction, table: LakeTable) -> _Found:
+        """What the catalog and the directory tell of the tags.
+
+        The catalog's first: the file of a tag that it calls published was there before, so one that is not there now was removed.
+        """
         files, branch = table.files, table.identifier.branch
+        rows = tx.tags.all(table.table_id, branch)
         lying = {
             status.path.rpartition("/tag-")[2]
             for status in files.io.list(files.layout.tag_dir())
             if status.path.rpartition("/")[2].startswith("tag-")
         }
-        rows = tx.tags.all(table.table_id, branch)
-        taken_in = [row for row in rows if row.name in lying or not row.published]
-        for name in lying - {row.name for row in rows}:
-            if (tag := _found(table, name)) is not None and self._is_the_tables(tx, table, tag):
-                created, retained = tag.created_millis, tag.retained
-                tx.tags.put(table.table_id, name, tag.snapshot, branch, created_millis=created, retained=retained, published=True)
-                taken_in.append(tag)
-        tagged = {int(row.snapshot["id"]) for row in taken_in}
-        missing = [row for row in rows if row.published and row.name not in lying]
-        for row in missing:
+        present = [row for row in rows if row.name in lying or not row.published]
+        unknown = lying - {row.name for row in rows}
+        leaving = tx.stale.paths(table.table_id) if unknown else set()
+        unknown = {name for name in unknown if files.layout.below(files.layout.tag_file(name)) not in leaving}
+        new = [tag for name in sorted(unknown) if (tag := tag_in(files, name)) is not None and self._is_the_tables(tx, table, tag)]
+        tagged = {int(row.snapshot["id"]) for row in (*present, *new)}
+        removed = []
+        for row in rows:
+            if not row.published or row.name in lying:
+                continue
             if int(row.snapshot["id"]) not in tagged and self._is_lost(tx, table, row, any_lies=bool(lying)):
-                taken_in.append(row)
+                present.append(row)
             else:  # whoever removed the file removed the tag
-                tx.tags.drop(table.table_id, row.name, branch)
-                _log.info("Tag %s of %s, snapshot %s, is no more: its file was removed.", row.name, table.identifier, row.snapshot["id"])
-        return sorted(taken_in, key=lambda row: row.name)
+                removed.append(row)
+        return _Found(present=sorted(present, key=lambda row: row.name), new=new, removed=removed)
 
     def _is_lost(self, tx: CatalogTransaction, table: LakeTable, tag: TagRow, *, any_lies: bool) -> bool:
         """Whether a tag's missing file is damage, so that the tag stays: what no client does, or what would cost rows.
@@ -173,11 +215,21 @@ class Tags:
             raise TagNotExist(name, str(table.identifier))
         return row
 
+    def require_whole(self, table: LakeTable, tag: TagRow) -> None:
+        """Raise `TableDamaged` for a tag that nobody could read, and what `require_same` raises where it is another by now."""
+        try:
+            require_whole(table, Snapshot.from_json(tag.snapshot))
+        except TableDamaged:
+            with self._catalog.reading() as tx:
+                require_same(tx, table, tag)
+            raise
+
     @needs(Access.DELETE)
     def delete(self, table: LakeTable, name: str) -> None:
         """Remove a tag; raises `TagNotExist`."""
         self.get(table, name)
         with self._catalog.transaction() as tx:
+            _held(tx, table)
             tx.holds.require_no_backup(f"Deleting tag {name} of {table.identifier}")
             table.files.io.delete(table.files.layout.tag_file(name))
             with contextlib.suppress(FileNotFoundError):
@@ -185,12 +237,9 @@ class Tags:
             tx.tags.drop(table.table_id, name, table.identifier.branch)
 
 
-def _found(table: LakeTable, name: str) -> TagRow | None:
-    """A tag whose file a client wrote; None for a file that is none."""
-    tag = tag_in(table.files, name)
-    if tag is not None and rewrite_operation(table.files, table.files.layout.tag_file(name), Snapshot.from_json(tag.snapshot)):
-        _log.info("Tag %s of %s was written again so that Paimon 2 parses it.", name, table.identifier)
-    return tag
+def _held(tx: CatalogTransaction, table: LakeTable) -> bool:
+    """Keep others from making and removing tags of the table until the transaction ends; False where it is not there any more."""
+    return tx.tables.lock_retention(table.identifier) == (table.table_id, table.location)
 
 
 def tag_in(files: TableFiles, name: str) -> TagRow | None:

@@ -55,6 +55,8 @@ class FileIO(Protocol):
     def open_output(self, path: str) -> pa.NativeFile: ...
 
 
+_TRIES = 10
+"""How often a directory is removed that others put files into at that moment."""
 _TELLS_WHERE = os.path.exists("/proc/self/fd") and hasattr(os, "O_PATH")
 """Whether this system says where an open file lies; elsewhere paths are looked at before they are opened."""
 
@@ -195,7 +197,13 @@ class LocalFileIO:
         with translating(path):
             self._durability.moved(path)
             with contextlib.suppress(FileNotFoundError), self._parent(path) as (name, directory):
-                shutil.rmtree(name, onerror=_passing_over_what_is_gone, dir_fd=directory)
+                for left in reversed(range(_TRIES)):  # a late writer may put a file into it meanwhile
+                    try:
+                        shutil.rmtree(name, onerror=_passing_over_what_is_gone, dir_fd=directory)
+                        break
+                    except OSError as problem:
+                        if problem.errno != errno.ENOTEMPTY or not left:
+                            raise
         with contextlib.suppress(FileNotFoundError):  # else a power cut brings back what the catalog takes for gone
             self.sync([os.path.dirname(path)])
 

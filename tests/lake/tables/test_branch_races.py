@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import logging
 import threading
 import time
 from datetime import timedelta
@@ -13,8 +15,10 @@ import pytest
 from catalog import CatalogStore
 from catalog.objects.branches import BranchRepository
 from lake import Lake
-from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rollback
-from model.errors import LakeError, TableNotExist
+from lake.register.whole import require_whole
+from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rollback, tags_of
+from lake.tables.tags import Tags
+from model.errors import LakeError, RewriteConflict, TableNotExist
 from model.identifier import Identifier
 from model.schema.change import AddColumn
 from model.schema.types import IntType
@@ -25,6 +29,7 @@ from tests.lake.rewrite.test_compaction import QUEUE, append, ids
 from tests.sql.tables import make_table
 
 T = Identifier("default", "t")
+EVERYTHING = ExpiryRules(at_least=1, at_most=1, retained=timedelta(0), per_run=None)
 B = Identifier("default", "t", "b")
 
 
@@ -78,17 +83,14 @@ def test_what_main_took_away_on_another_way_stays_the_branch_s(lake: Lake) -> No
     create_tag(lake, table, "four")
     lake.branches.create(table, "b", from_tag="four")
     lake.history.rollback_to_snapshot(table, 2)
-    main = lake.open(T)
-    with main.write() as write:
-        lake.commit(main, write.request(CommitKind.OVERWRITE, overwrite=everything))
+    overwrite(lake)
     lake.branches.fast_forward(lake.open(T), "b")
     lake.branches.drop(lake.open(T), ["b"])
     delete_tag(lake, lake.open(T), "four")
     for number in range(4, 7):
         append(lake, lake.open(T), [number])
     assert ids(lake.open(T)) == list(range(7))
-    rules = ExpiryRules(at_least=1, at_most=1, retained=timedelta(0), per_run=None)
-    expire_snapshots(lake, lake.open(T), rules, now_millis=2**45)
+    expire_snapshots(lake, lake.open(T), EVERYTHING, now_millis=2**45)
     assert ids(lake.open(T)) == list(range(7))
 
 
@@ -111,6 +113,131 @@ def test_a_rollback_that_is_slow_to_clean_up_takes_nothing_that_is_back(lake: La
     slow.close()
     assert ids(lake.open(T)) == [0, 1, 2, 3]
     assert [tag.name for tag in lake.tags.all(lake.open(T))] == ["four"]
+
+
+def test_versions_that_main_lost_come_back_with_the_branch_that_has_them(lake: Lake) -> None:
+    """Main goes forward to a branch of an early version, then to one of a late version, whose files name those between."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    for number in range(3):
+        append(lake, lake.open(T), [number])
+        create_tag(lake, lake.open(T), f"tag{number}")
+        lake.alter_table(T, [AddColumn(name=f"c{number}", type=IntType())])
+    lake.branches.create(lake.open(T), "early", from_tag="tag0")
+    lake.branches.create(lake.open(T), "late", from_tag="tag2")
+    lake.branches.fast_forward(table, "early")
+    assert ids(lake.open(T)) == [0]
+    lake.branches.fast_forward(lake.open(T), "late")
+    assert ids(lake.open(T)) == [0, 1, 2]
+    schemas = Path(table.location.removeprefix("file://")) / "schema"
+    assert sorted(file.name for file in schemas.iterdir()) == ["schema-0", "schema-1", "schema-2"]
+    assert not list(lake.check_table(lake.open(T), deep=True, threads=1, checked=lambda *_: None))
+
+
+def test_a_tag_whose_version_main_loses_goes_with_it(lake: Lake) -> None:
+    """It is older than the branch, but of another way, with columns that the branch does not know."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    for number in range(3):
+        append(lake, table, [number])
+    create_tag(lake, table, "base")
+    lake.branches.create(table, "b", from_tag="base")
+    rollback(lake, table, lake.snapshots(table)[0])
+    create_tag(lake, lake.open(T), "first")
+    lake.alter_table(T, [AddColumn(name="c", type=IntType())])
+    append(lake, lake.open(T), [7])
+    create_tag(lake, lake.open(T), "other")
+    lake.branches.fast_forward(lake.open(T), "b")
+    assert [tag.name for tag in lake.tags.all(lake.open(T))] == ["base", "first"]
+    assert ids(lake.open(T)) == [0, 1, 2]
+    assert not list(lake.check_table(lake.open(T), deep=True, threads=1, checked=lambda *_: None))
+
+
+def test_a_tag_beside_tags_of_another_way_takes_nothing_of_theirs(lake: Lake) -> None:
+    """The tag before it, of main's other way, has not the files that an older one has: the nearest say nothing of those beyond."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    for number in range(6):
+        append(lake, table, [number])
+        if number == 1:
+            create_tag(lake, table, "older")
+    create_tag(lake, table, "six")
+    lake.branches.create(table, "b", from_tag="six")
+    rollback(lake, table, lake.snapshots(table)[1])
+    overwrite(lake)
+    create_tag(lake, lake.open(T), "before")
+    lake.branches.fast_forward(lake.open(T), "b")
+    lake.branches.drop(lake.open(T), ["b"])
+    overwrite(lake)
+    expire_snapshots(lake, lake.open(T), EVERYTHING, now_millis=2**45)
+    delete_tag(lake, lake.open(T), "six")
+    assert not list(lake.check_table(lake.open(T), deep=True, threads=1, checked=lambda *_: None))
+    rollback(lake, lake.open(T), next(tag.snapshot for tag in tags_of(lake, lake.open(T)) if tag.name == "older"), tag="older")
+    assert ids(lake.open(T)) == [0, 1]
+
+
+def overwrite(lake: Lake) -> None:
+    """Take away all rows of main."""
+    main = lake.open(T)
+    with main.write() as write:
+        lake.commit(main, write.request(CommitKind.OVERWRITE, overwrite=everything))
+
+
+def test_a_tag_that_is_made_while_tags_are_looked_at_stays(
+    lake: Lake, catalog: CatalogStore, warehouse: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its file was not in the directory yet, and the catalog called it published a moment later."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    append(lake, table, [1])
+    create_tag(lake, table, "first")
+    other = Lake(catalog, str(warehouse))
+    looks = iter(range(9))
+
+    class Slow(type(table.files.io)):  # type: ignore[misc]
+        def list(self, path: str) -> list[Any]:
+            found = super().list(path)
+            if path.endswith("/tag") and next(looks) == 0:
+                create_tag(other, other.open(T), "second")
+            return list(found)
+
+    slow = lake.open(T)
+    io = copy.copy(slow.files.io)
+    io.__class__ = Slow
+    slow.files.io = io
+    with caplog.at_level(logging.INFO):
+        lake.tags.all(slow)
+    assert "is no more" not in caplog.text
+    assert [tag.name for tag in lake.tags.all(lake.open(T))] == ["first", "second"]
+    other.close()
+
+
+def test_a_tag_that_is_gone_before_its_file_was_written_stays_gone(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table(lake, options=QUEUE, id="INT")
+    append(lake, table, [1])
+    publish = Tags.publish
+
+    def late(self: Tags, opened: Any, tag: Any) -> None:
+        monkeypatch.undo()
+        delete_tag(lake, lake.open(T), "gone")
+        publish(self, opened, tag)
+
+    monkeypatch.setattr(Tags, "publish", late)
+    create_tag(lake, table, "gone")
+    assert lake.tags.all(lake.open(T)) == []
+
+
+def test_a_snapshot_that_expires_while_it_is_looked_at_is_no_damage(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table(lake, options=QUEUE, id="INT")
+    for number in range(3):
+        append(lake, table, [number])
+    looked = require_whole
+
+    def late(*asked: Any) -> None:
+        monkeypatch.undo()
+        expire_snapshots(lake, lake.open(T), EVERYTHING)
+        looked(*asked)
+
+    monkeypatch.setattr("lake.tables.history.require_whole", late)
+    with pytest.raises(RewriteConflict):
+        lake.history.rollback_to_snapshot(lake.open(T), 1)
+    assert ids(lake.open(T)) == [0, 1, 2]
 
 
 def test_a_file_that_was_to_be_removed_is_wanted_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
