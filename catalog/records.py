@@ -24,6 +24,17 @@ class DatabaseRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnpublishedRow:
+    """What is still to be written of the versions of a branch's schema."""
+
+    location: str
+    schema_id: int
+    """The present one."""
+    bodies: list[dict[str, Any]]
+    """Those whose files may not be there, the oldest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:
     """A table, or a branch of one, with its newest schema."""
 

@@ -71,6 +71,7 @@ class CatalogTransaction:
     """One transaction's view of the catalog."""
 
     def __init__(self, conn: CatalogConnection) -> None:
+        self._conn = conn
         self.databases = DatabaseRepository(conn)
         self.drops = DropRepository(conn)
         self.tables = TableRepository(conn)
@@ -100,6 +101,10 @@ class CatalogTransaction:
         self.browse = BrowseRepository(conn)
         self.state = StateRepository(conn)
         self.holds = HoldRepository(conn)
+
+    def see_one_moment(self) -> None:
+        """Let all statements of this transaction, which has sent none yet and changes nothing, see the same."""
+        self._conn.later("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", ())
 
 
 class CatalogStore:
@@ -236,6 +241,16 @@ class CatalogStore:
                 self._worked[conn] = time.monotonic()
         except (psycopg.OperationalError, psycopg.InterfaceError) as problem:
             raise away(problem, self._cause()) from problem
+
+    @contextlib.contextmanager
+    def consistent(self) -> Iterator[CatalogTransaction]:
+        """A transaction that changes nothing and whose statements all see the catalog of one moment.
+
+        For whoever asks what is kept: between two statements of `reading` a snapshot may go from one branch to another, seen in neither.
+        """
+        with self.transaction(keep=False) as tx:
+            tx.see_one_moment()
+            yield tx
 
     @contextlib.contextmanager
     def reading(self, *, seconds: float = WAIT_SECONDS) -> Iterator[CatalogTransaction]:

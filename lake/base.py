@@ -161,7 +161,7 @@ class LakeBase:
         if row.stale:
             self._publisher.remove_stale(row.table_id, files)
         if row.published_schema_id < schema.id:
-            self._publish_schemas(row.table_id, files, row.branch, schema, published=row.published_schema_id)
+            self._publish_schemas(row.table_id, files, row.branch, schema)
         return LakeTable(
             identifier=Identifier(row.database, row.name, row.branch),
             table_id=row.table_id,
@@ -172,10 +172,10 @@ class LakeBase:
             left_behind=partial(self._left_behind, row),
         )
 
-    def _publish_schemas(self, table_id: UUID, files: TableFiles, branch: str, newest: Schema, *, published: int) -> None:
+    def _publish_schemas(self, table_id: UUID, files: TableFiles, branch: str, newest: Schema) -> None:
         """Put the files of the schema versions after one there, where nothing else may lie in the table's directory none."""
         where = None if other_kind(newest.options) in DIRECTORY_KINDS else files
-        self._publisher.schemas(table_id, where, branch, published=published, newest=newest)
+        self._publisher.schemas(table_id, where, branch)
         if branch != MAIN_BRANCH and self._is_branch_gone(table_id, branch):
             self._clear_branch(table_id, files.location, branch)
             raise FileNotFoundError(files.layout.branch_dir)

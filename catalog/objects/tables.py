@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 
 from catalog.connection import CatalogConnection
 from catalog.listing import EVERYTHING, Slice
-from catalog.records import TableRow
+from catalog.records import TableRow, UnpublishedRow
 from model.errors import CommitConflict, DatabaseNotExist, TableAlreadyExist, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 
@@ -209,13 +209,34 @@ class TableRepository:
             raise CommitConflict(str(table_id), expected=f"schema {base}")
         self.add_schema(table_id, branch, to, schema)
 
+    def hold(self, table_id: UUID) -> None:
+        """Keep others from changing the table's row until the transaction ends; commits go on.
+
+        A statement by itself: what waits for the row looks at the rest only after it.
+        """
+        self._conn.later("SELECT 1 FROM table_entry WHERE table_id = %s FOR NO KEY UPDATE", (table_id,))
+
+    def unpublished_schemas(self, table_id: UUID, branch: str) -> UnpublishedRow | None:
+        """The versions of a branch's schema whose files may not be there yet; None where there is no such branch."""
+        of = "t" if branch == MAIN_BRANCH else "b"
+        query = f"""
+            SELECT t.location, {of}.schema_id,
+                   ARRAY(SELECT s.body FROM table_schema s
+                         WHERE s.table_id = t.table_id AND s.branch = %(branch)s
+                           AND s.schema_id > {of}.published_schema_id AND s.schema_id <= {of}.schema_id
+                         ORDER BY s.schema_id) AS bodies
+            FROM sluice_table t LEFT JOIN table_branch b ON b.table_id = t.table_id AND b.name = %(branch)s
+            WHERE t.table_id = %(table)s AND {of}.schema_id IS NOT NULL
+        """  # noqa: S608 - the parts are literals of this method
+        with self._conn.cursor(row_factory=class_row(UnpublishedRow)) as cur:
+            return cur.execute(query, {"table": table_id, "branch": branch}).fetchone()
+
     def next_schema_id(self, table_id: UUID) -> int:
         """The number of the next version on whichever branch; no other transaction is told one until this one ends.
 
         No branch has or had a version of that number: files that were written by one that is gone would be read by it.
         """
-        # By itself: what waits for the lock looks at versions only after it.
-        self._conn.later("SELECT 1 FROM table_entry WHERE table_id = %s FOR NO KEY UPDATE", (table_id,))
+        self.hold(table_id)
         query = """
             SELECT greatest(top_schema_id, (SELECT max(schema_id) FROM table_schema s WHERE s.table_id = t.table_id)) + 1
             FROM table_entry t WHERE t.table_id = %s
@@ -253,10 +274,10 @@ class TableRepository:
         """Note that the file of this version and of all before it exist."""
         if branch == MAIN_BRANCH:
             query = "UPDATE sluice_table SET published_schema_id = greatest(published_schema_id, %s) WHERE table_id = %s"
-            self._conn.execute(query, (schema_id, table_id))
+            self._conn.later(query, (schema_id, table_id))
         else:
             query = "UPDATE table_branch SET published_schema_id = greatest(published_schema_id, %s) WHERE table_id = %s AND name = %s"
-            self._conn.execute(query, (schema_id, table_id, branch))
+            self._conn.later(query, (schema_id, table_id, branch))
 
     def rename(self, table_id: UUID, to: Identifier) -> None:
         """Give it another name."""

@@ -249,18 +249,21 @@ class Publisher:
                 tx.tables.set_diverged(table_id, path)
         return path
 
-    def schemas(self, table_id: UUID, files: TableFiles | None, branch: str, *, published: int, newest: Schema) -> None:
-        """Put the files of all decided schema versions there; without ``files`` the table has none besides its rows'."""
-        if files is not None:
-            for schema_id in range(published + 1, newest.id):
-                with self._catalog.reading() as tx:
-                    body = tx.tables.schema(table_id, schema_id, branch)
-                if body is not None:
+    def schemas(self, table_id: UUID, files: TableFiles | None, branch: str) -> None:
+        """Put the files of all decided schema versions there; without ``files`` the table has none besides its rows'.
+
+        Nobody takes versions away, or brings them back, meanwhile: a file would come back that is gone, or be noted that is not there.
+        """
+        with self._catalog.transaction() as tx:
+            tx.tables.hold(table_id)
+            unpublished = tx.tables.unpublished_schemas(table_id, branch)
+            if unpublished is None or (files is not None and unpublished.location != files.location):
+                return
+            if files is not None:
+                for body in unpublished.bodies:
                     files.write_schema(Schema.from_json(body))
-            files.write_schema(newest)
-        self._hook("schema published")
-        with self._catalog.reading() as tx:
-            tx.tables.schema_published(table_id, newest.id, branch)
+            self._hook("schema published")
+            tx.tables.schema_published(table_id, unpublished.schema_id, branch)
 
 
 def _lower_hints(tx: CatalogTransaction, table_id: UUID, files: TableFiles, removed: Collection[str]) -> None:

@@ -71,7 +71,7 @@ class BranchMetadata:
 def lines_of(catalog: CatalogStore, table: LakeTable) -> tuple[list[Line], list[BranchMetadata]]:
     """All lines of a table as the catalog has them, and what each branch has of files of its own."""
     lines, metadata = [], []
-    with catalog.reading() as tx:
+    with catalog.consistent() as tx:
         for branch in [MAIN_BRANCH, *tx.branches.names(table.table_id)]:
             rows = tx.snapshots.history(table.table_id, branch)
             published = frozenset(row.snapshot_id for row in rows if row.published)

@@ -26,7 +26,7 @@ def live_name(catalog: CatalogStore, io: FileIO, table_id: UUID, location: str, 
     one is named by nothing any more.
     """
     name = path.rpartition("/")[2]
-    with catalog.reading() as tx:
+    with catalog.consistent() as tx:
         if tx.tables.by_id(table_id) is None:
             return None
         branches = [MAIN_BRANCH, *tx.branches.names(table_id)]

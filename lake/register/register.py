@@ -169,7 +169,7 @@ class LakeAdoption(LakeBase):
         self._owns(owned)
         self._hook("migration decided")
         with contextlib.suppress(LakeError, OSError):  # whoever opens the table next makes up for it
-            self._publisher.schemas(table_id, files, MAIN_BRANCH, published=-1, newest=plan.schema)
+            self._publisher.schemas(table_id, files, MAIN_BRANCH)
         self._publisher.try_to_catch_up(table_id, files, MAIN_BRANCH)
 
     def _survey(self, source: str, threads: int) -> tuple[str, HiveDirectory]:

@@ -381,7 +381,7 @@ def _left_by_rollback(lake: Lake, table: LakeTable, removed: Sequence[Snapshot],
     """
 
     def look() -> Garbage:
-        with lake.catalog.reading() as tx:
+        with lake.catalog.consistent() as tx:
             history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch)]
             tags = [entry.snapshot for entry in _tags(tx, table)]
             remaining = _kept_elsewhere(tx, table)

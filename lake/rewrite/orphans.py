@@ -64,7 +64,7 @@ def _known(lake: Lake, table: LakeTable) -> list[list[Snapshot]]:
     """Every snapshot, by line of history: each branch, each tag, and files of snapshots the catalog does not have."""
     lake.snapshots(table)  # publishes what is decided, and forgets what clients expired
     lines: list[list[Snapshot]] = []
-    with lake.catalog.reading() as tx:
+    with lake.catalog.consistent() as tx:
         for branch in {MAIN_BRANCH, *tx.branches.names(table.table_id)}:
             lines.append([Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, branch)])
             lines += [[Snapshot.from_json(row.snapshot)] for row in tx.tags.all(table.table_id, branch)]

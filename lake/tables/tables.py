@@ -220,7 +220,7 @@ class LakeTables(LakeMetadata):
         self._hook("table decided")
 
         def publish() -> None:
-            self._publish_schemas(table_id, self._files_of(table, table_id, location, ()), MAIN_BRANCH, stamped, published=-1)
+            self._publish_schemas(table_id, self._files_of(table, table_id, location, ()), MAIN_BRANCH, stamped)
             if other_kind(schema.options) == "object-table":  # its makers put files there at once
                 self.file_io.mkdirs(location)
 

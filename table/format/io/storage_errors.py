@@ -51,6 +51,9 @@ def making(path: str) -> Iterator[None]:
     """`translating` for what makes a directory first: one that is missing all the same is being removed meanwhile, by a drop."""
     try:
         yield
+    except FileNotFoundError as gone:
+        words = f"The directory of {file_name(path)} was removed while a file was put into it: its table or branch was dropped or renamed"
+        raise Unavailable(f"{words} meanwhile. Look for it, and try again.", place=path) from gone
     except OSError as problem:
         raise storage_error(problem, path) from problem
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import sys
 import threading
 import time
 from datetime import timedelta
@@ -17,6 +18,7 @@ from catalog.objects.branches import BranchRepository
 from lake import Lake
 from lake.register.whole import require_whole
 from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rollback, tags_of
+from lake.rewrite.orphans import remove_orphan_files
 from lake.tables.tags import Tags
 from model.errors import LakeError, RewriteConflict, TableNotExist
 from model.identifier import Identifier
@@ -113,6 +115,37 @@ def test_a_rollback_that_is_slow_to_clean_up_takes_nothing_that_is_back(lake: La
     slow.close()
     assert ids(lake.open(T)) == [0, 1, 2, 3]
     assert [tag.name for tag in lake.tags.all(lake.open(T))] == ["four"]
+
+
+@pytest.mark.parametrize("how", ["rollback", "orphans"])
+def test_what_a_branch_keeps_is_seen_while_it_is_renamed(lake: Lake, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Clean-up asks for the branches, then for the snapshots of each: the name it was told had none any more."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    for number in range(4):
+        append(lake, table, [number])
+    create_tag(lake, table, "four")
+    lake.branches.create(table, "b", from_tag="four")
+    if how == "orphans":  # else main has the files, too
+        lake.history.rollback_to_snapshot(table, 2)
+    names = BranchRepository.names
+    renamed: list[str] = []
+
+    def then_renamed(self: BranchRepository, table_id: Any) -> list[str]:
+        told = names(self, table_id)
+        if not renamed and sys._getframe(1).f_code.co_name in ("_kept_elsewhere", "_known"):
+            renamed.append("c")
+            lake.branches.rename(lake.open(T), "b", "c")
+        return told
+
+    monkeypatch.setattr(BranchRepository, "names", then_renamed)
+    if how == "rollback":
+        rollback(lake, lake.open(T), lake.snapshots(table)[1])
+    else:
+        time.sleep(0.01)
+        remove_orphan_files(lake, lake.open(T), older_than_millis=int(time.time() * 1000), check=lambda: None)
+    assert renamed
+    assert ids(lake.open(T)) == [0, 1]
+    assert ids(lake.open(Identifier("default", "t", "c"))) == [0, 1, 2, 3]
 
 
 def test_versions_that_main_lost_come_back_with_the_branch_that_has_them(lake: Lake) -> None:

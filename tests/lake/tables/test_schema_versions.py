@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,9 +19,11 @@ from model.catalog_errors import TableChanged
 from model.errors import LakeError, TableDamaged, Unavailable
 from model.identifier import Identifier
 from model.schema.change import AddColumn, SetOption
+from model.schema.schema import Schema
 from model.schema.types import BigIntType
 from model.snapshot import CommitKind
 from table.format.rows.arrow import arrow_schema
+from table.format.store import TableFiles
 from table.retention.expiry import ExpiryRules
 from table.write.writer import write_batches
 from tests.lake.rewrite.test_compaction import QUEUE, append, ids, rows
@@ -60,6 +63,28 @@ def test_branches_do_not_share_numbers(lake: Lake) -> None:
     assert add(lake, B, "e") == 5
     assert lake.alter_table(T, [SetOption(key="snapshot.num-retained.max", value="7")]).id == 6
     assert ids(lake.open(T)) == []
+
+
+def test_a_version_that_goes_while_its_file_is_written_leaves_none(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java takes the file of the highest number for the table's present columns."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    append(lake, table, [1])
+    create_tag(lake, table, "one")
+    lake.branches.create(table, "b", from_tag="one")
+    write = TableFiles.write_schema
+    going = threading.Thread(target=lambda: lake.branches.fast_forward(table, "b"))
+
+    def slowly(files: TableFiles, schema: Schema) -> bool:
+        if schema.id == 1:
+            going.start()
+            going.join(0.5)
+        return write(files, schema)
+
+    monkeypatch.setattr(TableFiles, "write_schema", slowly)
+    add(lake, T, "c")
+    going.join()
+    assert lake.open(T).schema.id == 0
+    assert [file.name for file in (Path(table.location.removeprefix("file://")) / "schema").iterdir()] == ["schema-0"]
 
 
 def test_alters_at_once_have_numbers_of_their_own(lake: Lake) -> None:

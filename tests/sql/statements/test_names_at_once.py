@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+import traceback
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -20,7 +21,7 @@ from tests.sql.statements.test_name_histories import quoted
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261126"))
 _DATABASES = ("default", "d", "e")
 _TABLES = ("t", "u")
-_TOLD = ("no Spark in this test", "nothing was committed, repeat it", "may have expired while it was read")
+_TOLD = ("no Spark in this test", "nothing was committed, repeat it", "may have expired while it was read", "dropped or renamed meanwhile")
 """What may be answered with 503: the table is another than when the statement began to look at it."""
 
 
@@ -55,8 +56,8 @@ class Crowd:
                 self.statuses[f"{text.split(' ')[0]} {problem.status}"] += 1
                 if problem.status >= 500 and not any(words in problem.message for words in _TOLD):
                     self.bugs.append(f"{text}: {problem!r}")
-            except Exception as problem:
-                self.bugs.append(f"{text}: {problem!r}")
+            except Exception:
+                self.bugs.append(f"{text}: {traceback.format_exc()}")
 
     @staticmethod
     def _statement(rng: random.Random, row: int) -> str:
