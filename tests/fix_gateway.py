@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from sqlglot import exp
 
+from catalog import CatalogStore
 from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
 from model.errors import Unavailable
@@ -127,6 +130,21 @@ def gateway(lake: Lake, spark_stub: NoSpark, workers: WorkerPool) -> Iterator[Ga
     made.start()
     yield made
     made.close()
+
+
+@pytest.fixture
+def other_server(dsn: str, warehouse: Path, spark_stub: NoSpark, workers: WorkerPool, gateway: Gateway) -> Iterator[Gateway]:
+    """A second server's gateway, with nothing of the first but its catalog and warehouse."""
+    store = CatalogStore(dsn)
+    lake = Lake(store, str(warehouse))
+    lake.drop_retention = timedelta(days=7)
+    limits = GatewayLimits(local_threads=16, spark_statements=1, queued_statements=64, queued_per_session=4, sessions=3)
+    made = Gateway(lake, spark_stub, limits=limits, workers=workers)
+    made.start()
+    yield made
+    made.close()
+    lake.close()
+    store.close()
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -64,9 +65,9 @@ class Historians(Crowd):
         return text
 
 
-def crowd(gateway: Gateway, lake: Lake, warehouse: Path, layout: str, seed: int, *, callers: int, statements: int) -> None:
-    gateway.run(f"CREATE TABLE t (id INT, p STRING) {_LAYOUTS[layout]}").close()
-    many = Historians(gateway, lake, seed)
+def crowd(gateways: Sequence[Gateway], lake: Lake, warehouse: Path, layout: str, seed: int, *, callers: int, statements: int) -> None:
+    gateways[0].run(f"CREATE TABLE t (id INT, p STRING) {_LAYOUTS[layout]}").close()
+    many = Historians(gateways[0], lake, seed, *gateways[1:])
     many.run(callers, statements)
     assert not many.bugs, "\n".join(many.bugs)
     branches = [branch for (branch,) in many.ask("SELECT branch_name FROM t$branches")]
@@ -77,12 +78,12 @@ def crowd(gateway: Gateway, lake: Lake, warehouse: Path, layout: str, seed: int,
 
 
 @pytest.mark.parametrize("layout", _LAYOUTS)
-def test_the_past_is_whole(gateway: Gateway, lake: Lake, warehouse: Path, layout: str) -> None:
-    crowd(gateway, lake, warehouse, layout, SEED, callers=4, statements=30)
+def test_the_past_is_whole(gateway: Gateway, other_server: Gateway, lake: Lake, warehouse: Path, layout: str) -> None:
+    crowd([gateway, other_server], lake, warehouse, layout, SEED, callers=4, statements=30)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("layout", _LAYOUTS)
-def test_the_past_is_whole_each_time(gateway: Gateway, lake: Lake, warehouse: Path, layout: str, seed: int) -> None:
-    crowd(gateway, lake, warehouse, layout, SEED + 1 + seed, callers=8, statements=80)
+def test_the_past_is_whole_each_time(gateway: Gateway, other_server: Gateway, lake: Lake, warehouse: Path, layout: str, seed: int) -> None:
+    crowd([gateway, other_server][: 1 + seed % 2], lake, warehouse, layout, SEED + 1 + seed, callers=8, statements=80)

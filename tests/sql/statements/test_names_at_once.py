@@ -7,6 +7,7 @@ import random
 import threading
 import traceback
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -28,8 +29,9 @@ _TOLD = ("no Spark in this test", "nothing was committed, repeat it", "may have 
 class Crowd:
     """Several callers, each with random statements about the same few names."""
 
-    def __init__(self, gateway: Gateway, lake: Lake, seed: int) -> None:
+    def __init__(self, gateway: Gateway, lake: Lake, seed: int, *others: Gateway) -> None:
         self.gateway, self.seed = gateway, seed
+        self.servers = (gateway, *others)
         lake.drop_retention = timedelta(days=7)
         self.taken: list[int] = []
         self.statuses: Counter[str] = Counter()
@@ -44,11 +46,12 @@ class Crowd:
 
     def _caller(self, number: int, statements: int) -> None:
         rng = random.Random(f"{self.seed} {number}")
+        gateway = self.servers[number % len(self.servers)]
         for at in range(statements):
             row = number * 1_000_000 + at
             text = self._statement(rng, row)
             try:
-                self.gateway.run(text).close()
+                gateway.run(text).close()
                 if text.startswith("INSERT"):
                     self.taken.append(row)
                 self.statuses[f"{text.split(' ')[0]} 200"] += 1
@@ -106,8 +109,8 @@ class Crowd:
             return result.collect()
 
 
-def crowd(gateway: Gateway, lake: Lake, warehouse: Path, seed: int, *, callers: int, statements: int) -> None:
-    many = Crowd(gateway, lake, seed)
+def crowd(gateways: Sequence[Gateway], lake: Lake, warehouse: Path, seed: int, *, callers: int, statements: int) -> None:
+    many = Crowd(gateways[0], lake, seed, *gateways[1:])
     many.run(callers, statements)
     assert not many.bugs, "\n".join(many.bugs)
     assert many.found() == sorted(many.taken), many.statuses
@@ -115,11 +118,11 @@ def crowd(gateway: Gateway, lake: Lake, warehouse: Path, seed: int, *, callers: 
     check_warehouse(warehouse)
 
 
-def test_every_row_is_there_once(gateway: Gateway, lake: Lake, warehouse: Path) -> None:
-    crowd(gateway, lake, warehouse, SEED, callers=4, statements=40)
+def test_every_row_is_there_once(gateway: Gateway, other_server: Gateway, lake: Lake, warehouse: Path) -> None:
+    crowd([gateway, other_server], lake, warehouse, SEED, callers=4, statements=40)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("seed", range(30))
-def test_every_row_is_there_once_each_time(gateway: Gateway, lake: Lake, warehouse: Path, seed: int) -> None:
-    crowd(gateway, lake, warehouse, SEED + 1 + seed, callers=8, statements=100)
+def test_every_row_is_there_once_each_time(gateway: Gateway, other_server: Gateway, lake: Lake, warehouse: Path, seed: int) -> None:
+    crowd([gateway, other_server][: 1 + seed % 2], lake, warehouse, SEED + 1 + seed, callers=8, statements=100)
