@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from psycopg import Connection, errors
+from psycopg import errors
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from catalog.connection import CatalogConnection
+from catalog.objects.snapshots import IN_ORDER
 from catalog.objects.tables import KEEP_TOP_SCHEMA
 from catalog.records import StaleFileRow
 from model.catalog_errors import BranchAlreadyExist
@@ -21,7 +23,7 @@ _MOVED_ALONG = ("table_schema", "table_snapshot", "snapshot_pointer", "table_tag
 class BranchRepository:
     """Reads and writes ``table_branch`` and the branch's rows elsewhere, inside the caller's transaction."""
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
     def names(self, table_id: UUID) -> list[str]:
@@ -52,17 +54,20 @@ class BranchRepository:
                 renamed = self._conn.execute(query, (to, table_id, name)).rowcount == 1
         except errors.UniqueViolation as clash:
             raise BranchAlreadyExist(to, table) from clash
-        if renamed:
-            self._clear(table_id, to)
+        if not renamed:
+            return False
+        self._clear(table_id, to)
+        self._conn.later(IN_ORDER, {"table": table_id, "branch": name, "above": 0})
         for moved in _MOVED_ALONG:
             self._conn.execute(f"UPDATE {moved} SET branch = %s WHERE table_id = %s AND branch = %s", (to, table_id, name))  # noqa: S608
         # Their files are written under the new name by whoever needs them first.
         self._conn.execute("UPDATE table_snapshot SET published = false WHERE table_id = %s AND branch = %s", (table_id, to))
         self._conn.execute("UPDATE table_tag SET published = false WHERE table_id = %s AND branch = %s", (table_id, to))
-        return renamed
+        return True
 
     def _clear(self, table_id: UUID, name: str) -> None:
         """Remove all that is on a branch; earlier versions let a commit land on one that was being dropped, which must not come back."""
+        self._conn.later(IN_ORDER, {"table": table_id, "branch": name, "above": 0})
         for table in _MOVED_ALONG:
             self._conn.execute(f"DELETE FROM {table} WHERE table_id = %s AND branch = %s", (table_id, name))  # noqa: S608
 
@@ -70,7 +75,7 @@ class BranchRepository:
 class StaleFileRepository:
     """Reads and writes ``stale_file`` inside the caller's transaction."""
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
     def add(self, table_id: UUID, path: str, mark: Mapping[str, Any]) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from psycopg import Connection
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
 from catalog.commits.reservations import NOBODYS_TURN
+from catalog.connection import CatalogConnection
 from catalog.records import CountsRow, HeadRow, SnapshotRow
 from model.errors import CommitConflict
 from model.identifier import MAIN_BRANCH, Identifier
@@ -76,10 +76,17 @@ def values_of_added(added: Added | None) -> dict[str, object]:
     }  # fmt: skip
 
 
+IN_ORDER = """
+    SELECT 1 FROM table_snapshot WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_id > %(above)s
+    ORDER BY snapshot_id FOR UPDATE
+"""
+"""Takes a branch's rows as `SnapshotRepository.note` does, which does not hold the table: two would wait for each other otherwise."""
+
+
 class SnapshotRepository:
     """Reads and writes ``snapshot_pointer`` and ``table_snapshot`` inside the caller's transaction."""
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
     def latest(self, table_id: UUID, branch: str) -> SnapshotRow | None:
@@ -293,6 +300,7 @@ class SnapshotRepository:
 
     def remove(self, table_id: UUID, branch: str, *, above: int) -> list[SnapshotRow]:
         """Forget the snapshots with larger ids; returns them."""
+        self._conn.later(IN_ORDER, {"table": table_id, "branch": branch, "above": above})
         query = f"DELETE FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_id > %s RETURNING {_COLUMNS}"  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch, above)).fetchall()
@@ -313,10 +321,13 @@ class SnapshotRepository:
         query = """
             WITH told AS (
                 SELECT * FROM unnest(%s::uuid[], %s::text[], %s::bigint[], %s::text[]) AS n (table_id, branch, snapshot_id, snapshot_uuid)
+            ), held AS (
+                SELECT s.table_id, s.branch, s.snapshot_id FROM table_snapshot s JOIN told n USING (table_id, branch, snapshot_id)
+                WHERE s.snapshot_uuid = n.snapshot_uuid AND NOT s.published
+                ORDER BY s.table_id, s.branch, s.snapshot_id FOR NO KEY UPDATE OF s
             ), noted AS (
-                UPDATE table_snapshot s SET published = true FROM told n
+                UPDATE table_snapshot s SET published = true FROM held n
                 WHERE s.table_id = n.table_id AND s.branch = n.branch AND s.snapshot_id = n.snapshot_id
-                  AND s.snapshot_uuid = n.snapshot_uuid AND NOT s.published
             )
             SELECT pg_notify('sluice_snapshot', n.table_id || ' ' || n.branch)
             FROM (SELECT DISTINCT table_id, branch FROM told) n, (SELECT set_config('synchronous_commit', 'off', true)) AS unhurried

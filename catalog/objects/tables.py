@@ -138,9 +138,16 @@ class TableRepository:
         return self.get(table)
 
     def lock_retention(self, table: Identifier) -> tuple[UUID, str] | None:
-        """The table's id and location, held against other changes of what is retained; commits, which only read the row, go on."""
+        """The table's id and location, held against other changes of what is retained; commits, which only read the row, go on.
+
+        None where there is no such table or branch: who waited for the end of a branch would put something on one that is not there.
+        """
         query = "SELECT table_id, location FROM sluice_table WHERE database = %s AND name = %s FOR NO KEY UPDATE"
         row = self._conn.execute(query, (table.database, table.table)).fetchone()
+        if row is not None and table.branch != MAIN_BRANCH:
+            query = "SELECT 1 FROM table_branch WHERE table_id = %s AND name = %s"
+            if self._conn.execute(query, (row[0], table.branch)).fetchone() is None:
+                return None
         return None if row is None else (row[0], row[1])
 
     def half_done(self) -> list[TableRow]:

@@ -26,7 +26,7 @@ from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
 from model.access import Access
 from model.catalog_errors import TagAlreadyExist
-from model.errors import InvalidOption, LakeError, RewriteConflict, SnapshotNotExist, TableDamaged, TagNotExist, Unavailable
+from model.errors import InvalidOption, LakeError, RewriteConflict, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist, Unavailable
 from model.options.option import duration
 from model.snapshot import Snapshot
 from table.format.json_document import parse_json
@@ -83,7 +83,8 @@ class Tags:
         if not dry_run:
             require_writable(table.files.io, table.files.layout.manifest_dir())
         with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
-            tx.tables.lock_retention(table.identifier)  # the snapshot must not expire at this moment
+            if not _held(tx, table):  # the snapshot must not expire at this moment
+                raise TableNotExist(str(table.identifier))
             wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
             row = tx.snapshots.get(table.table_id, branch, wanted)
             if row is None:
@@ -229,7 +230,8 @@ class Tags:
         """Remove a tag; raises `TagNotExist`."""
         self.get(table, name)
         with self._catalog.transaction() as tx:
-            _held(tx, table)
+            if not _held(tx, table):
+                raise TableNotExist(str(table.identifier))
             tx.holds.require_no_backup(f"Deleting tag {name} of {table.identifier}")
             table.files.io.delete(table.files.layout.tag_file(name))
             with contextlib.suppress(FileNotFoundError):

@@ -20,6 +20,7 @@ from lake.register.whole import require_whole
 from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rollback, tags_of
 from lake.rewrite.orphans import remove_orphan_files
 from lake.tables.tags import Tags
+from model.catalog_errors import BranchNotExist
 from model.errors import LakeError, RewriteConflict, TableNotExist
 from model.identifier import Identifier
 from model.schema.change import AddColumn
@@ -75,6 +76,24 @@ def test_a_commit_that_waits_for_the_end_of_its_branch_is_none(lake: Lake, monke
     append(lake, lake.open(B), [3])
     assert ids(lake.open(B)) == [3]
     assert ids(lake.open(Identifier("default", "t", "c"))) == [1] if how == "rename" else True
+
+
+def test_a_tag_that_waits_for_the_end_of_its_branch_is_none(lake: Lake) -> None:
+    """It looked at the branch before that was gone: the branch had a tag that nobody saw and the next of that name could not be made."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    for name in ("b", "c"):
+        lake.branches.create(table, name)
+        append(lake, lake.open(Identifier("default", "t", name)), [1])
+    create_tag(lake, lake.open(Identifier("default", "t", "c")), "one")
+    late = lake.open(B)
+    late.latest()
+    lake.branches.drop(table, ["b"])
+    with pytest.raises(TableNotExist):
+        create_tag(lake, late, "one")
+    with pytest.raises(BranchNotExist):
+        lake.branches.rename(table, "b", "c")
+    lake.branches.rename(table, "c", "b")
+    assert [tag.name for tag in lake.tags.all(lake.open(B))] == ["one"]
 
 
 def test_what_main_took_away_on_another_way_stays_the_branch_s(lake: Lake) -> None:
