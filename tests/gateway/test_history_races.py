@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-import lake.tables.branches
-import lake.tables.history
+import lake.tables.tags
 from gateway.gateway import Gateway
 from lake.tables.history import History
 from model.errors import LakeError
@@ -76,8 +75,7 @@ def test_a_tag_that_alone_kept_its_snapshot_goes_while_somebody_goes_back_to_it(
         "CALL sys.expire_snapshots('t', retain_max => 1)",
     ):
         gateway.run(statement).close()
-    module = lake.tables.branches if "create_branch" in text else lake.tables.history
-    _beside(monkeypatch, module, "require_whole", lambda: gateway.run(change).close(), after=True)
+    _beside(monkeypatch, lake.tables.tags, "require_whole", lambda: gateway.run(change).close(), after=True)
     with contextlib.suppress(LakeError):
         gateway.run(text).close()
     assert _ids(gateway) == [1, 2, 3, 4]
