@@ -41,9 +41,12 @@ class CatalogConnection(Connection[Row]):
         self._begun = False
         self._savepoints = 0
 
-    def begin(self) -> None:
-        """Begin a transaction, with its first statement; one without any never reaches Postgres."""
-        self._owed = [("BEGIN", None), *self.opening]
+    def begin(self, *, one_moment: bool = False) -> None:
+        """Begin a transaction, with its first statement; one without any never reaches Postgres.
+
+        With ``one_moment`` it changes nothing, and all its statements see the same. `opening` may hold a query, so BEGIN says it.
+        """
+        self._owed = [("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY" if one_moment else "BEGIN", None), *self.opening]
         self._begun = True
 
     def went_on(self) -> None:

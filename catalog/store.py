@@ -71,7 +71,6 @@ class CatalogTransaction:
     """One transaction's view of the catalog."""
 
     def __init__(self, conn: CatalogConnection) -> None:
-        self._conn = conn
         self.databases = DatabaseRepository(conn)
         self.drops = DropRepository(conn)
         self.tables = TableRepository(conn)
@@ -101,10 +100,6 @@ class CatalogTransaction:
         self.browse = BrowseRepository(conn)
         self.state = StateRepository(conn)
         self.holds = HoldRepository(conn)
-
-    def see_one_moment(self) -> None:
-        """Let all statements of this transaction, which has sent none yet and changes nothing, see the same."""
-        self._conn.later("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY", ())
 
 
 class CatalogStore:
@@ -168,17 +163,17 @@ class CatalogStore:
         self._pool.close()
 
     @contextlib.contextmanager
-    def transaction(self, *, keep: bool = True, turn: Turn | None = None) -> Iterator[CatalogTransaction]:
+    def transaction(self, *, keep: bool = True, one_moment: bool = False, turn: Turn | None = None) -> Iterator[CatalogTransaction]:
         """Commit when the block ends, roll back when it raises; without ``keep`` roll back in any case, as a dry run does.
 
-        With a ``turn`` it is the turn's transaction, which ends with the block.
+        With a ``turn`` it is the turn's transaction, which ends with the block; for ``one_moment`` see `consistent`.
 
         Raises `Unavailable` when Postgres cannot be reached or goes away before the commit, and `OutcomeUnknown` when
         it goes away during it: then only a look at the data can tell.
         """
         done = False
         try:
-            with turn.transaction() if turn else self._begun(keep=keep) as conn:
+            with turn.transaction() if turn else self._begun(keep=keep, one_moment=one_moment) as conn:
                 yield CatalogTransaction(conn)
                 done = keep
             self._worked[conn] = time.monotonic()
@@ -194,9 +189,9 @@ class CatalogStore:
             raise read_only() from problem
 
     @contextlib.contextmanager
-    def _begun(self, *, keep: bool) -> Iterator[CatalogConnection]:
+    def _begun(self, *, keep: bool, one_moment: bool) -> Iterator[CatalogConnection]:
         with self._connection() as conn:
-            conn.begin()
+            conn.begin(one_moment=one_moment)
             try:
                 yield conn
                 if keep:
@@ -248,8 +243,7 @@ class CatalogStore:
 
         For whoever asks what is kept: between two statements of `reading` a snapshot may go from one branch to another, seen in neither.
         """
-        with self.transaction(keep=False) as tx:
-            tx.see_one_moment()
+        with self.transaction(keep=False, one_moment=True) as tx:
             yield tx
 
     @contextlib.contextmanager

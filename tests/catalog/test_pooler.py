@@ -51,6 +51,8 @@ def test_limits_hold_in_every_kind_of_transaction_and_are_nobody_elses(pooled: C
         assert tx.databases._conn.execute(_LIMITS).fetchone() == _IN_FORCE
     with pooled.transaction() as tx:
         assert tx.databases._conn.execute(_LIMITS).fetchone() == _IN_FORCE
+    with pooled.consistent() as tx:
+        assert tx.databases._conn.execute(_LIMITS).fetchone() == _IN_FORCE
     with pooled.reading() as tx, tx.databases._conn.transaction():
         assert tx.databases._conn.execute(_LIMITS).fetchone() == _IN_FORCE
     with pooled.turn([(UUID(int=1), "main")], seconds=7) as turn:
@@ -60,6 +62,20 @@ def test_limits_hold_in_every_kind_of_transaction_and_are_nobody_elses(pooled: C
     for _ in range(8):
         with psycopg.connect(pooled_dsn, autocommit=True, prepare_threshold=None) as other:
             assert other.execute(_LIMITS).fetchone() == ("0", "0")
+
+
+def test_what_is_kept_is_seen_at_one_moment(pooled: CatalogStore, catalog: CatalogStore) -> None:
+    for store in (pooled, catalog):
+        with store.consistent() as tx:
+            before = tx.databases.names()
+            with catalog.transaction() as other:
+                other.databases.create(f"d{len(before)}", comment=None, options={})
+            assert tx.databases.names() == before
+            with pytest.raises(psycopg.Error, match="read-only"):
+                tx.databases._conn.execute("UPDATE sluice_database SET comment = 'x'")
+        with store.transaction() as tx:
+            assert tx.databases.names() != before
+            tx.databases._conn.execute("UPDATE sluice_database SET comment = 'x'")
 
 
 def test_a_statement_and_a_lock_that_last_too_long_end(pooled: CatalogStore, monkeypatch: pytest.MonkeyPatch) -> None:
