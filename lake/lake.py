@@ -196,6 +196,10 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         self, table: LakeTable, specs: Sequence[dict[str, str]], *, ignore_missing: bool = True
     ) -> tuple[list[Spec], list[Spec]]:
         """Remove partitions with their rows, in one commit; returns which were there and which were not. Raises `PartitionNotExist`."""
+        branch = table.identifier.branch
+        with self.catalog.reading() as tx:
+            newest = tx.snapshots.latest(table.table_id, branch)
+        expected = newest.snapshot_uuid if newest else None
         there = {row.name: row for row in self.partitions_named(table, specs)}
         keys = table.schema.partition_keys
         dropped = [spec for spec in specs if partition_name(spec, keys) in there]
@@ -204,10 +208,14 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
             raise PartitionNotExist(partition_name(missing[0], keys), str(table.identifier))
         if any(row.file_count for row in there.values()) and other_kind(table.schema.options) is None:
             filled = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=partition_filter(table, dropped), commit_user=str(uuid4()))
-            self._committer.commit(table, self._signed(table, filled))
+            expected = self._committer.commit(table, self._signed(table, filled)).key
         with self.catalog.transaction() as tx:
+            tx.snapshots.wait_for_deciders(table.table_id)
             for name in there:
-                tx.partitions.drop(table.table_id, table.identifier.branch, name)
+                tx.partitions.drop(table.table_id, branch, name)
+            newest = tx.snapshots.latest(table.table_id, branch)
+            if newest is not None and newest.snapshot_uuid != expected:  # somebody may have put rows into one since: they are listed anew
+                tx.snapshots.point(table.table_id, branch, newest)
         return list(dropped), missing
 
     # After a crash, or after somebody else's commit

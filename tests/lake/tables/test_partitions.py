@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -89,6 +91,29 @@ def test_no_two_partitions_share_a_name_in_the_catalog(lake: Lake) -> None:
     lake.drop_partitions(table, [{"a": "x", "b/c": "y/b/c=z"}])
     left = sorted((row.spec["a"], row.spec["b/c"]) for row in lake.partition_page(table))
     assert left == sorted([values[0], values[2], values[3]])
+
+
+@pytest.mark.parametrize("empty", [False, True])
+def test_rows_that_come_while_their_partition_is_dropped_are_listed(lake: Lake, monkeypatch: pytest.MonkeyPatch, empty: bool) -> None:
+    """The row of a partition was removed after the commit, with what others had put into it since."""
+    table = made(lake)
+    append(lake, table, 1)
+    if empty:
+        lake.create_partitions(table, [{"p": "2"}], ignore_existing=False)
+    transaction = lake.catalog.transaction
+
+    def begun(*args: Any, **options: Any) -> Any:
+        if sys._getframe(1).f_code.co_name == "drop_partitions":
+            monkeypatch.undo()
+            append(lake, table, 2 if empty else 1)
+        return transaction(*args, **options)
+
+    monkeypatch.setattr(lake.catalog, "transaction", begun)
+    lake.drop_partitions(table, [{"p": "2" if empty else "1"}])
+    assert counted(lake.open(NAME)) == [("p=1", 1, 1)] + [("p=2", 1, 1)] * empty
+    assert [(row.name, row.file_count) for row in lake.partition_page(table)] == [("p=1", 1)] + [("p=2", 1)] * empty
+    lake.drop_partitions(table, [{"p": "1"}])
+    assert [row.name for row in lake.partition_page(table)] == ["p=2"] * empty
 
 
 def test_a_name_longer_than_an_index_takes_is_still_its_own(lake: Lake) -> None:
