@@ -11,6 +11,9 @@ import pytest
 
 from gateway.gateway import Gateway
 from lake import Lake
+from lake.inspect.counts import totals
+from lake.tables.partitions import partitions
+from model.identifier import Identifier
 from tests.interop.strict import check_warehouse
 from tests.sql.statements.test_names_at_once import Crowd
 
@@ -37,6 +40,7 @@ class Historians(Crowd):
             f"DELETE FROM {name} WHERE id = {row - rng.randrange(20)}": 3,
             f"UPDATE {name} SET id = {row} WHERE id = {row - rng.randrange(20)}": 3,
             f"TRUNCATE TABLE {name}": 1,
+            f"ALTER TABLE {name} DROP IF EXISTS PARTITION (p = '{row % 3}')": 1,
             f"CALL sys.create_tag({place}, '{tag}')": 4,
             f"CALL sys.delete_tag({place}, '{tag}')": 3,
             f"CALL sys.rename_tag({place}, '{tag}', '{other_tag}')": 2,
@@ -73,7 +77,16 @@ def crowd(gateways: Sequence[Gateway], lake: Lake, warehouse: Path, layout: str,
     branches = [branch for (branch,) in many.ask("SELECT branch_name FROM t$branches")]
     for name in ("t", *(f"t$branch_{branch}" for branch in branches)):
         assert many.ask(f"CALL sys.check_table('default.`{name}`', deep => true)") == [], (name, many.statuses)
-        many.ask(f"SELECT * FROM `{name}`")
+        rows = many.ask(f"SELECT * FROM `{name}`")
+        assert many.ask(f"SELECT COUNT(*) FROM `{name}`") == [(len(rows),)]
+        for server in gateways:
+            table = server.lake.open(Identifier("default", *name.split("$branch_")))
+            counted = totals(server.lake.catalog, server.lake._publisher, table)
+            assert (0 if counted is None else counted[1].record_count) == len(rows), (name, many.statuses)
+            listed = {(row.name, row.record_count, row.file_count) for row in server.lake.partition_page(table) if row.file_count}
+            found = partitions(table, table.latest()) if layout == "partitions" else []
+            live = {(one.name, one.record_count, one.file_count) for one in found}
+            assert listed == live, (name, many.statuses)
     check_warehouse(warehouse)
 
 
