@@ -36,7 +36,8 @@ def unknown_branches(tx: CatalogTransaction, io: FileIO, table_id: UUID, locatio
 def _is_branch(tx: CatalogTransaction, io: FileIO, layout: TableLayout) -> bool:
     with contextlib.suppress(InvalidName):
         check_name(layout.branch, "branch")
-        return bool(io.list(layout.schema_dir())) and not tx.tables.is_discarded(layout.branch_dir)
+        if io.list(layout.schema_dir()) and not tx.tables.is_discarded(layout.branch_dir):
+            return bool(io.list(layout.schema_dir()))  # again: what is off the record may have been removed just now
     return False
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
+import shutil
 import sys
 import threading
 import time
@@ -15,7 +16,9 @@ import pytest
 
 from catalog import CatalogStore
 from catalog.objects.branches import BranchRepository
+from catalog.objects.tables import TableRepository
 from lake import Lake
+from lake.register.unknown_branches import unknown_branches
 from lake.register.whole import require_whole
 from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rollback, tags_of
 from lake.rewrite.orphans import remove_orphan_files
@@ -165,6 +168,25 @@ def test_what_a_branch_keeps_is_seen_while_it_is_renamed(lake: Lake, monkeypatch
     assert renamed
     assert ids(lake.open(T)) == [0, 1]
     assert ids(lake.open(Identifier("default", "t", "c"))) == [0, 1, 2, 3]
+
+
+def test_a_branch_that_is_renamed_while_it_is_looked_for_is_none_unknown(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make_table(lake, options=QUEUE, id="INT")
+    lake.branches.create(table, "b")
+    append(lake, lake.open(B), [1])
+    directory = Path(lake.open(B).files.layout.branch_dir.removeprefix("file://"))
+    moved = directory.with_name("branch-c")
+    asked = TableRepository.is_discarded
+
+    def late(self: TableRepository, location: str) -> bool:
+        if location.endswith("branch-c"):
+            shutil.rmtree(moved)  # it was on the record, and is removed and off it now
+        return asked(self, location)
+
+    shutil.copytree(directory, moved)
+    monkeypatch.setattr(TableRepository, "is_discarded", late)
+    with lake.catalog.reading() as tx:
+        assert unknown_branches(tx, table.files.io, table.table_id, table.location) == []
 
 
 def test_versions_that_main_lost_come_back_with_the_branch_that_has_them(lake: Lake) -> None:
