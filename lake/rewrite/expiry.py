@@ -21,7 +21,7 @@ from lake.commit.decided import follow, require_writable
 from lake.register.expired import check_there, forget_expired
 from lake.register.unknown_branches import snapshots_kept
 from lake.tables.handle import LakeTable
-from lake.tables.history import clear_expired, stale_file
+from lake.tables.history import clear_expired, stale_tag
 from lake.tables.names import check_name
 from lake.tables.tags import parse_retained
 from model.access import Access, table_resource
@@ -275,7 +275,9 @@ def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: boo
         if row is None:
             raise TagNotExist(name, str(table.identifier))
         branch = table.identifier.branch
-        stale_file(tx, table, table.files.layout.tag_file(name), row.snapshot)
+        if dry_run:
+            row = dataclasses.replace(row, published=True)  # nothing goes
+        stale_tag(tx, table, table.files, row)
         if not tx.tags.put(table.table_id, to, row.snapshot, branch, created_millis=row.created_millis, retained=row.retained):
             raise TagAlreadyExist(to, str(table.identifier))
         tx.tags.drop(table.table_id, name, branch)

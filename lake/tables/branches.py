@@ -18,7 +18,7 @@ from lake.register.standing import Standing
 from lake.register.whole import require_whole
 from lake.rewrite.garbage import make_way
 from lake.tables.handle import LakeTable, schemas_of
-from lake.tables.history import clear_expired, lower_earliest_hint, stale_file, stale_schema, stale_snapshot
+from lake.tables.history import clear_expired, lower_earliest_hint, stale_file, stale_schema, stale_snapshot, stale_tag
 from lake.tables.names import check_name
 from lake.tables.tags import Tags, require_same
 from model.access import Access
@@ -228,7 +228,7 @@ class Branches:
             unreadable = int(tag.snapshot["schemaId"]) >= first.schema_id and int(tag.snapshot["schemaId"]) not in taken
             if (replaced or unreadable) and tags.get(tag.name) != tag.snapshot:
                 tx.tags.drop(table.table_id, tag.name)
-                stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
+                stale_tag(tx, table, files, tag)
         return [Snapshot.from_json(row.body) for row in lost]
 
     def _require_whole(self, branch: LakeTable, newest: SnapshotRow) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.records import SnapshotRow, TableRow
+from catalog.records import SnapshotRow, TableRow, TagRow
 from lake.access.guard import needs
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
@@ -185,7 +185,7 @@ class History:
         later = [tag for tag in tx.tags.all(table.table_id, branch) if int(tag.snapshot["id"]) > row.snapshot_id]
         for tag in later:
             tx.tags.drop(table.table_id, tag.name, branch)
-            stale_file(tx, table, files.layout.tag_file(tag.name), tag.snapshot)
+            stale_tag(tx, table, files, tag)
         tx.snapshots.point(table.table_id, branch, row)
         return WentBack(
             to=Snapshot.from_json(row.body),
@@ -224,6 +224,17 @@ def _require_writable(table: LakeTable) -> None:
 def stale_file(tx: CatalogTransaction, table: LakeTable, path: str, snapshot: Mapping[str, Any]) -> None:
     """Remember the file of a snapshot or tag that is no more."""
     tx.stale.add(table.table_id, *stale_snapshot(table.files, path, snapshot))
+
+
+def stale_tag(tx: CatalogTransaction, table: LakeTable, files: TableFiles, tag: TagRow) -> None:
+    """Remember the file of a tag that is no more; one that was never written for it is another tag's of before, and goes at once.
+
+    It would be taken for a tag that a client made, of a snapshot whose files may be on their way out. The caller holds the table's row.
+    """
+    path = files.layout.tag_file(tag.name)
+    if not tag.published:
+        files.io.delete(path)
+    stale_file(tx, table, path, tag.snapshot)
 
 
 def stale_snapshot(files: TableFiles, path: str, snapshot: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

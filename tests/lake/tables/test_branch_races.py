@@ -20,7 +20,7 @@ from catalog.objects.tables import TableRepository
 from lake import Lake
 from lake.register.unknown_branches import unknown_branches
 from lake.register.whole import require_whole
-from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rollback, tags_of
+from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rename_tag, replace_tag, rollback, tags_of
 from lake.rewrite.orphans import remove_orphan_files
 from lake.tables.tags import Tags
 from model.catalog_errors import BranchNotExist
@@ -295,6 +295,24 @@ def test_a_tag_that_is_gone_before_its_file_was_written_stays_gone(lake: Lake, m
     monkeypatch.setattr(Tags, "publish", late)
     create_tag(lake, table, "gone")
     assert lake.tags.all(lake.open(T)) == []
+
+
+@pytest.mark.parametrize("how", ["rename", "rollback"])
+def test_the_file_of_a_tag_of_before_is_no_client_s_tag(lake: Lake, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """A tag was given to another snapshot and renamed before its file told so: the file was taken for a tag of what it had kept."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    for number in range(3):
+        append(lake, table, [number])
+    create_tag(lake, table, "g", snapshot_id=1)
+    with monkeypatch.context() as slow:
+        slow.setattr(Tags, "publish", lambda *_: None)
+        replace_tag(lake, table, "g", snapshot_id=3)
+        if how == "rename":
+            rename_tag(lake, table, "g", "h")
+        else:
+            lake.history.rollback_to_snapshot(table, 2)
+    expected = [("h", 3)] if how == "rename" else []
+    assert [(tag.name, tag.snapshot.id) for tag in tags_of(lake, lake.open(T))] == expected
 
 
 def test_a_snapshot_that_expires_while_it_is_looked_at_is_no_damage(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
