@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from catalog.connection import CatalogConnection
 from catalog.objects.snapshots import IN_ORDER
-from catalog.objects.tables import KEEP_TOP_SCHEMA
+from catalog.objects.tables import HOLD, KEEP_TOP_SCHEMA
 from catalog.records import StaleFileRow
 from model.catalog_errors import BranchAlreadyExist
 
@@ -99,7 +99,7 @@ class StaleFileRepository:
 
         The table's row comes first, as it does for all who add files: two would wait for each other in a circle otherwise.
         """
-        self._conn.execute("SELECT 1 FROM table_entry WHERE table_id = %s FOR NO KEY UPDATE", (table_id,))
+        self._conn.execute(HOLD, (table_id,))
         with self._conn.cursor(row_factory=class_row(StaleFileRow)) as cur:
             return cur.execute("SELECT path, mark FROM stale_file WHERE table_id = %s ORDER BY path FOR UPDATE", (table_id,)).fetchall()
 

@@ -47,6 +47,8 @@ class Taken(Enum):
     GARBAGE = "a directory that is being removed"
 
 
+HOLD = "SELECT 1 FROM table_entry WHERE table_id = %s FOR NO KEY UPDATE"
+"""Keeps others from changing a table's row; commits go on."""
 KEEP_TOP_SCHEMA = """
     UPDATE table_entry SET top_schema_id = greatest(top_schema_id, (SELECT max(schema_id) FROM table_schema WHERE table_id = %(table)s))
     WHERE table_id = %(table)s
@@ -221,7 +223,7 @@ class TableRepository:
 
         A statement by itself: what waits for the row looks at the rest only after it.
         """
-        self._conn.later("SELECT 1 FROM table_entry WHERE table_id = %s FOR NO KEY UPDATE", (table_id,))
+        self._conn.later(HOLD, (table_id,))
 
     def unpublished_schemas(self, table_id: UUID, branch: str) -> UnpublishedRow | None:
         """The versions of a branch's schema whose files may not be there yet; None where there is no such branch."""

@@ -23,10 +23,10 @@ from lake.register.unknown_branches import snapshots_kept
 from lake.tables.handle import LakeTable
 from lake.tables.history import clear_expired, stale_tag
 from lake.tables.names import check_name
-from lake.tables.tags import parse_retained
+from lake.tables.tags import hold_retention, parse_retained
 from model.access import Access, table_resource
 from model.catalog_errors import TagAlreadyExist
-from model.errors import LakeError, SnapshotNotExist, TableNotExist, TagNotExist
+from model.errors import LakeError, SnapshotNotExist, TagNotExist
 from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
 from table.format.consumers import read_consumers
@@ -86,13 +86,6 @@ def _removed(snapshots: Sequence[Snapshot], garbage: Garbage, tags: Sequence[str
         metadata_files=len(garbage.metadata),
         size=garbage.size,
     )
-
-
-def _lock(tx: CatalogTransaction, table: LakeTable) -> None:
-    """Keep what is retained from being changed by others until the transaction ends; commits go on."""
-    row = tx.tables.lock_retention(table.identifier)
-    if row is None or row != (table.table_id, table.location):
-        raise TableNotExist(str(table.identifier))
 
 
 def _require_writable(table: LakeTable) -> None:
@@ -155,7 +148,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         _require_writable(table)
     now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
     with lake.catalog.transaction() as tx:
-        _lock(tx, table)
+        hold_retention(tx, table)
         # Before the others: commits go on meanwhile, and one that came between would leave nothing of what was read.
         newest = tx.snapshots.latest(table.table_id, table.identifier.branch)
         # A busy table may keep hundreds of thousands of snapshots: only those one run may take are read, and their successor.
@@ -185,7 +178,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
 def clear_stale_snapshots(lake: Lake, table: LakeTable) -> None:
     """Delete the files of snapshots before the catalog's earliest, and tell readers where history begins."""
     with lake.catalog.transaction() as tx:
-        _lock(tx, table)
+        hold_retention(tx, table)
         earliest = clear_expired(tx, table)
     if earliest is not None and table.files.read_hint(table.files.layout.earliest_hint()) != earliest:
         table.files.io.write(table.files.layout.earliest_hint(), str(earliest).encode())
@@ -242,7 +235,7 @@ def replace_tag(  # noqa: PLR0913 - the arguments of a statement
     if not dry_run:
         _require_writable(table)
     with lake.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
-        _lock(tx, table)
+        hold_retention(tx, table)
         snapshot = _to_tag(tx, table, snapshot_id)
         tags = _tags(tx, table)
         before = _named(table, tags, name)
@@ -270,7 +263,7 @@ def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: boo
     if not dry_run:
         _require_writable(table)
     with lake.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
-        _lock(tx, table)
+        hold_retention(tx, table)
         row = tx.tags.find(table.table_id, name, table.identifier.branch)
         if row is None:
             raise TagNotExist(name, str(table.identifier))
@@ -302,7 +295,7 @@ def delete_tags(
     lake.tags.all(table)  # a client may have put one there itself
     left: list[tuple[Tag, list[Snapshot] | None]] = []
     with lake.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
-        _lock(tx, table)
+        hold_retention(tx, table)
         for name in names:
             tags = _tags(tx, table)
             dropped = _named(table, tags, name)

@@ -83,8 +83,7 @@ class Tags:
         if not dry_run:
             require_writable(table.files.io, table.files.layout.manifest_dir())
         with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
-            if not _held(tx, table):  # the snapshot must not expire at this moment
-                raise TableNotExist(str(table.identifier))
+            hold_retention(tx, table)  # the snapshot must not expire at this moment
             wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
             row = tx.snapshots.get(table.table_id, branch, wanted)
             if row is None:
@@ -123,15 +122,15 @@ class Tags:
         """All tags, by name."""
         with self._catalog.reading() as tx:
             found = self._look(tx, table)
+        rows = found.present
         if found.new or found.removed:  # perhaps: others may be making and removing tags at this moment
             with self._catalog.transaction() as tx:
                 if _held(tx, table):
-                    self.take_in(tx, table)
-                    found = self._look(tx, table)
-        for row in found.present:
+                    rows = self.take_in(tx, table)
+        for row in rows:
             if not row.published:
                 self.publish_soon(table, row)
-        return found.present
+        return rows
 
     def take_in(self, tx: CatalogTransaction, table: LakeTable) -> list[TagRow]:
         """All tags, by name, once those whose files clients wrote are the catalog's, and those whose files clients removed are not.
@@ -230,8 +229,7 @@ class Tags:
         """Remove a tag; raises `TagNotExist`."""
         self.get(table, name)
         with self._catalog.transaction() as tx:
-            if not _held(tx, table):
-                raise TableNotExist(str(table.identifier))
+            hold_retention(tx, table)
             tx.holds.require_no_backup(f"Deleting tag {name} of {table.identifier}")
             table.files.io.delete(table.files.layout.tag_file(name))
             with contextlib.suppress(FileNotFoundError):
@@ -242,6 +240,12 @@ class Tags:
 def _held(tx: CatalogTransaction, table: LakeTable) -> bool:
     """Keep others from making and removing tags of the table until the transaction ends; False where it is not there any more."""
     return tx.tables.lock_retention(table.identifier) == (table.table_id, table.location)
+
+
+def hold_retention(tx: CatalogTransaction, table: LakeTable) -> None:
+    """Keep what is retained from being changed by others until the transaction ends; commits go on. Raises `TableNotExist`."""
+    if not _held(tx, table):
+        raise TableNotExist(str(table.identifier))
 
 
 def tag_in(files: TableFiles, name: str) -> TagRow | None:
