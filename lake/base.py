@@ -16,7 +16,7 @@ from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.access.allowed_locations import place_of_new, refuse_overlap, table_location
 from lake.access.callers import EVERYBODY, AccessControl, Caller
-from lake.access.guard import asks_itself
+from lake.access.guard import RenamedMeanwhile, asks_itself
 from lake.access.permissions import Permissions, read_rules
 from lake.access.quotas import Quotas
 from lake.clock import Clock
@@ -101,6 +101,11 @@ class LakeBase:
         seen.notices = {}
         return seen
 
+    @asks_itself
+    def renew(self) -> None:
+        """Read the caller's rights anew: a name means another table than when they were read."""
+        self.caller = self.access.anew(self.caller)
+
     @property
     def permissions(self) -> Permissions:
         """Tokens, roles, grants and policies, as the caller may see and change them."""
@@ -114,7 +119,8 @@ class LakeBase:
     @asks_itself
     def read_rules(self, table: LakeTable) -> ReadRules:
         """What of a table's rows and columns the caller sees; raises `Forbidden` where it may read nothing of it."""
-        rules = read_rules(self.catalog, self.caller, table.identifier, table.table_id, table.schema.field_names)
+        name = self._name_now(table)
+        rules = read_rules(self.catalog, self.caller, name, table.table_id, table.schema.field_names)
         if (notice := self.standing.notice(table.table_id)) is not None:
             self.notices[table.table_id] = notice
         return rules
@@ -151,6 +157,25 @@ class LakeBase:
             return read_rules(self.catalog, self.caller, Identifier(row.database, row.name), row.table_id, names).restricted
         except Forbidden:
             return True
+
+    def _name_now(self, table: LakeTable) -> Identifier:
+        """The name under which the caller's rights say what it may do with a table; raises `TableNotExist`, `RenamedMeanwhile`."""
+        if self.caller.knows(table.identifier, table.table_id):
+            return table.identifier
+        with self.catalog.reading() as tx:
+            row = tx.tables.by_id(table.table_id)
+        if row is None:
+            raise TableNotExist(str(table.identifier))
+        name = Identifier(row.database, row.name, table.identifier.branch)
+        if not self.caller.knows(name, table.table_id):
+            self.renew()
+            self._require_known(name, table.table_id)
+        return name
+
+    def _require_known(self, table: Identifier, table_id: UUID) -> None:
+        """Raise `RenamedMeanwhile` where the caller's rights were read when the name was another table's, or the table had another."""
+        if not self.caller.knows(table, table_id):
+            raise RenamedMeanwhile(table)
 
     def _ready(self, row: TableRow) -> LakeTable:
         """The open table, once what a crash or another server left half done is finished."""
@@ -232,7 +257,8 @@ class LakeBase:
         """Give all of what is being made to its maker."""
         if self.caller.administrator:
             return []
-        grants = [Grant(resource=resource, access=Access.ALL, principal=self.caller.principal) for resource in resources]
+        owner = self.caller.principal
+        grants = [Grant(resource=resource, access=Access.ALL, principal=owner, table_id=table_id) for resource in resources]
         for grant in grants:
             tx.grants.put(grant, table_id=table_id)
         return grants

@@ -12,10 +12,11 @@ from uuid import UUID, uuid4
 from catalog import CatalogStore
 from lake.access.audit import AuditLog
 from lake.access.callers import EVERYBODY
-from lake.access.guard import asks_itself, needs
+from lake.access.guard import asks_itself, needs, with_present_rights
 from lake.commit.client import ClientCommit, ClientCommitter
 from lake.commit.decide import AnswerOf, Claim, Claimed, Committer, Listener
 from lake.commit.idempotency import Idempotency, IdempotencyClaim, Replay
+from lake.commit.judgement import Rights
 from lake.commit.metrics import CommitNote
 from lake.commit.publish import Hook, no_hook
 from lake.inspect.past import CatalogVersions
@@ -104,7 +105,9 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
 
     def _require(self, table: LakeTable, request: CommitRequest) -> None:
         """Raise `Forbidden` for a caller who may not do what the commit does."""
-        resource = table_resource(table.identifier)
+        if self.caller.administrator:
+            return
+        resource = table_resource(self._name_now(table))
         if request.in_place:  # what is added was there before, and what is taken away are rows the caller sees
             self.caller.require_to_change_rows(resource)
             if request.operation in (Operation.UPDATE, Operation.MERGE):
@@ -176,6 +179,9 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
     @asks_itself
     def client_commit(self, table: Identifier, commit: ClientCommit) -> bool:
         """Take a commit a client built, who may take rows away only with DELETE; see `ClientCommitter.commit`."""
+        return with_present_rights(self, lambda: self._client_commit(table, commit))
+
+    def _client_commit(self, table: Identifier, commit: ClientCommit) -> bool:
         self.standing.require_own()
         resource = table_resource(table)
         if not self.caller.may(Access.DELETE, resource):
@@ -184,12 +190,12 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         if self.caller != EVERYBODY:  # who commits is the server's word
             properties[COMMITTED_BY] = self.caller.principal
         signed = replace(commit, principal=self.caller.principal, snapshot=replace(commit.snapshot, properties=properties))
-        return self._client_committer.commit(
-            table,
-            signed,
-            require_insert=lambda: self.caller.require(Access.UPDATE, resource),
-            require_delete=lambda: self.caller.require(Access.DELETE, resource),
+        rights = Rights(
+            insert=lambda: self.caller.require(Access.UPDATE, resource),
+            delete=lambda: self.caller.require(Access.DELETE, resource),
+            table=lambda table_id: self._require_known(table, table_id),
         )
+        return self._client_committer.commit(table, signed, rights)
 
     @needs(Access.DELETE)
     def drop_partitions(

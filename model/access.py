@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 from model.errors import InvalidGrant, nearest
 from model.identifier import Identifier
@@ -152,6 +153,8 @@ class Grant:
     principal: str
     columns: Columns | None = None
     expires_at: dt.datetime | None = None
+    table_id: UUID | None = field(default=None, compare=False)
+    """The table it is bound to, whatever that is called; None for what is no table's, and where it is not told."""
 
     def __post_init__(self) -> None:
         if self.access not in ACCESSES[self.resource.type]:

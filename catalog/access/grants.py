@@ -14,7 +14,8 @@ from model.errors import AccessAlreadyExist, DatabaseNotExist
 
 _OF_TABLE = (ResourceType.TABLE, ResourceType.COLUMN)
 _SELECT = """
-    SELECT g.resource_type, coalesce(t.database, g.database), coalesce(t.name, g.object), g.access, g.principal, g.columns, g.expires_at
+    SELECT g.resource_type, coalesce(t.database, g.database), coalesce(t.name, g.object), g.access, g.principal, g.columns, g.expires_at,
+           g.table_id
     FROM access_grant g LEFT JOIN sluice_table t ON t.table_id = g.table_id LEFT JOIN sluice_database d ON d.name = g.database
     WHERE (g.expires_at IS NULL OR g.expires_at > now())
       AND (g.table_id IS NULL OR t.table_id IS NOT NULL) AND (g.database IS NULL OR d.name IS NOT NULL)
@@ -111,13 +112,23 @@ class GrantRepository:
         return [_grant(*row) for row in self._conn.execute(_SELECT + condition + _ORDER, values).fetchall()]
 
 
-def _grant(type_: str, database: str | None, name: str | None, access: str, principal: str, columns: Any, expires_at: Any) -> Grant:  # noqa: PLR0913 - the columns of a row
+def _grant(  # noqa: PLR0913 - the columns of a row
+    type_: str,
+    database: str | None,
+    name: str | None,
+    access: str,
+    principal: str,
+    columns: Any,
+    expires_at: Any,
+    table_id: UUID | None = None,
+) -> Grant:
     return Grant(
         resource=Resource(type=ResourceType(type_), database=database, name=name),
         access=Access(access),
         principal=principal,
         columns=Columns(names=tuple(columns["names"]), excluded=columns["excluded"]) if columns else None,
         expires_at=expires_at,
+        table_id=table_id,
     )
 
 
@@ -145,13 +156,13 @@ class PolicyRepository:
             for name, column, principals, sql, rule in self._conn.execute(query, (table_id,)).fetchall()
         ]
 
-    def binding(self, names: Collection[str], *, of_rows: bool = False) -> set[tuple[str, str]]:
-        """Database and name of each table with a policy that binds a caller of these names, with ``of_rows`` a row policy."""
+    def binding(self, names: Collection[str], *, of_rows: bool = False) -> dict[tuple[str, str], UUID]:
+        """Each table with a policy that binds a caller of these names, with ``of_rows`` a row policy: its id by database and name."""
         query = """
-            SELECT DISTINCT t.database, t.name FROM table_policy p JOIN sluice_table t USING (table_id)
+            SELECT DISTINCT t.database, t.name, t.table_id FROM table_policy p JOIN sluice_table t USING (table_id)
             WHERE (cardinality(p.principals) = 0 OR p.principals && %s::text[]) AND (p.column_name IS NULL OR NOT %s)
         """
-        return {(database, name) for database, name in self._conn.execute(query, (sorted(names), of_rows))}
+        return {(database, name): table_id for database, name, table_id in self._conn.execute(query, (sorted(names), of_rows))}
 
     def binding_dropped(self, names: Collection[str]) -> set[UUID]:
         """The dropped tables that are kept and have a policy that binds a caller of these names."""

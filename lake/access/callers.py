@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
+from uuid import UUID
 
 from cachetools import LRUCache
 
@@ -42,6 +43,8 @@ class Caller:
     grants: tuple[Grant, ...] = ()
     filtered: frozenset[tuple[str | None, str | None]] = frozenset()
     """Database and name of each table of which a row policy keeps rows from it: nothing takes those away as a whole."""
+    tables: frozenset[tuple[tuple[str, str], UUID]] = frozenset()
+    """What its grants and those policies name, and which table that was when the request came: rights are a table's, not a name's."""
     token: bytes | None = None
     """The digest of the token it came with; None for who needs none or has the settings' own."""
     by_name: bool = False
@@ -62,6 +65,24 @@ class Caller:
     @cached_property
     def _databases(self) -> frozenset[str | None]:
         return frozenset(resource.database for resource in self._held)
+
+    @cached_property
+    def _tables(self) -> Mapping[tuple[str, str], UUID]:
+        return dict(self.tables)
+
+    @cached_property
+    def _table_ids(self) -> frozenset[UUID]:
+        return frozenset(self._tables.values())
+
+    def knows(self, table: Identifier, table_id: UUID) -> bool:
+        """Whether a table had this name when the caller's rights were read, or was none that they name.
+
+        Where it had not, what `may` says of the name is about another table: the caller is to be known anew (`AccessControl.anew`).
+        """
+        if self.administrator:
+            return True
+        named = self._tables.get((table.database, table.table))
+        return table_id not in self._table_ids if named is None else named == table_id
 
     def may(self, access: Access, resource: Resource) -> bool:
         """Whether it may do this with all of the resource: DELETE reaches no table of which a row policy keeps rows from it."""
@@ -134,7 +155,10 @@ class Caller:
 
     def plus(self, grants: Iterable[Grant]) -> Caller:
         """The same caller, after something was granted to it."""
-        return replace(self, grants=(*self.grants, *grants))
+        grants = tuple(grants)
+        made = _tables_of(grants)
+        tables = frozenset((name, table_id) for name, table_id in self.tables if name not in made)
+        return replace(self, grants=(*self.grants, *grants), tables=tables | frozenset(made.items()))
 
 
 EVERYBODY = Caller(principal="anonymous", administrator=True)
@@ -287,19 +311,26 @@ class AccessControl:
                 self._known[key] = fresh
         return fresh.value
 
+    def at(self, tx: CatalogTransaction, caller: Caller) -> Caller:
+        """The same caller with what is granted to it at the moment of a transaction that is `consistent`; raises what `renewed` raises.
+
+        For whoever looks at many tables there: what it may see of them is of the same moment as their names.
+        """
+        if caller.administrator or (caller.token is None and not caller.by_name):
+            return caller
+        if caller.token is None:
+            found = _named_in(tx, caller.principal)
+        else:
+            with self._lock:
+                identity = self._identities.get(caller.token)
+            found = _held_in(tx, caller.token, identity)
+        if found is None:
+            raise NotAuthorized("The token this began with was revoked or has expired.")
+        return found
+
     def _look_up(self, digest: bytes, identity: Identity | None) -> Caller | None:
-        with self._catalog.reading() as tx:
-            if identity is not None:
-                if tx.roles.exists(identity.principal):
-                    raise NotAuthorized(
-                        f"The token is not taken: '{identity.principal}' is the name of a role here, and no caller bears one. "
-                        "Let SLUICE_OIDC_PRINCIPAL_CLAIM name another claim, or make the role anew under another name."
-                    )
-                return _with_grants(tx, identity.principal, administrator=False, token=digest, more_roles=identity.roles)
-            token = tx.tokens.valid(digest)
-            if token is None:
-                return None
-            return _with_grants(tx, token.principal, administrator=token.administrator, token=digest)
+        with self._catalog.consistent() as tx:
+            return _held_in(tx, digest, identity)
 
     def lend(self, caller: Caller) -> str | None:
         """A token by which this process's own helpers come in as the caller; None where nobody is asked for one."""
@@ -324,18 +355,40 @@ class AccessControl:
         return found
 
     def _look_up_named(self, principal: str) -> Caller | None:
-        with self._catalog.reading() as tx:
-            tokens = tx.tokens.of(principal)
-            if not tokens:
-                return None
-            caller = _with_grants(tx, principal, administrator=any(token.administrator for token in tokens))
-        return replace(caller, by_name=True)
+        with self._catalog.consistent() as tx:
+            return _named_in(tx, principal)
+
+    def anew(self, caller: Caller) -> Caller:
+        """The same caller with what is granted to it now, and no moment earlier; raises what `renewed` raises."""
+        self.forget()
+        return self.renewed(caller)
 
     def forget(self) -> None:
         """Ask Postgres anew from now on: something was granted, revoked, renamed or dropped here."""
         with self._lock:
             self._age += 1
             self._known.clear()
+
+
+def _held_in(tx: CatalogTransaction, digest: bytes, identity: Identity | None) -> Caller | None:
+    """Who a token speaks for, an issuer's where there is an identity; None where it is none that is valid."""
+    if identity is not None:
+        if tx.roles.exists(identity.principal):
+            raise NotAuthorized(
+                f"The token is not taken: '{identity.principal}' is the name of a role here, and no caller bears one. "
+                "Let SLUICE_OIDC_PRINCIPAL_CLAIM name another claim, or make the role anew under another name."
+            )
+        return _with_grants(tx, identity.principal, administrator=False, token=digest, more_roles=identity.roles)
+    token = tx.tokens.valid(digest)
+    return None if token is None else _with_grants(tx, token.principal, administrator=token.administrator, token=digest)
+
+
+def _named_in(tx: CatalogTransaction, principal: str) -> Caller | None:
+    """A principal nobody speaks for; None where it has no token left."""
+    tokens = tx.tokens.of(principal)
+    if not tokens:
+        return None
+    return replace(_with_grants(tx, principal, administrator=any(token.administrator for token in tokens)), by_name=True)
 
 
 def _with_grants(
@@ -345,4 +398,12 @@ def _with_grants(
     if administrator or ADMIN in roles:
         return Caller(principal=principal, administrator=True, roles=roles | {ADMIN}, token=token)
     caller = Caller(principal=principal, roles=roles, token=token)
-    return replace(caller, grants=tuple(tx.grants.of(caller.names)), filtered=frozenset(tx.policies.binding(caller.names, of_rows=True)))
+    grants = tuple(tx.grants.of(caller.names))
+    filtered = tx.policies.binding(caller.names, of_rows=True)
+    tables = {**filtered, **_tables_of(grants)}
+    return replace(caller, grants=grants, filtered=frozenset(filtered), tables=frozenset(tables.items()))
+
+
+def _tables_of(grants: Iterable[Grant]) -> dict[tuple[str, str], UUID]:
+    """Which table each name in these grants means."""
+    return {(grant.resource.database or "", grant.resource.name or ""): grant.table_id for grant in grants if grant.table_id is not None}

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from lake.access.callers import Caller
 from lake.tables.handle import LakeTable
 from model.access import CATALOG, Access, Resource, database_resource, table_resource
+from model.errors import Unavailable
 from model.identifier import Identifier
 
 P = ParamSpec("P")
@@ -16,14 +17,45 @@ T = TypeVar("T")
 A = TypeVar("A")
 
 
+_TRIES = 3
+"""Of something whose table gets another name each time."""
+
+
+class RenamedMeanwhile(Unavailable):
+    """A name means another table than when the caller's rights were read, so that they say nothing of it; nothing was changed."""
+
+    def __init__(self, table: Identifier) -> None:
+        super().__init__(
+            f"Table {table} was dropped or renamed meanwhile, and the name is another table's. Nothing was changed; try again."
+        )
+
+
+@runtime_checkable
+class Renewable(Protocol):
+    """Something that works for a caller, by what it may do when that was read."""
+
+    def renew(self) -> None:
+        """Read the caller's rights anew."""
+
+
 class Guarded(Protocol):
-    """Something that works for a caller."""
+    """What `needs` stands before; one that looks tables up by their names is `Renewable`, too."""
 
     caller: Caller
 
 
 G = TypeVar("G", bound=Guarded)
 Method = Callable[Concatenate[G, A, P], T]
+
+
+def with_present_rights(worker: Renewable, run: Callable[[], T]) -> T:
+    """Do something for a caller, and again with its rights read anew where a name was given to another table since they were."""
+    for _ in range(_TRIES - 1):
+        try:
+            return run()
+        except RenamedMeanwhile:
+            worker.renew()
+    return run()
 
 
 def itself(subject: object) -> Resource:
@@ -52,9 +84,12 @@ def needs(access: Access, on: Callable[[object], Resource] = itself) -> Callable
     def guard(method: Method[G, A, P, T]) -> Method[G, A, P, T]:
         @wraps(method)
         def guarded(self: G, subject: A, /, *args: P.args, **kwargs: P.kwargs) -> T:
-            if not self.caller.administrator:
-                self.caller.require(access, on(subject))
-            return method(self, subject, *args, **kwargs)
+            def run() -> T:
+                if not self.caller.administrator:
+                    self.caller.require(access, on(subject))
+                return method(self, subject, *args, **kwargs)
+
+            return with_present_rights(self, run) if isinstance(self, Renewable) else run()
 
         guarded.__needs__ = access  # type: ignore[attr-defined] # a test asks every method for it
         return guarded

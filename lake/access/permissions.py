@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from catalog import CatalogStore, CatalogTransaction
+from catalog.records import TableRow
 from lake.access.callers import ADMINISTRATOR, EVERYBODY, AccessControl, Caller
+from lake.access.guard import RenamedMeanwhile, needs, with_present_rights
 from lake.commit.claims import Claim, claimed_in
 from lake.register.standing import Standing
 from model.access import (
@@ -26,7 +28,7 @@ from model.access import (
     check_principal,
     table_resource,
 )
-from model.errors import AccessAlreadyExist, AccessNotExist, Forbidden, InvalidGrant, TableNotExist
+from model.errors import AccessAlreadyExist, AccessNotExist, Forbidden, InvalidGrant
 from model.identifier import Identifier
 
 TOKEN_PREFIX = "slc_"
@@ -42,7 +44,19 @@ class Permissions:
         self._standing = standing
         self._catalog = catalog
         self._access = access
-        self._caller = caller
+        self.caller = caller
+
+    def renew(self) -> None:
+        """Read the caller's rights anew: a name means another table than when they were read."""
+        self.caller = self._access.anew(self.caller)
+
+    def _table(self, tx: CatalogTransaction, resource: Resource) -> TableRow:
+        """The table of a resource, of which the caller's rights speak; raises `TableNotExist`, `RenamedMeanwhile`."""
+        name = Identifier(resource.database or "", resource.name or "")
+        row = tx.tables.get(name)
+        if not self.caller.knows(name, row.table_id):
+            raise RenamedMeanwhile(name)
+        return row
 
     # Tokens
 
@@ -50,7 +64,7 @@ class Permissions:
         self, name: str, *, principal: str | None = None, administrator: bool = False, expires_at: dt.datetime | None = None
     ) -> tuple[AccessToken, str]:
         """Make a token; its secret is told now and never again. The first of an open server is an administrator's."""
-        self._caller.administers()
+        self.caller.administers()
         check_principal(name)
         check_principal(principal or name)
         if (principal or name) in _OWN_NAMES:
@@ -82,13 +96,13 @@ class Permissions:
 
     def tokens(self) -> list[AccessToken]:
         """Every token, without its secret."""
-        self._caller.administers()
+        self.caller.administers()
         with self._catalog.reading() as tx:
             return tx.tokens.all()
 
     def revoke_token(self, name: str) -> bool:
         """Make a token worthless; True where it was the last and the server is open from now on."""
-        self._caller.administers()
+        self.caller.administers()
         with self._catalog.transaction() as tx:
             tx.tokens.lock()
             tx.tokens.drop(name)
@@ -104,14 +118,14 @@ class Permissions:
 
     def roles(self) -> list[str]:
         """All roles to an administrator, one's own to others."""
-        if not self._caller.administrator:
-            return sorted(self._caller.roles | {PUBLIC})
+        if not self.caller.administrator:
+            return sorted(self.caller.roles | {PUBLIC})
         with self._catalog.reading() as tx:
             return tx.roles.names()
 
     def create_role(self, name: str, *, if_not_exists: bool = False, claim: Claim | None = None) -> None:
         """Add a role, once under a claim."""
-        self._caller.administers()
+        self.caller.administers()
         self._standing.require_own()
         check_principal(name)
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
@@ -124,7 +138,7 @@ class Permissions:
 
     def drop_role(self, name: str, *, if_exists: bool = False, claim: Claim | None = None) -> None:
         """Remove a role, once under a claim, and with it what was granted to it."""
-        self._caller.administers()
+        self.caller.administers()
         self._standing.require_own()
         if name in (ADMIN, PUBLIC):
             raise InvalidGrant(f"The role {name} is part of the server; what was granted to it can be revoked.")
@@ -136,7 +150,7 @@ class Permissions:
 
     def grant_role(self, role: str, *members: str, claim: Claim | None = None) -> None:
         """Give a role to users or to other roles, all or none, once under a claim."""
-        self._caller.administers()
+        self.caller.administers()
         self._standing.require_own()
         for member in members:
             check_principal(member)
@@ -151,7 +165,7 @@ class Permissions:
 
     def revoke_role(self, role: str, *members: str, claim: Claim | None = None) -> None:
         """Take a role back, from all or none, once under a claim."""
-        self._caller.administers()
+        self.caller.administers()
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             for member in members:
                 if not tx.roles.remove(role, member):
@@ -162,24 +176,26 @@ class Permissions:
         """(role, member) of all to an administrator, of oneself to others."""
         with self._catalog.reading() as tx:
             members = tx.roles.members()
-        return [pair for pair in members if self._caller.administrator or pair[1] in self._caller.names]
+        return [pair for pair in members if self.caller.administrator or pair[1] in self.caller.names]
 
     # Grants
 
     def grant(self, *grants: Grant, claim: Claim | None = None) -> None:
         """Give accesses, all or none; takes GRANT on each of the resources. What was given can be taken back in any catalog."""
         self._standing.require_own()
-        with self._catalog.transaction() as tx, claimed_in(tx, claim):
-            for grant in grants:
-                self._caller.require(Access.GRANT, grant.resource)
-                tx.grants.put(grant, table_id=self._table_id(tx, grant))
+        with_present_rights(self, lambda: self._grant(grants, claim))
         self._access.forget()
 
-    @staticmethod
-    def _table_id(tx: CatalogTransaction, grant: Grant) -> UUID | None:
+    def _grant(self, grants: Sequence[Grant], claim: Claim | None) -> None:
+        with self._catalog.transaction() as tx, claimed_in(tx, claim):
+            for grant in grants:
+                self.caller.require(Access.GRANT, grant.resource)
+                tx.grants.put(grant, table_id=self._table_id(tx, grant))
+
+    def _table_id(self, tx: CatalogTransaction, grant: Grant) -> UUID | None:
         if grant.resource.type not in _TABLE_BOUND:
             return None
-        row = tx.tables.get(Identifier(grant.resource.database or "", grant.resource.name or ""))
+        row = self._table(tx, grant.resource)
         names = {field["name"] for field in row.schema["fields"]}
         if grant.columns is not None and (unknown := [name for name in grant.columns.names if name not in names]):
             raise InvalidGrant(f"{grant.resource} has no column {unknown[0]}.")
@@ -191,63 +207,70 @@ class Permissions:
 
     def revoke_all(self, taken: Sequence[tuple[Resource, Access, str]], *, claim: Claim | None = None) -> None:
         """Take accesses back, all or none, once under a claim; raises `AccessNotExist` for one that was not given."""
+        with_present_rights(self, lambda: self._revoke(taken, claim))
+        self._access.forget()
+
+    def _revoke(self, taken: Sequence[tuple[Resource, Access, str]], claim: Claim | None) -> None:
         for resource, _, _ in taken:
-            self._caller.require(Access.GRANT, resource)
+            self.caller.require(Access.GRANT, resource)
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             for resource, access, principal in taken:
-                table_id = None
-                if resource.type in _TABLE_BOUND:
-                    table_id = tx.tables.get(Identifier(resource.database or "", resource.name or "")).table_id
+                table_id = self._table(tx, resource).table_id if resource.type in _TABLE_BOUND else None
                 if not tx.grants.remove(resource, access, principal, table_id=table_id):
                     raise AccessNotExist(f"{access} on {resource} has not been granted to {principal}.")
-        self._access.forget()
 
     def grants_on(self, resource: Resource) -> list[Grant]:
         """The grants on a resource: all to who may GRANT there, one's own to others."""
-        with self._catalog.reading() as tx:
-            if resource.type in _TABLE_BOUND and tx.tables.find(Identifier(resource.database or "", resource.name or "")) is None:
-                raise TableNotExist(f"{resource.database}.{resource.name}")
+        return with_present_rights(self, lambda: self._grants_on(resource))
+
+    def _grants_on(self, resource: Resource) -> list[Grant]:
+        with self._catalog.consistent() as tx:
+            if resource.type in _TABLE_BOUND:
+                self._table(tx, resource)
             grants = tx.grants.on(resource)
-        may_grant = self._caller.may(Access.GRANT, resource)
-        return [grant for grant in grants if may_grant or grant.principal in self._caller.names]
+        may_grant = self.caller.may(Access.GRANT, resource)
+        return [grant for grant in grants if may_grant or grant.principal in self.caller.names]
 
     def grants_of(self, principal: str | None = None) -> list[Grant]:
         """The grants of one principal, or all that concern the caller; others' are an administrator's to see."""
-        if principal is not None and not self._caller.administrator and principal not in self._caller.names:
-            raise Forbidden(f"{self._caller.principal} may not see what is granted to {principal}: it takes the role {ADMIN}.")
+        if principal is not None and not self.caller.administrator and principal not in self.caller.names:
+            raise Forbidden(f"{self.caller.principal} may not see what is granted to {principal}: it takes the role {ADMIN}.")
         with self._catalog.reading() as tx:
-            if principal is None and self._caller.administrator:
+            if principal is None and self.caller.administrator:
                 return tx.grants.all()
-            return tx.grants.of([principal] if principal is not None else self._caller.names)
+            return tx.grants.of([principal] if principal is not None else self.caller.names)
 
     # Policies
 
+    @needs(Access.GRANT)
     def create_policy(self, table: Identifier, policy: Policy, *, claim: Claim | None = None) -> None:
         """Put a row filter or column mask on a table, once under a claim; takes GRANT on it."""
-        self._caller.require(Access.GRANT, table_resource(table))
         for principal in policy.principals:
             check_principal(principal)
         self._standing.require_own()
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
-            tx.policies.create(tx.tables.get(table).table_id, policy)
+            tx.policies.create(self._table(tx, table_resource(table)).table_id, policy)
         self._access.forget()
 
+    @needs(Access.GRANT)
     def drop_policy(self, table: Identifier, name: str, *, if_exists: bool = False, claim: Claim | None = None) -> None:
         """Take a policy away, once under a claim; takes GRANT on the table."""
-        self._caller.require(Access.GRANT, table_resource(table))
         self._standing.require_own()
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
-            if not tx.policies.drop(tx.tables.get(table).table_id, name) and not if_exists:
+            if not tx.policies.drop(self._table(tx, table_resource(table)).table_id, name) and not if_exists:
                 raise AccessNotExist(f"Table {table} has no policy {name}.")
         self._access.forget()
 
     def policies(self, table: Identifier) -> list[Policy]:
         """A table's policies: all to who may GRANT on it, those that bind them to others."""
-        self._caller.require_sight(table)
+        return with_present_rights(self, lambda: self._policies(table))
+
+    def _policies(self, table: Identifier) -> list[Policy]:
+        self.caller.require_sight(table)
         with self._catalog.reading() as tx:
-            policies = tx.policies.of(tx.tables.get(table).table_id)
-        may_grant = self._caller.may(Access.GRANT, table_resource(table))
-        return [policy for policy in policies if may_grant or policy.binds(self._caller.names)]
+            policies = tx.policies.of(self._table(tx, table_resource(table)).table_id)
+        may_grant = self.caller.may(Access.GRANT, table_resource(table))
+        return [policy for policy in policies if may_grant or policy.binds(self.caller.names)]
 
 
 _NOT_LIKE = re.compile(r"\bNOT\s+LIKE\b", re.IGNORECASE)

@@ -18,7 +18,7 @@ from catalog import CatalogStore
 from catalog.commits.decisions import Decision, Held
 from catalog.records import HeadRow, SnapshotRow
 from lake.commit.core import CommitCore, Prepared
-from lake.commit.judgement import Judge, Judged, Require, Rights, nothing
+from lake.commit.judgement import EVERY_RIGHT, Judge, Judged, Rights
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
 from lake.commit.turns import ClientTurns, writer_of
@@ -81,20 +81,17 @@ class ClientCommitter:
         self._heads: LRUCache[Identifier, HeadRow] = LRUCache(10_000)
         """Tables as they were when this process last committed to them; which snapshot is the newest is the publisher's to guess."""
 
-    def commit(
-        self, table: Identifier, commit: ClientCommit, *, require_insert: Require = nothing, require_delete: Require = nothing
-    ) -> bool:
+    def commit(self, table: Identifier, commit: ClientCommit, rights: Rights = EVERY_RIGHT) -> bool:
         """Make the snapshot the table's latest; False when the client must look again and rebuild.
 
         Raises `TableNotExist` (also for a table dropped and made anew), `InvalidCommit`, `TableDiverged`, `Unavailable`,
-        or `OutcomeUnknown` when Postgres stays away after a lost answer. ``require_insert`` and
-        ``require_delete`` raise for a caller who may not add rows, or take them away.
+        or `OutcomeUnknown` when Postgres stays away after a lost answer, and what the caller's ``rights`` raise.
         """
         with noting(self._noted, str(table), writer="client") as note:
             before = self._remembered(table)
             with self._turn(table):
-                quickly = self._as_remembered(table, commit, before, (require_insert, require_delete))
-            made = self._as_asked(table, commit, (require_insert, require_delete)) if quickly is None else quickly
+                quickly = self._as_remembered(table, commit, before, rights)
+            made = self._as_asked(table, commit, rights) if quickly is None else quickly
             if not made:
                 note.outcome = "conflict"
             self._take_turn(table, commit, made=made)
@@ -255,6 +252,7 @@ class ClientCommitter:
 
     def _judged(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot, rights: Rights) -> Judged:
         """What the commit does; raises for what it may not do."""
+        rights.table(head.table_id)
         _check_schema(table, head, snapshot)
         schema, base = self._schema(table, head), self._base(table, head)
         files.partition_types = [field.type for field in schema.partition_fields]

@@ -37,13 +37,23 @@ _CACHED_BYTES = 64 << 20
 _BYTES_A_KEY = 96
 
 
-Require = Callable[[], None]
-Rights = tuple[Require, Require]
-"""What raises for a caller who may not add rows, and for one who may not take rows away."""
-
-
-def nothing() -> None:
+def nothing(*_: object) -> None:
     """A right that everybody has."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rights:
+    """What raises for a caller who may not do something."""
+
+    insert: Callable[[], None] = nothing
+    """Add rows."""
+    delete: Callable[[], None] = nothing
+    """Take rows away."""
+    table: Callable[[UUID], None] = nothing
+    """Have the other two said of this table, whatever is called by its name."""
+
+
+EVERY_RIGHT = Rights()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +106,11 @@ class Judge:
         live = case.check_changes(changes, self._known(table_id, table.branch, files, base))
         case.check_counts(changes)
         case.check_row_ids(changes)
-        require_insert, require_delete = rights
         takes_away = case.takes_away(changes)
         if takes_away or case.goes_back():
-            require_delete()
+            rights.delete()
         if not takes_away or any(entry.kind is EntryKind.ADD for entry in changes):
-            require_insert()
+            rights.insert()
         versions = frozenset(entry.file.schema_id for entry in changes if entry.kind is EntryKind.ADD)
         return Judged(statistics=tuple(sums_of_entries(schema, changes)), live=live, versions=versions)
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from catalog import CatalogTransaction
 from catalog.browse import DatabaseSums, ExpiredLease, ListedTable, TableSummary
 from catalog.records import ConsumerLagRow
+from lake.access.callers import Caller
 from lake.access.permissions import sees_part
 from lake.tables.consumers import consumers
 from lake.tables.handle import LakeTable
@@ -42,15 +44,15 @@ _LONGEST_PAGE = 4000
 
 def databases(lake: Lake) -> list[DatabaseSums]:
     """The databases the caller may see; the sums are told to administrators alone, since others do not see every table."""
-    with lake.catalog.reading() as tx:
-        databases = tx.browse.databases()
-    if lake.caller.administrator:
-        return databases
-    counts = Counter((database, view) for database, _, view in _visible(lake, None, None))
+    with lake.catalog.consistent() as tx:
+        databases, caller = tx.browse.databases(), lake.access.at(tx, lake.caller)
+        if caller.administrator:
+            return databases
+        counts = Counter((database, view) for database, _, view in _visible(tx, caller, None, None))
     return [
         DatabaseSums(name=row.name, comment=row.comment, tables=counts[row.name, False], views=counts[row.name, True], size=0)
         for row in databases
-        if lake.caller.sees_database(row.name)
+        if caller.sees_database(row.name)
     ]
 
 
@@ -58,13 +60,10 @@ def tables(
     lake: Lake, *, database: str | None = None, search: str | None = None, order: str = "name", offset: int = 0, limit: int = 50
 ) -> list[ListedTable]:
     """A page of the tables and views the caller may see, found by name or column."""
-    only = (
-        None
-        if lake.caller.administrator
-        else [(database_of_match, name) for database_of_match, name, _ in _visible(lake, database, search)]
-    )
-    untold = seen_in_part(lake, only or ())
-    with lake.catalog.reading() as tx:
+    with lake.catalog.consistent() as tx:
+        caller = lake.access.at(tx, lake.caller)
+        only = None if caller.administrator else [(within, name) for within, name, _ in _visible(tx, caller, database, search)]
+        untold = _seen_in_part(tx, caller, only or ())
         return tx.browse.tables(database=database, search=search, order=order, offset=offset, limit=limit, only=only, untold=untold)
 
 
@@ -72,16 +71,16 @@ def summaries(lake: Lake, *, database: str | None = None, table: str | None = No
     """The tables the caller may open, by database and name, page by page: one query each, and no look at any file."""
     after, page = None, _PAGE
     while True:
-        with lake.catalog.reading() as tx:
-            rows = tx.browse.summaries(database=database, table=table, after=after, limit=page)
-        visible = [
-            summary
-            for summary in rows
-            if other_kind(summary.options) is None
-            and lake.caller.sees_database(summary.database)
-            and lake.caller.sees(table_resource(Identifier(summary.database, summary.name)))
-        ]
-        untold = set(seen_in_part(lake, [(summary.database, summary.name) for summary in visible]))
+        with lake.catalog.reading() if lake.caller.administrator else lake.catalog.consistent() as tx:
+            rows, caller = tx.browse.summaries(database=database, table=table, after=after, limit=page), lake.access.at(tx, lake.caller)
+            visible = [
+                summary
+                for summary in rows
+                if other_kind(summary.options) is None
+                and caller.sees_database(summary.database)
+                and caller.sees(table_resource(Identifier(summary.database, summary.name)))
+            ]
+            untold = set(_seen_in_part(tx, caller, [(summary.database, summary.name) for summary in visible]))
         for summary in visible:
             yield replace(summary, told=False) if (summary.database, summary.name) in untold else summary
         if len(rows) < page:
@@ -93,16 +92,21 @@ def seen_in_part(lake: Lake, names: Iterable[tuple[str, str]]) -> list[tuple[str
     """Those of these tables whose counts are not told to the caller; see `Lake.tells_counts`, which asks about one."""
     if lake.caller.administrator:
         return []
-    with lake.catalog.reading() as tx:
-        bound = tx.policies.binding(lake.caller.names)
-    return [name for name in names if sees_part(lake.caller, Identifier(*name), bound=name in bound)]
+    with lake.catalog.consistent() as tx:
+        return _seen_in_part(tx, lake.access.at(tx, lake.caller), names)
 
 
-def _visible(lake: Lake, database: str | None, search: str | None) -> list[tuple[str, str, bool]]:
-    with lake.catalog.reading() as tx:
-        names = tx.browse.names(database=database, search=search)
+def _seen_in_part(tx: CatalogTransaction, caller: Caller, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    if caller.administrator:
+        return []
+    bound = tx.policies.binding(caller.names)
+    return [name for name in names if sees_part(caller, Identifier(*name), bound=name in bound)]
+
+
+def _visible(tx: CatalogTransaction, caller: Caller, database: str | None, search: str | None) -> list[tuple[str, str, bool]]:
+    names = tx.browse.names(database=database, search=search)
     types = {False: ResourceType.TABLE, True: ResourceType.VIEW}
-    return [entry for entry in names if lake.caller.sees(named_resource(types[entry[2]], entry[0], entry[1]))]
+    return [entry for entry in names if caller.sees(named_resource(types[entry[2]], entry[0], entry[1]))]
 
 
 # The files of one table
@@ -239,13 +243,14 @@ class Attention:
 
 def attention(lake: Lake, *, limit: int = _LOOKED_AT) -> Attention:
     """Small files, readers left behind, and tables nobody looks after, as far as the caller may see them."""
-    with lake.catalog.reading() as tx:
+    with lake.catalog.consistent() as tx:
+        caller = lake.access.at(tx, lake.caller)
         crowded = tx.overview.small_files(files=_CROWDED_FILES, mean_bytes=_CROWDED_BYTES, limit=3 * limit)
         lagging = tx.overview.lagging(behind=_BEHIND, branch=MAIN_BRANCH, limit=3 * limit)
         leases = tx.browse.expired_leases(limit=3 * limit)
 
     def seen(database: str, name: str) -> bool:
-        return lake.caller.sees(table_resource(Identifier(database, name)))
+        return caller.sees(table_resource(Identifier(database, name)))
 
     debts = []
     for identifier in [Identifier(row.database, row.table_name) for row in crowded if seen(row.database, row.table_name)][:limit]:

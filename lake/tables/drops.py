@@ -63,6 +63,7 @@ class LakeDrops(LakeBase):
         try:
             with self.catalog.transaction() as tx, claimed_in(tx, claim):
                 row = tx.tables.lock(table)
+                self._require_known(table, row.table_id)
                 garbage = self._drop(tx, row, self._retention_of(row, purge=purge))
         except TableNotExist:
             if not if_exists:
@@ -77,6 +78,7 @@ class LakeDrops(LakeBase):
         try:
             with self.catalog.transaction() as tx:
                 row = tx.tables.lock(table)
+                self._require_known(table, row.table_id)
                 empty = tx.snapshots.latest(row.table_id, MAIN_BRANCH) is None
                 garbage = self._drop(tx, row, _AT_ONCE if empty else self.drop_retention)
         except TableNotExist:

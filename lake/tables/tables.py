@@ -12,7 +12,7 @@ from catalog import CatalogTransaction
 from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.access.allowed_locations import table_location
-from lake.access.guard import asks_itself, its_database, needs
+from lake.access.guard import asks_itself, its_database, needs, with_present_rights
 from lake.base import seen
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
@@ -53,6 +53,12 @@ class LakeTables(LakeMetadata):
     def describe_all(self, database: str, wanted: Slice, *, type_: str | None = None) -> list[TableRow]:
         """A database's tables as the catalog has them, as far as the caller may open them; raises `DatabaseNotExist`."""
         self.caller.require_sight_of_database(database)
+        rows = with_present_rights(self, lambda: self._rows(database, wanted, type_))
+        for row in rows:
+            self._ready(row)
+        return rows
+
+    def _rows(self, database: str, wanted: Slice, type_: str | None) -> list[TableRow]:
         with self.catalog.reading() as tx:
             rows = seen(
                 lambda part: tx.tables.rows(database, part, type_=type_),
@@ -64,7 +70,7 @@ class LakeTables(LakeMetadata):
             if not rows:
                 tx.databases.get(database)
         for row in rows:
-            self._ready(row)
+            self._require_known(Identifier(row.database, row.name), row.table_id)
         return rows
 
     @asks_itself
@@ -107,7 +113,7 @@ class LakeTables(LakeMetadata):
         For one append, which is tried anew with the table as it is where it fails.
         """
         row = self.remembered.get(table)
-        if row is None or not self.caller.sees(table_resource(table)):
+        if row is None or not self.caller.sees(table_resource(table)) or not self.caller.knows(table, row.table_id):
             return None
         try:
             opened = replace(self._ready(row), remembered=True)
@@ -142,6 +148,9 @@ class LakeTables(LakeMetadata):
         """The same of a table known by its id."""
         with self.catalog.reading() as tx:
             row = tx.tables.by_id(table_id)
+        if row is not None and not self.caller.knows(name := Identifier(row.database, row.name), table_id):
+            self.renew()
+            self._require_known(name, table_id)
         if row is None or not self.caller.sees(table_resource(Identifier(row.database, row.name))):
             raise TableNotExist(str(table_id))
         self._ready(row)
@@ -149,11 +158,15 @@ class LakeTables(LakeMetadata):
 
     def _visible(self, table: Identifier) -> TableRow:
         """The table's row, for who may know of it: to others it does not exist or is forbidden, by what they may know of its database."""
-        if self.caller.sees(table_resource(table)):
-            return self._row(table)
-        if self.caller.sees_database(table.database):
-            self._row(table)
-        raise Forbidden(f"{self.caller.principal} may not do this: nothing is granted on table {table} to it.")
+
+        def look() -> TableRow:
+            if self.caller.sees(table_resource(table)):
+                return self._row(table)
+            if self.caller.sees_database(table.database):
+                self._row(table)
+            raise Forbidden(f"{self.caller.principal} may not do this: nothing is granted on table {table} to it.")
+
+        return with_present_rights(self, look)
 
     def _row(self, table: Identifier) -> TableRow:
         with self.catalog.reading() as tx:
@@ -163,6 +176,7 @@ class LakeTables(LakeMetadata):
                 tx.databases.get(table.database)
                 raise TableNotExist(str(table))
         self.remembered.seen(table, row)
+        self._require_known(table, row.table_id)
         return row
 
     def _open(self, table: Identifier) -> LakeTable:
@@ -268,6 +282,7 @@ class LakeTables(LakeMetadata):
         self.caller.require(Access.CREATETABLE, database_resource(target.database))
         with self.catalog.transaction() as tx, claimed_in(tx, claim):
             row = tx.tables.lock(source)
+            self._require_known(source, row.table_id)
             if tx.views.find(target.database, target.table) is not None:
                 raise TableAlreadyExist(str(target))
             tx.tables.rename(row.table_id, target)

@@ -325,10 +325,10 @@ class ShownRun:
 @in_menu("Compactions")
 def compactions() -> ResponseReturnValue:
     """What is merged now and what was, over all tables the caller sees."""
-    me = caller()
-    with services().gateway.lake.catalog.reading() as tx:
-        newest = tx.compactions.newest(_MOST_RUNS)
-    hidden = set(seen_in_part(services().gateway.lake.for_caller(me), {(run.database, run.name) for run in newest}))
+    lake = services().gateway.lake
+    with lake.catalog.consistent() as tx:
+        me, newest = lake.access.at(tx, caller()), tx.compactions.newest(_MOST_RUNS)
+    hidden = set(seen_in_part(lake.for_caller(me), {(run.database, run.name) for run in newest}))
     visible = [run for run in newest if (run.database, run.name) not in hidden]
     runs = [_run(run) for run in visible if me.sees(table_resource(Identifier(run.database, run.name)))]
     done = [shown_run.run for shown_run in runs if shown_run.run.outcome == "done"]

@@ -6,7 +6,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 import model.errors
@@ -123,7 +123,7 @@ def _lost_peer(problem: BaseException) -> bool:
     at: BaseException | None = problem
     while isinstance(at, PySparkException):
         at = at.__cause__ or at.__context__
-    return isinstance(at, Py4JNetworkError | ConnectionError)
+    return isinstance(at, Py4JError | ConnectionError) and not isinstance(at, Py4JJavaError)  # Java's own come with an exception
 
 
 def _packed(chain: str) -> UnsupportedType | None:

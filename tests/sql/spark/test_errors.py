@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from model.errors import ExecutionError, LakeError, StorageFull, Unavailable
@@ -111,13 +111,16 @@ def test_an_error_whose_words_died_with_the_jvm_says_that_spark_went_away(proble
     assert lost == [1]
 
 
-def test_what_pyspark_makes_of_a_dead_jvm_says_that_spark_went_away() -> None:
+@pytest.mark.parametrize(
+    "problem", [Py4JNetworkError("Error while sending or receiving"), Py4JError("An error occurred while calling o1.schema")]
+)
+def test_what_pyspark_makes_of_a_dead_jvm_says_that_spark_went_away(problem: Exception) -> None:
     """It takes the loss of its peer for columns that it cannot read, where it asks for a result's."""
     from pyspark.sql.classic.dataframe import DataFrame
 
     class Dead:
         def schema(self) -> None:
-            raise Py4JNetworkError("Error while sending or receiving")
+            raise problem
 
     lost: list[int] = []
     frame = DataFrame.__new__(DataFrame)
