@@ -16,7 +16,7 @@ from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.access.allowed_locations import place_of_new, refuse_overlap, table_location
 from lake.access.callers import EVERYBODY, AccessControl, Caller
-from lake.access.guard import RenamedMeanwhile, asks_itself
+from lake.access.guard import asks_itself, require_known
 from lake.access.permissions import Permissions, read_rules
 from lake.access.quotas import Quotas
 from lake.clock import Clock
@@ -167,15 +167,14 @@ class LakeBase:
         if row is None:
             raise TableNotExist(str(table.identifier))
         name = Identifier(row.database, row.name, table.identifier.branch)
-        if not self.caller.knows(name, table.table_id):
-            self.renew()
-            self._require_known(name, table.table_id)
+        self._come_to_know(name, table.table_id)
         return name
 
-    def _require_known(self, table: Identifier, table_id: UUID) -> None:
-        """Raise `RenamedMeanwhile` where the caller's rights were read when the name was another table's, or the table had another."""
+    def _come_to_know(self, table: Identifier, table_id: UUID) -> None:
+        """Read the caller's rights anew where they do not say what it may do with a table of this name; raises `RenamedMeanwhile`."""
         if not self.caller.knows(table, table_id):
-            raise RenamedMeanwhile(table)
+            self.renew()
+            require_known(self.caller, table, table_id)
 
     def _ready(self, row: TableRow) -> LakeTable:
         """The open table, once what a crash or another server left half done is finished."""

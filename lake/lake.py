@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 from catalog import CatalogStore
 from lake.access.audit import AuditLog
 from lake.access.callers import EVERYBODY
-from lake.access.guard import asks_itself, needs, with_present_rights
+from lake.access.guard import asks_itself, needs, require_known, with_present_rights
 from lake.commit.client import ClientCommit, ClientCommitter
 from lake.commit.decide import AnswerOf, Claim, Claimed, Committer, Listener
 from lake.commit.idempotency import Idempotency, IdempotencyClaim, Replay
@@ -193,7 +193,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         rights = Rights(
             insert=lambda: self.caller.require(Access.UPDATE, resource),
             delete=lambda: self.caller.require(Access.DELETE, resource),
-            table=lambda table_id: self._require_known(table, table_id),
+            table=lambda table_id: require_known(self.caller, table, table_id),
         )
         return self._client_committer.commit(table, signed, rights)
 

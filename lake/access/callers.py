@@ -156,9 +156,8 @@ class Caller:
     def plus(self, grants: Iterable[Grant]) -> Caller:
         """The same caller, after something was granted to it."""
         grants = tuple(grants)
-        made = _tables_of(grants)
-        tables = frozenset((name, table_id) for name, table_id in self.tables if name not in made)
-        return replace(self, grants=(*self.grants, *grants), tables=tables | frozenset(made.items()))
+        tables = {**self._tables, **_tables_of(grants)}
+        return replace(self, grants=(*self.grants, *grants), tables=frozenset(tables.items()))
 
 
 EVERYBODY = Caller(principal="anonymous", administrator=True)
@@ -290,7 +289,7 @@ class AccessControl:
     def _found(self, digest: bytes) -> Caller | bool | None:
         with self._lock:
             identity = self._identities.get(digest)
-        if identity is not None and identity.expires_at <= time.time():
+        if _is_over(identity):
             return None
         return self._ask(digest, lambda: self._look_up(digest, identity))
 
@@ -323,7 +322,7 @@ class AccessControl:
         else:
             with self._lock:
                 identity = self._identities.get(caller.token)
-            found = _held_in(tx, caller.token, identity)
+            found = None if _is_over(identity) else _held_in(tx, caller.token, identity)
         if found is None:
             raise NotAuthorized("The token this began with was revoked or has expired.")
         return found
@@ -368,6 +367,11 @@ class AccessControl:
         with self._lock:
             self._age += 1
             self._known.clear()
+
+
+def _is_over(identity: Identity | None) -> bool:
+    """Whether an issuer's word is one that counts no more."""
+    return identity is not None and identity.expires_at <= time.time()
 
 
 def _held_in(tx: CatalogTransaction, digest: bytes, identity: Identity | None) -> Caller | None:

@@ -12,7 +12,7 @@ from uuid import UUID
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import TableRow
 from lake.access.callers import ADMINISTRATOR, EVERYBODY, AccessControl, Caller
-from lake.access.guard import RenamedMeanwhile, needs, with_present_rights
+from lake.access.guard import needs, require_known, with_present_rights
 from lake.commit.claims import Claim, claimed_in
 from lake.register.standing import Standing
 from model.access import (
@@ -54,8 +54,7 @@ class Permissions:
         """The table of a resource, of which the caller's rights speak; raises `TableNotExist`, `RenamedMeanwhile`."""
         name = Identifier(resource.database or "", resource.name or "")
         row = tx.tables.get(name)
-        if not self.caller.knows(name, row.table_id):
-            raise RenamedMeanwhile(name)
+        require_known(self.caller, name, row.table_id)
         return row
 
     # Tokens

@@ -19,7 +19,7 @@ from catalog.listing import Slice
 from catalog.objects.drops import DroppedDatabase, DroppedTable
 from catalog.records import TableRow
 from lake.access.callers import Caller
-from lake.access.guard import asks_itself, needs
+from lake.access.guard import asks_itself, needs, require_known
 from lake.access.permissions import sees_part
 from lake.base import LakeBase
 from lake.commit.claims import Claim, claimed_in
@@ -63,7 +63,7 @@ class LakeDrops(LakeBase):
         try:
             with self.catalog.transaction() as tx, claimed_in(tx, claim):
                 row = tx.tables.lock(table)
-                self._require_known(table, row.table_id)
+                require_known(self.caller, table, row.table_id)
                 garbage = self._drop(tx, row, self._retention_of(row, purge=purge))
         except TableNotExist:
             if not if_exists:
@@ -78,7 +78,7 @@ class LakeDrops(LakeBase):
         try:
             with self.catalog.transaction() as tx:
                 row = tx.tables.lock(table)
-                self._require_known(table, row.table_id)
+                require_known(self.caller, table, row.table_id)
                 empty = tx.snapshots.latest(row.table_id, MAIN_BRANCH) is None
                 garbage = self._drop(tx, row, _AT_ONCE if empty else self.drop_retention)
         except TableNotExist:

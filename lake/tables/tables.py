@@ -12,7 +12,7 @@ from catalog import CatalogTransaction
 from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.access.allowed_locations import table_location
-from lake.access.guard import asks_itself, its_database, needs, with_present_rights
+from lake.access.guard import asks_itself, its_database, needs, require_known, with_present_rights
 from lake.base import seen
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
@@ -70,7 +70,7 @@ class LakeTables(LakeMetadata):
             if not rows:
                 tx.databases.get(database)
         for row in rows:
-            self._require_known(Identifier(row.database, row.name), row.table_id)
+            require_known(self.caller, Identifier(row.database, row.name), row.table_id)
         return rows
 
     @asks_itself
@@ -148,10 +148,11 @@ class LakeTables(LakeMetadata):
         """The same of a table known by its id."""
         with self.catalog.reading() as tx:
             row = tx.tables.by_id(table_id)
-        if row is not None and not self.caller.knows(name := Identifier(row.database, row.name), table_id):
-            self.renew()
-            self._require_known(name, table_id)
-        if row is None or not self.caller.sees(table_resource(Identifier(row.database, row.name))):
+        if row is None:
+            raise TableNotExist(str(table_id))
+        name = Identifier(row.database, row.name)
+        self._come_to_know(name, table_id)
+        if not self.caller.sees(table_resource(name)):
             raise TableNotExist(str(table_id))
         self._ready(row)
         return row
@@ -176,7 +177,7 @@ class LakeTables(LakeMetadata):
                 tx.databases.get(table.database)
                 raise TableNotExist(str(table))
         self.remembered.seen(table, row)
-        self._require_known(table, row.table_id)
+        require_known(self.caller, table, row.table_id)
         return row
 
     def _open(self, table: Identifier) -> LakeTable:
@@ -282,7 +283,7 @@ class LakeTables(LakeMetadata):
         self.caller.require(Access.CREATETABLE, database_resource(target.database))
         with self.catalog.transaction() as tx, claimed_in(tx, claim):
             row = tx.tables.lock(source)
-            self._require_known(source, row.table_id)
+            require_known(self.caller, source, row.table_id)
             if tx.views.find(target.database, target.table) is not None:
                 raise TableAlreadyExist(str(target))
             tx.tables.rename(row.table_id, target)

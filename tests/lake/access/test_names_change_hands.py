@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -9,10 +11,11 @@ import pytest
 
 from catalog.listing import EVERYTHING
 from lake import Lake
+from lake.access.callers import Identity
 from lake.access.guard import RenamedMeanwhile
 from lake.inspect import browse
 from model.access import Access, Grant, Policy, database_resource, table_resource
-from model.errors import Forbidden, TableNotExist
+from model.errors import Forbidden, NotAuthorized, TableNotExist
 from model.identifier import Identifier
 from model.schema.change import SetOption
 from tests.lake.access.test_access import as_user, give, user
@@ -121,6 +124,15 @@ def test_a_table_that_is_made_anew_is_its_makers(lake: Lake, other: Lake) -> Non
         as_user(first, secret).create_table(MINE, schema)
         as_user(second, secret).open_to_write(MINE)
         as_user(second, secret).drop_table(MINE)
+
+
+def test_lists_are_not_for_those_of_whom_an_issuers_word_is_over(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    caller = lake.access.identified(Identity(principal="ada", roles=frozenset(), expires_at=time.time() + 60))
+    user(lake, "bob")
+    assert list(browse.summaries(lake.for_caller(caller))) == []
+    monkeypatch.setattr("lake.access.callers.time.time", lambda: math.inf)
+    with pytest.raises(NotAuthorized):
+        list(browse.summaries(lake.for_caller(caller)))
 
 
 def test_a_name_that_changes_hands_each_time_is_a_503(lake: Lake, other: Lake, ada: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from tests.sql.statements.test_name_histories import quoted
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261126"))
 _DATABASES = ("default", "d", "e")
 _TABLES = ("t", "u")
-_TOLD = ("no Spark in this test", "nothing was committed, repeat it", "may have expired while it was read", "dropped or renamed meanwhile")
+TOLD = ("no Spark in this test", "nothing was committed, repeat it", "may have expired while it was read", "dropped or renamed meanwhile")
 """What may be answered with 503: the table is another than when the statement began to look at it."""
 
 
@@ -57,7 +57,7 @@ class Crowd:
                 self.statuses[f"{text.split(' ')[0]} 200"] += 1
             except LakeError as problem:
                 self.statuses[f"{text.split(' ')[0]} {problem.status}"] += 1
-                if problem.status >= 500 and not any(words in problem.message for words in _TOLD):
+                if problem.status >= 500 and not any(words in problem.message for words in TOLD):
                     self.bugs.append(f"{text}: {problem!r}")
             except Exception:
                 self.bugs.append(f"{text}: {traceback.format_exc()}")

@@ -17,10 +17,10 @@ from lake.access.callers import Caller
 from model.errors import LakeError
 from model.identifier import Identifier
 from tests.lake.access.test_access import user
+from tests.sql.statements.test_names_at_once import TOLD
 
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261127"))
 _NAMES = ("d.a", "d.b", "d.c", "e.a")
-_TOLD = ("no Spark in this test", "nothing was committed, repeat it", "may have expired while it was read", "dropped or renamed meanwhile")
 _HIDDEN = 7000
 _FEWEST_HIDDEN = 50
 """From the first number on rows are kept from the caller, and so are counts from the second on: what it may see is smaller."""
@@ -93,7 +93,7 @@ class Swapped:
                 yield f"UNDROP TABLE {dropped[0].database}.{dropped[0].name} WITH ID {dropped[0].drop_id} AS {rng.choice(_NAMES)}"
 
     def _met(self, text: str, problem: LakeError) -> None:
-        if problem.status >= 500 and not any(words in problem.message for words in _TOLD):
+        if problem.status >= 500 and not any(words in problem.message for words in TOLD):
             self.bugs.append(f"{text}: {problem!r}")
 
     def _caller(self, number: int, statements: int) -> None:
