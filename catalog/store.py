@@ -70,7 +70,9 @@ _THROUGH_A_POOLER = {"application_name": POOLED_APPLICATION, "prepare_threshold"
 class CatalogTransaction:
     """One transaction's view of the catalog."""
 
-    def __init__(self, conn: CatalogConnection) -> None:
+    def __init__(self, conn: CatalogConnection, *, kept: bool = True) -> None:
+        self.kept = kept
+        """Whether it is committed: what is tried only (`dry_run`) touches no file either."""
         self.databases = DatabaseRepository(conn)
         self.drops = DropRepository(conn)
         self.tables = TableRepository(conn)
@@ -174,7 +176,7 @@ class CatalogStore:
         done = False
         try:
             with turn.transaction() if turn else self._begun(keep=keep, one_moment=one_moment) as conn:
-                yield CatalogTransaction(conn)
+                yield CatalogTransaction(conn, kept=keep)
                 done = keep
             self._worked[conn] = time.monotonic()
         except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
@@ -266,10 +268,11 @@ class CatalogStore:
             raise read_only() from problem
 
     def pool_stats(self) -> dict[str, float]:
-        """How many connections there are, how many are free, and how many requests wait for one."""
-        stats = self._pool.get_stats()
+        """How many connections there are, how many are free, and how many requests wait for one; then those that are for turns."""
+        stats, turns = self._pool.get_stats(), self._turn_pool.get_stats()
         names = {"size": "pool_size", "available": "pool_available", "waiting": "requests_waiting", "most": "pool_max"}
-        return {label: float(stats.get(name, 0)) for label, name in names.items()}
+        own = {label: float(stats.get(name, 0)) for label, name in names.items()}
+        return own | {"turns": float(turns.get("pool_size", 0)), "turns_available": float(turns.get("pool_available", 0))}
 
     def pool_totals(self) -> dict[str, float]:
         """What the pool did since it was made: requests for a connection, connections made and lost; times in seconds."""

@@ -30,7 +30,7 @@ from sql.analysis.suggestions import hinted
 from sql.dialect import StatementText, is_query, parse_one, split
 from sql.execution.answers import answer_of, replayed
 from sql.execution.describe import Described, described_last
-from sql.execution.dry_run import can_be_read, looked_at
+from sql.execution.dry_run import can_be_read, looked_at, only_looks
 from sql.execution.environment import ContextFactory
 from sql.execution.results import Analysed, ResultColumn, ResultSet
 from sql.execution.session import Session
@@ -220,7 +220,7 @@ class ScriptRunner:
         if not script.dry_run and not script.describe and (insert is not None or _holds_rows(tree)):
             self._lake.quotas.check_ingest(script.caller)
             self._lake.quotas.ingested(script.caller, len(text.text) + len(script.parameters.spelled()))
-        if not script.idempotent or script.dry_run or (tree and is_query(tree)):
+        if not script.idempotent or script.dry_run or (tree and only_looks(tree)):
             return (yield from self._planned(operation, script, text, insert, tree, None))
         claim = self._key(script.idempotent, script)
         if insert is not None or _holds_rows(tree):  # its key is claimed in its commit, which a repeat then loses

@@ -92,9 +92,17 @@ class IdempotencyRepository:
         self._conn.execute("UPDATE idempotency_key SET lease_until = now() + %s WHERE owner = ANY(%s) AND answer IS NULL", (LEASE, owners))
 
     def finish(self, scope: str, key: str, *, owner: UUID, answer: Mapping[str, Any]) -> bool:
-        """Store the answer; False when the claim was lost to another server meanwhile."""
+        """Store the answer; False when the claim was lost to another server meanwhile, or has its answer."""
         query = "UPDATE idempotency_key SET answer = %s WHERE scope = %s AND key = %s AND owner = %s AND answer IS NULL"
         return self._conn.execute(query, (Jsonb(dict(answer)), scope, key, owner)).rowcount == 1
+
+    def tell(self, scope: str, key: str, *, owner: UUID, answer: Mapping[str, Any], instead: Mapping[str, Any]) -> bool:
+        """Store the answer where there is none, or one that says less (``instead``); False as with `finish`."""
+        query = """
+            UPDATE idempotency_key SET answer = %s
+            WHERE scope = %s AND key = %s AND owner = %s AND (answer IS NULL OR answer = %s)
+        """
+        return self._conn.execute(query, (Jsonb(dict(answer)), scope, key, owner, Jsonb(dict(instead)))).rowcount == 1
 
     def abandon(self, scope: str, key: str, *, owner: UUID) -> None:
         """Give the key back: nothing was done under it."""

@@ -13,6 +13,7 @@ from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
 from catalog import CatalogStore, CatalogTransaction
 from catalog.commits.idempotency import LEASE, Key
 from catalog.records import IdempotencyRow
+from lake.commit.claims import DONE
 from model.catalog_errors import IdempotencyKeyTaken
 from model.errors import IdempotencyInProgress, IdempotencyMismatch, LakeError, OutcomeUnknown, Unavailable
 
@@ -125,8 +126,9 @@ class Idempotency:
         return done
 
     def finish(self, claim: IdempotencyClaim, answer: Mapping[str, Any]) -> None:
-        """Store the answer of work that is done, unless it has stored one in the transaction that decided it, and release the claim.
+        """Store the answer of work that is done, and release the claim.
 
+        What the transaction that decided it has stored stays, but for `DONE`, which says less.
         Where Postgres is away the work is done all the same: its caller is told so, not of an answer that could not be kept.
         """
         try:
@@ -140,7 +142,7 @@ class Idempotency:
         if not claim.taken and isinstance(self.take(claim), Replay):
             raise IdempotencyKeyTaken(f"The idempotency key '{claim.key}' was used by another request; ask again for its outcome.")
         with self._catalog.deciding() as tx:
-            if not tx.idempotency.finish(claim.scope, claim.key, owner=claim.owner, answer=answer):
+            if not tx.idempotency.tell(claim.scope, claim.key, owner=claim.owner, answer=answer, instead=DONE):
                 there = tx.idempotency.look(claim.scope, claim.key)
                 if there is None or there.owner != claim.owner or there.answer is None:
                     raise _taken_over(claim.key)

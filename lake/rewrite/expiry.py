@@ -5,7 +5,6 @@ A crash between the two leaves files that `sys.remove_orphan_files` finds, and n
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime as dt
 import logging
@@ -21,8 +20,9 @@ from lake.commit.decided import follow, require_writable
 from lake.register.expired import check_there, forget_expired
 from lake.register.unknown_branches import snapshots_kept
 from lake.tables.handle import LakeTable
-from lake.tables.history import clear_expired, stale_tag
+from lake.tables.history import clear_expired
 from lake.tables.names import check_name
+from lake.tables.stale import stale_tag
 from lake.tables.tags import hold_retention, parse_retained
 from model.access import Access, table_resource
 from model.catalog_errors import TagAlreadyExist
@@ -268,8 +268,6 @@ def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: boo
         if row is None:
             raise TagNotExist(name, str(table.identifier))
         branch = table.identifier.branch
-        if dry_run:
-            row = dataclasses.replace(row, published=True)  # nothing goes
         stale_tag(tx, table, table.files, row)
         if not tx.tags.put(table.table_id, to, row.snapshot, branch, created_millis=row.created_millis, retained=row.retained):
             raise TagAlreadyExist(to, str(table.identifier))
@@ -301,25 +299,19 @@ def delete_tags(
             dropped = _named(table, tags, name)
             left.append((dropped, _beside(tx, table, dropped, [tag.snapshot for tag in tags if tag.name != name])))
             tx.holds.require_no_backup(f"Deleting tag {name} of {table.identifier}")
-            tx.tags.drop(table.table_id, name, table.identifier.branch)
-        if not dry_run:  # the files first: one that lies there without a row is taken for a tag some client made
-            _remove_tag_files(table, names)
+            row = tx.tags.find(table.table_id, name, table.identifier.branch)
+            assert row is not None
+            lake.tags.drop(tx, table, row)
+    tidy = dry_run or lake.tags.tidy(table)
     if not dry_run:
         lake.step("tag dropped")
     removed = []
     for dropped, remaining in left:
         garbage = _left_by_tag(table, dropped, remaining)
-        if not dry_run and not _deleted(table, garbage):
+        if not dry_run and not (tidy and _deleted(table, garbage)):
             garbage = Garbage()
         removed.append((dropped, _removed([], garbage, [dropped.name])))
     return removed
-
-
-def _remove_tag_files(table: LakeTable, names: Sequence[str]) -> None:
-    for name in names:
-        table.files.io.delete(table.files.layout.tag_file(name))
-    with contextlib.suppress(FileNotFoundError):  # a power cut must not bring one back once the catalog has forgotten it
-        table.files.io.sync([table.files.layout.tag_dir()])
 
 
 def _named(table: LakeTable, tags: Sequence[Tag], name: str) -> Tag:

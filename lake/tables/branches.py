@@ -18,8 +18,9 @@ from lake.register.standing import Standing
 from lake.register.whole import require_whole
 from lake.rewrite.garbage import make_way
 from lake.tables.handle import LakeTable, schemas_of
-from lake.tables.history import clear_expired, lower_earliest_hint, stale_file, stale_schema, stale_snapshot, stale_tag
+from lake.tables.history import clear_expired, lower_earliest_hint
 from lake.tables.names import check_name
+from lake.tables.stale import stale_file, stale_schema, stale_snapshot, stale_tag
 from lake.tables.tags import Tags, require_same
 from model.access import Access
 from model.catalog_errors import BranchAlreadyExist, BranchNotExist

@@ -42,9 +42,10 @@ def reset_consumer(catalog: CatalogStore, table: LakeTable, name: str, next_snap
     check_name(name, "consumer")
     if next_snapshot is not None and next_snapshot < 0:
         raise InvalidData(f"Consumer {name} cannot go on from snapshot {next_snapshot}: ids are not negative.")
-    with _filing(catalog, table, name) as tx, claimed_in(tx, claim):
-        tx.consumers.reset(table.table_id, table.identifier.branch, name, next_snapshot)
-        if next_snapshot is None:
+    with _filing(catalog, table, name) as tx:
+        with claimed_in(tx, claim):
+            tx.consumers.reset(table.table_id, table.identifier.branch, name, next_snapshot)
+        if next_snapshot is None:  # the file last: whoever is refused before it has changed nothing
             delete_consumer(table.files, name)
         else:
             write_consumer(table.files, name, next_snapshot)
@@ -59,12 +60,13 @@ def forget_consumer(
     except (InvalidName, UnicodeError):  # no stream of ours can have this name, nor Postgres a row of it
         delete_consumer(table.files, name)
         return True
-    with _filing(catalog, table, name) as tx, claimed_in(tx, claim):
+    with _filing(catalog, table, name) as tx:
         if told_before is not None and any(
             consumer.name == name and consumer.updated_millis >= told_before for consumer in read_consumers(table.files)
         ):
             return False
-        tx.consumers.reset(table.table_id, table.identifier.branch, name, None)
+        with claimed_in(tx, claim):
+            tx.consumers.reset(table.table_id, table.identifier.branch, name, None)
         delete_consumer(table.files, name)
     return True
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.records import SnapshotRow, TableRow, TagRow
+from catalog.records import SnapshotRow, TableRow
 from lake.access.guard import needs
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
@@ -15,6 +13,7 @@ from lake.commit.publish import Publisher
 from lake.register.expired import check_there, forget_expired
 from lake.register.whole import require_whole
 from lake.tables.handle import LakeTable
+from lake.tables.stale import stale_file, stale_schema
 from lake.tables.tags import Tags, require_same
 from model.access import Access
 from model.catalog_errors import SchemaStillUsed, StaleRollback
@@ -22,7 +21,6 @@ from model.errors import RewriteConflict, SnapshotNotExist, TableDamaged, TableN
 from model.identifier import Identifier
 from model.snapshot import Snapshot
 from model.whole_number import whole_number
-from table.format.store import TableFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,8 +182,7 @@ class History:
             stale_file(tx, table, files.layout.snapshot_file(gone.snapshot_id), gone.body)
         later = [tag for tag in tx.tags.all(table.table_id, branch) if int(tag.snapshot["id"]) > row.snapshot_id]
         for tag in later:
-            tx.tags.drop(table.table_id, tag.name, branch)
-            stale_tag(tx, table, files, tag)
+            self._tags.drop(tx, table, tag)
         tx.snapshots.point(table.table_id, branch, row)
         return WentBack(
             to=Snapshot.from_json(row.body),
@@ -219,32 +216,6 @@ def _another(table: LakeTable, snapshot_id: int) -> RewriteConflict:
 
 def _require_writable(table: LakeTable) -> None:
     require_writable(table.files.io, table.files.layout.manifest_dir())
-
-
-def stale_file(tx: CatalogTransaction, table: LakeTable, path: str, snapshot: Mapping[str, Any]) -> None:
-    """Remember the file of a snapshot or tag that is no more."""
-    tx.stale.add(table.table_id, *stale_snapshot(table.files, path, snapshot))
-
-
-def stale_tag(tx: CatalogTransaction, table: LakeTable, files: TableFiles, tag: TagRow) -> None:
-    """Remember the file of a tag that is no more; one that was never written for it is another tag's of before, and goes at once.
-
-    It would be taken for a tag that a client made, of a snapshot whose files may be on their way out. The caller holds the table's row.
-    """
-    path = files.layout.tag_file(tag.name)
-    if not tag.published:
-        files.io.delete(path)
-    stale_file(tx, table, path, tag.snapshot)
-
-
-def stale_snapshot(files: TableFiles, path: str, snapshot: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The file of a snapshot or tag as it is remembered; its delta manifest list has a name no other has."""
-    return files.layout.below(path), {"deltaManifestList": snapshot["deltaManifestList"]}
-
-
-def stale_schema(files: TableFiles, schema_id: int, body: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The file of a version of a schema as it is remembered."""
-    return files.layout.below(files.layout.schema_file(schema_id)), {"id": schema_id, "timeMillis": body.get("timeMillis")}
 
 
 def clear_expired(tx: CatalogTransaction, table: LakeTable) -> int | None:

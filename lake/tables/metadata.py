@@ -34,7 +34,7 @@ class LakeMetadata(LakeDatabases):
     @property
     def tags(self) -> Tags:
         """The tags of tables, as the caller may see and change them."""
-        return Tags(self.catalog, self.caller)
+        return Tags(self.catalog, self._publisher, self.caller)
 
     @property
     def branches(self) -> Branches:

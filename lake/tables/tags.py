@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 import json
 import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from cachetools import LRUCache
@@ -19,11 +19,13 @@ from lake.access.callers import EVERYBODY, Caller
 from lake.access.guard import needs
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
+from lake.commit.publish import Publisher
 from lake.register.expired import check_there, forget_expired
 from lake.register.operations import rewrite_operation
 from lake.register.whole import require_whole
 from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
+from lake.tables.stale import stale_snapshot, stale_tag
 from model.access import Access
 from model.catalog_errors import TagAlreadyExist
 from model.errors import InvalidOption, LakeError, RewriteConflict, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist, Unavailable
@@ -53,8 +55,9 @@ class _Found:
 class Tags:
     """Makes, lists and removes tags. Each is a row and a file; a file some client removed takes the row along."""
 
-    def __init__(self, catalog: CatalogStore, caller: Caller = EVERYBODY) -> None:
+    def __init__(self, catalog: CatalogStore, publisher: Publisher, caller: Caller = EVERYBODY) -> None:
         self._catalog = catalog
+        self._publisher = publisher
         self.caller = caller
 
     @needs(Access.UPDATE)
@@ -108,14 +111,19 @@ class Tags:
         return follow(lambda: self.publish(table, tag), f"The file of tag {tag.name} of {table.identifier} could not be written")
 
     def publish(self, table: LakeTable, tag: TagRow) -> None:
-        """Write a tag's file, unless the tag is no more: it would come back as one that a client made."""
+        """Write a tag's file, unless the tag is no more: it would come back as one that a client made.
+
+        A tag of that name that ended may have left its file, on record as one that goes: it is this tag's from here on.
+        """
         with self._catalog.transaction() as tx:
             if not _held(tx, table):
                 return
             row = tx.tags.find(table.table_id, tag.name, table.identifier.branch)
             if row is None or row.snapshot != tag.snapshot:
                 return
-            table.files.io.write(table.files.layout.tag_file(tag.name), tag_bytes(tag))
+            path = table.files.layout.tag_file(tag.name)
+            table.files.io.write(path, tag_bytes(tag))
+            tx.stale.keep(table.table_id, *stale_snapshot(table.files, path, tag.snapshot))
             tx.tags.published(table.table_id, tag.name, table.identifier.branch)
 
     def all(self, table: LakeTable) -> list[TagRow]:
@@ -231,10 +239,21 @@ class Tags:
         with self._catalog.transaction() as tx:
             hold_retention(tx, table)
             tx.holds.require_no_backup(f"Deleting tag {name} of {table.identifier}")
-            table.files.io.delete(table.files.layout.tag_file(name))
-            with contextlib.suppress(FileNotFoundError):
-                table.files.io.sync([table.files.layout.tag_dir()])
-            tx.tags.drop(table.table_id, name, table.identifier.branch)
+            row = tx.tags.find(table.table_id, name, table.identifier.branch)
+            if row is None:
+                raise TagNotExist(name, str(table.identifier))
+            self.drop(tx, table, row)
+        self.tidy(table)
+
+    def drop(self, tx: CatalogTransaction, table: LakeTable, tag: TagRow) -> None:
+        """End a tag, whose file goes once that is decided (`tidy`); the transaction holds the table's row."""
+        tx.tags.drop(table.table_id, tag.name, table.identifier.branch)
+        stale_tag(tx, table, table.files, tag)
+
+    def tidy(self, table: LakeTable) -> bool:
+        """Remove the files of tags that are no more; False where that is still to be done."""
+        remove = partial(self._publisher.remove_stale, table.table_id, table.files)
+        return follow(remove, f"Files of tags that {table.identifier} had are still there")
 
 
 def _held(tx: CatalogTransaction, table: LakeTable) -> bool:

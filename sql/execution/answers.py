@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
 from typing import Any
 from uuid import UUID
 
+import pyarrow as pa
+
+from lake.commit.claims import DONE
+from model.errors import UnsupportedType
+from model.schema.types import parse_type
 from model.snapshot import Snapshot
-from sql.execution.results import ResultSet
+from sql.execution.results import ResultColumn, ResultKind, ResultSet
 
 Answer = Mapping[str, Any]
+MOST_BYTES = 1 << 16
+"""Larger answers are not kept, in bytes of Arrow: their repeats are told that it is done."""
 
 
 def written_answer(rows: int) -> Callable[[Snapshot], Answer]:
@@ -21,7 +29,20 @@ def answer_of(result: ResultSet) -> Answer:
     """The answer of a statement that committed no rows."""
     if result.affected_rows is not None:
         return {"rows": result.affected_rows, "snapshotId": result.snapshot_id}
-    return {"ok": True}
+    if result.held is None or result.kind is ResultKind.SUCCESS or result.held.nbytes > MOST_BYTES:
+        return DONE
+    columns: list[dict[str, Any]] = [
+        {"name": column.name, "type": column.type.to_json(), "comment": column.comment} for column in result.columns
+    ]
+    try:
+        if tuple(parse_type(column["type"]) for column in columns) != result.types:
+            return DONE
+    except UnsupportedType:  # one that only results have
+        return DONE
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, result.held.schema) as stream:
+        stream.write_batch(result.held)
+    return {"columns": columns, "arrow": b64encode(sink.getvalue()).decode()}
 
 
 def replayed(answer: Answer) -> ResultSet:
@@ -30,4 +51,7 @@ def replayed(answer: Answer) -> ResultSet:
         return ResultSet.written(int(answer["rows"]), answer["snapshotId"])
     if "jobId" in answer:
         return ResultSet.of_job(UUID(answer["jobId"]))
+    if "arrow" in answer:
+        columns = [ResultColumn(column["name"], parse_type(column["type"]), column["comment"]) for column in answer["columns"]]
+        return ResultSet.of_batch(columns, pa.ipc.open_stream(b64decode(answer["arrow"])).read_next_batch())
     return ResultSet.ok()

@@ -103,6 +103,8 @@ class ResultSet:
         """The 32 hex digits of the job that made the rows, where one did."""
         self.affected_rows = affected_rows
         """Rows an INSERT wrote; None for everything else."""
+        self.held: pa.RecordBatch | None = None
+        """The rows of a small result that is all in memory."""
         self.erased_rows: int | None = None
         """Rows that a call took away for good, for the audit log; None for everything else."""
         self.snapshot_id: int | None = None
@@ -163,7 +165,14 @@ class ResultSet:
     ) -> ResultSet:
         """A small result held in memory."""
         batch = batch_of_rows(columns, rows)
-        return cls(columns, lambda: iter((batch,)), kind=kind, is_query=is_query, job_id=job_id, affected_rows=affected_rows)
+        result = cls(columns, lambda: iter((batch,)), kind=kind, is_query=is_query, job_id=job_id, affected_rows=affected_rows)
+        result.held = batch
+        return result
+
+    @classmethod
+    def of_batch(cls, columns: Sequence[ResultColumn], batch: pa.RecordBatch) -> ResultSet:
+        """A small result of these rows."""
+        return cls(columns, lambda: iter((batch,)))
 
     @classmethod
     def of_strings(cls, names: Sequence[str], rows: Iterable[Sequence[str | None]], *, is_query: bool = False) -> ResultSet:

@@ -176,20 +176,24 @@ _MAKERS: dict[type[exp.Expr], Maker] = {}
 def handles(*trees: type[exp.Expr]) -> Callable[[M], M]:
     """Register what makes a statement of these trees."""
 
-    def register(maker: M) -> M:
+    def register(makes: M) -> M:
         for tree in trees:
             if tree in _MAKERS:
                 raise ValueError(f"{tree.__name__} is handled twice")
-            _MAKERS[tree] = maker
-        return maker
+            _MAKERS[tree] = makes
+        return makes
 
     return register
 
 
+def maker(tree: exp.Expr) -> Maker | None:
+    """What makes a statement of a tree, of those that are registered (`sql.statements.all`)."""
+    return next((_MAKERS[kind] for kind in type(tree).__mro__ if kind in _MAKERS), None)
+
+
 def build(tree: exp.Expr) -> Statement:
-    """The statement a tree means, of those that are registered (`sql.statements.all`); one nobody handles is refused by name."""
-    for kind in type(tree).__mro__:
-        maker = _MAKERS.get(kind)
-        if maker is not None:
-            return maker(tree)
-    raise UnsupportedStatement(f"{tree.key.upper()} statements are not available.")
+    """The statement a tree means; one nobody handles is refused by name."""
+    made_by = maker(tree)
+    if made_by is None:
+        raise UnsupportedStatement(f"{tree.key.upper()} statements are not available.")
+    return made_by(tree)

@@ -17,6 +17,7 @@ from tests.waiting import eventually
 _MADE = ("CREATE TABLE {t} (id INT, v STRING) WITH ('rows.erasable' = 'true')", "INSERT INTO {t} VALUES (1, 'a'), (2, 'b')")
 _TAGGED = (*_MADE, "CALL sys.create_tag('{t}', 'x')", "INSERT INTO {t} VALUES (3, 'c')")
 _BRANCHED = (*_TAGGED, "CALL sys.create_branch('{t}', 'b', 'x')", "INSERT INTO {t}$branch_b VALUES (4, 'd')")
+_READ = (*_MADE, "CALL sys.reset_consumer('{t}', 'c', 1)")
 
 _PARTED = ("CREATE TABLE {t} (id INT, p STRING) PARTITIONED BY (p)", "INSERT INTO {t} VALUES (1, 'a'), (2, 'b')")
 _DATED = (_PARTED[0], "INSERT INTO {t} VALUES (1, '2020-01-01'), (2, '2999-01-01')")
@@ -44,6 +45,10 @@ CASES = {
     "update": Case("UPDATE {t} SET v = 'z' WHERE id = 2"),
     "tag": Case("CALL sys.create_tag('{t}', 'y')", _TAGGED),
     "delete a tag": Case("CALL sys.delete_tag('{t}', 'x')", _TAGGED),
+    "replace a tag": Case("CALL sys.replace_tag('{t}', 'x', 2)", _TAGGED),
+    "rename a tag": Case("CALL sys.rename_tag('{t}', 'x', 'y')", _TAGGED),
+    "reset a consumer": Case("CALL sys.reset_consumer('{t}', 'c', 2)", _READ),
+    "forget a consumer": Case("CALL sys.reset_consumer('{t}', 'c')", _READ),
     "rollback": Case("CALL sys.rollback_to('{t}', 'x')", _TAGGED),
     "branch": Case("CALL sys.create_branch('{t}', 'c', 'x')", _TAGGED),
     "fast forward": Case("CALL sys.fast_forward('{t}', 'b')", _BRANCHED),
@@ -73,8 +78,8 @@ CASES = {
 }
 _PROBES = (
     "SHOW TABLES", "SHOW DATABASES", "SELECT * FROM {t}", "SELECT * FROM {t}_new", "DESCRIBE {t}", "SHOW CREATE TABLE {t}",
-    "SELECT tag_name FROM {t}$tags", "SELECT branch_name FROM {t}$branches", "SELECT COUNT(*) FROM {t}$snapshots",
-    "SELECT file_path FROM {t}$files", "SELECT * FROM {t}$branch_c", "SHOW TABLES IN {t}_d", "SHOW GRANTS ON TABLE {t}", "SHOW QUOTAS",
+    "SELECT tag_name, snapshot_id FROM {t}$tags", "SELECT * FROM {t}$consumers",
+    "SELECT branch_name FROM {t}$branches", "SELECT COUNT(*) FROM {t}$snapshots", "SELECT file_path FROM {t}$files", "SELECT * FROM {t}$branch_c", "SHOW TABLES IN {t}_d", "SHOW GRANTS ON TABLE {t}", "SHOW QUOTAS",
     "SHOW DROPPED TABLES", "SHOW DROPPED DATABASES", "DESCRIBE DATABASE {t}_d", "SHOW PARTITIONS {t}", "SELECT * FROM {t}$partitions",
     "SHOW ROLES", "SHOW ROLE GRANTS", "SHOW GRANTS TO USER {t}u", "SHOW POLICIES ON {t}",
 )  # fmt: skip
@@ -93,8 +98,11 @@ def _seen(gateway: Gateway, text: str) -> str:
         return error.error_class
 
 
-def _try(gateway: Gateway, proxy: PostgresProxy, case: Case, table: str, trips: int, key: str | None) -> bool:
-    """Let Postgres go away before one round trip of the statement; False where it had been done by then."""
+def _try(gateway: Gateway, proxy: PostgresProxy, case: Case, table: str, trips: int, key: str | None, *, repeat: bool = True) -> bool:
+    """Let Postgres go away before one round trip of the statement; False where it had been done by then.
+
+    With ``repeat`` it is sent again under its key until it is done.
+    """
     for text in case.before:
         gateway.run(text.format(t=table)).close()
     before, text = _state(gateway, table), case.text.format(t=table)
@@ -113,6 +121,8 @@ def _try(gateway: Gateway, proxy: PostgresProxy, case: Case, table: str, trips: 
         assert now != before, f"{text}: done, and nothing has changed (away before trip {trips + 1})"
     elif told != "unknown":
         assert now == before, f"{text}: {told}; {set(now) ^ set(before)} (away before trip {trips + 1})"
+    if not repeat:
+        return away
     if told != "done" and key is not None:
         _until_done(gateway, text, key)
         assert _state(gateway, table) != before
@@ -147,6 +157,19 @@ def test_postgres_away_before_each_message(far: Gateway, postgres_proxy: Postgre
         trips += 1
     print(f"{name}: {trips} round trips, {key}")
     assert trips > 1
+
+
+@pytest.mark.parametrize("name", ["delete a tag", "replace a tag", "rename a tag", "reset a consumer", "forget a consumer"])
+def test_postgres_away_before_the_last_messages(far: Gateway, postgres_proxy: PostgresProxy, name: str) -> None:
+    """Who is refused has not lost a file either, by which others would know that it is done."""
+    case = CASES[name]
+    for text in case.before:
+        far.run(text.format(t="t")).close()
+    postgres_proxy.reset()
+    far.run(case.text.format(t="t"), idempotency_key="k", caller=EVERYBODY).close()
+    count = len(postgres_proxy.asked())
+    for trips in range(max(0, count - 4), count):
+        _try(far, postgres_proxy, case, f"t{trips}", trips, f"k{trips}", repeat=False)
 
 
 def test_what_is_done_is_told_though_its_answer_cannot_be_kept_any_more(far: Gateway, postgres_proxy: PostgresProxy) -> None:

@@ -21,6 +21,7 @@ from model.identifier import Identifier
 from model.schema.types import IntType
 from model.snapshot import CommitKind
 from sql.dialect import parse_one
+from sql.execution import answers
 from sql.execution.results import ResultColumn, ResultSet
 from sql.spark.streaming.streams import StartPositions
 from sql.statements import base
@@ -162,6 +163,36 @@ def test_what_was_decided_is_not_done_again(
     assert gateway.run(case.asked).collect() == expected
     restarted.close()
     gateway.close()
+
+
+@pytest.mark.parametrize("text", [text for text in CASES if text.startswith("CALL ")])
+def test_a_repeat_tells_what_the_first_answer_told(text: str, catalog_lake: Lake, spark_stub: NoSpark, tmp_path: Path) -> None:
+    gateway = Gateway(catalog_lake, spark_stub)
+    case, text = CASES[text], text.format(files=_parquet(tmp_path), table=_apart(gateway, catalog_lake) if "{table}" in text else "")
+    for made in case.before:
+        gateway.run(made).close()
+    first = gateway.run(text, idempotency_key="k", caller=ME)
+    rows = first.collect()
+    for made in case.meanwhile:
+        gateway.run(made).close()
+    again = gateway.run(text, idempotency_key="k", caller=ME)
+    assert (again.columns, again.collect()) == (first.columns, rows)
+    gateway.close()
+
+
+def test_what_changes_nothing_is_asked_anew_under_a_key(gateway: Gateway) -> None:
+    for text in ("SHOW TABLES", "SHOW QUOTAS", "DESCRIBE DATABASE default", "SELECT 1"):
+        assert gateway.run(text, idempotency_key=text, caller=ME).columns == gateway.run(text, idempotency_key=text, caller=ME).columns
+    gateway.run("CREATE TABLE t (id INT)").close()
+    assert gateway.run("SHOW TABLES", idempotency_key="SHOW TABLES", caller=ME).collect() == [("t",)]
+
+
+def test_an_answer_too_large_to_be_kept_is_told_as_done(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "MOST_BYTES", 10)
+    for made in _TAGGED:
+        gateway.run(made).close()
+    told = [gateway.run("CALL sys.create_tag('t', 'y')", idempotency_key="k", caller=ME).collect() for _ in range(2)]
+    assert told == [[("y", 1, 0, 0, False)], [("OK",)]]
 
 
 def test_every_statement_is_one_of_these() -> None:

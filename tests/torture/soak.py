@@ -72,7 +72,7 @@ def footprint(server: RunningServer) -> Footprint:
         jvm_memory=jvm.memory_info().rss,
         jvm_threads=jvm.num_threads(),
         jvm_files=jvm.num_fds(),
-        connections=len(backends) - _free_connections(server),
+        connections=sum(map(_is_of_a_client, backends)) - _free_connections(server),
         workers=sum("python" in name for name in named.values()),
         temporary_files=len(temporary),
         log=server.log.stat().st_size,
@@ -89,6 +89,14 @@ def _unshared(process: psutil.Process) -> int:
         return int(process.memory_full_info().uss)
     except psutil.NoSuchProcess:
         return 0
+
+
+def _is_of_a_client(process: psutil.Process) -> bool:
+    """Whether a process of Postgres serves a connection; those that vacuum come and go."""
+    try:
+        return bool(re.search(r"\[local\]|\(\d+\)", " ".join(process.cmdline())))
+    except psutil.NoSuchProcess:
+        return False
 
 
 def growth(samples: Sequence[object], *, hours: float, names: Sequence[str]) -> dict[str, tuple[int, int]]:
@@ -156,9 +164,10 @@ def _names(processes: Iterable[psutil.Process]) -> dict[psutil.Process, str]:
 
 
 def _free_connections(server: RunningServer) -> int:
-    """Connections that lie in the pool, of which there are as many as were once needed at a time."""
-    found = re.search(r'^sluice_catalog_pool{what="available"} (\d+)', httpx.get(f"{server.url}/metrics").text, re.MULTILINE)
-    return int(found[1]) if found else 0
+    """Connections that lie in the pools, of which there are as many as were once needed at a time."""
+    found = re.findall(r'^sluice_catalog_pool{what="(?:turns_)?available"} (\d+)', httpx.get(f"{server.url}/metrics").text, re.MULTILINE)
+    assert len(found) == 2
+    return sum(map(int, found))
 
 
 class Load:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from catalog import CatalogTransaction
 from lake import Lake, LakeTable
+from lake.commit.publish import Publisher
 from lake.rewrite.auto_tags import create_automatic_tags, expire_tags
-from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rename_tag, replace_tag, tags_of
+from lake.rewrite.expiry import create_tag, delete_tag, delete_tags, expire_snapshots, rename_tag, replace_tag, tags_of
 from model.catalog_errors import TagAlreadyExist
-from model.errors import SnapshotNotExist, TagNotExist
+from model.errors import SnapshotNotExist, TagNotExist, Unavailable
 from model.identifier import Identifier
 from model.snapshot import CommitKind
 from table.write.snapshot_builder import CommitRequest
@@ -86,6 +88,71 @@ def test_tags_keep_their_files_and_lose_them_with_the_tag(lake: Lake, table: Lak
     assert ids(table) == [100]
     with pytest.raises(TagNotExist):
         delete_tag(lake, table, "three")
+
+
+class LostClaim:
+    """A claim that does not hold any more when the work is done, as where Postgres goes away right then."""
+
+    order = ("", "")
+
+    def begin(self, tx: CatalogTransaction) -> None:
+        """It holds."""
+
+    def finish(self, tx: CatalogTransaction, answer: Mapping[str, Any]) -> None:
+        """It does not."""
+        raise Unavailable("The catalog is away.")
+
+
+def test_what_is_not_decided_ends_no_tag(lake: Lake, table: LakeTable) -> None:
+    """The file went first, and a published tag without one is taken for a tag that a client removed."""
+    for name in ("one", "two"):
+        create_tag(lake, table, name, snapshot_id=3)
+    with pytest.raises(Unavailable):
+        delete_tags(lake, table, ["one", "two"], claim=LostClaim())
+    assert [tag.name for tag in tags_of(lake, table)] == ["one", "two"]
+    with pytest.raises(TagNotExist):
+        delete_tags(lake, table, ["one", "three"])
+    assert [tag.name for tag in tags_of(lake, table)] == ["one", "two"]
+
+
+@pytest.mark.parametrize("how", ["statement", "protocol"])
+def test_a_tag_that_ended_leaves_its_file_for_a_while(lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    create_tag(lake, table, "three", snapshot_id=3)
+    overwrite(lake, table, [100])
+    expire_snapshots(lake, table, keep(1))
+    with monkeypatch.context() as away:
+        away.setattr(Publisher, "remove_stale", fails)
+        if how == "statement":
+            assert delete_tag(lake, table, "three").data_files == 0
+        else:
+            lake.tags.delete(table, "three")
+    assert tags_of(lake, table) == []
+    assert (Path(table.location) / "tag" / "tag-three").exists()
+    assert len(data_files(table)) == 4, "a file names them"
+    assert lake.tags.tidy(table)
+    assert not (Path(table.location) / "tag" / "tag-three").exists()
+    assert tags_of(lake, table) == []
+
+
+def fails(*_: Any) -> None:
+    raise OSError("no")
+
+
+def test_a_tag_of_the_same_name_and_snapshot_keeps_the_file_that_was_to_go(
+    lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file is the same as that of the tag before, which a server that died has not removed yet."""
+    create_tag(lake, table, "three", snapshot_id=3)
+    with monkeypatch.context() as away:
+        away.setattr(Publisher, "remove_stale", fails)
+        delete_tag(lake, table, "three")
+        create_tag(lake, table, "three", snapshot_id=3)
+        create_tag(lake, table, "six", snapshot_id=6)
+        rename_tag(lake, table, "six", "last")
+        rename_tag(lake, table, "last", "six")
+    assert lake.tags.tidy(table)
+    assert [tag.name for tag in tags_of(lake, table)] == ["six", "three"]
+    assert {p.name for p in (Path(table.location) / "tag").iterdir()} == {"tag-six", "tag-three"}
 
 
 def test_a_tag_dropped_between_others_leaves_theirs(lake: Lake, table: LakeTable) -> None:
