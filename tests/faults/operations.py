@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import numpy as np
@@ -27,9 +28,22 @@ from table.write.snapshot_builder import CommitRequest, build_snapshot, everythi
 from table.write.writer import write_batches
 from tests.faults.world import Answer, World
 
+T = TypeVar("T")
 BEFORE = (1, 2, 3, 4, 5, 6)
 _KEY = "the-key-of"
 QUEUE = "'bucket' = '1'"
+
+
+class Told(Enum):
+    """What clients were told of an operation."""
+
+    DONE = "done"
+    REFUSED = "refused, so that nothing has changed"
+    UNKNOWN = "nothing that is certain"
+
+    def one_of(self, before: T, after: T) -> tuple[T, ...]:
+        """What may be there."""
+        return {Told.DONE: (after,), Told.REFUSED: (before,), Told.UNKNOWN: (before, after)}[self]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +62,7 @@ class Operation:
     """How its rows lie."""
     completes: bool = False
     """Whether the check does it where it was not done."""
-    check: Callable[[World, str, bool], str] = lambda world, table, done: table
+    check: Callable[[World, str, Told], str] = lambda world, table, told: table
     """Look at what else must be so; returns the name the table has."""
 
 
@@ -63,10 +77,10 @@ def _asking(text: str, *, key: bool = False) -> Callable[[World, str], Sequence[
     return lambda world, table: [world.ask(text.replace("{t}", table), f"{_KEY}-{table}" if key else None)]
 
 
-def _repeated(world: World, table: str, done: bool) -> str:
+def _repeated(world: World, table: str, told: Told) -> str:
     """The same request under the same key is answered, and has happened once."""
     answer = world.ask(f"INSERT INTO {table} VALUES (7, 'c'), (8, 'd')", f"{_KEY}-{table}")
-    if answer.status == 409 and not done:  # whoever began it is dead, and is taken for alive for half a minute
+    if answer.status == 409 and told is not Told.DONE:  # whoever began it is dead, and is taken for alive for half a minute
         return table
     assert answer.ok, answer
     assert world.ids(table) == [*BEFORE, 7, 8]
@@ -129,17 +143,22 @@ def _grouped(world: World, table: str) -> Sequence[Answer]:
         return list(clients.map(world.ask, texts))
 
 
-def _renamed(world: World, table: str, done: bool) -> str:
+def _renamed(world: World, table: str, told: Told) -> str:
     names = {row[0] for row in world.rows("SHOW TABLES")} & {table, f"{table}_new"}
     assert len(names) == 1, names
-    assert not done or names == {f"{table}_new"}
+    assert names in told.one_of({table}, {f"{table}_new"})
     return str(names.pop())
 
 
-def _dropped(world: World, table: str, done: bool) -> str:
+def _is_there(world: World, table: str, expected: Sequence[bool]) -> bool:
+    there = any(row[0] == table for row in world.rows("SHOW TABLES"))
+    assert there in expected, f"{table} is {'there' if there else 'not there'}"
+    return there
+
+
+def _dropped(world: World, table: str, told: Told) -> str:
     """A dropped table's name is free; one that was not dropped is whole."""
-    if any(row[0] == table for row in world.rows("SHOW TABLES")):
-        assert not done
+    if _is_there(world, table, told.one_of(True, False)):
         assert world.ids(table) == list(BEFORE)
     else:
         made(world, table)
@@ -155,23 +174,22 @@ def _dropped_before(world: World, table: str) -> None:
     world.must(f"DROP TABLE {table}")
 
 
-def _dropped_for_a_while(world: World, table: str, done: bool) -> str:
-    there = any(row[0] == table for row in world.rows("SHOW TABLES"))
-    assert not (there and done)
-    return _undropped(world, table, there)
-
-
-def _undropped(world: World, table: str, done: bool) -> str:
-    """It is back, or can be brought back."""
-    if not any(row[0] == table for row in world.rows("SHOW TABLES")):
-        assert not done
+def _dropped_for_a_while(world: World, table: str, told: Told) -> str:
+    if not _is_there(world, table, told.one_of(True, False)):
         world.must(f"UNDROP TABLE {table}")
     return table
 
 
-def _tagged(world: World, table: str, done: bool) -> str:
+def _undropped(world: World, table: str, told: Told) -> str:
+    """It is back, or can be brought back."""
+    if not _is_there(world, table, told.one_of(False, True)):
+        world.must(f"UNDROP TABLE {table}")
+    return table
+
+
+def _tagged(world: World, table: str, told: Told) -> str:
     tags = [row[0] for row in world.rows(f"SELECT tag_name FROM {table}$tags")]
-    assert tags == ["one"] if done else tags in ([], ["one"])
+    assert tags in told.one_of([], ["one"])
     if tags:
         assert world.rows(f"SELECT snapshot_id, record_count FROM {table}$tags") == [(3, len(BEFORE))]
     else:
@@ -179,15 +197,38 @@ def _tagged(world: World, table: str, done: bool) -> str:
     return table
 
 
-def _untagged(world: World, table: str, done: bool) -> str:
+def _untagged(world: World, table: str, told: Told) -> str:
     tags = [row[0] for row in world.rows(f"SELECT tag_name FROM {table}$tags")]
-    assert tags == [] if done else tags in ([], ["old"])
+    assert tags in told.one_of(["old"], [])
     return table
 
 
-def _branched(world: World, table: str, done: bool) -> str:
+def _untagged_twice(world: World, table: str, told: Told) -> str:
+    tags = [row[0] for row in world.rows(f"SELECT tag_name FROM {table}$tags")]
+    assert tags in told.one_of(["old", "older"], [])
+    return table
+
+
+def _retagged(world: World, table: str, told: Told) -> str:
+    tags = world.rows(f"SELECT tag_name, snapshot_id FROM {table}$tags")
+    assert tags in told.one_of([("old", 3), ("older", 2)], [("new", 3), ("older", 2)])
+    return table
+
+
+def _replaced_tag(world: World, table: str, told: Told) -> str:
+    tags = world.rows(f"SELECT tag_name, snapshot_id FROM {table}$tags")
+    assert tags in told.one_of([("old", 3), ("older", 2)], [("old", 1), ("older", 2)])
+    return table
+
+
+def _consumed(world: World, table: str, told: Told) -> str:
+    assert world.rows(f"SELECT * FROM {table}$consumers") in told.one_of([("c", 1)], [("c", 2)])
+    return table
+
+
+def _branched(world: World, table: str, told: Told) -> str:
     branches = [row[0] for row in world.rows(f"SELECT branch_name FROM {table}$branches")]
-    assert branches == ["b"] if done else branches in ([], ["b"])
+    assert branches in told.one_of([], ["b"])
     if not branches:
         world.must(f"CALL sys.create_branch('{table}', 'b', 'old')")
     assert world.ids(f"{table}$branch_b") == list(BEFORE)
@@ -200,18 +241,18 @@ def _branched_off(world: World, table: str) -> None:
     world.must(f"CALL sys.create_branch('{table}', 'b')", f"INSERT INTO {table}$branch_b VALUES (50, 'x')")
 
 
-def _written_to_branch(world: World, table: str, done: bool) -> str:
+def _written_to_branch(world: World, table: str, told: Told) -> str:
     """The branch has its rows, of the last INSERT all or none; the table itself has none of them."""
     found = world.ids(f"{table}$branch_b")
-    assert found in ([[50, 51]] if done else [[50], [50, 51]]), found
+    assert found in told.one_of([50], [50, 51]), found
     world.must(f"INSERT INTO {table}$branch_b VALUES (60, 'x')")
     assert world.ids(f"{table}$branch_b") == [*found, 60]
     return table
 
 
-def _altered(world: World, table: str, done: bool) -> str:
+def _altered(world: World, table: str, told: Told) -> str:
     columns = [row[0] for row in world.rows(f"DESCRIBE {table}")]
-    assert columns == ["id", "s", "n"] if done else columns in (["id", "s"], ["id", "s", "n"])
+    assert columns in told.one_of(["id", "s"], ["id", "s", "n"])
     if len(columns) == 2:
         world.must(f"ALTER TABLE {table} ADD n INT")
     world.must(f"ALTER TABLE {table} DROP n")  # so that the rows that follow fit
@@ -257,9 +298,9 @@ def _written_past(world: World, table: str) -> None:
     (directory / "LATEST").write_text("5")
 
 
-def _repaired(world: World, table: str, done: bool) -> str:
+def _repaired(world: World, table: str, told: Told) -> str:
     _hint_holds(world, table)
-    if not done:
+    if told is not Told.DONE:
         world.must(f"CALL sys.repair_table('{table}')")
     assert world.ids(table) == [*BEFORE, 7, 8]
     return table
@@ -282,15 +323,19 @@ def _register(world: World, table: str) -> Sequence[Answer]:
     return [world.ask(f"CALL sys.register_table('{table}', '{world.directory}/elsewhere/{table}')")]
 
 
-def _registered(world: World, table: str, done: bool) -> str:
-    if not any(row[0] == table for row in world.rows("SHOW TABLES")):
-        assert not done
+def _registered(world: World, table: str, told: Told) -> str:
+    if not _is_there(world, table, told.one_of(False, True)):
         assert _register(world, table)[0].ok
     return table
 
 
 def _tag_old(world: World, table: str) -> None:
     world.must(f"CALL sys.create_tag('{table}', 'old')")
+
+
+def _tag_both(world: World, table: str) -> None:
+    _tag_old(world, table)
+    world.must(f"CALL sys.create_tag('{table}', 'older', 2)")
 
 
 OPERATIONS = [
@@ -321,6 +366,20 @@ OPERATIONS = [
     Operation(name="expiry", run=_asking("CALL sys.expire_snapshots(`table` => '{t}', retain_max => 1)")),
     Operation(name="tag", run=_asking("CALL sys.create_tag('{t}', 'one')"), check=_tagged),
     Operation(name="tag removed", run=_asking("CALL sys.delete_tag('{t}', 'old')"), prepare=_tag_old, check=_untagged),
+    Operation(
+        name="tags removed",
+        run=_asking("CALL sys.delete_tag('{t}', 'old,older')", key=True),
+        prepare=_tag_both,
+        check=_untagged_twice,
+    ),
+    Operation(name="tag renamed", run=_asking("CALL sys.rename_tag('{t}', 'old', 'new')"), prepare=_tag_both, check=_retagged),
+    Operation(name="tag replaced", run=_asking("CALL sys.replace_tag('{t}', 'old', 1)"), prepare=_tag_both, check=_replaced_tag),
+    Operation(
+        name="consumer reset",
+        run=_asking("CALL sys.reset_consumer('{t}', 'c', 2)", key=True),
+        prepare=lambda world, table: world.must(f"CALL sys.reset_consumer('{table}', 'c', 1)"),
+        check=_consumed,
+    ),
     Operation(name="branch", run=_asking("CALL sys.create_branch('{t}', 'b', 'old')"), prepare=_tag_old, check=_branched),
     Operation(
         name="insert into a branch",
@@ -373,7 +432,8 @@ def verified(world: World, operation: Operation, table: str, answers: Sequence[A
     """Compare a table with what its clients were told, by a server that knows nothing of it, and use it on."""
     done = all(answer.ok for answer in answers)
     assert all(answer.ok or answer.status in REFUSALS for answer in answers), answers
-    name = operation.check(world, table, done)
+    refused = bool(answers) and all(map(_surely_failed, answers))
+    name = operation.check(world, table, Told.DONE if done else Told.REFUSED if refused else Told.UNKNOWN)
     found = world.ids(name)
     _hint_holds(world, name)
     if operation.each:
@@ -384,8 +444,7 @@ def verified(world: World, operation: Operation, table: str, answers: Sequence[A
         assert len(found) == len(set(found)), found
     else:
         # Who is told that it failed, and not that nobody knows, sends it again.
-        failed = all(map(_surely_failed, answers)) and not operation.completes
-        maybe = [list(BEFORE)] if failed else [list(BEFORE), list(operation.after)]
+        maybe = [list(BEFORE)] if refused and not operation.completes else [list(BEFORE), list(operation.after)]
         assert found in ([list(operation.after)] if done else maybe), (found, answers)
     world.must(f"INSERT INTO {name} (id, s) VALUES (99, 'next')")
     assert world.ids(name) == [*found, 99]
