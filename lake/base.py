@@ -34,7 +34,7 @@ from lake.streams.snapshot_steps import OpenStreams
 from lake.tables.handle import LakeTable, schemas_of
 from lake.tables.remembered import RememberedTables
 from model.access import Access, Grant, ReadRules, Resource
-from model.errors import Forbidden, InvalidName, LakeError, TableNotExist
+from model.errors import Forbidden, InvalidName, LakeError, TableNotExist, Unavailable
 from model.identifier import MAIN_BRANCH, Identifier
 from model.location import Location
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
@@ -44,6 +44,8 @@ from table.format.store import TableFiles
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+_TRIES = 5
+"""To open a table whose directory, or its branch's, is being moved or removed."""
 
 
 class LakeBase:
@@ -195,6 +197,18 @@ class LakeBase:
             read_latest=self._publisher.latest,
             left_behind=partial(self._left_behind, row),
         )
+
+    def _found_ready(self, look: Callable[[], TableRow]) -> tuple[TableRow, LakeTable]:
+        """The row that a look finds, and the open table, its files in place; raises what the look raises."""
+        for left in reversed(range(_TRIES)):
+            row = look()
+            try:
+                return row, self._ready(row)
+            except FileNotFoundError as gone:  # its branch is renamed or dropped, or it is: then there is no row the next time
+                if not left:
+                    name = Identifier(row.database, row.name, row.branch)
+                    raise Unavailable(f"Table {name} could not be opened: its directory is removed each time. Try again.") from gone
+        raise AssertionError
 
     def _publish_schemas(self, table_id: UUID, files: TableFiles, branch: str, newest: Schema) -> None:
         """Put the files of the schema versions after one there, where nothing else may lie in the table's directory none."""

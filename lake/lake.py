@@ -217,7 +217,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
             expected = self._committer.commit(table, self._signed(table, filled)).key
         with self.catalog.transaction() as tx:
             tx.snapshots.wait_for_deciders(table.table_id)
-            for name in there:
+            for name in sorted(there):
                 tx.partitions.drop(table.table_id, branch, name)
             newest = tx.snapshots.latest(table.table_id, branch)
             if newest is not None and newest.snapshot_uuid != expected:  # somebody may have put rows into one since: they are listed anew

@@ -31,18 +31,26 @@ class Key:
     """Whether the owner has claimed it before."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A key that is the caller's now."""
+
+    again: bool
+    """Whether somebody who is gone worked under it: what it did is not known."""
+
+
 class IdempotencyRepository:
     """Reads and writes ``idempotency_key`` inside the caller's transaction."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
 
-    def claim(self, scope: str, key: str, *, body_hash: str, owner: UUID) -> IdempotencyRow | None:
-        """Take the key, or tell who has it: None means it is the caller's now. A dead server's unfinished claim is taken over."""
+    def claim(self, scope: str, key: str, *, body_hash: str, owner: UUID) -> IdempotencyRow | Taken:
+        """Take the key, or tell who has it. A dead server's unfinished claim is taken over."""
         while True:
             mine = Key(scope=scope, key=key, body_hash=body_hash, owner=owner, claimed=False)
-            if self._claim(mine).rowcount == 1:
-                return None
+            if (taken := self._claim(mine).fetchone()) is not None:
+                return Taken(again=taken[0])
             if (claimed := self.look(scope, key)) is not None:
                 return claimed  # otherwise it was given back meanwhile
 
@@ -64,7 +72,7 @@ class IdempotencyRepository:
         return self._conn.execute(query, (key.scope, key.key, key.owner))
 
     def _claim(self, mine: Key) -> Cursor[Any]:
-        """Take the key; a statement of one row where that was possible.
+        """Take the key; a statement of one row where that was possible, which says whether somebody had it before.
 
         Before schema 0005 no caller was told from another, and a scope named none: what was done under such a key is not done again.
         """
@@ -80,6 +88,7 @@ class IdempotencyRepository:
                   answer = NULL, created_at = now()
               WHERE k.created_at < now() - %(kept)s OR (
                   k.answer IS NULL AND k.body_hash = excluded.body_hash AND (k.lease_until < now() OR k.owner = excluded.owner))
+            RETURNING xmax::text <> '0'
         """
         values = {
             "scope": mine.scope, "key": mine.key, "hash": mine.body_hash, "owner": mine.owner, "lease": LEASE, "kept": KEPT,

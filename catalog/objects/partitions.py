@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
-from psycopg import Connection
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from catalog.connection import CatalogConnection
 from catalog.listing import EVERYTHING, Slice
 from catalog.records import PartitionRow
 from model.partition import PartitionStatistics
@@ -33,7 +33,7 @@ _OF_BRANCH = "WHERE table_id = %(table)s AND branch = %(branch)s"
 class PartitionRepository:
     """Reads and writes ``table_partition`` inside the caller's transaction."""
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
     def page(self, table_id: UUID, branch: str, wanted: Slice = EVERYTHING) -> list[PartitionRow]:
@@ -66,6 +66,7 @@ class PartitionRepository:
 
     def mark_done(self, table_id: UUID, branch: str, names: Sequence[str], *, by: str | None) -> int:
         """Mark partitions as complete; returns how many there were."""
+        self._hold(table_id, branch, names)
         query = f"""
             UPDATE table_partition SET done = true, updated_at = now(), updated_by = coalesce(%(by)s, updated_by)
             {_OF_BRANCH} AND name = ANY(%(names)s)
@@ -97,12 +98,14 @@ class PartitionRepository:
                                       ELSE greatest(last_file_millis, %(last)s) END
             {_OF_BRANCH} AND name = %(name)s
         """  # noqa: S608
+        in_order = sorted(reported, key=lambda partition: partition[0])
         with self._conn.cursor() as cur:
-            cur.executemany(query, [self._values(table_id, branch, name, statistics) | {"set": replace} for name, statistics in reported])
+            cur.executemany(query, [self._values(table_id, branch, name, statistics) | {"set": replace} for name, statistics in in_order])
 
     def replace(self, table_id: UUID, branch: str, partitions: Iterable[tuple[str, PartitionStatistics]]) -> None:
         """Let the rows say what was counted; what clients said of a partition stays."""
         counted = list(partitions)
+        self._hold(table_id, branch, None)
         clear = """
             UPDATE table_partition SET record_count = 0, file_size = 0, file_count = 0, last_file_millis = 0
             WHERE table_id = %(table)s AND branch = %(branch)s
@@ -111,6 +114,15 @@ class PartitionRepository:
         self.add(table_id, branch, counted, by=None)
         gone = f"DELETE FROM table_partition {_OF_BRANCH} AND file_count <= 0 AND NOT explicit"  # noqa: S608
         self._conn.execute(gone, {"table": table_id, "branch": branch})
+
+    def _hold(self, table_id: UUID, branch: str, names: Sequence[str] | None) -> None:
+        """Lock rows, all where none are named, in the order in which commits do: two would wait for each other in a circle otherwise."""
+        query = f"""
+            SELECT 1 FROM table_partition {_OF_BRANCH} AND (%(names)s::text[] IS NULL OR name = ANY(%(names)s))
+            ORDER BY name FOR UPDATE
+        """  # noqa: S608
+        values = {"table": table_id, "branch": branch, "names": None if names is None else list(names)}
+        self._conn.later(query, values)
 
     @staticmethod
     def _values(table_id: UUID, branch: str, name: str, statistics: PartitionStatistics) -> dict[str, object]:

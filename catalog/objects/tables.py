@@ -218,6 +218,10 @@ class TableRepository:
             raise CommitConflict(str(table_id), expected=f"schema {base}")
         self.add_schema(table_id, branch, to, schema)
 
+    def stay(self, table_id: UUID) -> None:
+        """Keep the table from going until the transaction ends, before rows that belong to it are locked: all take its row first."""
+        self._conn.later("SELECT 1 FROM table_entry WHERE table_id = %s FOR KEY SHARE", (table_id,))
+
     def hold(self, table_id: UUID) -> None:
         """Keep others from changing the table's row until the transaction ends; commits go on.
 

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.commits.idempotency import LEASE, Key
+from catalog.commits.idempotency import LEASE, Key, Taken
 from catalog.records import IdempotencyRow
 from lake.commit.claims import DONE
 from model.catalog_errors import IdempotencyKeyTaken
@@ -32,6 +32,8 @@ class IdempotencyClaim:
     """Whether it is claimed in Postgres."""
     holds: Callable[[UUID], None]
     """Keeps it alive once it is."""
+    again: bool = False
+    """Whether a try before, of which nobody knows what it did, had claimed it."""
     other: IdempotencyRow | None = None
     """Who had the key when it was to be claimed, and what was answered under it."""
 
@@ -100,8 +102,9 @@ class Idempotency:
         """Claim a key now; raises what `claim` raises."""
         with self._catalog.deciding() as tx:
             claimed = tx.idempotency.claim(claim.scope, claim.key, body_hash=claim.body_hash, owner=claim.owner)
-        if claimed is None:
+        if isinstance(claimed, Taken):
             claim.had(True)
+            claim.again = claimed.again
             return claim
         return _told(claim, claimed)
 

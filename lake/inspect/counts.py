@@ -140,6 +140,7 @@ def _count(catalog: CatalogStore, table: LakeTable, latest: Snapshot) -> bool:
     statistics = _summed(table.schema, ((s.partition, (s.rows, s.size, s.files, s.newest_millis, s.total_buckets)) for s in sums))
     keys = table.schema.partition_keys
     with catalog.transaction() as tx:
+        tx.tables.stay(table.table_id)
         is_counted = tx.snapshots.count(table.table_id, table.identifier.branch, uuid=latest.key, totals=added_by(statistics))
         if is_counted and keys:
             tx.partitions.replace(

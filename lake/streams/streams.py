@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
+from catalog.records import TableRow
 from lake.access.guard import asks_itself, needs
 from lake.base import LakeBase
 from lake.register.expired import forget_expired
@@ -114,13 +115,16 @@ class LakeStreams(LakeBase):
         return opened
 
     def _moved(self, table: LakeTable) -> LakeTable:
-        with self.catalog.reading() as tx:
-            row = tx.tables.by_id(table.table_id)
-            if row is not None and table.identifier.branch != MAIN_BRANCH:
-                row = tx.tables.find(Identifier(row.database, row.name, table.identifier.branch))
-        if row is None:
-            raise TableNotExist(str(table.identifier))
-        return self._ready(row)
+        def look() -> TableRow:
+            with self.catalog.reading() as tx:
+                row = tx.tables.by_id(table.table_id)
+                if row is not None and table.identifier.branch != MAIN_BRANCH:
+                    row = tx.tables.find(Identifier(row.database, row.name, table.identifier.branch))
+            if row is None:
+                raise TableNotExist(str(table.identifier))
+            return row
+
+        return self._found_ready(look)[1]
 
     def _whole_table(self, table: LakeTable) -> None:
         if self.read_rules(table).restricted:

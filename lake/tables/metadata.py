@@ -125,18 +125,23 @@ class LakeMetadata(LakeDatabases):
         """
         named = [(_name(table, spec), spec) for spec in specs]
         partition_page(self.catalog, table, Slice(limit=1))  # the rows must hold before they are asked
-        created: list[Spec] = []
-        existed: list[Spec] = []
+        made_now: set[str] = set()
         with self.catalog.transaction() as tx:
-            for name, spec in named:
+            for name, spec in sorted(named, key=lambda one: one[0]):  # as others lock them
                 nothing = PartitionStatistics(spec=spec, record_count=0, file_size=0, file_count=0, last_file_millis=0, total_buckets=0)
                 made = tx.partitions.create(table.table_id, table.identifier.branch, name, nothing, by=self.caller.principal)
                 if not made and not ignore_existing:
                     raise PartitionAlreadyExist(name, str(table.identifier))
-                (created if made else existed).append(spec)
+                if made:
+                    made_now.add(name)
             if statistics and other_kind(table.schema.options) is not None:
                 reported = [(_name(table, partition.spec), partition) for partition in statistics]
                 tx.partitions.report(table.table_id, table.identifier.branch, reported, replace=replace_statistics)
+        created: list[Spec] = []
+        existed: list[Spec] = []
+        for name, spec in named:  # one that is named twice is there the second time
+            (created if name in made_now else existed).append(spec)
+            made_now.discard(name)
         return created, existed
 
     @needs(Access.UPDATE)

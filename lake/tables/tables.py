@@ -31,7 +31,6 @@ from model.errors import (
     TableAlreadyExist,
     TableDiverged,
     TableNotExist,
-    Unavailable,
 )
 from model.identifier import MAIN_BRANCH, Identifier
 from model.location import Location
@@ -42,8 +41,6 @@ from model.schema.types import AtomicType, Field
 from table.format.rows.cast import default_of
 
 Decided = Callable[[Schema], None]
-_TRIES = 5
-"""To open a table whose directory, or its branch's, is being moved or removed."""
 
 
 class LakeTables(LakeMetadata):
@@ -54,9 +51,7 @@ class LakeTables(LakeMetadata):
         """A database's tables as the catalog has them, as far as the caller may open them; raises `DatabaseNotExist`."""
         self.caller.require_sight_of_database(database)
         rows = with_present_rights(self, lambda: self._rows(database, wanted, type_))
-        for row in rows:
-            self._ready(row)
-        return rows
+        return [row for row in rows if self._is_ready(row)]
 
     def _rows(self, database: str, wanted: Slice, type_: str | None) -> list[TableRow]:
         with self.catalog.reading() as tx:
@@ -92,14 +87,25 @@ class LakeTables(LakeMetadata):
     @asks_itself
     def open_any(self, table: Identifier) -> LakeTable:
         """The table, of whatever kind."""
-        for left in reversed(range(_TRIES)):
-            row = self._visible(table)
-            try:
-                return self._ready(row)
-            except FileNotFoundError as gone:  # its branch is renamed or dropped, or it is: then there is no row the next time
-                if not left:
-                    raise Unavailable(f"Table {table} could not be opened: its directory is removed each time. Try again.") from gone
-        raise AssertionError
+        return self._found_ready(lambda: self._visible(table))[1]
+
+    def _is_ready(self, row: TableRow) -> bool:
+        """Whether a table that was listed a moment ago is there, its files in place."""
+        try:
+            self._ready(row)
+        except FileNotFoundError:  # perhaps it is another's place by now
+            with contextlib.suppress(TableNotExist):
+                self._found_ready(lambda: self._by_id(row.table_id))
+                return True
+            return False
+        return True
+
+    def _by_id(self, table_id: UUID) -> TableRow:
+        with self.catalog.reading() as tx:
+            row = tx.tables.by_id(table_id)
+        if row is None:
+            raise TableNotExist(str(table_id))
+        return row
 
     @asks_itself
     def open_to_write(self, table: Identifier, *, overwrite: bool = False) -> LakeTable:
@@ -139,23 +145,21 @@ class LakeTables(LakeMetadata):
     @asks_itself
     def describe(self, table: Identifier) -> TableRow:
         """What the catalog says of a table of whatever kind, its schema's file in place."""
-        row = self._visible(table)
-        self._ready(row)
-        return row
+        return self._found_ready(lambda: self._visible(table))[0]
 
     @asks_itself
     def describe_id(self, table_id: UUID) -> TableRow:
         """The same of a table known by its id."""
-        with self.catalog.reading() as tx:
-            row = tx.tables.by_id(table_id)
-        if row is None:
-            raise TableNotExist(str(table_id))
-        name = Identifier(row.database, row.name)
-        self._come_to_know(name, table_id)
-        if not self.caller.sees(table_resource(name)):
-            raise TableNotExist(str(table_id))
-        self._ready(row)
-        return row
+
+        def look() -> TableRow:
+            row = self._by_id(table_id)
+            name = Identifier(row.database, row.name)
+            self._come_to_know(name, table_id)
+            if not self.caller.sees(table_resource(name)):
+                raise TableNotExist(str(table_id))
+            return row
+
+        return self._found_ready(look)[0]
 
     def _visible(self, table: Identifier) -> TableRow:
         """The table's row, for who may know of it: to others it does not exist or is forbidden, by what they may know of its database."""

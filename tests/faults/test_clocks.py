@@ -14,6 +14,7 @@ from uuid import UUID
 import pytest
 
 from catalog import CatalogStore
+from catalog.commits.idempotency import Taken
 from lake import Lake
 from lake.rewrite.maintenance import maintain
 from model.identifier import MAIN_BRANCH, Identifier
@@ -38,7 +39,7 @@ def asked(dsn: str, warehouse: str, name: str, owner: UUID) -> dict[str, Any]:
             "maintenance": tx.leases.take(table.table_id, owner),
             "reservation": not tx.turns.line(table.table_id, MAIN_BRANCH).reserved_seconds,
             "jobs": len(tx.jobs.take(owner, "server", most=5, seconds=600.0)),
-            "key": tx.idempotency.claim("sql:", name, body_hash="", owner=owner) is None,
+            "key": tx.idempotency.claim("sql:", name, body_hash="", owner=owner) == Taken(again=False),
         }
     if got["reservation"]:
         with catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=30) as turn:
@@ -54,7 +55,7 @@ def answer_of_repeat(catalog: CatalogStore) -> Any:
     """What is answered to who repeats the request that was done."""
     with catalog.transaction() as tx:
         row = tx.idempotency.claim("sql:", "done", body_hash="", owner=UUID(int=9))
-    return None if row is None else row.answer
+    return None if isinstance(row, Taken) else row.answer
 
 
 @pytest.mark.parametrize("ahead", [DAYS, -DAYS], ids=["ahead", "behind"])

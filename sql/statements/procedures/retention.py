@@ -238,7 +238,8 @@ def reset_consumer(context: ExecutionContext, arguments: Arguments) -> ResultSet
     table = table_to_write(context, arguments)
     name, following = arguments["consumer_id"], arguments.get("next_snapshot_id")
     present = {c.name: c.next_snapshot for c in read_consumers(table.files)}
-    if following is None and name not in present:
+    tried_before = context.idempotency is not None and context.idempotency.again
+    if following is None and name not in present and not tried_before:
         raise AnalysisError(f"Table {table.identifier} has no consumer {name}.", fragment=name)
     if following is not None:
         history = context.lake.snapshots(table)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
+from lake.inspect.counts import totals
 from lake.tables.partitions import partitions
 from model.errors import InvalidData, TableDamaged
 from model.identifier import Identifier
@@ -137,3 +140,57 @@ def test_a_value_no_directory_can_be_called_by_is_refused_by_column(lake: Lake, 
     rows = pa.RecordBatch.from_pydict({"p": [value], "v": [1]}, schema=arrow_schema(table.schema.fields))
     with pytest.raises(InvalidData, match=r"Partition column p: .* a directory name of \d+ bytes.*; the store takes 255"):
         write_batches(table.files, table.schema, [rows])
+
+
+def test_who_counts_waits_for_the_table_before_it_holds_anything(lake: Lake) -> None:
+    """It held the branch's pointer and then wanted the table's row, which a rollback takes first: they waited for each other."""
+    table = made(lake)
+    append(lake, table, 1, 2)
+    told: list[int] = []
+
+    def count() -> None:
+        found = totals(lake.catalog, lake._publisher, table)
+        told.append(0 if found is None else found[1].record_count)
+
+    thread = threading.Thread(target=count)
+    with lake.catalog.reading() as tx:
+        row = tx.snapshots.latest(table.table_id, "main")
+    with lake.catalog.transaction() as tx:
+        tx.snapshots.point(table.table_id, "main", row)  # its numbers are counted anew by whoever asks
+    with lake.catalog.transaction() as tx:
+        tx.tables.lock(NAME)
+        thread.start()
+        time.sleep(0.5)  # it counts by now
+        tx.snapshots.point(table.table_id, "main", row)
+    thread.join(60)
+    assert told == [2]
+
+
+def test_partitions_are_marked_and_made_in_one_order(lake: Lake) -> None:
+    """Whichever order a client names them in: two of them waited for each other."""
+    table = made(lake)
+    numbers = [str(number) for number in range(60)]
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        rng = random.Random(seed)
+        try:
+            for _ in range(3):
+                specs = [{"p": number} for number in rng.sample(numbers, 40)]
+                lake.create_partitions(table, specs)
+                lake.mark_partitions_done(table, rng.sample(specs, 30))
+                append(lake, table, *rng.sample(range(60), 30))
+        except BaseException as problem:
+            failures.append(problem)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert {row.name: row.record_count for row in lake.partition_page(table)} == {f"p={n}": counts(table).get(f"p={n}", 0) for n in numbers}
+
+
+def counts(table: LakeTable) -> dict[str, int]:
+    return {name: rows for name, rows, _ in counted(table)}

@@ -18,7 +18,7 @@ from tests.interop.strict import check_warehouse
 from tests.sql.statements.test_names_at_once import Crowd
 
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261126"))
-_LAYOUTS = {
+LAYOUTS = {
     "queue": "WITH ('bucket' = '1', 'bucket-key' = 'id', 'rows.erasable' = 'true')",
     "no buckets": "WITH ('bucket' = '-1', 'rows.erasable' = 'true')",
     "partitions": "PARTITIONED BY (p) WITH ('bucket' = '-1', 'rows.erasable' = 'true')",
@@ -70,16 +70,21 @@ class Historians(Crowd):
 
 
 def crowd(gateways: Sequence[Gateway], lake: Lake, warehouse: Path, layout: str, seed: int, *, callers: int, statements: int) -> None:
-    gateways[0].run(f"CREATE TABLE t (id INT, p STRING) {_LAYOUTS[layout]}").close()
+    gateways[0].run(f"CREATE TABLE t (id INT, p STRING) {LAYOUTS[layout]}").close()
     many = Historians(gateways[0], lake, seed, *gateways[1:])
     many.run(callers, statements)
+    whole(many, warehouse, layout)
+
+
+def whole(many: Crowd, warehouse: Path, layout: str) -> None:
+    """All that is kept can be read, is counted as it is, and is what Paimon's format says."""
     assert not many.bugs, "\n".join(many.bugs)
     branches = [branch for (branch,) in many.ask("SELECT branch_name FROM t$branches")]
     for name in ("t", *(f"t$branch_{branch}" for branch in branches)):
         assert many.ask(f"CALL sys.check_table('default.`{name}`', deep => true)") == [], (name, many.statuses)
         rows = many.ask(f"SELECT * FROM `{name}`")
         assert many.ask(f"SELECT COUNT(*) FROM `{name}`") == [(len(rows),)]
-        for server in gateways:
+        for server in many.servers:
             table = server.lake.open(Identifier("default", *name.split("$branch_")))
             counted = totals(server.lake.catalog, server.lake._publisher, table)
             assert (0 if counted is None else counted[1].record_count) == len(rows), (name, many.statuses)
@@ -90,13 +95,13 @@ def crowd(gateways: Sequence[Gateway], lake: Lake, warehouse: Path, layout: str,
     check_warehouse(warehouse)
 
 
-@pytest.mark.parametrize("layout", _LAYOUTS)
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_past_is_whole(gateway: Gateway, other_server: Gateway, lake: Lake, warehouse: Path, layout: str) -> None:
     crowd([gateway, other_server], lake, warehouse, layout, SEED, callers=4, statements=30)
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("layout", _LAYOUTS)
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_the_past_is_whole_each_time(gateway: Gateway, other_server: Gateway, lake: Lake, warehouse: Path, layout: str, seed: int) -> None:
     crowd([gateway, other_server][: 1 + seed % 2], lake, warehouse, layout, SEED + 1 + seed, callers=8, statements=80)

@@ -36,6 +36,8 @@ class Crowd:
         self.taken: list[int] = []
         self.statuses: Counter[str] = Counter()
         self.bugs: list[str] = []
+        self.refusals: dict[str, str] = {}
+        """Of each kind of refusal one, to be read by people."""
 
     def run(self, callers: int, statements: int) -> None:
         threads = [threading.Thread(target=self._caller, args=(number, statements)) for number in range(callers)]
@@ -57,6 +59,7 @@ class Crowd:
                 self.statuses[f"{text.split(' ')[0]} 200"] += 1
             except LakeError as problem:
                 self.statuses[f"{text.split(' ')[0]} {problem.status}"] += 1
+                self.refusals[f"{text.split(' ')[0]} {problem.status} {problem.error_class}"] = f"{text}: {problem.message}"
                 if problem.status >= 500 and not any(words in problem.message for words in TOLD):
                     self.bugs.append(f"{text}: {problem!r}")
             except Exception:
