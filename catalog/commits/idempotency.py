@@ -100,18 +100,17 @@ class IdempotencyRepository:
         """Say that the work of these claims is still going on."""
         self._conn.execute("UPDATE idempotency_key SET lease_until = now() + %s WHERE owner = ANY(%s) AND answer IS NULL", (LEASE, owners))
 
-    def finish(self, scope: str, key: str, *, owner: UUID, answer: Mapping[str, Any]) -> bool:
-        """Store the answer; False when the claim was lost to another server meanwhile, or has its answer."""
-        query = "UPDATE idempotency_key SET answer = %s WHERE scope = %s AND key = %s AND owner = %s AND answer IS NULL"
-        return self._conn.execute(query, (Jsonb(dict(answer)), scope, key, owner)).rowcount == 1
+    def finish(self, scope: str, key: str, *, owner: UUID, answer: Mapping[str, Any], instead: Mapping[str, Any] | None = None) -> bool:
+        """Store the answer where there is none, or one that says less (``instead``).
 
-    def tell(self, scope: str, key: str, *, owner: UUID, answer: Mapping[str, Any], instead: Mapping[str, Any]) -> bool:
-        """Store the answer where there is none, or one that says less (``instead``); False as with `finish`."""
+        False when the claim was lost to another server meanwhile, or has its answer.
+        """
         query = """
             UPDATE idempotency_key SET answer = %s
             WHERE scope = %s AND key = %s AND owner = %s AND (answer IS NULL OR answer = %s)
         """
-        return self._conn.execute(query, (Jsonb(dict(answer)), scope, key, owner, Jsonb(dict(instead)))).rowcount == 1
+        less = None if instead is None else Jsonb(dict(instead))
+        return self._conn.execute(query, (Jsonb(dict(answer)), scope, key, owner, less)).rowcount == 1
 
     def abandon(self, scope: str, key: str, *, owner: UUID) -> None:
         """Give the key back: nothing was done under it."""

@@ -145,7 +145,7 @@ class Idempotency:
         if not claim.taken and isinstance(self.take(claim), Replay):
             raise IdempotencyKeyTaken(f"The idempotency key '{claim.key}' was used by another request; ask again for its outcome.")
         with self._catalog.deciding() as tx:
-            if not tx.idempotency.tell(claim.scope, claim.key, owner=claim.owner, answer=answer, instead=DONE):
+            if not tx.idempotency.finish(claim.scope, claim.key, owner=claim.owner, answer=answer, instead=DONE):
                 there = tx.idempotency.look(claim.scope, claim.key)
                 if there is None or there.owner != claim.owner or there.answer is None:
                     raise _taken_over(claim.key)

@@ -22,7 +22,6 @@ from lake.register.unknown_branches import snapshots_kept
 from lake.tables.handle import LakeTable
 from lake.tables.history import clear_expired
 from lake.tables.names import check_name
-from lake.tables.stale import stale_tag
 from lake.tables.tags import hold_retention, parse_retained
 from model.access import Access, table_resource
 from model.catalog_errors import TagAlreadyExist
@@ -237,14 +236,14 @@ def replace_tag(  # noqa: PLR0913 - the arguments of a statement
     with lake.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
         hold_retention(tx, table)
         snapshot = _to_tag(tx, table, snapshot_id)
-        tags = _tags(tx, table)
-        before = _named(table, tags, name)
+        rows = tx.tags.all(table.table_id, table.identifier.branch)
+        before = _tag(_named(table, rows, name))
         tx.holds.require_no_backup(f"Replacing tag {name} of {table.identifier}")
         tx.tags.drop(table.table_id, name, table.identifier.branch)
         now = time.time_ns() // 1_000_000
         tx.tags.put(table.table_id, name, snapshot.to_json(), table.identifier.branch, created_millis=now, retained=_text(retained))
         made = tx.tags.find(table.table_id, name, table.identifier.branch)
-        remaining = _beside(tx, table, before, [*(tag.snapshot for tag in tags if tag.name != name), snapshot])
+        remaining = _beside(tx, table, before, [*(_tag(other).snapshot for other in rows if other.name != name), snapshot])
     assert made is not None
     garbage = _left_by_tag(table, before, remaining)
     if not dry_run:
@@ -268,10 +267,9 @@ def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: boo
         if row is None:
             raise TagNotExist(name, str(table.identifier))
         branch = table.identifier.branch
-        stale_tag(tx, table, table.files, row)
         if not tx.tags.put(table.table_id, to, row.snapshot, branch, created_millis=row.created_millis, retained=row.retained):
             raise TagAlreadyExist(to, str(table.identifier))
-        tx.tags.drop(table.table_id, name, branch)
+        lake.tags.drop(tx, table, row)
     renamed = dataclasses.replace(row, name=to)
     if not dry_run:
         lake.tags.publish_soon(table, renamed)
@@ -295,12 +293,11 @@ def delete_tags(
     with lake.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
         hold_retention(tx, table)
         for name in names:
-            tags = _tags(tx, table)
-            dropped = _named(table, tags, name)
-            left.append((dropped, _beside(tx, table, dropped, [tag.snapshot for tag in tags if tag.name != name])))
+            rows = tx.tags.all(table.table_id, table.identifier.branch)
+            row = _named(table, rows, name)
+            dropped = _tag(row)
+            left.append((dropped, _beside(tx, table, dropped, [_tag(other).snapshot for other in rows if other.name != name])))
             tx.holds.require_no_backup(f"Deleting tag {name} of {table.identifier}")
-            row = tx.tags.find(table.table_id, name, table.identifier.branch)
-            assert row is not None
             lake.tags.drop(tx, table, row)
     tidy = dry_run or lake.tags.tidy(table)
     if not dry_run:
@@ -314,11 +311,11 @@ def delete_tags(
     return removed
 
 
-def _named(table: LakeTable, tags: Sequence[Tag], name: str) -> Tag:
-    tag_of_name = next((tag for tag in tags if tag.name == name), None)
-    if tag_of_name is None:
+def _named(table: LakeTable, rows: Sequence[TagRow], name: str) -> TagRow:
+    row = next((row for row in rows if row.name == name), None)
+    if row is None:
         raise TagNotExist(name, str(table.identifier))
-    return tag_of_name
+    return row
 
 
 def _beside(tx: CatalogTransaction, table: LakeTable, dropped: Tag, others: Sequence[Snapshot]) -> list[Snapshot] | None:

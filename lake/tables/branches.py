@@ -20,7 +20,7 @@ from lake.rewrite.garbage import make_way
 from lake.tables.handle import LakeTable, schemas_of
 from lake.tables.history import clear_expired, lower_earliest_hint
 from lake.tables.names import check_name
-from lake.tables.stale import stale_file, stale_schema, stale_snapshot, stale_tag
+from lake.tables.stale import remove_stale, stale_file, stale_schema, stale_snapshot, stale_tag
 from lake.tables.tags import Tags, require_same
 from model.access import Access
 from model.catalog_errors import BranchAlreadyExist, BranchNotExist
@@ -203,7 +203,7 @@ class Branches:
                 tx.tags.put(table.table_id, tag.name, tag.snapshot, created_millis=tag.created_millis, retained=tag.retained)
                 tx.stale.keep(table.table_id, *stale_snapshot(table.files, table.files.layout.tag_file(tag.name), tag.snapshot))
         if not dry_run:
-            follow(lambda: self._publisher.remove_stale(table.table_id, table.files), f"Files that {table.identifier} left are still there")
+            remove_stale(self._publisher, table)
         return lost, Snapshot.from_json(history[-1].body)
 
     @staticmethod

@@ -13,7 +13,7 @@ from lake.commit.publish import Publisher
 from lake.register.expired import check_there, forget_expired
 from lake.register.whole import require_whole
 from lake.tables.handle import LakeTable
-from lake.tables.stale import stale_file, stale_schema
+from lake.tables.stale import remove_stale, stale_file, stale_schema
 from lake.tables.tags import Tags, require_same
 from model.access import Access
 from model.catalog_errors import SchemaStillUsed, StaleRollback
@@ -163,7 +163,7 @@ class History:
                     tx.stale.add(table.table_id, *stale_schema(table.files, newer, old))
             tx.tables.drop_schemas(table.table_id, branch, above=schema_id)
             tx.tables.set_schema(table.table_id, branch, schema_id, published=min(schema_id, row.published_schema_id))
-        follow(lambda: self._publisher.remove_stale(table.table_id, table.files), f"Schemas that {table.identifier} left are still there")
+        remove_stale(self._publisher, table)
 
     def _hold(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:
         """The table's row, no commit going on until the transaction ends."""

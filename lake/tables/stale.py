@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from catalog import CatalogTransaction
 from catalog.records import TagRow
+from lake.commit.decided import follow
+from lake.commit.publish import Publisher
 from lake.tables.handle import LakeTable
 from table.format.store import TableFiles
+
+
+def remove_stale(publisher: Publisher, table: LakeTable) -> bool:
+    """Remove the files of what is no more, once that is decided; False where that is still to be done."""
+    remove = partial(publisher.remove_stale, table.table_id, table.files)
+    return follow(remove, f"Files of what {table.identifier} had are still there")
 
 
 def stale_file(tx: CatalogTransaction, table: LakeTable, path: str, snapshot: Mapping[str, Any]) -> None:

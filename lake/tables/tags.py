@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from cachetools import LRUCache
@@ -25,7 +24,7 @@ from lake.register.operations import rewrite_operation
 from lake.register.whole import require_whole
 from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
-from lake.tables.stale import stale_snapshot, stale_tag
+from lake.tables.stale import remove_stale, stale_snapshot, stale_tag
 from model.access import Access
 from model.catalog_errors import TagAlreadyExist
 from model.errors import InvalidOption, LakeError, RewriteConflict, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist, Unavailable
@@ -252,8 +251,7 @@ class Tags:
 
     def tidy(self, table: LakeTable) -> bool:
         """Remove the files of tags that are no more; False where that is still to be done."""
-        remove = partial(self._publisher.remove_stale, table.table_id, table.files)
-        return follow(remove, f"Files of tags that {table.identifier} had are still there")
+        return remove_stale(self._publisher, table)
 
 
 def _held(tx: CatalogTransaction, table: LakeTable) -> bool:

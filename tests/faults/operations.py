@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -197,28 +197,14 @@ def _tagged(world: World, table: str, told: Told) -> str:
     return table
 
 
-def _untagged(world: World, table: str, told: Told) -> str:
-    tags = [row[0] for row in world.rows(f"SELECT tag_name FROM {table}$tags")]
-    assert tags in told.one_of(["old"], [])
-    return table
+def _tags(before: Mapping[str, int], after: Mapping[str, int]) -> Callable[[World, str, Told], str]:
+    """Which snapshots the tags keep, by their names."""
 
+    def check(world: World, table: str, told: Told) -> str:
+        assert dict(world.rows(f"SELECT tag_name, snapshot_id FROM {table}$tags")) in told.one_of(before, after)
+        return table
 
-def _untagged_twice(world: World, table: str, told: Told) -> str:
-    tags = [row[0] for row in world.rows(f"SELECT tag_name FROM {table}$tags")]
-    assert tags in told.one_of(["old", "older"], [])
-    return table
-
-
-def _retagged(world: World, table: str, told: Told) -> str:
-    tags = world.rows(f"SELECT tag_name, snapshot_id FROM {table}$tags")
-    assert tags in told.one_of([("old", 3), ("older", 2)], [("new", 3), ("older", 2)])
-    return table
-
-
-def _replaced_tag(world: World, table: str, told: Told) -> str:
-    tags = world.rows(f"SELECT tag_name, snapshot_id FROM {table}$tags")
-    assert tags in told.one_of([("old", 3), ("older", 2)], [("old", 1), ("older", 2)])
-    return table
+    return check
 
 
 def _consumed(world: World, table: str, told: Told) -> str:
@@ -333,6 +319,10 @@ def _tag_old(world: World, table: str) -> None:
     world.must(f"CALL sys.create_tag('{table}', 'old')")
 
 
+_BOTH = {"old": 3, "older": 2}
+"""The tags of `_tag_both`, and the snapshots they keep."""
+
+
 def _tag_both(world: World, table: str) -> None:
     _tag_old(world, table)
     world.must(f"CALL sys.create_tag('{table}', 'older', 2)")
@@ -365,15 +355,25 @@ OPERATIONS = [
     Operation(name="compaction of a queue", run=_asking("CALL sys.compact('{t}')"), options=QUEUE),
     Operation(name="expiry", run=_asking("CALL sys.expire_snapshots(`table` => '{t}', retain_max => 1)")),
     Operation(name="tag", run=_asking("CALL sys.create_tag('{t}', 'one')"), check=_tagged),
-    Operation(name="tag removed", run=_asking("CALL sys.delete_tag('{t}', 'old')"), prepare=_tag_old, check=_untagged),
+    Operation(name="tag removed", run=_asking("CALL sys.delete_tag('{t}', 'old')"), prepare=_tag_old, check=_tags({"old": 3}, {})),
     Operation(
         name="tags removed",
         run=_asking("CALL sys.delete_tag('{t}', 'old,older')", key=True),
         prepare=_tag_both,
-        check=_untagged_twice,
+        check=_tags(_BOTH, {}),
     ),
-    Operation(name="tag renamed", run=_asking("CALL sys.rename_tag('{t}', 'old', 'new')"), prepare=_tag_both, check=_retagged),
-    Operation(name="tag replaced", run=_asking("CALL sys.replace_tag('{t}', 'old', 1)"), prepare=_tag_both, check=_replaced_tag),
+    Operation(
+        name="tag renamed",
+        run=_asking("CALL sys.rename_tag('{t}', 'old', 'new')"),
+        prepare=_tag_both,
+        check=_tags(_BOTH, {"new": 3, "older": 2}),
+    ),
+    Operation(
+        name="tag replaced",
+        run=_asking("CALL sys.replace_tag('{t}', 'old', 1)"),
+        prepare=_tag_both,
+        check=_tags(_BOTH, {"old": 1, "older": 2}),
+    ),
     Operation(
         name="consumer reset",
         run=_asking("CALL sys.reset_consumer('{t}', 'c', 2)", key=True),

@@ -155,11 +155,11 @@ def crowd(servers: Sequence[Gateway], proxy: PostgresProxy, seed: int, *, each: 
         if work.before:
             first.run(work.before).close()
     (before,) = first.run("SELECT COUNT(*) FROM t").collect()[0]
-    crowd = Repeaters(servers, works, seed)
+    many = Repeaters(servers, works, seed)
     with _shaken(proxy, random.Random(seed)) if shaken else contextlib.nullcontext():
-        crowd.run(callers)
-    assert not crowd.problems, "\n".join(crowd.problems)
-    for text, answers in crowd.answers.items():
+        many.run(callers)
+    assert not many.problems, "\n".join(many.problems)
+    for text, answers in many.answers.items():
         assert len(answers) == callers
         told = {tuple(answer) for answer in answers} - {(("OK",),)}  # where the answer was not kept yet, or could not be
         assert len(told) <= 1, (text, told)

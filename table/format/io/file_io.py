@@ -112,8 +112,9 @@ class LocalFileIO:
 
     def write(self, path: str, data: bytes) -> None:
         """Put the file there, replacing what was; readers see the old or the new, never a part."""
+        path = local_path(path)
         directory, name = os.path.split(path)
-        with making(local_path(path)), self._opened(directory, durable=True) as place:
+        with making(path), self._opened(directory, durable=True) as place:
             place.write(name, data)
 
     def add(self, path: str, data: bytes) -> None:

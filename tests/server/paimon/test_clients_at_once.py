@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import time
-import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +40,8 @@ Asked = tuple[str, str, Any]
 class Clients(Historians):
     """Callers of whose requests one half are statements and the other half the protocol's."""
 
+    told = (*TOLD, _STILL_USED)
+
     def __init__(self, gateways: Sequence[Gateway], lake: Lake, seed: int, directory: Path) -> None:
         super().__init__(gateways[0], lake, seed, *gateways[1:])
         settings = read_settings({"SLUICE_DATA": str(directory)})
@@ -52,19 +53,11 @@ class Clients(Historians):
         for step in range(statements):
             row = number * 1_000_000 + step
             if rng.random() < 0.5:
-                self._run(at, self._statement(rng, row))
+                self._run(self.servers[at], rng, row)
             elif rng.random() < 0.5:
                 self._send(at, *self._request(rng, row))
             else:
                 self._commit(at, rng, row)
-
-    def _run(self, server: int, text: str) -> None:
-        try:
-            self.servers[server].run(text).close()
-        except LakeError as problem:
-            self._met(text, problem.status, problem.message)
-        except Exception:
-            self.bugs.append(f"{text}: {traceback.format_exc()}")
 
     def _send(self, server: int, method: str, path: str, body: Any) -> Any:
         """The answer, or None where there is none that is good."""
@@ -73,13 +66,9 @@ class Clients(Historians):
         if answer.status_code == 200:
             self.statuses[f"{method} {path.rpartition('/')[2]} 200"] += 1
             return found
-        self._met(f"{method} {path} {body}", answer.status_code, (found or {}).get("message", ""))
+        told = found or {}
+        self._met(f"{method} {path} {body}", answer.status_code, told.get("message", ""), told.get("resourceType") or "")
         return None
-
-    def _met(self, what: str, status: int, message: str) -> None:
-        self.statuses[f"{what.split(' ')[0]} {status}"] += 1
-        if status >= 500 and not any(words in message for words in (*TOLD, _STILL_USED)):
-            self.bugs.append(f"{what}: {status} {message}")
 
     @staticmethod
     def _request(rng: random.Random, row: int) -> Asked:
@@ -87,40 +76,36 @@ class Clients(Historians):
         main = "databases/default/tables/t"
         path = rng.choice((main, main, f"{main}$branch_{branch}"))
         partition = [{"p": str(row % 3)}]
-        asked: dict[int, Asked] = dict(
-            enumerate(
-                (
-                    ("GET", path, None),
-                    ("GET", f"{path}/snapshot", None),
-                    ("GET", f"{path}/snapshots", None),
-                    ("GET", f"{path}/snapshots/{rng.choice(('EARLIEST', 'LATEST', tag, str(rng.randrange(1, 30))))}", None),
-                    ("GET", f"{path}/partitions", None),
-                    ("GET", f"{path}/tags", None),
-                    ("GET", f"{path}/tags/{tag}", None),
-                    ("GET", f"{path}/consumers", None),
-                    ("GET", f"{main}/branches", None),
-                    ("GET", "databases/default/table-details", None),
-                    ("POST", f"{path}/tags", {"tagName": tag}),
-                    ("POST", f"{path}/tags", {"tagName": tag, "snapshotId": rng.randrange(1, 40)}),
-                    ("DELETE", f"{path}/tags/{tag}", None),
-                    ("POST", f"{main}/branches", {"branch": branch, "fromTag": tag}),
-                    ("POST", f"{main}/branches", {"branch": branch}),
-                    ("DELETE", f"{main}/branches/{branch}", None),
-                    ("POST", f"{main}/branches/{branch}/rename", {"toBranch": other_branch}),
-                    ("POST", f"{main}/branches/{branch}/forward", {}),
-                    ("POST", f"{path}/rollback", {"instant": {"type": "tag", "tagName": tag}}),
-                    ("POST", f"{path}/rollback", {"instant": {"type": "snapshot", "snapshotId": rng.randrange(1, 40)}}),
-                    ("POST", f"{path}/rollback-schema", {"schemaId": rng.randrange(4)}),
-                    ("POST", f"{path}/consumers/reset", {"consumerId": "me", "nextSnapshotId": rng.randrange(1, 40)}),
-                    ("POST", f"{path}/partitions/drop", {"partitionSpecs": partition}),
-                    ("POST", f"{path}/partitions", {"partitionSpecs": partition}),
-                    ("POST", f"{path}/partitions/mark", {"specs": partition}),
-                    ("POST", main, {"changes": [{"action": "addColumn", "fieldNames": [f"d{row}"], "dataType": "INT"}]}),
-                    ("POST", main, {"changes": [{"action": "setOption", "key": "snapshot.num-retained.max", "value": "12"}]}),
-                )
-            )
+        asked: Sequence[Asked] = (
+            ("GET", path, None),
+            ("GET", f"{path}/snapshot", None),
+            ("GET", f"{path}/snapshots", None),
+            ("GET", f"{path}/snapshots/{rng.choice(('EARLIEST', 'LATEST', tag, str(rng.randrange(1, 30))))}", None),
+            ("GET", f"{path}/partitions", None),
+            ("GET", f"{path}/tags", None),
+            ("GET", f"{path}/tags/{tag}", None),
+            ("GET", f"{path}/consumers", None),
+            ("GET", f"{main}/branches", None),
+            ("GET", "databases/default/table-details", None),
+            ("POST", f"{path}/tags", {"tagName": tag}),
+            ("POST", f"{path}/tags", {"tagName": tag, "snapshotId": rng.randrange(1, 40)}),
+            ("DELETE", f"{path}/tags/{tag}", None),
+            ("POST", f"{main}/branches", {"branch": branch, "fromTag": tag}),
+            ("POST", f"{main}/branches", {"branch": branch}),
+            ("DELETE", f"{main}/branches/{branch}", None),
+            ("POST", f"{main}/branches/{branch}/rename", {"toBranch": other_branch}),
+            ("POST", f"{main}/branches/{branch}/forward", {}),
+            ("POST", f"{path}/rollback", {"instant": {"type": "tag", "tagName": tag}}),
+            ("POST", f"{path}/rollback", {"instant": {"type": "snapshot", "snapshotId": rng.randrange(1, 40)}}),
+            ("POST", f"{path}/rollback-schema", {"schemaId": rng.randrange(4)}),
+            ("POST", f"{path}/consumers/reset", {"consumerId": "me", "nextSnapshotId": rng.randrange(1, 40)}),
+            ("POST", f"{path}/partitions/drop", {"partitionSpecs": partition}),
+            ("POST", f"{path}/partitions", {"partitionSpecs": partition}),
+            ("POST", f"{path}/partitions/mark", {"specs": partition}),
+            ("POST", main, {"changes": [{"action": "addColumn", "fieldNames": [f"d{row}"], "dataType": "INT"}]}),
+            ("POST", main, {"changes": [{"action": "setOption", "key": "snapshot.num-retained.max", "value": "12"}]}),
         )
-        return asked[rng.randrange(len(asked))]
+        return rng.choice(asked)
 
     def _commit(self, server: int, rng: random.Random, row: int) -> None:
         """Build a snapshot on the latest one, as clients do, and send it."""

@@ -29,6 +29,8 @@ TOLD = ("no Spark in this test", "nothing was committed, repeat it", "may have e
 class Crowd:
     """Several callers, each with random statements about the same few names."""
 
+    told: Sequence[str] = TOLD
+
     def __init__(self, gateway: Gateway, lake: Lake, seed: int, *others: Gateway) -> None:
         self.gateway, self.seed = gateway, seed
         self.servers = (gateway, *others)
@@ -50,20 +52,27 @@ class Crowd:
         rng = random.Random(f"{self.seed} {number}")
         gateway = self.servers[number % len(self.servers)]
         for at in range(statements):
-            row = number * 1_000_000 + at
-            text = self._statement(rng, row)
-            try:
-                gateway.run(text).close()
-                if text.startswith("INSERT"):
-                    self.taken.append(row)
-                self.statuses[f"{text.split(' ')[0]} 200"] += 1
-            except LakeError as problem:
-                self.statuses[f"{text.split(' ')[0]} {problem.status}"] += 1
-                self.refusals[f"{text.split(' ')[0]} {problem.status} {problem.error_class}"] = f"{text}: {problem.message}"
-                if problem.status >= 500 and not any(words in problem.message for words in TOLD):
-                    self.bugs.append(f"{text}: {problem!r}")
-            except Exception:
-                self.bugs.append(f"{text}: {traceback.format_exc()}")
+            self._run(gateway, rng, number * 1_000_000 + at)
+
+    def _run(self, gateway: Gateway, rng: random.Random, row: int) -> None:
+        """Run a random statement."""
+        text = self._statement(rng, row)
+        try:
+            gateway.run(text).close()
+            if text.startswith("INSERT"):
+                self.taken.append(row)
+            self.statuses[f"{text.split(' ')[0]} 200"] += 1
+        except LakeError as problem:
+            self._met(text, problem.status, problem.message, problem.error_class)
+        except Exception:
+            self.bugs.append(f"{text}: {traceback.format_exc()}")
+
+    def _met(self, what: str, status: int, message: str, kind: str) -> None:
+        """Note a refusal."""
+        self.statuses[f"{what.split(' ')[0]} {status}"] += 1
+        self.refusals[f"{what.split(' ')[0]} {status} {kind}"] = f"{what}: {message}"
+        if status >= 500 and not any(words in message for words in self.told):
+            self.bugs.append(f"{what}: {status} {kind} {message}")
 
     @staticmethod
     def _statement(rng: random.Random, row: int) -> str:
