@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests import brief_jvm
 from tests.interop.asked import Asked
 from tests.interop.conftest import HERE, ROOT
 
@@ -36,7 +37,7 @@ class SparkClient(Asked):
         python, jar = given()
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
         command = [str(python), str(HERE / "spark_client.py"), url, str(jar), str(log.parent / "files")]
-        super().__init__(command, log, {**environment, "PYSPARK_PYTHON": str(python)})
+        super().__init__(command, log, {**environment, "PYSPARK_PYTHON": str(python), "SPARK_SUBMIT_OPTS": brief_jvm.OPTIONS})
 
     def answer(self, text: str) -> dict[str, Any]:
         """What came of a statement: its rows, or its error."""

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.interop.spark_paimon import SparkClient
 from tests.running import Refused, RunningServer
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def spark_client(server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkClient]:
-    made = SparkClient(server.url, tmp_path_factory.mktemp("spark-client") / "log")
-    yield made
-    made.close()
 
 
 KINDS = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,13 +14,6 @@ from tests.interop.test_tables import ONE_ROW, SCALARS
 from tests.running import RunningServer
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def spark_client(server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkClient]:
-    made = SparkClient(server.url, tmp_path_factory.mktemp("spark-client") / "log")
-    yield made
-    made.close()
 
 
 def test_spark_goes_on_after_our_compaction(server: RunningServer, database: str, spark_client: SparkClient) -> None:
