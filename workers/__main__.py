@@ -33,8 +33,8 @@ def main() -> None:
     pa.array([])  # loads what is loaded late, before the limit is set
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     limit_memory(memory)
-    send(end, b"{}")
     with contextlib.suppress(Gone, ConnectionError):
+        send(end, b"{}")
         while True:
             task, file = receive(end)
             journal.write(b"\n")

@@ -99,9 +99,8 @@ class EmbeddedPostgres:
         if not _pid_is_alive(self._directory):
             if self._not_launched is not None:
                 return f"it cannot be launched: {self._not_launched.strerror}"
-            with contextlib.suppress(OSError):
-                if shutil.disk_usage(self._directory).free < WAL_SEGMENT_BYTES and last_problem(self._log) is None:
-                    return "its disk has no room left"
+            if self._without_room() and last_problem(self._log) is None:
+                return "its disk has no room left"
         problem = last_problem(self._log)
         return None if problem is None else problem.replace(str(self._directory), "postgres")
 
@@ -113,7 +112,17 @@ class EmbeddedPostgres:
                 return _dsn(directory)
             if time.monotonic() > until or self._stopping.wait(0.2 * attempt):
                 break
+        if self._without_room():
+            raise Unavailable(
+                f"The embedded Postgres does not start: the disk of {self._directory} has no room left. "
+                f"Make room there, then start the server again. Its last words: {last_words(self._log)}"
+            )
         raise Unavailable(f"The embedded Postgres does not start: {last_words(self._log)}")
+
+    def _without_room(self) -> bool:
+        with contextlib.suppress(OSError):
+            return shutil.disk_usage(self._directory).free < WAL_SEGMENT_BYTES
+        return False
 
     def _keep(self) -> None:
         """Start it again whenever it has ended, until it is to stop; connections find it at the same place."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,3 +74,12 @@ def test_a_pool_without_processes_says_so_and_finds_them_later(monkeypatch: pyte
             pool.ask(b"{}", 0)
     finally:
         pool.close()
+
+
+def test_a_worker_whose_server_is_gone_before_it_is_ready_says_nothing(tmp_path: Path) -> None:
+    ours, its = socket.socketpair()
+    ours.close()
+    with its, (tmp_path / "journal").open("w+b") as journal:
+        command = [sys.executable, "-m", "workers", str(its.fileno()), str(journal.fileno()), str(1 << 30)]
+        ended = subprocess.run(command, pass_fds=(its.fileno(), journal.fileno()), capture_output=True)
+    assert (ended.returncode, ended.stderr) == (0, b"")
