@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote_plus, urlencode, urlsplit
-from urllib.request import getproxies, proxy_bypass
+from urllib.parse import quote_plus
 from uuid import UUID
 
-from urllib3 import PoolManager, ProxyManager, Timeout
-from urllib3.exceptions import HTTPError
+import httpx
 
 from model.errors import BadRequest, Forbidden, LakeError, NotAuthorized, SnapshotNotExist, TableNotExist, Unavailable
 from model.identifier import MAIN_BRANCH, Identifier
@@ -19,9 +17,7 @@ from pyspark_sluice.options import SourceOptions
 from table.format.io.file_io import file_io_for, local_path
 from table.format.store import TableFiles
 
-_CONNECT_SECONDS, _READ_SECONDS = 10.0, 30.0
-_CONNECTIONS = 4
-"""Kept open: a stream follows its table in a thread of its own beside the planner."""
+_TIMEOUT = httpx.Timeout(30, connect=10)
 _PAGE = 1000
 
 
@@ -30,8 +26,7 @@ class RemoteTable:
 
     def __init__(self, options: SourceOptions) -> None:
         headers = {"Authorization": f"Bearer {options.token}"} if options.token else {}
-        self._uri = options.uri.rstrip("/")
-        self._connections = _connections(self._uri, headers)
+        self.client = httpx.Client(base_url=options.uri, headers=headers, timeout=_TIMEOUT)
         self.identifier = options.table
         try:
             self.prefix = self._ask("GET", "/v1/config")["defaults"]["prefix"]
@@ -42,7 +37,7 @@ class RemoteTable:
 
     def close(self) -> None:
         """Let go of the server."""
-        self._connections.clear()
+        self.client.close()
 
     def _open(self, body: Mapping[str, Any]) -> None:
         if (body["schema"].get("options") or {}).get("query-auth.enabled") == "true":
@@ -119,32 +114,20 @@ class RemoteTable:
             if not token:
                 return
 
-    def _ask(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, Any] | None = None,
-        json: Any = None,
-        timeout: float = _READ_SECONDS,
-        missing: type[LakeError] | None = None,
-    ) -> Any:
+    def _ask(self, method: str, path: str, *, missing: type[LakeError] | None = None, **arguments: Any) -> Any:
         """The answer's JSON; with ``missing``, None where the table is there and what is asked for is not."""
-        url = f"{self._uri}{path}" + (f"?{urlencode(params)}" if params else "")
         try:
-            answer = self._connections.request(
-                method, url, json=json, timeout=Timeout(connect=_CONNECT_SECONDS, read=timeout), retries=False, redirect=False
-            )
-        except HTTPError as problem:
-            raise Unavailable(f"The server at {self._uri} does not answer: {problem or type(problem).__name__}.") from problem
-        if 200 <= answer.status < 300:
-            return answer.json() if answer.data else None
+            answer = self.client.request(method, path, **arguments)
+        except httpx.HTTPError as problem:
+            raise Unavailable(f"The server at {self.client.base_url} does not answer: {problem or type(problem).__name__}.") from problem
+        if answer.is_success:
+            return answer.json() if answer.content else None
         try:
             body = answer.json()
         except ValueError:
             body = {}
-        message = body.get("message") or body.get("detail") or f"{method} {path} was answered with {answer.status}"
-        match answer.status:
+        message = body.get("message") or body.get("detail") or f"{method} {path} was answered with {answer.status_code}"
+        match answer.status_code:
             case 401:
                 raise NotAuthorized(message)
             case 403:
@@ -156,12 +139,3 @@ class RemoteTable:
             case status if status < 500:
                 raise BadRequest(message)
         raise Unavailable(message)
-
-
-def _connections(uri: str, headers: Mapping[str, str]) -> PoolManager:
-    """What connects to the server, through the proxy that the environment names for it."""
-    where = urlsplit(uri)
-    proxy = getproxies().get(where.scheme)
-    if proxy and not proxy_bypass(where.netloc):
-        return ProxyManager(proxy, headers=headers, maxsize=_CONNECTIONS)
-    return PoolManager(headers=headers, maxsize=_CONNECTIONS)
