@@ -112,12 +112,11 @@ class EmbeddedPostgres:
                 return _dsn(directory)
             if time.monotonic() > until or self._stopping.wait(0.2 * attempt):
                 break
+        problem = last_words(self._log)
         if self._without_room():
-            raise Unavailable(
-                f"The embedded Postgres does not start: the disk of {self._directory} has no room left. "
-                f"Make room there, then start the server again. Its last words: {last_words(self._log)}"
-            )
-        raise Unavailable(f"The embedded Postgres does not start: {last_words(self._log)}")
+            what = f"the disk of {self._directory} has no room left. Make room there, then start the server again."
+            problem = f"{what} Its last words: {problem}"
+        raise Unavailable(f"The embedded Postgres does not start: {problem}")
 
     def _without_room(self) -> bool:
         with contextlib.suppress(OSError):

@@ -9,17 +9,15 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests import java
 from tests.fix_data import CACHE
 from tests.interop.asked import Asked
+from tests.interop.spark_paimon import SparkClient
 from tests.running import RunningServer
-
-if TYPE_CHECKING:
-    from tests.interop.spark_paimon import SparkClient
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -72,8 +70,6 @@ def java_paimon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 @pytest.fixture(scope="session")
 def spark_client(server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkClient]:
     """Spark with Paimon's module, whose catalog is the shared server."""
-    from tests.interop.spark_paimon import SparkClient  # which imports this module
-
     made = SparkClient(server.url, tmp_path_factory.mktemp("spark-client") / "log")
     yield made
     made.close()

@@ -12,8 +12,9 @@ import pytest
 
 from tests import brief_jvm
 from tests.interop.asked import Asked
-from tests.interop.conftest import HERE, ROOT
 
+_HERE = Path(__file__).parent
+_ROOT = _HERE.parents[1]
 JAR = "paimon-spark-4.1_2.13-2.1-SNAPSHOT.jar"
 
 
@@ -22,8 +23,8 @@ def given() -> tuple[Path, Path]:
 
     ``SLUICE_TEST_PAIMON_SPARK_JAR`` names the jar, which else is looked for beside the project.
     """
-    jar = Path(os.environ.get("SLUICE_TEST_PAIMON_SPARK_JAR") or ROOT.parent / "shared" / "jars" / JAR)
-    python = ROOT / ".venv-spark" / "bin" / "python"
+    jar = Path(os.environ.get("SLUICE_TEST_PAIMON_SPARK_JAR") or _ROOT.parent / "shared" / "jars" / JAR)
+    python = _ROOT / ".venv-spark" / "bin" / "python"
     missing = [str(path) for path in (jar, python) if not path.exists()]
     if missing:  # in a clone elsewhere the jar is not beside the project, and `make paimon-spark` makes no environment without it
         pytest.skip(f"Spark with Paimon's module is not given here: it is not run. Missing: {', '.join(missing)}.")
@@ -36,7 +37,7 @@ class SparkClient(Asked):
     def __init__(self, url: str, log: Path) -> None:
         python, jar = given()
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
-        command = [str(python), str(HERE / "spark_client.py"), url, str(jar), str(log.parent / "files")]
+        command = [str(python), str(_HERE / "spark_client.py"), url, str(jar), str(log.parent / "files")]
         super().__init__(command, log, {**environment, "PYSPARK_PYTHON": str(python), "SPARK_SUBMIT_OPTS": brief_jvm.OPTIONS})
 
     def answer(self, text: str) -> dict[str, Any]:
