@@ -7,8 +7,6 @@ from typing import Any
 from urllib.parse import quote_plus
 from uuid import UUID
 
-import httpx
-
 from model.errors import BadRequest, Forbidden, LakeError, NotAuthorized, SnapshotNotExist, TableNotExist, Unavailable
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.schema import Schema
@@ -17,7 +15,7 @@ from pyspark_sluice.options import SourceOptions
 from table.format.io.file_io import file_io_for, local_path
 from table.format.store import TableFiles
 
-_TIMEOUT = httpx.Timeout(30, connect=10)
+_SECONDS, _CONNECT_SECONDS = 30, 10
 _PAGE = 1000
 
 
@@ -25,8 +23,11 @@ class RemoteTable:
     """One table (or branch) of a server: its schema when it was opened, its snapshots as they are."""
 
     def __init__(self, options: SourceOptions) -> None:
+        import httpx  # executors import this module and ask for nothing
+
         headers = {"Authorization": f"Bearer {options.token}"} if options.token else {}
-        self.client = httpx.Client(base_url=options.uri, headers=headers, timeout=_TIMEOUT)
+        timeout = httpx.Timeout(_SECONDS, connect=_CONNECT_SECONDS)
+        self.client = httpx.Client(base_url=options.uri, headers=headers, timeout=timeout)
         self.identifier = options.table
         try:
             self.prefix = self._ask("GET", "/v1/config")["defaults"]["prefix"]
@@ -116,6 +117,8 @@ class RemoteTable:
 
     def _ask(self, method: str, path: str, *, missing: type[LakeError] | None = None, **arguments: Any) -> Any:
         """The answer's JSON; with ``missing``, None where the table is there and what is asked for is not."""
+        import httpx
+
         try:
             answer = self.client.request(method, path, **arguments)
         except httpx.HTTPError as problem:

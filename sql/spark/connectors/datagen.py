@@ -7,16 +7,11 @@ its batch tell: a batch that is run again makes the same rows.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
 from functools import reduce
-from itertools import pairwise
 from zlib import crc32
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit
 
 from model.errors import InvalidOption
 from model.schema.types import (
@@ -40,12 +35,10 @@ from model.schema.types import (
 from sql.connectors import ConnectorScope, ConnectorTable
 from sql.connectors.datagen import NUMBER_OF_ROWS, ROWS_PER_SECOND, SCAN_PARALLELISM, FieldRule, integer_limits, row_count, rules_of
 from sql.spark.connectors.base import SparkConnector
+from sql.spark.executors.row_numbers import MICROS, RowNumbers
 from sql.spark.read.types import to_spark
 
-_SCHEMA = "n BIGINT, at BIGINT"
-_ROWS_AT_ONCE = 65_536
 _DAY = 86_400
-_MICROS = 1_000_000
 
 
 class SparkDatagen(SparkConnector):
@@ -56,7 +49,7 @@ class SparkDatagen(SparkConnector):
         count = row_count(table)
         if count is None:
             raise InvalidOption(f"{table.name} has no end; give it '{NUMBER_OF_ROWS.key}', or read it in streaming mode.")
-        now = int(time.time() * _MICROS)
+        now = int(time.time() * MICROS)
         numbers = session.range(0, count, 1, SCAN_PARALLELISM.read(table.options) or session.sparkContext.defaultParallelism)
         return _made(numbers.select(F.col("id").alias("n"), F.lit(now).alias("at")), table)
 
@@ -67,71 +60,6 @@ class SparkDatagen(SparkConnector):
         reader = reader.option("tasks", SCAN_PARALLELISM.read(table.options) or session.sparkContext.defaultParallelism)
         count = row_count(table)
         return _made((reader if count is None else reader.option("count", count)).load(), table)
-
-
-class RowNumbers(DataSource):
-    """Numbers from 0 on, so many a second, each with the moment its turn came (microseconds since 1970)."""
-
-    @classmethod
-    def name(cls) -> str:
-        """Its format's name."""
-        return "sluice_row_numbers"
-
-    def schema(self) -> str:
-        """The number and the moment."""
-        return _SCHEMA
-
-    def streamReader(self, schema: object) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        """What counts."""
-        count = self.options.get("count")
-        return _Counter(speed=int(self.options["speed"]), tasks=int(self.options["tasks"]), count=None if count is None else int(count))
-
-
-class _Range(InputPartition):
-    """Numbers of one task, and the moments of the whole batch's first and last."""
-
-    def __init__(self, low: int, high: int, first: tuple[int, int], last: tuple[int, int]) -> None:
-        self.low, self.high, self.first, self.last = low, high, first, last
-
-
-class _Counter(DataSourceStreamReader):
-    """Its offset is the next number and the moment the one before was made; a stopped stream makes up for nothing."""
-
-    def __init__(self, *, speed: int, tasks: int, count: int | None) -> None:
-        self._speed = speed
-        self._tasks = tasks
-        self._count = count
-        self._begun: tuple[int, int] | None = None
-
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        return {"next": 0, "at": int(time.time() * _MICROS)}
-
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """The rows due by now, counted from when this process began to count."""
-        now = int(time.time() * _MICROS)
-        if self._begun is None:
-            self._begun = (start["next"], now)
-        due = self._begun[0] + (now - self._begun[1]) * self._speed // _MICROS
-        due = due if self._count is None else min(due, self._count)
-        if due == start["next"]:
-            return start
-        made = {"next": due, "at": max(now, start["at"])}
-        return made | {"end": True} if due == self._count else made
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        first, last = (start["next"], start["at"]), (end["next"], end["at"])
-        bounds = [first[0] + (last[0] - first[0]) * task // self._tasks for task in range(self._tasks + 1)]
-        return [_Range(low, high, first, last) for low, high in pairwise(bounds) if low < high]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        import numpy as np
-
-        assert isinstance(partition, _Range)
-        (first, begun), (last, ended) = partition.first, partition.last
-        for low in range(partition.low, partition.high, _ROWS_AT_ONCE):
-            numbers = np.arange(low, min(low + _ROWS_AT_ONCE, partition.high), dtype=np.int64)
-            moments = begun + ((numbers - first) * ((ended - begun) / (last - first))).astype(np.int64)
-            yield pa.RecordBatch.from_arrays([pa.array(numbers), pa.array(moments)], names=["n", "at"])
 
 
 def _made(numbers: DataFrame, table: ConnectorTable) -> DataFrame:
@@ -169,11 +97,11 @@ def _random(rule: FieldRule, rules: dict[str, FieldRule], salt: Column | None) -
     if isinstance(type_, CharType | VarCharType | BinaryType | VarBinaryType):
         return _text(rule, salt)
     if isinstance(type_, DateType):
-        return F.date_from_unix_date(F.floor(F.col("at") / F.lit(_DAY * _MICROS)).cast("int"))
+        return F.date_from_unix_date(F.floor(F.col("at") / F.lit(_DAY * MICROS)).cast("int"))
     if isinstance(type_, TimeType):
-        return F.call_function("time_from_micros", F.pmod(F.col("at"), F.lit(_DAY * _MICROS)))
+        return F.call_function("time_from_micros", F.pmod(F.col("at"), F.lit(_DAY * MICROS)))
     if isinstance(type_, TimestampType | LocalZonedTimestampType):
-        past = F.floor(_share(rule, "value", salt) * F.lit(rule.past.total_seconds() * _MICROS)).cast("bigint")
+        past = F.floor(_share(rule, "value", salt) * F.lit(rule.past.total_seconds() * MICROS)).cast("bigint")
         return F.timestamp_micros(F.col("at") - past).cast(to_spark(type_))
     if isinstance(type_, RowType):
         return F.struct(*[_value(rules[f"{rule.path}.{part.name}"], rules, salt).alias(part.name) for part in type_.fields])

@@ -30,6 +30,7 @@ from pyspark.sql import functions as F
 from lake import LakeTable
 from model.errors import LakeError
 from model.schema.schema import Schema
+from sql.spark.executors.writing import writing
 from sql.spark.read.reads import named
 from sql.spark.session.settings import LOCAL_FILES
 from sql.spark.session.zone import plain
@@ -41,8 +42,6 @@ from table.format.manifest import EMPTY_ROW, DataFile, NewFile
 from table.format.parquet.batches import bounded_batches, opened
 from table.format.parquet.footer import mark_file
 from table.format.rows import binary_row
-from table.format.rows.arrow import arrow_type
-from table.format.rows.cast import fit
 from table.format.rows.stats import StatsModes
 from table.index.build import attached, index_of_file
 from table.index.container import SUFFIX
@@ -50,7 +49,6 @@ from table.scan.entry_scan import PlannedFile
 from table.scan.read import evolved
 from table.write.bucket import internal_values
 from table.write.data_file import creation_millis, describe_parquet, open_file
-from table.write.writer import write_batches
 
 _ORDER = "__sluice_order"
 _BUCKET = "__sluice_bucket"
@@ -355,15 +353,8 @@ def _through_arrow(routed: DataFrame, table: LakeTable) -> list[NewFile]:
     files = table.files
     mark = f"{FileFormat.of(table.schema).prefix}{uuid4().hex[:12]}-"
     schema = replace(table.schema, options={**table.schema.options, "data-file.prefix": mark})
-    names = [f.name for f in schema.fields]
-
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        fitted = (fit(_storable(batch.select(names), schema), schema) for batch in batches)
-        written = write_batches(files, schema, fitted)
-        yield pa.RecordBatch.from_pydict({"file": [pickle.dumps(new) for new in written]}, schema=pa.schema([("file", pa.binary())]))
-
     try:
-        rows = routed.mapInArrow(task, "file binary").collect()
+        rows = routed.mapInArrow(writing(files, schema), "file binary").collect()
     except BaseException:
         with contextlib.suppress(LakeError):  # what failed the write may fail this; the first failure is the one to tell
             _remove_marked(table, table.location, mark, named=frozenset(), deep=True)
@@ -385,14 +376,3 @@ def _remove_marked(table: LakeTable, directory: str, mark: str, *, named: frozen
             _remove_marked(table, status.path, mark, named=named, deep=True)
         elif not status.is_dir and name.startswith(mark) and name not in named:
             table.files.io.delete(status.path)
-
-
-def _storable(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """Spark's microseconds as the table's precision; what lies beyond is cut off, as everywhere."""
-    arrays = []
-    for array, field in zip(batch.columns, schema.fields, strict=True):
-        wanted = arrow_type(field.type)
-        if pa.types.is_timestamp(wanted) or pa.types.is_time(wanted):
-            array = array.cast(wanted, safe=False)
-        arrays.append(array)
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
