@@ -311,6 +311,10 @@ class Gateway:
         """Whether Spark takes statements."""
         return self._spark.ready
 
+    def spark_starts(self) -> bool:
+        """Whether Spark takes none yet, and soon will."""
+        return self._spark.starting
+
     def health(self) -> Health:
         """What of Postgres, Spark and the warehouse can be used now."""
         return check_health(self._lake, self._spark, self._canceller.outliving())

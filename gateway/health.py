@@ -10,12 +10,18 @@ from lake import Lake
 from lake.register.standing import Trouble
 from model.errors import LakeError, Unavailable
 
+_ASLEEP = "It starts with the first statement that needs it."
+
 
 class Checkable(Protocol):
     """Spark as health looks at it."""
 
     @property
     def ready(self) -> bool: ...
+    @property
+    def starting(self) -> bool: ...
+    @property
+    def asleep(self) -> bool: ...
     def check(self) -> None: ...
 
 
@@ -53,7 +59,7 @@ def check_health(lake: Lake, spark: Checkable, outliving: Sequence[str] = ()) ->
     """Ask each part once."""
     return Health(
         postgres=_ask(lambda: lake.catalog.ping()),
-        spark=_ask(lambda: _ask_spark(spark, outliving)),
+        spark=PartHealth(ok=True, detail=_ASLEEP) if spark.asleep else _ask(lambda: _ask_spark(spark, outliving)),
         warehouse=_ask(lambda: _ask_warehouse(lake)),
         disk=_ask(lake.reserve.require),
         catalog=PartHealth(ok=lake.standing.mismatch is None, detail=lake.standing.mismatch or lake.standing.warning or ""),
@@ -72,7 +78,7 @@ def _ask(question: Callable[[], object]) -> PartHealth:
 
 def _ask_spark(spark: Checkable, outliving: Sequence[str]) -> None:
     spark.check()
-    if not spark.ready:
+    if spark.starting:
         raise Unavailable("Spark is still starting.")
     if outliving:
         raise Unavailable(

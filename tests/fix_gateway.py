@@ -57,7 +57,7 @@ class NoSparkLease:
 class NoSpark:
     """What a gateway asks of Spark, where a test needs none; remembers what it was told."""
 
-    ready = starting = False
+    ready = starting = asleep = False
 
     def __init__(self) -> None:
         self.released: list[str] = []

@@ -71,6 +71,7 @@ class RunningServer:
             "SLUICE_DATA": str(self.data),
             "SLUICE_SPARK_MASTER": "local[2]",
             "SLUICE_SPARK_DRIVER_MEMORY": "2g",
+            "SLUICE_SPARK_START": "when-needed",  # a JVM costs more than most tests that have a server of their own
             "SLUICE_SPARK_KEEP_CLASSES": "false",  # all JVMs of a run share one file of classes (`tests/brief_jvm.py`)
             # A busy machine must not let the age of a few files decide what a test finds.
             "SLUICE_COMPACTION_PATIENCE_SECONDS": "3600",
@@ -207,8 +208,11 @@ class RunningServer:
         return dict(response.json())
 
     def wait_for_spark(self, timeout: float = 120) -> None:
-        """Until ``/readyz`` says that everything can be used."""
+        """Let Spark start where it has not, until ``/readyz`` says that everything can be used."""
         until = time.monotonic() + timeout
+        if self._settings["SLUICE_SPARK_START"] == "when-needed":
+            with contextlib.suppress(httpx.HTTPError):
+                self.post("SELECT sum(id * 2) FROM range(10)", timeout=timeout)
         while (answer := httpx.get(f"{self.url}/readyz", timeout=30)).status_code != 200:
             if time.monotonic() > until:
                 raise TimeoutError(f"Not ready: {answer.text}\n{self.words()}")

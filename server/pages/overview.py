@@ -82,7 +82,7 @@ def overview() -> ResponseReturnValue:
     page = OverviewPage(
         health=health,
         damaged=[entry for entry in health.troubles if caller().sees(table_resource(entry.table))][:_MOST_RUNNING],
-        spark_starts=not gateway.spark_ready(),
+        spark_starts=gateway.spark_starts(),
         databases=databases(lake),
         running=[
             Running(

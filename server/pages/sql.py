@@ -191,7 +191,7 @@ def _page(
         downloads=DOWNLOADS,
         editor=EDITOR.exists(),
         most=SHOWN_ROWS,
-        spark_ready=services().gateway.spark_ready(),
+        spark_starts=services().gateway.spark_starts(),
     )
 
 

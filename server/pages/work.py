@@ -215,7 +215,7 @@ def statements() -> ResponseReturnValue:
         outcome=outcome,
         outcomes=OUTCOMES,
         queued=sum(services().gateway.queued().values()),
-        spark_ready=services().gateway.spark_ready(),
+        spark_starts=services().gateway.spark_starts(),
     )
 
 

@@ -77,6 +77,7 @@ def build_gateway(
             log=settings.data / "logs" / "spark.log",
             conf={**store_conf(settings), **settings.spark_conf},
             archive=settings.spark_archive,
+            when_needed=settings.spark_when_needed,
             classes=ClassArchive(settings.data / "spark-classes", room=room) if settings.spark_keep_classes else None,
         )
     )

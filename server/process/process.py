@@ -209,7 +209,8 @@ def _serve(settings: Settings, postgres: CatalogPostgres, stop: Stop, cleanup: c
     gc.freeze()
     gc.enable()
     gateway.workers.start()
-    spark.start_in_background()  # not before: it takes all cores for seconds, and most first statements need no Spark
+    if not settings.spark_when_needed:
+        spark.start_in_background()  # not before: it takes all cores for seconds, and most first statements need no Spark
     print(banner(settings, host, port, flight=flight.where if flight is not None else None), flush=True)
     stop.wait()
     _log.info("Stopping: up to %g s for what runs", settings.drain)

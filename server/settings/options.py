@@ -173,6 +173,7 @@ DATA_TOKEN_SHARED = SERVER_OPTIONS.declare(
     )
 )
 SPARK_MASTER = SERVER_OPTIONS.declare(spark_options.MASTER)
+SPARK_START = SERVER_OPTIONS.declare(spark_options.START)
 SPARK_JARS = SERVER_OPTIONS.declare(spark_options.JARS)
 SPARK_PACKAGES = SERVER_OPTIONS.declare(spark_options.PACKAGES)
 SPARK_DRIVER_HOST = SERVER_OPTIONS.declare(spark_options.DRIVER_HOST)

@@ -77,6 +77,7 @@ from server.settings.options import (
     SPARK_KEEP_CLASSES,
     SPARK_MASTER,
     SPARK_PACKAGES,
+    SPARK_START,
     SPARK_STREAMS,
     SPOOL_BYTES,
     SPOOL_RESULT_BYTES,
@@ -95,6 +96,7 @@ from server.settings.options import (
     WAREHOUSE,
     WAREHOUSE_SYNC,
 )
+from server.settings.spark import WHEN_NEEDED
 from sql.spark.session.settings import read_conf
 
 PREFIX = "SLUICE_"
@@ -132,6 +134,7 @@ class Settings:
     data_token_role: str | None = None
     data_token_shared: bool = False
     spark_master: str = SPARK_MASTER.default
+    spark_when_needed: bool = False
     spark_jars: tuple[str, ...] = ()
     spark_packages: tuple[str, ...] = ()
     s3_endpoint: str | None = None
@@ -212,6 +215,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         data_token_role=DATA_TOKEN_ROLE.read(raw),
         data_token_shared=DATA_TOKEN_SHARED.read(raw),
         spark_master=SPARK_MASTER.read(raw),
+        spark_when_needed=SPARK_START.read(raw) == WHEN_NEEDED,
         spark_jars=tuple(_absolute(path) for path in SPARK_JARS.read(raw)),
         spark_packages=SPARK_PACKAGES.read(raw),
         s3_endpoint=environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),

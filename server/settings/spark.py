@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from model.options.option import Option, boolean, integer, memory_size, optional, text
+from model.options.option import Option, boolean, integer, memory_size, one_of, optional, text
 from server.settings.kinds import directories, packages
 
 MASTER = Option("spark.master", text(), "local[*]", "Spark master that runs the statements.")
+WITH_SERVER, WHEN_NEEDED = "with-server", "when-needed"
+START = Option(
+    "spark.start",
+    one_of(WITH_SERVER, WHEN_NEEDED),
+    WITH_SERVER,
+    "When Spark starts. `when-needed`: with the first statement, job or merge that needs it, which waits for it; a server that serves the "
+    "catalog, and statements that need no Spark, does without its memory and its cores until then.",
+)
 JARS = Option(
     "spark.jars",
     directories(),

@@ -120,7 +120,15 @@ def test_others_have_all_connections(catalog: Catalog) -> None:
     assert "Traceback" not in server.log.read_text()
 
 
-@pytest.mark.parametrize("how", ["a backend is killed", "the postmaster is killed", "stopped at once", "connections are ended"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param("a backend is killed", marks=pytest.mark.torture),
+        "the postmaster is killed",
+        pytest.param("stopped at once", marks=pytest.mark.torture),
+        "connections are ended",
+    ],
+)
 def test_postgres_ends_while_it_commits(start_server: StartServer, how: str) -> None:
     server = start_server()
     dsn = embedded_dsn(server)

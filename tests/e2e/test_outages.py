@@ -263,7 +263,7 @@ def press_ctrl_c(server: RunningServer) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("stop", [tell_the_server, press_ctrl_c])
+@pytest.mark.parametrize("stop", [pytest.param(tell_the_server, marks=pytest.mark.torture), press_ctrl_c])
 def test_a_stopping_server_lets_running_statements_finish(start_server: StartServer, stop: Callable[[RunningServer], None]) -> None:
     server = start_server(SLUICE_DRAIN_SECONDS="120")
     running, outcome = running_insert(server)
@@ -318,7 +318,7 @@ def big_table(server: RunningServer, rows: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("rows", [5_000_000, pytest.param(20_000_000, marks=[pytest.mark.torture, pytest.mark.timeout(3600)])])
+@pytest.mark.parametrize("rows", [2_000_000, pytest.param(20_000_000, marks=[pytest.mark.torture, pytest.mark.timeout(3600)])])
 def test_a_large_select_has_bounded_memory(start_server: StartServer, rows: int) -> None:
     server = start_server()
     big_table(server, rows)

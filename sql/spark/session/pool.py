@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from model.errors import Unavailable
-from model.spans import Span, span, tracing
+from model.spans import span
 from sql.spark.session.gone import forget_gateway, load_natives, state_of, stop_in_any_case
 from sql.spark.session.jvm import Jvm, Scratch
 from sql.spark.session.launch import Launcher
@@ -49,6 +49,8 @@ class SparkPool(Work):
         """Sessions being made, and whose they are; None where that one was released meanwhile."""
         self._starting = threading.Lock()
         self._started = threading.Event()
+        self.asleep = self._settings.when_needed
+        """Whether Spark starts with the first that asks for it, and none has."""
         self._starts = 0
         """How often Spark was to be started anew: what became of an earlier start tells nothing of this one."""
         self._failure: Exception | None = None
@@ -70,6 +72,7 @@ class SparkPool(Work):
 
     def start_in_background(self) -> None:
         """Begin to start Spark; `session` waits for it."""
+        self.asleep = False
         threading.Thread(target=self._start_and_warm, args=(self._starts,), name="spark-start", daemon=True).start()
 
     @property
@@ -79,8 +82,15 @@ class SparkPool(Work):
 
     @property
     def starting(self) -> bool:
-        """Whether nobody knows yet if Spark will start."""
-        return not self._started.is_set()
+        """Whether it starts, and nobody knows yet if it will."""
+        return not (self._started.is_set() or self.asleep)
+
+    def _wake(self) -> None:
+        with self._lock:
+            asleep, self.asleep = self.asleep, False
+        if asleep:
+            self._since = time.monotonic()
+            self.start_in_background()
 
     def _start_and_warm(self, starts: int) -> None:
         pause = _FIRST_PAUSE
@@ -162,6 +172,7 @@ class SparkPool(Work):
 
     def root(self, check: Callable[[], None] = lambda: None) -> SparkSession:
         """The first session, once Spark runs; raises `Unavailable` where it does not, and what ``check`` raises meanwhile."""
+        self._wake()
         until = time.monotonic() + _START_SECONDS
         while not self._started.wait(_CHECK_SECONDS):
             check()
@@ -297,23 +308,12 @@ class SparkPool(Work):
         if root is not None:
             root.newSession().sql("SELECT 1 AS a").toArrow()
 
-    def _tell(self, statement_id: str, traced: Span) -> None:
-        """Say in a trace what Spark ran."""
-        root = self._root
-        if root is None or not tracing():
-            return
-        with contextlib.suppress(Exception):  # the JVM may be gone
-            tracker = root.sparkContext.statusTracker()
-            jobs = [tracker.getJobInfo(job) for job in sorted(tracker.getJobIdsForGroup(statement_id))]
-            stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
-            traced.set("spark.jobs", len(jobs))
-            traced.set("spark.stages", ", ".join(f"{one.stageId} {one.name}: {one.numTasks} tasks" for one in stages if one is not None))
-            traced.set("spark.failed_tasks", sum(one.numFailedTasks for one in stages if one is not None))
-
     def ping(self) -> None:
         """Raise `Unavailable` unless Spark answers; it is asked without a job, which would wait behind those of users."""
         self._standby.expire()
         root = self._root
+        if self.asleep:
+            return
         if root is None or not self.ready:
             raise Unavailable(self._still_starting() if self._failure is None else self._not_started())
         if state_of(root, self._gateway()) != "alive":
@@ -326,7 +326,8 @@ class SparkPool(Work):
     def check(self) -> None:
         """Raise `Unavailable` unless Spark answers and runs jobs; where none has succeeded lately a small one is begun."""
         self.ping()
-        self._probe.check()
+        if not self.asleep:
+            self._probe.check()
 
     def _says_why(self) -> str:
         return "The server's log says why." if self._settings.log is None else f"Its log says why: {self._settings.log} on the server."

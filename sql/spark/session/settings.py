@@ -33,6 +33,8 @@ class SparkSettings:
     """Further settings of Spark."""
     archive: str | None = None
     """What executors without this process's environment unpack (`sql/spark/session/archive.py`): a path here or a URI."""
+    when_needed: bool = False
+    """Whether it starts with the first statement that needs it, and not with the server."""
     classes: ClassArchive | None = None
     """The classes that the JVM finds read and checked, or that one which has nothing to do keeps for the next."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from model.spans import Span, tracing
 from sql.execution.progress import SparkStage, StageTasks
 from sql.spark.session.scheduler import end_task, put_waiting_first, stages_at_work
 from sql.spark.session.scheduling_clock import SchedulingClock
@@ -75,3 +77,16 @@ class Work(ABC):
         """The stages of a statement that Spark knows by now; None for a statement without jobs."""
         root = self._root
         return None if root is None else progress_of(root.sparkContext, statement_id) or None
+
+    def _tell(self, statement_id: str, traced: Span) -> None:
+        """Say in a trace what Spark ran."""
+        root = self._root
+        if root is None or not tracing():
+            return
+        with contextlib.suppress(Exception):  # the JVM may be gone
+            tracker = root.sparkContext.statusTracker()
+            jobs = [tracker.getJobInfo(job) for job in sorted(tracker.getJobIdsForGroup(statement_id))]
+            stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+            traced.set("spark.jobs", len(jobs))
+            traced.set("spark.stages", ", ".join(f"{one.stageId} {one.name}: {one.numTasks} tasks" for one in stages if one is not None))
+            traced.set("spark.failed_tasks", sum(one.numFailedTasks for one in stages if one is not None))

@@ -102,7 +102,15 @@ class Watched:
         assert not self.complaints
 
 
-@pytest.mark.parametrize(("shape", "scheme"), [("desktop", "light"), ("phone", "dark"), ("desktop", "dark"), ("phone", "light")])
+@pytest.mark.parametrize(
+    ("shape", "scheme"),
+    [
+        ("desktop", "light"),
+        ("phone", "dark"),
+        pytest.param("desktop", "dark", marks=pytest.mark.torture),
+        pytest.param("phone", "light", marks=pytest.mark.torture),
+    ],
+)
 def test_every_page_is_accessible_and_fits(browser: Browser, shop: str, gateway: Gateway, shape: str, scheme: str) -> None:
     found: list[tuple[str, str]] = []
     watched = Watched(browser, shop, shape, scheme)

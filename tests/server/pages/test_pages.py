@@ -75,7 +75,7 @@ def test_the_overview_says_what_needs_a_hand_and_mends_it(visitor: Visitor, orde
     visitor.sql("CALL sys.create_tag('shop.orders', 'before')")
     page = text_of(visitor.get("/ui/"))
     assert re.search(r"\d+ small files in shop.orders", page)
-    assert "Spark Starting" in page  # for ever: there is none in this test
+    assert "Spark Away" in page  # there is none in this test
     assert "CALL sys.compact" in visitor.act("/ui/fix/compact", database="shop", table="orders")
 
 

@@ -31,6 +31,7 @@ def test_every_setting_is_read_from_its_variable(tmp_path: Path) -> None:
         "spark.packages": "g:a:1, g:b:2", "flight.listen": "off", "log.format": "json",
         "traces.endpoint": "http://c:4318", "log.requests": "true", "oidc.issuer": "https://i.example", "oidc.roles": "g=r",
         "advertised.url": "http://a:1", "catalog.pooler": "transaction", "catalog.direct-dsn": "postgresql:///y",
+        "spark.start": "when-needed",
     }  # fmt: skip
     defaults, changed = read_settings({}), {}
     for option in SERVER_OPTIONS:

@@ -45,7 +45,7 @@ def layout(request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.mark.parametrize("short", ["no buckets", "buckets of partitions"])
+@pytest.mark.parametrize("short", [pytest.param("no buckets", marks=pytest.mark.torture), "buckets of partitions"])
 def test_some_jobs_write_what_the_model_says(shared: tuple[RunningServer, Lake], short: str) -> None:
     """One that ends and one that does not."""
     agrees(*shared, short, most=2)

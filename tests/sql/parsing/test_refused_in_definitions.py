@@ -54,10 +54,11 @@ NAMES = ("reflect", "java_method", "try_reflect", "xpath_string", "input_file_na
 
 
 @pytest.mark.spark
-def test_no_statement_keeps_or_looks_at_a_refused_function(on_spark: Gateway) -> None:
+@pytest.mark.parametrize("each", [2, pytest.param(len(NAMES), marks=pytest.mark.torture)])
+def test_no_statement_keeps_or_looks_at_a_refused_function(on_spark: Gateway, each: int) -> None:
     on_spark.run("CREATE TABLE t (id INT, s STRING) WITH ('rows.erasable' = 'true')").close()
-    for position in POSITIONS:
-        for name in NAMES:
+    for number, position in enumerate(POSITIONS):
+        for name in [NAMES[(number + more) % len(NAMES)] for more in range(each)]:
             with pytest.raises((SqlError, InvalidGrant, InvalidOption)):
                 on_spark.run(position.format(call=f"{name}('a', 'b')", bare=name)).close()
     assert on_spark.run("SHOW TABLES").collect() == [("t",)]

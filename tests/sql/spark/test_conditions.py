@@ -182,7 +182,7 @@ def _cases() -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(("type_", "layout"), [("STRING", "parquet"), ("DOUBLE", "orc"), ("TIMESTAMP(3)", "indexes")])
+@pytest.mark.parametrize(("type_", "layout"), [("DOUBLE", "orc"), ("STRING", "indexes")])
 def test_some_conditions_keep_what_spark_keeps(on_spark: Gateway, lake: Lake, spark: SparkSession, type_: str, layout: str) -> None:
     check(on_spark, lake, spark, type_, layout)
 

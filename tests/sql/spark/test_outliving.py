@@ -168,6 +168,7 @@ def test_whoever_waits_long_gets_a_core_and_spark_ends_where_no_task_lets_go_of_
     _run(PRELUDE + TURNS, tmp_path, dsn)
 
 
+@pytest.mark.torture
 def test_so_does_a_task_of_a_stream_that_was_closed(tmp_path: Path, dsn: str) -> None:
     _run(PRELUDE + STREAM, tmp_path, dsn)
 

@@ -77,7 +77,7 @@ def test_kills_beside_renames(start_server: StartServer) -> None:
 @pytest.mark.slow
 def test_kills_while_a_table_is_taken_back_branched_and_dropped(start_server: StartServer) -> None:
     server = start_server()
-    _rounds(Campaign([server], dsn=lambda: embedded_dsn(server), seed=SEED, clients=0), 3, [SERVER, POSTGRES])
+    _rounds(Campaign([server], dsn=lambda: embedded_dsn(server), seed=SEED, clients=0), 2, [SERVER, POSTGRES])
 
 
 @pytest.mark.torture
