@@ -139,7 +139,15 @@ _VIEWS: tuple[tuple[str, str, Callable[[Page], None] | None], ...] = (
 )
 
 
-@pytest.mark.parametrize(("shape", "scheme"), [("desktop", "light"), ("phone", "dark"), ("desktop", "dark"), ("phone", "light")])
+@pytest.mark.parametrize(
+    ("shape", "scheme"),
+    [
+        ("desktop", "light"),
+        ("phone", "dark"),
+        pytest.param("desktop", "dark", marks=pytest.mark.torture),
+        pytest.param("phone", "light", marks=pytest.mark.torture),
+    ],
+)
 def test_every_page_is_accessible_and_fits(browser: Browser, shop: str, shape: str, scheme: str) -> None:
     watched = Watched(browser, shop, shape, scheme)
     page = watched.page
