@@ -3,6 +3,8 @@
 MAKEFLAGS += --no-builtin-rules
 VENV := .venv
 BIN := $(VENV)/bin
+# Compiled anew by every process that starts, the code takes longer to load than to do most of what tests ask of it.
+unexport PYTHONDONTWRITEBYTECODE
 UV := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv --quiet --no-progress pip
 # The jar of Paimon's module for Spark 4.1, of which there is no release: tests that use it run where it is.
 SLUICE_TEST_PAIMON_SPARK_JAR ?= $(abspath ../shared/jars/paimon-spark-4.1_2.13-2.1-SNAPSHOT.jar)
@@ -63,6 +65,7 @@ $(VENV)/.run: $(VENV)/.uv requirements-run.txt pyproject.toml clients/python/pyp
 	@$(UV) install --require-hashes --requirement requirements-run.txt
 	@[ ! -d $(VENV)/lib/python3.*/site-packages/sluice-0.1.0.dist-info ] || $(UV) uninstall sluice
 	@$(UV) install --no-deps --no-build-isolation --editable . --editable ./clients/python
+	@[ -z "$(UV_COMPILE_BYTECODE)" ] || $(BIN)/python -m compileall -q -x '/(\.venv|node_modules)' .
 	@touch $@
 
 web/node_modules/.done: $(VENV)/.uv scripts/pages web/package.json web/package-lock.json web/vendor.mjs web/editor.js

@@ -17,6 +17,8 @@ from typing import Any
 import httpx
 import psutil
 
+from tests import new_cluster
+
 START_SECONDS = 60.0
 ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
@@ -83,7 +85,12 @@ class RunningServer:
         directory.mkdir(parents=True, exist_ok=True)
 
     def start(self) -> RunningServer:
-        """Start it and wait until it answers; raises `RuntimeError` with the log's end when it does not."""
+        """Start it and wait until it answers; raises `RuntimeError` with the log's end when it does not.
+
+        The first time it finds a Postgres that was made and migrated, unless its data directory is there already.
+        """
+        if "SLUICE_CATALOG_DSN" not in self._settings and not self.data.exists():
+            new_cluster.copy_to(self.data)
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
         begin = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:

@@ -30,6 +30,28 @@ def test_the_image_is_built_by_the_makefile() -> None:
     assert not [step for step in steps if re.search(r"\b(pip|uv|python|curl|wget)\b", step)], "steps of its own drift away"
 
 
+def test_what_make_starts_keeps_its_compiled_code() -> None:
+    """Without it every process, Spark's too, compiles all it loads anew: a start takes twice as long."""
+    command = ["make", "-s", "--eval", "shown:; @echo [$$PYTHONDONTWRITEBYTECODE]", "shown"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    assert done.stdout == "[]\n"
+
+
+def test_the_image_holds_the_servers_own_code_compiled(tmp_path: Path) -> None:
+    """Its user may not write there, and what is installed to be edited is compiled by no installer."""
+    rule = MAKEFILE[MAKEFILE.index("$(VENV)/.run:") :].split("\n\n")[0]
+    step = next(line for line in rule.splitlines() if "compileall" in line)
+    tree = {"server/here.py": True, "clients/python/sluice/here.py": True, ".venv/lib/not.py": False, "web/node_modules/x/not.py": False}
+    for name in tree:
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "Makefile").write_text(f"BIN := {Path(sys.executable).parent}\nmade:\n{step}\n")
+    for setting, compiled in (("", False), ("1", True)):
+        subprocess.run(["make", "-s", "made"], cwd=tmp_path, check=True, env={**os.environ, "UV_COMPILE_BYTECODE": setting})
+        for name, ours in tree.items():
+            assert (tmp_path / name).parent.joinpath("__pycache__").exists() is (ours and compiled), name
+
+
 def test_the_image_has_what_the_make_targets_read() -> None:
     copied = {name for line in instructions("COPY") for name in line.split()[:-1]}
     for name in ("scripts", "Makefile", "pyproject.toml", "requirements-run.txt", "README.md"):

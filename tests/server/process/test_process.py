@@ -92,7 +92,8 @@ def test_a_signal_that_another_thread_took_stops_the_process() -> None:
 
 
 @pytest.mark.spark
-def test_a_server_from_start_to_stop(start_server: StartServer) -> None:
+def test_a_server_from_start_to_stop(start_server: StartServer, tmp_path: Path) -> None:
+    (tmp_path / "server" / "data").mkdir(parents=True)  # one that is there is left alone: the server makes and migrates its Postgres
     server = start_server()
     server.wait_for_spark()
     told = server.words().splitlines()  # on the terminal: a line with the URL, three to try, Flight's, and nothing of Spark's
