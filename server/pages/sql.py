@@ -191,7 +191,6 @@ def _page(
         downloads=DOWNLOADS,
         editor=EDITOR.exists(),
         most=SHOWN_ROWS,
-        spark_starts=services().gateway.spark_starts(),
     )
 
 

@@ -56,7 +56,7 @@ def test_the_others_do_not_feel_it(start_server: StartServer, tmp_path: Path, ta
         lambda: all(f"default.{name}: " in _trouble(server) for name in (no_list, no_data)), what=lambda: (_trouble(server), server.words())
     )
     assert "2 tables need a hand" in _trouble(server)
-    until(lambda: httpx.get(f"{server.url}/readyz", timeout=60).json()["status"] == "degraded")  # once Spark has started
+    until(lambda: httpx.get(f"{server.url}/readyz", timeout=60).json()["status"] == "degraded")
     for _ in range(5):  # what the other lacks is still in the server's memory
         with pytest.raises(Refused) as refused:
             server.sql(f"SELECT * FROM {no_data}")

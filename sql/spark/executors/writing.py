@@ -13,7 +13,7 @@ from table.format.rows.cast import fit
 from table.format.store import TableFiles
 from table.write.writer import write_batches
 
-FILES = pa.schema([("file", pa.binary())])
+_FILES = pa.schema([("file", pa.binary())])
 """A row for each file that was written, pickled as a `NewFile`."""
 
 
@@ -24,7 +24,7 @@ def writing(files: TableFiles, schema: Schema) -> Callable[[Iterator[pa.RecordBa
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         fitted = (fit(_storable(batch.select(names), schema), schema) for batch in batches)
         written = write_batches(files, schema, fitted)
-        yield pa.RecordBatch.from_pydict({"file": [pickle.dumps(new) for new in written]}, schema=FILES)
+        yield pa.RecordBatch.from_pydict({"file": [pickle.dumps(new) for new in written]}, schema=_FILES)
 
     return task
 

@@ -72,7 +72,6 @@ class SparkPool(Work):
 
     def start_in_background(self) -> None:
         """Begin to start Spark; `session` waits for it."""
-        self.asleep = False
         threading.Thread(target=self._start_and_warm, args=(self._starts,), name="spark-start", daemon=True).start()
 
     @property
@@ -312,8 +311,6 @@ class SparkPool(Work):
         """Raise `Unavailable` unless Spark answers; it is asked without a job, which would wait behind those of users."""
         self._standby.expire()
         root = self._root
-        if self.asleep:
-            return
         if root is None or not self.ready:
             raise Unavailable(self._still_starting() if self._failure is None else self._not_started())
         if state_of(root, self._gateway()) != "alive":
@@ -326,8 +323,7 @@ class SparkPool(Work):
     def check(self) -> None:
         """Raise `Unavailable` unless Spark answers and runs jobs; where none has succeeded lately a small one is begun."""
         self.ping()
-        if not self.asleep:
-            self._probe.check()
+        self._probe.check()
 
     def _says_why(self) -> str:
         return "The server's log says why." if self._settings.log is None else f"Its log says why: {self._settings.log} on the server."

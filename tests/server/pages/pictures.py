@@ -32,7 +32,7 @@ Light and dark, on a desktop and on a phone, cut off where a page is long; what 
 def take(directory: Path) -> list[str]:
     """Let the tests put their pictures there; the names of the pages, in the order they were taken."""
     tests = [f"tests/server/pages/test_{name}.py" for name in ("browser", "work_browser")]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "accessible", *tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "torture or not torture", "-k", "accessible", *tests]
     subprocess.run(command, cwd=ROOT, check=True, env={**os.environ, "SLUICE_TEST_SCREENSHOTS": str(directory)})
     found = sorted(directory.glob(f"*-{_SIDES[0]}.png"), key=lambda path: path.stat().st_mtime)
     return [path.name.removesuffix(f"-{_SIDES[0]}.png") for path in found]

@@ -102,7 +102,7 @@ class Watched:
         assert not self.complaints
 
 
-@pytest.mark.parametrize(
+IN_EVERY_LOOK = pytest.mark.parametrize(
     ("shape", "scheme"),
     [
         ("desktop", "light"),
@@ -111,6 +111,9 @@ class Watched:
         pytest.param("phone", "light", marks=pytest.mark.torture),
     ],
 )
+
+
+@IN_EVERY_LOOK
 def test_every_page_is_accessible_and_fits(browser: Browser, shop: str, gateway: Gateway, shape: str, scheme: str) -> None:
     found: list[tuple[str, str]] = []
     watched = Watched(browser, shop, shape, scheme)

@@ -18,7 +18,7 @@ from gateway.gateway import Gateway
 from model.identifier import Identifier
 from model.job import JobLease, JobState
 from tests.running import RunningServer
-from tests.server.pages.test_browser import Watched, faults, keep
+from tests.server.pages.test_browser import IN_EVERY_LOOK, Watched, faults, keep
 from tests.server.pages.test_browser import browser as browser
 
 _RUN, _EXPLAIN = "button[value=run]", "button[value=explain]"
@@ -139,15 +139,7 @@ _VIEWS: tuple[tuple[str, str, Callable[[Page], None] | None], ...] = (
 )
 
 
-@pytest.mark.parametrize(
-    ("shape", "scheme"),
-    [
-        ("desktop", "light"),
-        ("phone", "dark"),
-        pytest.param("desktop", "dark", marks=pytest.mark.torture),
-        pytest.param("phone", "light", marks=pytest.mark.torture),
-    ],
-)
+@IN_EVERY_LOOK
 def test_every_page_is_accessible_and_fits(browser: Browser, shop: str, shape: str, scheme: str) -> None:
     watched = Watched(browser, shop, shape, scheme)
     page = watched.page
