@@ -9,13 +9,10 @@ were. Codecs that Spark brings no class for are seen on the way.
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import pyarrow.parquet as pq
-from cachetools import LRUCache
 
 from model.schema.schema import Schema
 from table.format.formats import format_of
@@ -24,12 +21,12 @@ from table.format.parquet.nan import hides_nan
 from table.format.store import TableFiles
 from table.retention.check import MISSING, ExpectedFile, bytes_fault_of, fault_of, footer_fault
 from table.scan.checksums import recorded
+from table.scan.looks import KeptLooks, Look
 from table.scan.plan import PlannedFile
 
 _THREADS = 4
 _STORE_THREADS = 32
 """A look at an object is two requests, which mostly wait."""
-_MOST_KEPT = 200_000
 MOST_ORC_BYTES = 32 << 20
 """Of ORC without checksums that was not looked at yet so much is decoded for one statement; the rest is read by a reader that looks at
 what it reads."""
@@ -40,20 +37,9 @@ _NOT_IN_SPARK = frozenset(("BROTLI", "LZO"))
 """Codecs of Parquet whose classes Spark looks for and does not bring."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """What came of a look at a file."""
-
-    in_spark: bool
-    """Whether it is known to be what was written, and packed so that Spark can read it."""
-    bounded: bool = True
-    """Whether its footer's bounds hold for all its values; NaN may lie outside of them."""
-
-
 _IN_SPARK = Look(in_spark=True)
 _READ_HERE = Look(in_spark=False)
-_lock = threading.Lock()
-_sound: LRUCache[bytes, Look] = LRUCache(_MOST_KEPT)
+_sound = KeptLooks()
 """Files that are what was written."""
 
 
@@ -74,10 +60,9 @@ def looks(files: TableFiles, planned: Sequence[PlannedFile], schema_at: Callable
     looked = [at for at, planned_file in enumerate(planned) if format_of(planned_file.file.file_name) in ("parquet", "orc")]
     for at, info in zip(looked, _infos(files, [planned[at] for at in looked]), strict=True):
         planned_file, key = planned[at], _key(planned[at], info)
-        with _lock:
-            if (look := _sound.get(key)) is not None:
-                known[at] = look
-                continue
+        if (look := _sound.get(key)) is not None:
+            known[at] = look
+            continue
         if info is not None and format_of(planned_file.file.file_name) == "orc":
             summed = recorded(files.io, planned_file.path, planned_file.file) is not None
             orc_bytes[summed] += planned_file.file.file_size
@@ -95,14 +80,12 @@ def looks(files: TableFiles, planned: Sequence[PlannedFile], schema_at: Callable
 def read_here(files: TableFiles, planned: PlannedFile) -> None:
     """Let a file be read by our own reader from now on: Spark's fails at it, and ours finds all that was written."""
     (info,) = _infos(files, [planned])
-    with _lock:
-        _sound[_key(planned, info)] = _READ_HERE
+    _sound.keep(_key(planned, info), _READ_HERE)
 
 
 def forget() -> None:
     """What a restart forgets."""
-    with _lock:
-        _sound.clear()
+    _sound.forget()
 
 
 def _infos(files: TableFiles, planned: Sequence[PlannedFile]) -> Sequence[OnDisk | None]:
@@ -142,8 +125,7 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
             fault = fault_of(files.io, expected, deep=True)
         known = _of_footer(footers[0]) if footers else _IN_SPARK
         if fault is None:
-            with _lock:
-                _sound[key] = known
+            _sound.keep(key, known)
         return fault, known
 
     threads = _THREADS if files.io.atomic_rename else _STORE_THREADS
