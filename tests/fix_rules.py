@@ -45,6 +45,7 @@ SHARED = {
     "kafka": {"broker", "kafka_server"},
     "java": {"java"},
     "paimon-spark": {"spark_client"},
+    "docs": {"docs_server"},
 }
 """Workers, and the fixtures whose users all run in that one: what they start is started once, and warm for all of them but the first."""
 

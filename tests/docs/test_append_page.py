@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.fix_server import StartServer
 from tests.running import RunningServer
 from tests.waiting import eventually
 
@@ -38,16 +37,15 @@ def ended(server: RunningServer, job: object) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_the_examples_give_what_stands_under_them(start_server: StartServer) -> None:
-    server = start_server()
+def test_the_examples_give_what_stands_under_them(docs_server: RunningServer) -> None:
     found = blocks()
     for text, expected in found:
-        rows = answer(server, text)
+        rows = answer(docs_server, text)
         if expected is not None:
             assert rows == expected, text
         if "INSERT INTO visits" in text:
             (job,) = (value for row in rows for value in row.values())
-            assert eventually(partial(ended, server, job), 120)
+            assert eventually(partial(ended, docs_server, job), 120)
         if "FROM visits" in text or "FROM TABLE" in text:
             assert (sum(row["n"] for row in rows) if "TUMBLE" in text else len(rows)) == 10, text
     assert len(found) > 15

@@ -10,7 +10,7 @@ import pytest
 import sql.statements.all  # noqa: F401 - the procedures register themselves
 from sql.dialect import split
 from sql.statements.procedures.calls import PROCEDURES
-from tests.fix_server import StartServer
+from tests.running import RunningServer
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -23,11 +23,10 @@ def statements(page: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("page", ["sql.md", "maintenance.md"])
-def test_the_examples_run_from_top_to_bottom(start_server: StartServer, page: str) -> None:
-    server = start_server()
+def test_the_examples_run_from_top_to_bottom(docs_server: RunningServer, page: str) -> None:
     database = "default"
     for statement in statements(page):
-        response = server.post(f"USE {database};\n{statement}")
+        response = docs_server.post(f"USE {database};\n{statement}")
         assert response.status_code == 200, f"{statement}\n{response.text}"
         assert "error" not in response.json(), f"{statement}\n{response.text}"
         if found := re.fullmatch(r"USE (\w+);?", statement.strip()):
