@@ -45,6 +45,7 @@ class Taken(Enum):
     TABLE = "a table"
     DROPPED_TABLE = "a dropped table that can be brought back"
     GARBAGE = "a directory that is being removed"
+    FILES = "files of a table that lie outside of its directory"
 
 
 HOLD = "SELECT 1 FROM table_entry WHERE table_id = %s FOR NO KEY UPDATE"
@@ -367,12 +368,13 @@ class TableRepository:
         """Keep others from choosing a place by path until the transaction ends."""
         self._conn.execute("SELECT pg_advisory_xact_lock(hashtextextended('sluice places', 0))")
 
-    def locations(self) -> list[tuple[Taken, str]]:
-        """Every place that is taken, and by what."""
+    def locations(self, *, but_files_of: UUID | None = None) -> list[tuple[Taken, str]]:
+        """Every place that is taken, and by what; those outside of its directory where files of one table may lie can be left out."""
         query = """
-            SELECT drop_id IS NOT NULL, location FROM table_entry
-            UNION ALL SELECT drop_id IS NOT NULL, moving_from FROM table_entry WHERE moving_from IS NOT NULL
-            UNION ALL SELECT NULL, location FROM dropped_directory
+            SELECT CASE WHEN drop_id IS NULL THEN 'TABLE' ELSE 'DROPPED_TABLE' END, location FROM table_entry
+            UNION ALL SELECT CASE WHEN drop_id IS NULL THEN 'TABLE' ELSE 'DROPPED_TABLE' END, moving_from FROM table_entry
+            WHERE moving_from IS NOT NULL
+            UNION ALL SELECT 'GARBAGE', location FROM dropped_directory
+            UNION ALL SELECT 'FILES', unnest(allowed_locations) FROM table_entry WHERE table_id IS DISTINCT FROM %s
         """
-        by = {False: Taken.TABLE, True: Taken.DROPPED_TABLE, None: Taken.GARBAGE}
-        return [(by[dropped], location) for dropped, location in self._conn.execute(query).fetchall()]
+        return [(Taken[taken], location) for taken, location in self._conn.execute(query, (but_files_of,)).fetchall()]

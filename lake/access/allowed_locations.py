@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from uuid import UUID
 
 from catalog import CatalogTransaction
 from catalog.objects.tables import Taken
@@ -62,15 +63,18 @@ def _spelled(location: Location, warehouse: Location) -> Location:
     return spelled
 
 
-def refuse_overlap(tx: CatalogTransaction, location: Location, doing: str) -> None:
+def refuse_overlap(tx: CatalogTransaction, location: Location, doing: str, *, files_of: UUID | None = None) -> None:
     """Raise `InvalidName` for a place inside a table's directory, around one, or in a directory that is being removed.
+
+    So it is with the places outside of its directory where files of a table may lie, as after a migration: both tables would read,
+    compact and expire the same files. ``files_of``: the table whose own such places are fine.
 
     One such check at a time, until the transaction ends: two new places could be fine with all others and not with each other.
     """
     tx.tables.lock_places()
     places = RealPlaces()
     mine = places.of(location)
-    for taken, text in tx.tables.locations():
+    for taken, text in tx.tables.locations(but_files_of=files_of):
         other = Location.parse(text)
         if not other.same_store(mine) or not (occupied := places.of(other)).overlaps(mine):
             continue
@@ -81,6 +85,8 @@ def refuse_overlap(tx: CatalogTransaction, location: Location, doing: str) -> No
             )
         if taken is Taken.GARBAGE:
             raise InvalidName(f"{doing}: {other} is the directory of a dropped table, which is being removed.")
+        if taken is Taken.FILES:
+            raise InvalidName(f"{doing}: {location} holds files that are another table's, or lies among them. Copy them to take them over.")
         if occupied == mine:
             raise InvalidName(f"{doing}: the table at {location} is a table of this catalog already.")
         raise InvalidName(f"{doing}: {location} and the directory of another table lie in each other.")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from uuid import uuid4
+from dataclasses import dataclass, replace
+from uuid import UUID, uuid4
 
 from lake.access.allowed_locations import allowed_place, check_all_inside, place_to_register, refuse_overlap
 from lake.access.guard import asks_itself, its_database, needs
@@ -28,8 +28,11 @@ from model.schema.schema import Schema, new_schema
 from model.snapshot import CommitKind, Snapshot
 from table.format.hive import HiveDirectory, HiveFile, adopted, survey
 from table.format.io.file_io import FileIO
+from table.format.io.links import RealPlaces
 from table.format.store import TableFiles
 from table.write.snapshot_builder import CommitRequest, build_snapshot, metadata_written
+
+_TAKEN_OVER = "The files at {} cannot be taken over"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,6 +147,7 @@ class LakeAdoption(LakeBase):
             if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
                 raise TableAlreadyExist(str(table))
             tx.databases.get(table.database)
+            refuse_overlap(tx, Location.parse(plan.place), _TAKEN_OVER.format(plan.place))
             table_id = uuid4()
             location = self._place(tx, table, table_id, None)
             files = TableFiles(self.file_io, location, name=table.written(), allowed=[plan.place])
@@ -172,13 +176,13 @@ class LakeAdoption(LakeBase):
             self._publisher.schemas(table_id, files, MAIN_BRANCH)
         self._publisher.try_to_catch_up(table_id, files, MAIN_BRANCH)
 
-    def _survey(self, source: str, threads: int) -> tuple[str, HiveDirectory]:
-        """Where a directory of files lies, and what is in it."""
+    def _survey(self, source: str, threads: int, *, into: UUID | None = None) -> tuple[str, HiveDirectory]:
+        """Where a directory of files lies, and what is in it; the files of the table ``into`` may lie there already."""
         location = allowed_place(source, self.import_dirs)
         if not self.warehouse_location.same_store(location):
             raise InvalidName(f"{location} lies in another store than the warehouse, {self.warehouse}; a table's files lie in one.")
         with self.catalog.transaction(keep=False) as tx:
-            refuse_overlap(tx, location, f"The files at {location} cannot be taken over")
+            refuse_overlap(tx, location, _TAKEN_OVER.format(location), files_of=into)
         sources = survey(
             self.file_io,
             str(location),
@@ -189,9 +193,13 @@ class LakeAdoption(LakeBase):
 
     @asks_itself
     def plan_migration(self, table: LakeTable, source: str, *, threads: int = 8) -> Migration:
-        """What it takes to add a directory's files to a table, in place; raises where they are not of the table's columns."""
+        """What it takes to add a directory's files to a table, in place; raises where they are not of the table's columns.
+
+        Those that the table had already, once or still, are left out.
+        """
         self.caller.require(Access.UPDATE, table_resource(table.identifier))
-        place, sources = self._survey(source, threads)
+        place, sources = self._survey(source, threads, into=table.table_id)
+        sources = replace(sources, files=_new_to(table, sources.files, self._known_snapshots(table)))
         schema = table.schema
         if schema.bucket != -1:
             raise InvalidSchema(f"Files can be added to tables with 'bucket' = '-1' only; {table.identifier} has {schema.bucket}.")
@@ -212,18 +220,36 @@ class LakeAdoption(LakeBase):
                         raise InvalidSchema(f"Column {field.name} of {table.identifier} is NOT NULL; {file.path} may hold NULL there.")
         return Migration(schema=schema, place=place, source=sources, renamed=_renamed(sources.files))
 
+    def _known_snapshots(self, table: LakeTable) -> list[Snapshot]:
+        """All that the catalog has of a table, its branches and its tags."""
+        with self.catalog.consistent() as tx:
+            branches = (MAIN_BRANCH, *tx.branches.names(table.table_id))
+            bodies = [row.body for branch in branches for row in tx.snapshots.history(table.table_id, branch)]
+            bodies += [row.snapshot for branch in branches for row in tx.tags.all(table.table_id, branch)]
+        return [Snapshot.from_json(body) for body in bodies]
+
     @asks_itself
     def record_place(self, table: LakeTable, plan: Migration) -> None:
-        """Make the directory of files that are about to be a table's one where files of it may lie."""
+        """Make the directory of files that are about to be a table's one where files of it may lie, and of no other table."""
         self.caller.require(Access.UPDATE, table_resource(table.identifier))
         with self.catalog.transaction() as tx:
+            refuse_overlap(tx, Location.parse(plan.place), _TAKEN_OVER.format(plan.place), files_of=table.table_id)
             tx.tables.allow(table.table_id, plan.place)
+
+
+def _new_to(table: LakeTable, files: Sequence[HiveFile], known: Sequence[Snapshot]) -> tuple[HiveFile, ...]:
+    """The files that no snapshot of a table names: rows of one that was merged or deleted would come back."""
+    places = RealPlaces()
+    manifests = {meta.file_name: meta for snapshot in known for meta in table.files.manifests_of(snapshot)}
+    paths = {entry.file.external_path for meta in manifests.values() for entry in table.files.manifest(meta)}
+    named = {places.of(Location.parse(path)) for path in paths if path is not None}
+    return tuple(file for file in files if places.of(Location.parse(file.name_needed)) not in named)
 
 
 def migration_commit(files: Sequence[HiveFile], schema: Schema) -> CommitRequest:
     """The commit that makes the files a table's; those without rows are left out."""
     adds = tuple(adopted(file, schema) for file in files if file.rows)
-    return CommitRequest(kind=CommitKind.APPEND, adds=adds, commit_user=str(uuid4()), operation="MIGRATE")
+    return CommitRequest(kind=CommitKind.APPEND, adds=adds, adopts=True, commit_user=str(uuid4()), operation="MIGRATE")
 
 
 def _renamed(files: Sequence[HiveFile]) -> tuple[tuple[str, str], ...]:

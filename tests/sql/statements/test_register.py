@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,18 @@ import pytest
 from catalog import CatalogStore
 from gateway.gateway import Gateway
 from lake import Lake
-from model.errors import BadRequest, Forbidden, InvalidName, InvalidOption, InvalidSchema, LakeError, SqlError, TableAlreadyExist
+from lake.register.register import migration_commit
+from model.errors import (
+    BadRequest,
+    Forbidden,
+    InvalidName,
+    InvalidOption,
+    InvalidSchema,
+    LakeError,
+    RewriteConflict,
+    SqlError,
+    TableAlreadyExist,
+)
 from model.identifier import Identifier
 from tests.fix_gateway import NoSpark
 from tests.lake.access.test_access import user
@@ -114,13 +126,83 @@ def test_files_are_added_to_a_table(gateway: Gateway, lake: Lake, hive: Path) ->
     gateway.run(call + ")")
     assert gateway.run("SELECT COUNT(*) FROM m").collect() == [(7,)]
     assert len(gateway.run("SELECT id FROM m WHERE day = DATE '2024-01-01'").collect()) == 5
+    more = shutil.copytree(hive, hive.parent / "more")
     gateway.run("CREATE TABLE q (id BIGINT, s STRING, day DATE) PARTITIONED BY (day)")
     gateway.run("CREATE TABLE n (id BIGINT NOT NULL, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
     gateway.run("CREATE TABLE o (id INT, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
     gateway.run("CREATE TABLE p (id BIGINT, s STRING) WITH ('bucket' = '-1')")
     for table, says in (("q", "'bucket' = '-1' only"), ("n", "NOT NULL"), ("o", "Column id is BIGINT"), ("p", "is partitioned by")):
         with pytest.raises(InvalidSchema, match=says):
-            gateway.run(f"CALL sys.migrate_file(source_table => '{hive}', target_table => '{table}')")
+            gateway.run(f"CALL sys.migrate_file(source_table => '{more}', target_table => '{table}')")
+
+
+def test_files_become_one_tables_only(gateway: Gateway, lake: Lake, hive: Path, imports: Path) -> None:
+    """Two tables of the same files would compact and expire each other's rows away, and each would pass the other's policies."""
+    whole = f"'{hive}'"
+    gateway.run(f"CALL sys.migrate_table(table => {whole}, target_table => 'm')")
+    gateway.run("CREATE TABLE other (id BIGINT, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
+    gateway.run("CREATE TABLE flat (id BIGINT, s STRING) WITH ('bucket' = '-1')")
+    for place, target in ((hive, "other"), (hive / "day=2024-01-01", "flat"), (imports, "other")):
+        for call in (
+            f"CALL sys.migrate_table(table => '{place}', target_table => 'n')",
+            f"CALL sys.migrate_file(source_table => '{place}', target_table => '{target}')",
+            f"CALL sys.register_table('n', '{place}')",
+        ):
+            with pytest.raises((InvalidName, InvalidSchema), match=r"another table|no Paimon table"):
+                gateway.run(call)
+    lake.drop_retention = dt.timedelta(days=1)
+    gateway.run("DROP TABLE m")
+    with pytest.raises(InvalidName, match="another table"):  # it may be brought back
+        gateway.run(f"CALL sys.migrate_table(table => {whole}, target_table => 'n')")
+    gateway.run("UNDROP TABLE m")
+    assert gateway.run("SELECT COUNT(*) FROM m").collect() == [(6,)]
+    assert gateway.run("SHOW TABLES").collect() == [("flat",), ("m",), ("other",)]
+
+
+def test_two_who_take_over_the_same_files_at_once(gateway: Gateway, lake: Lake, hive: Path) -> None:
+    """Both have looked before either decides."""
+    gateway.run("CREATE TABLE a (id BIGINT, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
+    table = lake.open_to_write(Identifier("default", "a"))
+    plan = lake.plan_migration(table, str(hive))
+    gateway.run(f"CALL sys.migrate_table(table => '{hive}', target_table => 'm')")
+    with pytest.raises(InvalidName, match="another table"):
+        lake.record_place(table, plan)
+    survey = lake._survey
+    source = replace(plan.source, files=[replace(file, path=file.name_needed) for file in plan.source.files])
+    lake._survey = lambda source_, threads: (plan.place, source)  # type: ignore[method-assign,assignment]
+    try:
+        with pytest.raises(InvalidName, match="another table"):
+            lake.migrate_table(Identifier("default", "n"), str(hive))
+    finally:
+        lake._survey = survey  # type: ignore[method-assign]
+    assert gateway.run("SELECT COUNT(*) FROM m").collect() == [(6,)]
+    assert gateway.run("SHOW TABLES").collect() == [("a",), ("m",)]
+
+
+def test_a_table_is_given_more_files_of_its_directory(gateway: Gateway, hive: Path) -> None:
+    gateway.run(f"CALL sys.migrate_table(table => '{hive}', target_table => 'm')")
+    (hive / "day=2024-01-03").mkdir()
+    pq.write_table(ROWS, hive / "day=2024-01-03" / "c.parquet")
+    more = f"CALL sys.migrate_file(source_table => '{hive}', target_table => 'm')"
+    gateway.run(more)
+    assert gateway.run("SELECT COUNT(*) FROM m").collect() == [(8,)]
+    gateway.run("CALL sys.compact(`table` => 'm', compact_strategy => 'full')")
+    gateway.run("ALTER TABLE m DROP PARTITION (day = '2024-01-03')")
+    for _ in range(2):  # what was merged or dropped lies there until it expires
+        gateway.run(more)
+        assert gateway.run("SELECT COUNT(*) FROM m").collect() == [(6,)]
+
+
+def test_files_are_added_once_by_two_at_once(gateway: Gateway, lake: Lake, hive: Path) -> None:
+    """Both have looked at the table before either commits."""
+    gateway.run("CREATE TABLE m (id BIGINT, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
+    table = lake.open_to_write(Identifier("default", "m"))
+    plan = lake.plan_migration(table, str(hive))
+    gateway.run(f"CALL sys.migrate_file(source_table => '{hive}', target_table => 'm')")
+    table = lake.open_to_write(Identifier("default", "m"))
+    with pytest.raises(RewriteConflict, match="is part of the table"):
+        lake.commit(table, migration_commit(plan.source.files, table.schema))
+    assert gateway.run("SELECT COUNT(*) FROM m").collect() == [(6,)]
 
 
 def test_only_import_directories_are_taken_over(gateway: Gateway, hive: Path, imports: Path, tmp_path: Path) -> None:
