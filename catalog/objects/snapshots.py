@@ -313,8 +313,8 @@ class SnapshotRepository:
         """
         self._conn.execute(query, (table_id, branch, snapshot_id, uuid, Jsonb(dict(body)), published))
 
-    def note(self, notes: Sequence[Note]) -> None:
-        """Note that snapshots' files are there, and wake whoever waits for one of the branches.
+    def note(self, notes: Sequence[Note]) -> list[Note]:
+        """Note that snapshots' files are there, and wake whoever waits for one of the branches; returns those that are no more.
 
         Not waited for on Postgres's disk: a note that a crash loses makes the file be looked for again, no more.
         """
@@ -328,13 +328,22 @@ class SnapshotRepository:
             ), noted AS (
                 UPDATE table_snapshot s SET published = true FROM held n
                 WHERE s.table_id = n.table_id AND s.branch = n.branch AND s.snapshot_id = n.snapshot_id
+            ), woken AS (
+                SELECT pg_notify('sluice_snapshot', n.table_id || ' ' || n.branch)
+                FROM (SELECT DISTINCT table_id, branch FROM told) n, (SELECT set_config('synchronous_commit', 'off', true)) AS unhurried
             )
-            SELECT pg_notify('sluice_snapshot', n.table_id || ' ' || n.branch)
-            FROM (SELECT DISTINCT table_id, branch FROM told) n, (SELECT set_config('synchronous_commit', 'off', true)) AS unhurried
+            SELECT n.table_id, n.branch, n.snapshot_id, n.snapshot_uuid
+            FROM told n JOIN (SELECT count(*) FROM woken) w ON true
+            WHERE NOT EXISTS (
+                SELECT 1 FROM table_snapshot s
+                WHERE s.table_id = n.table_id AND s.branch = n.branch
+                  AND s.snapshot_id = n.snapshot_id AND s.snapshot_uuid = n.snapshot_uuid
+            )
         """
         ordered = sorted(notes, key=lambda note: (note.table_id, note.branch, note.snapshot_id))  # two servers' do not block each other
         columns = ([n.table_id for n in ordered], [n.branch for n in ordered], [n.snapshot_id for n in ordered], [n.key for n in ordered])
-        self._conn.execute(query, columns)
+        gone = self._conn.execute(query, columns).fetchall()
+        return [Note(table_id=table, branch=branch, snapshot_id=snapshot_id, key=key) for table, branch, snapshot_id, key in gone]
 
     def newest_published(self, branches: Sequence[tuple[UUID, str]]) -> dict[tuple[UUID, str], int]:
         """The newest snapshots whose files are known to be there; none for a branch without any."""
@@ -348,13 +357,14 @@ class SnapshotRepository:
         rows = self._conn.execute(query, ([table for table, _ in branches], [branch for _, branch in branches]))
         return {(table, branch): snapshot_id for table, branch, snapshot_id in rows}
 
-    def lies_at(self, table_id: UUID, branch: str, snapshot_id: int, *, location: str) -> bool:
-        """Whether the snapshot is one of a table at this location."""
-        query = """
-            SELECT 1 FROM table_snapshot s JOIN sluice_table t ON t.table_id = s.table_id
+    def decided(self, table_id: UUID, branch: str, snapshot_id: int, *, location: str) -> SnapshotRow | None:
+        """The snapshot of that id where the table lies at this location; None where there is none of that id (any more)."""
+        query = f"""
+            SELECT {_COLUMNS} FROM table_snapshot s JOIN sluice_table t ON t.table_id = s.table_id
             WHERE s.table_id = %s AND s.branch = %s AND s.snapshot_id = %s AND t.location = %s AND t.moving_from IS NULL
-        """
-        return self._conn.execute(query, (table_id, branch, snapshot_id, location)).fetchone() is not None
+        """  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, (table_id, branch, snapshot_id, location)).fetchone()
 
     def unpublished(self, table_id: UUID, branch: str, *, location: str) -> list[SnapshotRow]:
         """Decided snapshots whose files may not exist yet, oldest first; none where the table does not lie there (any more)."""

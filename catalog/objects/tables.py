@@ -312,6 +312,11 @@ class TableRepository:
         """
         self._conn.execute(query, {"id": table_id, "prefix": prefix})
 
+    def lies_at(self, table_id: UUID, location: str) -> bool:
+        """Whether there is such a table, not dropped, and it lies there."""
+        query = "SELECT 1 FROM sluice_table WHERE table_id = %s AND location = %s AND moving_from IS NULL"
+        return self._conn.execute(query, (table_id, location)).fetchone() is not None
+
     def settle(self, table_id: UUID, location: str) -> None:
         """Note where the files of a table lie that an earlier version was moving."""
         query = "UPDATE sluice_table SET location = %s, moving_from = NULL WHERE table_id = %s AND moving_from IS NOT NULL"

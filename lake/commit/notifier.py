@@ -25,6 +25,7 @@ Hook = Callable[[str], None]
 """Called with the name of a step that was just finished; tests stop the process there."""
 
 Unsafe = Callable[[Note, TableFiles, Exception], None]
+Late = Callable[[Note, TableFiles], None]
 
 PAUSE_SECONDS = 0.02
 """Under load notes are sent together so often."""
@@ -47,15 +48,15 @@ class _Waiting:
 class Notifier:
     """Collects notes and sends them from a thread of its own, which lives while there are any.
 
-    ``unsafe`` hears of a snapshot whose file could not be flushed: it must be written anew before it is noted.
+    ``unsafe`` hears of a snapshot whose file could not be flushed: it must be written anew before it is noted. ``late`` hears of one that
+    is no more: its file was written while it was rolled back, or expired.
     """
 
-    def __init__(
-        self, catalog: CatalogStore, hook: Hook = no_hook, unsafe: Callable[[Note, TableFiles, Exception], None] | None = None
-    ) -> None:
+    def __init__(self, catalog: CatalogStore, hook: Hook = no_hook, unsafe: Unsafe | None = None, late: Late | None = None) -> None:
         self._catalog = catalog
         self._hook = hook
         self._unsafe = unsafe
+        self._late = late
         self._change = threading.Condition()
         self._waiting: list[_Waiting] = []
         self._thread: threading.Thread | None = None
@@ -106,15 +107,17 @@ class Notifier:
         """Send all that waits."""
         with self._change:
             waiting, self._waiting = self._waiting, []
-        notes = [entry.note for entry in self._flush(waiting)]
-        if not notes:
+        files = {entry.note: entry.files for entry in self._flush(waiting)}
+        if not files:
             return
         try:
             with self._catalog.reading() as tx:
-                tx.snapshots.note(notes)
+                gone = tx.snapshots.note(list(files))
         except LakeError as away:
-            _log.info("%d published snapshots could not be noted: %s", len(notes), away)
+            _log.info("%d published snapshots could not be noted: %s", len(files), away)
             return
+        for note in gone if self._late is not None else ():
+            self._late(note, files[note])  # type: ignore[misc]
         self._hook("noted")
 
     def _flush(self, waiting: Sequence[_Waiting]) -> Sequence[_Waiting]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 from collections.abc import Collection
 from uuid import UUID
 
@@ -29,6 +30,8 @@ DOUBT_SECONDS = 1.0
 """For so long after a lost race the newest snapshot is asked for and not guessed."""
 LOOKED_SECONDS = 10.0
 """A commit reads the hint, which may tell of snapshots beyond the next, once in so long."""
+_PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4)
+"""Seconds between looks at a snapshot's file that should not be there."""
 TOLD_SECONDS = 60.0
 """The log tells of a branch that cannot be published once in so long."""
 
@@ -39,7 +42,7 @@ class Publisher:
     def __init__(self, catalog: CatalogStore, hook: Hook = no_hook) -> None:
         self._catalog = catalog
         self._hook = hook
-        self._notifier = Notifier(catalog, hook, self._unsafe)
+        self._notifier = Notifier(catalog, hook, self._unsafe, self._late)
         self._lock = threading.Lock()
         self._newest: LRUCache[tuple[UUID, str], Snapshot] = LRUCache(10_000)
         """The newest snapshot of each branch whose file this process knows to be there."""
@@ -149,13 +152,19 @@ class Publisher:
         if anew and outcome is Published.THERE:
             files.write_snapshot_anew(snapshot)
         self._hook("published")
-        if outcome is Published.FOREIGN:
+        for pause in _PAUSES if outcome is Published.FOREIGN else ():
             self.remove_stale(table_id, files)  # nothing is left on record where another process has just removed it
             outcome = files.publish_snapshot(snapshot, place)
+            if outcome is not Published.FOREIGN:
+                break
+            time.sleep(pause)  # whoever wrote a snapshot's file after it was rolled back is about to take it away
         if outcome is Published.FOREIGN:
-            path = files.layout.snapshot_file(snapshot.id)
             with self._catalog.transaction() as tx:
-                tx.tables.set_diverged(table_id, path)
+                tx.snapshots.wait_for_deciders(table_id)
+                if (
+                    tx.snapshots.by_uuid(table_id, snapshot.key, branch) is not None
+                ):  # else it was rolled back, and the file is the next one's
+                    tx.tables.set_diverged(table_id, files.layout.snapshot_file(snapshot.id))
             return False
         # Before it is noted, so that a crash in between leaves a snapshot that is published again, hints and all.
         # A file that was there may be an older one than the hint names, as with an old dump: then only the hint tells of the newer ones.
@@ -163,8 +172,8 @@ class Publisher:
             files.write_hints(snapshot.id, place, earliest=1 if snapshot.id == 1 else None)
         self._hook("hinted")
         if not place.follows and not self._lies_there(table_id, files, branch, snapshot):
-            # Dropped meanwhile: a file left here would be in the way of the next table of this name.
-            if outcome is Published.WRITTEN:
+            if outcome is Published.WRITTEN and not self._take_back(table_id, files, branch, snapshot.id, snapshot.key):
+                # Dropped meanwhile: a file left here would be in the way of the next table of this name.
                 place.delete(files.layout.snapshot_name(snapshot.id))
                 place.delete(LATEST)  # readers look for themselves where there are none
                 place.delete(EARLIEST)
@@ -185,7 +194,40 @@ class Publisher:
 
     def _lies_there(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot) -> bool:
         with self._catalog.reading() as tx:
-            return tx.snapshots.lies_at(table_id, branch, snapshot.id, location=files.location)
+            row = tx.snapshots.decided(table_id, branch, snapshot.id, location=files.location)
+        return row is not None and row.snapshot_uuid == snapshot.key
+
+    def _late(self, note: Note, files: TableFiles) -> None:
+        """A file was written of a snapshot that is no more; where it cannot be taken back the next look at the branch tells."""
+        with self._lock:
+            newest = self._newest.get((note.table_id, note.branch))
+            if newest is not None and newest.key == note.key:
+                del self._newest[note.table_id, note.branch]
+        try:
+            self._take_back(note.table_id, files, note.branch, note.snapshot_id, note.key)
+        except (LakeError, OSError) as problem:
+            _log.warning("The file of a snapshot that is no more is at %s: %s", files.layout.snapshot_file(note.snapshot_id), problem)
+
+    def _take_back(self, table_id: UUID, files: TableFiles, branch: str, snapshot_id: int, key: str) -> bool:
+        """Where a snapshot's file came after it was rolled back or had expired, put what is decided now in its place; or nothing.
+
+        Nobody decides, or goes back, meanwhile. False where no table lies there (any more).
+        """
+        path = files.layout.snapshot_file(snapshot_id)
+        with self._catalog.transaction() as tx:
+            tx.snapshots.wait_for_deciders(table_id)
+            if not tx.tables.lies_at(table_id, files.location):
+                return False
+            row = tx.snapshots.decided(table_id, branch, snapshot_id, location=files.location)
+            lying = files.read_snapshot(snapshot_id)
+            if lying is None or lying.key != key or (row is not None and row.snapshot_uuid == key):
+                return True
+            if row is not None:
+                files.write_snapshot_anew(Snapshot.from_json(row.body))
+                return True
+            files.io.delete(path)
+            _lower_hints(tx, table_id, files, {files.layout.below(path)})
+        return True
 
     def remove_stale(self, table_id: UUID, files: TableFiles) -> int:
         """Remove the files of snapshots, schemas and tags that are no more; returns how many were on record.
@@ -241,6 +283,10 @@ class Publisher:
         path = _newer(files, row.snapshot_id if row else 0)
         if path is None or (self.remove_stale(table_id, files) and not files.io.file_exists(path)):
             return None
+        for pause in _PAUSES:  # as in `publish`
+            time.sleep(pause)
+            if not files.io.file_exists(path):
+                break
         with self._catalog.transaction() as tx:  # nobody decides meanwhile: what lies there now is not on its way
             tx.snapshots.wait_for_deciders(table_id)
             row = tx.snapshots.latest(table_id, branch)

@@ -1,0 +1,114 @@
+"""A server that decides a snapshot and is held up before it writes its file: meanwhile others go back, go on, expire or drop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from catalog import CatalogStore
+from lake import Lake
+from model.errors import TableDiverged
+from model.identifier import Identifier
+from model.schema.schema import column, new_schema
+from tests.lake.rewrite.test_compaction import append, ids
+
+T = Identifier("default", "t")
+SCHEMA = new_schema([column("id", "BIGINT")], options={"bucket": "1", "bucket-key": "id"})
+
+Meanwhile = Callable[[Lake], None]
+
+
+def back(lake: Lake) -> None:
+    lake.history.rollback_to_snapshot(lake.open(T), 2)
+
+
+def back_and_on(lake: Lake) -> None:
+    back(lake)
+    append(lake, lake.open(T), [30])
+
+
+def forward(lake: Lake) -> None:
+    lake.branches.fast_forward(lake.open(T), "b")
+
+
+def dropped(lake: Lake) -> None:
+    lake.drop_table(T)
+    lake.create_table(T, SCHEMA)
+
+
+MEANWHILE: dict[str, tuple[Meanwhile, list[int]]] = {
+    "rolled back": (back, [1, 2]),
+    "rolled back and written": (back_and_on, [1, 2, 30]),
+    "another way": (forward, [1, 2, 40]),
+    "dropped and made again": (dropped, []),
+}
+
+
+@pytest.fixture(params=["disk", "s3"])
+def place(request: pytest.FixtureRequest, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "disk":
+        return str(warehouse)
+    bucket = request.getfixturevalue("bucket")
+    for name, value in bucket.environment.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{bucket.name}/warehouse"
+
+
+@pytest.fixture
+def lake(catalog: CatalogStore, place: str) -> Iterator[Lake]:
+    made = Lake(catalog, place)
+    yield made
+    made.close()
+
+
+def rows(lake: Lake) -> list[int]:
+    return sorted(ids(lake.open(T)))
+
+
+@pytest.mark.parametrize("kind", MEANWHILE)
+def test_nothing_of_what_is_no_more_comes_back(catalog: CatalogStore, lake: Lake, place: str, kind: str) -> None:
+    meanwhile, expected = MEANWHILE[kind]
+    lake.create_table(T, SCHEMA)
+    for value in (1, 2):
+        append(lake, lake.open(T), [value])
+    lake.tags.create(lake.open(T), "two")
+    lake.branches.create(lake.open(T), "b", from_tag="two")
+    append(lake, lake.open(Identifier("default", "t", "b")), [40])
+    done: list[str] = []
+
+    def held_up(step: str) -> None:
+        if step == "decided" and not done:
+            done.append(step)
+            meanwhile(lake)
+
+    slow = Lake(catalog, place, hook=held_up)
+    append(slow, slow.open(T), [20])
+    slow.close()  # sends what is to be noted
+    fresh = Lake(catalog, place)
+    table = fresh.open(T)
+    latest = table.latest()
+    assert rows(fresh) == expected
+    on_disk = [snapshot for number in table.files.snapshot_ids() if (snapshot := table.files.read_snapshot(number)) is not None]
+    with catalog.reading() as tx:
+        decided = {row.snapshot_id: row.snapshot_uuid for row in tx.snapshots.history(table.table_id, "main")}
+    assert {snapshot.id: snapshot.key for snapshot in on_disk} == decided
+    hint = table.files.read_hint(table.files.layout.latest_hint())
+    assert hint is None or hint == (latest.id if latest else None)
+    append(fresh, fresh.open(T), [50])
+    append(lake, lake.open(T), [60])
+    assert rows(fresh) == sorted([*expected, 50, 60])
+    assert fresh.standing.troubles() == []
+    fresh.close()
+
+
+def test_a_foreign_file_is_still_told(catalog: CatalogStore, lake: Lake) -> None:
+    """One that stays is nobody's who was held up."""
+    lake.create_table(T, SCHEMA)
+    append(lake, lake.open(T), [1])
+    table = lake.open(T)
+    first = table.files.layout.snapshot_file(1)
+    table.files.io.write(table.files.layout.snapshot_file(2), table.files.io.read(first).replace(b'"id": 1', b'"id": 2'))
+    with pytest.raises(TableDiverged):
+        append(lake, lake.open(T), [2])
