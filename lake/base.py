@@ -17,8 +17,9 @@ from catalog.records import TableRow
 from lake.access.allowed_locations import place_of_new, refuse_overlap, table_location
 from lake.access.callers import EVERYBODY, AccessControl, Caller
 from lake.access.guard import asks_itself, require_known
-from lake.access.permissions import Permissions, read_rules
+from lake.access.permissions import Permissions
 from lake.access.quotas import Quotas
+from lake.access.rules import Closed, ids_of, read_rules
 from lake.clock import Clock
 from lake.commit.core import CommitCore
 from lake.commit.decided import follow
@@ -122,7 +123,7 @@ class LakeBase:
     def read_rules(self, table: LakeTable) -> ReadRules:
         """What of a table's rows and columns the caller sees; raises `Forbidden` where it may read nothing of it."""
         name = self._name_now(table)
-        rules = read_rules(self.catalog, self.caller, name, table.table_id, table.schema.field_names)
+        rules = read_rules(self.catalog, self.caller, name, table.table_id, ids_of(table.schema))
         if (notice := self.standing.notice(table.table_id)) is not None:
             self.notices[table.table_id] = notice
         return rules
@@ -146,6 +147,8 @@ class LakeBase:
     def _sees_whole(self, table: LakeTable, *, unreadable: bool) -> bool:
         try:
             return not self.read_rules(table).restricted
+        except Closed:
+            return False
         except Forbidden:
             return unreadable
 
@@ -154,9 +157,8 @@ class LakeBase:
         """Whether something of a table is kept from the caller, so that a client must ask for the rules before it reads."""
         if self.caller.administrator:
             return False
-        names = [field["name"] for field in row.schema["fields"]]
         try:
-            return read_rules(self.catalog, self.caller, Identifier(row.database, row.name), row.table_id, names).restricted
+            return read_rules(self.catalog, self.caller, Identifier(row.database, row.name), row.table_id, ids_of(row.schema)).restricted
         except Forbidden:
             return True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -139,10 +139,6 @@ class Columns:
         if not self.names or any(not name.strip() for name in self.names) or len(set(self.names)) != len(self.names):
             raise InvalidGrant("The columns of a grant are names, at least one, each once.")
 
-    def of(self, fields: Sequence[str]) -> frozenset[str]:
-        """Those of a table's columns that may be read."""
-        return frozenset(fields) - set(self.names) if self.excluded else frozenset(fields) & set(self.names)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
@@ -163,6 +159,13 @@ class Grant:
         if (self.resource.type is _R.COLUMN) is not (self.columns is not None):
             raise InvalidGrant("A COLUMN resource comes with its columns, and no other resource has any.")
         check_principal(self.principal)
+
+    @property
+    def words(self) -> str:
+        """What it allows, as GRANT says it."""
+        if self.columns is None:
+            return self.access.value
+        return f"{self.access}{' EXCEPT' if self.columns.excluded else ''} ({', '.join(self.columns.names)})"
 
 
 def covering(wanted: Resource) -> tuple[Resource, ...]:
@@ -208,9 +211,23 @@ class Policy:
     rule: Mapping[str, Any]
     """The same as Paimon's clients read it."""
 
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns it names: those its rule reads, and the masked one."""
+        return columns_in(self.rule) | (frozenset() if self.column is None else {self.column})
+
     def binds(self, names: frozenset[str]) -> bool:
         """Whether it holds for a caller of these names."""
         return not self.principals or not names.isdisjoint(self.principals)
+
+
+def columns_in(rule: Mapping[str, Any]) -> frozenset[str]:
+    """The columns a policy's rule reads."""
+    if rule.get("kind") == "COMPOUND":
+        return frozenset().union(*(columns_in(child) for child in rule["children"]))
+    if rule.get("kind") == "LEAF":
+        return frozenset({rule["transform"]["fieldRef"]["name"]})
+    return frozenset(each["name"] for each in rule.get("inputs", ()) if isinstance(each, dict))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

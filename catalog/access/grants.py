@@ -93,6 +93,10 @@ class GrantRepository:
         )
         return [grant for grant in grants if grant.resource.name == resource.name]
 
+    def of_columns(self, table_id: UUID) -> list[Grant]:
+        """The grants on columns of a table."""
+        return self._read(" AND g.table_id = %s AND g.resource_type = %s", table_id, ResourceType.COLUMN.value)
+
     def all(self) -> list[Grant]:
         """Every grant that has not expired."""
         return self._read("")

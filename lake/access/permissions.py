@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import re
 import secrets
 from collections.abc import Sequence
 from uuid import UUID
@@ -22,7 +21,6 @@ from model.access import (
     AccessToken,
     Grant,
     Policy,
-    ReadRules,
     Resource,
     ResourceType,
     check_principal,
@@ -56,6 +54,11 @@ class Permissions:
         row = tx.tables.get(name)
         require_known(self.caller, name, row.table_id)
         return row
+
+    def _held(self, tx: CatalogTransaction, resource: Resource) -> TableRow:
+        """The same, and no ALTER goes on until the transaction ends: it asks which columns rules name."""
+        tx.tables.hold(self._table(tx, resource).table_id)
+        return self._table(tx, resource)
 
     # Tokens
 
@@ -195,6 +198,8 @@ class Permissions:
         if grant.resource.type not in _TABLE_BOUND:
             return None
         row = self._table(tx, grant.resource)
+        if grant.columns is not None:
+            row = self._held(tx, grant.resource)
         names = {field["name"] for field in row.schema["fields"]}
         if grant.columns is not None and (unknown := [name for name in grant.columns.names if name not in names]):
             raise InvalidGrant(f"{grant.resource} has no column {unknown[0]}.")
@@ -243,12 +248,18 @@ class Permissions:
 
     @needs(Access.GRANT)
     def create_policy(self, table: Identifier, policy: Policy, *, claim: Claim | None = None) -> None:
-        """Put a row filter or column mask on a table, once under a claim; takes GRANT on it."""
+        """Put a row filter or column mask on a table, once under a claim; takes GRANT on it.
+
+        Raises `InvalidGrant` where it names a column that main's newest schema has not.
+        """
         for principal in policy.principals:
             check_principal(principal)
         self._standing.require_own()
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
-            tx.policies.create(self._table(tx, table_resource(table)).table_id, policy)
+            row = self._held(tx, table_resource(table))
+            if missing := sorted(policy.columns - {field["name"] for field in row.schema["fields"]}):
+                raise InvalidGrant(f"Policy {policy.name} names column {missing[0]}, which table {row.database}.{row.name} has not.")
+            tx.policies.create(row.table_id, policy)
         self._access.forget()
 
     @needs(Access.GRANT)
@@ -272,36 +283,8 @@ class Permissions:
         return [policy for policy in policies if may_grant or policy.binds(self.caller.names)]
 
 
-_NOT_LIKE = re.compile(r"\bNOT\s+LIKE\b", re.IGNORECASE)
-"""No row policy can say it; see `read_rules`."""
-
-
 def sees_part(caller: Caller, table: Identifier, *, bound: bool) -> bool:
     """Whether a caller reads a table, but not all of it, so that it is not told what the table holds; ``bound`` says a policy binds it."""
     if caller.may(Access.SELECT, table_resource(table)):
         return bound
     return bool(caller.columns(table))
-
-
-def read_rules(catalog: CatalogStore, caller: Caller, table: Identifier, table_id: UUID, fields: Sequence[str]) -> ReadRules:
-    """What of a table a caller sees; raises `Forbidden` for one that may not read any of it."""
-    if caller.administrator:
-        return ReadRules()
-    columns: frozenset[str] | None = None
-    if not caller.may(Access.SELECT, table_resource(table)):
-        columns = frozenset().union(*(opened.of(fields) for opened in caller.columns(table)))
-        if not columns:
-            caller.require(Access.SELECT, table_resource(table))
-    with catalog.reading() as tx:
-        binding = [policy for policy in tx.policies.of(table_id) if policy.binds(caller.names)]
-    for policy in binding:
-        if policy.column is None and _NOT_LIKE.search(policy.sql):
-            raise Forbidden(
-                f"Row policy {policy.name} of table {table} says NOT LIKE, of which earlier versions kept LIKE, its opposite; until the "
-                "policy is made anew without it nobody it binds reads the table."
-            )
-    masks: dict[str, Policy] = {}
-    for policy in binding:
-        if policy.column is not None:
-            masks.setdefault(policy.column, policy)
-    return ReadRules(columns=columns, filters=tuple(policy for policy in binding if policy.column is None), masks=masks)

@@ -13,6 +13,7 @@ from typing import Any
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow
+from lake.access.rules import require_columns_kept
 from lake.commit.decided import follow
 from lake.commit.publish import Publisher
 from lake.register.changed import ChangedFile, changed_schemas, changed_snapshots, changed_tags, schema_bytes
@@ -69,8 +70,8 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
     What follows the catalog's newest snapshot without a gap is adopted. Where snapshots in between have expired, or nothing can be
     read of the catalog's newest, the newest run of files that can be read is; what else is readable is kept by a tag. Only what
     contradicts all of it is set aside. With main come the branches that only the files have.
-    Raises `TableDamaged`, and changes nothing, where no snapshot can be read or all are another table's, and `Unavailable` where the
-    store does not give a file.
+    Raises `TableDamaged`, and changes nothing, where no snapshot can be read or all are another table's, `Unavailable` where the
+    store does not give a file, and `InvalidSchemaChange` where an adopted schema has not the columns that policies and column grants name.
 
     Files are written and moved before the decision, so a crash in between leaves a table that a second repair finishes.
     """
@@ -85,6 +86,8 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         plan = _plan(files, history, newest_schema=max([*known, *(schema.id for schema in schemas)]))
         _require_own(tx, table, plan, history)
         schemas = [schema for schema in schemas if schema.id <= max((s.schema_id for s in plan.adopted), default=-1)]
+        if schemas and (present := tx.tables.find(table.identifier)) is not None:
+            require_columns_kept(tx, table.identifier, table.table_id, present.schema, schemas[-1])
         directory = files.layout.set_aside_dir(str(time.time_ns() // 1_000_000))
         tag_name = None if plan.keep is None else f"before-repair-{plan.keep.id}"
         tags = tx.tags.all(table.table_id, branch)

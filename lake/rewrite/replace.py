@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
+from lake.access.rules import require_columns_kept
 from lake.commit.core import CommitCore, Prepared
 from lake.commit.decided import follow, require_writable
 from lake.tables.handle import LakeTable
@@ -27,7 +28,8 @@ def partition_filter(table: LakeTable, specs: Sequence[dict[str, str]]) -> Calla
 def replace_schema(core: CommitCore, open_table: Callable[[], LakeTable], schema: Schema, *, by: str) -> None:
     """Empty a table and give it another schema, in one decision; its id and its past stay.
 
-    Raises `InvalidSchemaChange` for other partition keys or another kind of table.
+    Raises `InvalidSchemaChange` for other partition keys or another kind of table, and where policies or column grants name columns that
+    it would not have any more.
     """
     while True:
         table = open_table()
@@ -65,6 +67,7 @@ def _replace(core: CommitCore, table: LakeTable, schema: Schema, by: str) -> boo
                 raise TableNotExist(str(table.identifier))
             if tx.tables.next_schema_id(table.table_id) != new.id:
                 raise CommitConflict(str(table.identifier), expected=None)
+            require_columns_kept(tx, table.identifier, table.table_id, table.schema, new)
             tx.tables.advance_schema(table.table_id, branch, base=table.schema.id, to=new.id, schema=new.to_json(), by=by)
             if emptied is not None and latest is not None:
                 tx.snapshots.advance(

@@ -10,6 +10,7 @@ from functools import partial
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TableRow
 from lake.access.guard import needs
+from lake.access.rules import require_columns_kept
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
 from lake.commit.publish import Publisher
@@ -155,7 +156,8 @@ class Branches:
         Main's snapshots, schemas and tags from the branch's first on are replaced by the branch's; its earlier snapshots stay where the
         branch's first one was made of them.
         Returns the snapshots main loses and the one it has then.
-        Raises `BranchNotExist`, `TableDamaged`, or `BadRequest` for a branch without snapshots.
+        Raises `BranchNotExist`, `TableDamaged`, `BadRequest` for a branch without snapshots, or `InvalidSchemaChange` where the branch has
+        not the columns that policies and column grants of the table name.
         """
         opened = replace(
             table,
@@ -177,6 +179,7 @@ class Branches:
             history = tx.snapshots.history(table.table_id, name)
             if not history:
                 raise BadRequest(f"Branch {name} of {table.identifier} has no snapshot to go forward to.")
+            require_columns_kept(tx, Identifier(main.database, main.name), table.table_id, main.schema, branch.schema)
             first = Snapshot.from_json(history[0].body)
             tx.holds.require_no_backup(f"Moving main of {table.identifier} to branch {name}")
             if not dry_run:

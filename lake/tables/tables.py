@@ -13,6 +13,7 @@ from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.access.allowed_locations import table_location
 from lake.access.guard import asks_itself, its_database, needs, require_known, with_present_rights
+from lake.access.rules import require_columns_kept
 from lake.base import seen
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
@@ -250,7 +251,10 @@ class LakeTables(LakeMetadata):
     def alter_table(
         self, table: Identifier, changes: Sequence[SchemaChange], *, check: Decided | None = None, claim: Claim | None = None
     ) -> Schema:
-        """Apply changes as one new schema version, once under a claim; an ALTER that comes second is applied on the first's outcome."""
+        """Apply changes as one new schema version, once under a claim; an ALTER that comes second is applied on the first's outcome.
+
+        Raises `InvalidSchemaChange`, also for a column that a policy or a column grant names.
+        """
         while True:
             opened = self._open(table)
             snapshot = opened.latest()
@@ -272,6 +276,7 @@ class LakeTables(LakeMetadata):
             with contextlib.suppress(CommitConflict):
                 with self.catalog.transaction() as tx, claimed_in(tx, claim):
                     new = replace(new, id=tx.tables.next_schema_id(opened.table_id))
+                    require_columns_kept(tx, table, opened.table_id, opened.schema, new)
                     tx.tables.advance_schema(
                         opened.table_id, table.branch, base=opened.schema.id, to=new.id, schema=new.to_json(), by=self.caller.principal
                     )

@@ -7,7 +7,6 @@ knows no NOT, and compares NaN in several ways.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from sqlglot import exp
@@ -162,15 +161,6 @@ def _input(node: exp.Expr, schema: Schema) -> object:
         if field.type.root == "VARCHAR":
             return _reference(schema, field)
     raise InvalidGrant(f"A masking policy cannot read {node.sql('spark')}; it takes {_MASKS}.")
-
-
-def columns_in(rule: Mapping[str, Any]) -> frozenset[str]:
-    """The columns a rule reads."""
-    if rule.get("kind") == "COMPOUND":
-        return frozenset().union(*(columns_in(child) for child in rule["children"]))
-    if rule.get("kind") == "LEAF":
-        return frozenset({rule["transform"]["fieldRef"]["name"]})
-    return frozenset(each["name"] for each in rule.get("inputs", ()) if isinstance(each, dict))
 
 
 def as_sql(policies: list[Policy]) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lake.access.permissions import Permissions
-from model.access import Access, Columns, Grant, Policy, Resource, ResourceType
+from model.access import Access, Columns, Grant, Policy, Resource, ResourceType, columns_in
 from model.errors import InvalidGrant
-from sql.analysis.policies import columns_in, mask, row_filter
+from model.identifier import MAIN_BRANCH
+from sql.analysis.policies import mask, row_filter
 from sql.execution.results import ResultColumn, ResultSet, strings
 from sql.parsing import trees
 from sql.parsing.access import resource_of
@@ -121,7 +122,8 @@ class CreatePolicy(LocalStatement):
     def run(self, context: ExecutionContext) -> ResultSet:
         """Check the rule against the table and put it there."""
         args = self.tree.args
-        table = context.lake.open(context.session.identifier(args["table"]))
+        # A policy is the whole table's, and means main's columns.
+        table = context.lake.open(replace(context.session.identifier(args["table"]), branch=MAIN_BRANCH))
         column: str | None = args["column"]
         if column is None:
             rule = row_filter(args["rule"], table.schema)
@@ -175,14 +177,8 @@ class ShowGrants(LookingStatement):
             grants = permissions.grants_of(principal)
             memberships = [pair for pair in permissions.memberships() if principal in (None, pair[1])]
             rows = [(member, "ROLE", role, None) for role, member in memberships]
-        rows += [(g.principal, _access_text(g), g.resource.sql(), g.expires_at.isoformat() if g.expires_at else None) for g in grants]
+        rows += [(g.principal, g.words, g.resource.sql(), g.expires_at.isoformat() if g.expires_at else None) for g in grants]
         return rows
-
-
-def _access_text(grant: Grant) -> str:
-    if grant.columns is None:
-        return grant.access.value
-    return f"{grant.access}{' EXCEPT' if grant.columns.excluded else ''} ({', '.join(grant.columns.names)})"
 
 
 @handles(trees.ShowRoles)

@@ -8,8 +8,6 @@ from pyspark.sql import Column, DataFrame
 
 from lake import LakeTable
 from model.access import Policy, ReadRules
-from model.errors import Forbidden
-from sql.analysis.policies import columns_in
 from sql.dialect import parse_one
 from sql.spark.read.reads import named
 from sql.spark.read.types import to_spark
@@ -17,12 +15,10 @@ from sql.spark.session.texts import column_of
 
 
 def visible(frame: DataFrame, table: LakeTable, rules: ReadRules, *, beside: Sequence[str] = (), masked: bool = True) -> DataFrame:
-    """The rows and columns the rules leave; raises `Forbidden` where a rule names a column the table has no more.
+    """The rows and columns the rules leave, which are those of this very table as it was opened.
 
     ``beside``: columns that are none of the table's, and stay. ``masked``: whether masked columns are shown as their masks, or not at all.
     """
-    for policy in (*rules.filters, *rules.masks.values()):
-        _check(policy, table)
     for policy in rules.filters:
         frame = frame.filter(_expression(policy))
     fields = [field for field in table.schema.fields if rules.columns is None or field.name in rules.columns]
@@ -38,12 +34,3 @@ def visible(frame: DataFrame, table: LakeTable, rules: ReadRules, *, beside: Seq
 def _expression(policy: Policy) -> Column:
     select = parse_one(f"SELECT {policy.sql}", stored=True)
     return column_of(select.selects[0])  # type: ignore[attr-defined] # a SELECT was parsed
-
-
-def _check(policy: Policy, table: LakeTable) -> None:
-    used = columns_in(policy.rule) | ({policy.column} if policy.column else set())
-    if gone := sorted(used - set(table.schema.field_names)):
-        raise Forbidden(
-            f"Policy {policy.name} of table {table.identifier} names column {gone[0]}, which was renamed or dropped; until the policy is "
-            "made anew nobody it binds reads the table."
-        )

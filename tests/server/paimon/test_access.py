@@ -160,6 +160,18 @@ def test_columns_that_may_not_be_read_are_refused(admin: As, ada: As) -> None:
         assert ada.refused("POST", "databases/d/tables/t/auth", {"select": select})[0] == 403
 
 
+def test_a_column_that_a_rule_names_is_neither_renamed_nor_asked_for_under_another_name(admin: As, ada: As) -> None:
+    grant(admin, "SELECT", TABLE)
+    grant(admin, "ALTER", TABLE)
+    admin.sql("ALTER TABLE d.t RENAME name TO called; ALTER TABLE d.t RENAME called TO name")
+    assert ada.post("databases/d/tables/t/auth", {"select": ["called"]})["filter"] is None
+    admin.sql("CREATE MASKING POLICY m ON d.t (name) TO ada USING (NULL)")
+    change = {"action": "renameColumn", "fieldNames": ["name"], "newName": "called"}
+    refused = ada.call("POST", "databases/d/tables/t", {"changes": [change]})
+    assert (refused.status_code, "named by masking policy m" in refused.text) == (400, True)
+    assert ada.refused("POST", "databases/d/tables/t/auth", {"select": ["called"]})[0] == 403
+
+
 def _with_tokens(services: Services, admin: As, ada: As, **settings: Any) -> None:
     fixed = (("fs.s3.accessKey", "a"), ("fs.s3.secretKey", "b"))
     configured = replace(services, settings=replace(services.settings, data_token=fixed, **settings))

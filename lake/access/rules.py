@@ -1,0 +1,158 @@
+"""What of a table a caller sees, whatever its columns are called in what is read, and that no ALTER takes a column from under a rule.
+
+Grants and policies name columns as main's newest schema does; a column is the same one where its id is. A branch may have it under
+another name, or another column under its name: either is kept from whom the rule binds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from catalog import CatalogStore, CatalogTransaction
+from lake.access.callers import Caller
+from model.access import Access, Columns, Policy, ReadRules, table_resource
+from model.errors import Forbidden, InvalidSchemaChange, TableNotExist
+from model.identifier import MAIN_BRANCH, Identifier
+from model.schema.schema import Schema
+
+Ids = Mapping[str, int]
+"""The ids of a schema's columns, by name."""
+_NOT_LIKE = re.compile(r"\bNOT\s+LIKE\b", re.IGNORECASE)
+"""No row policy can say it; see `read_rules`."""
+
+
+class Closed(Forbidden):
+    """A rule that cannot be kept lets nobody it binds read the table, or know how much it holds."""
+
+
+def ids_of(schema: Schema | Mapping[str, Any]) -> Ids:
+    """The columns of a schema, also of one as the catalog has it."""
+    if isinstance(schema, Schema):
+        return {field.name: field.id for field in schema.fields}
+    return {field["name"]: int(field["id"]) for field in schema["fields"]}
+
+
+def read_rules(catalog: CatalogStore, caller: Caller, table: Identifier, table_id: UUID, read: Ids) -> ReadRules:
+    """What of a table a caller sees that is read by a schema with these columns.
+
+    Raises `Forbidden` for one that may not read any of it, `Closed` where a rule means columns that are not there, and `TableNotExist`.
+    """
+    if caller.administrator:
+        return ReadRules()
+    granted: Sequence[Columns] | None = None
+    if not caller.may(Access.SELECT, table_resource(table)):
+        granted = caller.columns(table)
+        if not granted:
+            caller.require(Access.SELECT, table_resource(table))
+    with catalog.reading() as tx:
+        binding = [policy for policy in tx.policies.of(table_id) if policy.binds(caller.names)]
+        if granted is None and not binding:
+            return ReadRules()
+        row = tx.tables.by_id(table_id)
+    if row is None:
+        raise TableNotExist(str(table))
+    main = ids_of(row.schema)
+    _require_kept(binding, table, main)
+    masks: dict[str, Policy] = {}
+    for policy in binding:
+        if policy.column is not None:
+            masks.setdefault(policy.column, policy)
+    shown = {column: mask for column, mask in masks.items() if _is_there(mask, main, read)}
+    columns = None if granted is None else _opened(caller, granted, table, main, read)
+    if len(shown) < len(masks):  # what is shown in their place is not there, and files may hold what no column shows any more
+        unshown = {name for column in masks.keys() - shown.keys() for name in _meant(column, main, read)}
+        columns = (frozenset(read) if columns is None else columns) - unshown
+    filters = tuple(policy for policy in binding if policy.column is None)
+    _require_there(filters, table, main, read)
+    return ReadRules(columns=columns, filters=filters, masks=shown)
+
+
+def _require_kept(binding: Sequence[Policy], table: Identifier, main: Ids) -> None:
+    """Raise `Closed` for policies of which nobody knows any more what they mean."""
+    for policy in binding:
+        if policy.column is None and _NOT_LIKE.search(policy.sql):
+            raise Closed(
+                f"Row policy {policy.name} of table {table} says NOT LIKE, of which earlier versions kept LIKE, its opposite; until the "
+                "policy is made anew without it nobody it binds reads the table."
+            )
+        if gone := sorted(policy.columns - main.keys()):
+            raise Closed(
+                f"Policy {policy.name} of table {table} names column {gone[0]}, which was renamed or dropped; until the policy is "
+                "made anew nobody it binds reads the table."
+            )
+
+
+def _require_there(filters: Sequence[Policy], table: Identifier, main: Ids, read: Ids) -> None:
+    """Raise `Closed` for row policies by which the rows of what is read cannot be judged."""
+    for policy in filters:
+        if not _is_there(policy, main, read):
+            raise Closed(
+                f"Row policy {policy.name} names columns ({', '.join(sorted(policy.columns))}) as they are called in main, and {table} has "
+                "not all of them so, so that nobody the policy binds reads it. Read main, or give the columns the same names."
+            )
+
+
+def _opened(caller: Caller, granted: Sequence[Columns], table: Identifier, main: Ids, read: Ids) -> frozenset[str]:
+    """The columns that grants open; one that leaves out a column that is not there opens nothing, as it may have any name now."""
+    opened: set[str] = set()
+    for columns in granted:
+        if not columns.excluded:
+            opened |= {name for name in columns.names if name in main and read.get(name) == main[name]}
+        elif main.keys() >= set(columns.names):
+            opened |= read.keys() - {each for name in columns.names for each in _meant(name, main, read)}
+    lost = sorted({name for columns in granted for name in columns.names if name not in main})
+    if not opened and lost:
+        raise Closed(
+            f"What is granted to {caller.principal} on columns of table {table} names column {lost[0]}, which was renamed or dropped; "
+            "until SELECT is granted anew it opens nothing."
+        )
+    if not opened:
+        caller.require(Access.SELECT, table_resource(table))
+    return frozenset(opened)
+
+
+def _is_there(policy: Policy, main: Ids, read: Ids) -> bool:
+    """Whether what is read has all columns of a policy, under the names it has for them."""
+    return all(read.get(name) == main[name] for name in policy.columns)
+
+
+def _meant(name: str, main: Ids, read: Ids) -> set[str]:
+    """The columns of what is read that a rule about main's column may mean: the same one, whatever its name, and one of its name."""
+    return {each for each, number in read.items() if each == name or number == main[name]}
+
+
+def require_columns_kept(
+    tx: CatalogTransaction, table: Identifier, table_id: UUID, before: Schema | Mapping[str, Any], after: Schema | Mapping[str, Any]
+) -> None:
+    """Raise `InvalidSchemaChange` where a new schema has not the columns that policies and column grants of the table name.
+
+    The table's row is held by then: whoever makes a policy or grants columns holds it, too.
+    """
+    old, new = ids_of(before), ids_of(after)
+    for rule, names, way_out in _rules_of(tx, table, table_id):
+        for name in sorted(names):
+            # A branch may get a column under a name that a rule of main has; it is kept from whom the rule binds.
+            if old.get(name) != new.get(name) and (name in old or table.branch == MAIN_BRANCH):
+                raise InvalidSchemaChange(
+                    f"Column {name} of table {table} is named by {rule}, which would mean another column or none from then on. "
+                    f"{way_out} first, and make it anew afterwards; nothing was changed."
+                )
+
+
+def _rules_of(tx: CatalogTransaction, table: Identifier, table_id: UUID) -> Iterator[tuple[str, frozenset[str], str]]:
+    """Policies and column grants of a table: what they are called, the columns they name, and how they go."""
+    name = f"{table.database}.{table.table}"
+    for policy in tx.policies.of(table_id):
+        kind = "POLICY" if policy.column is None else "MASKING POLICY"
+        what = "row policy" if policy.column is None else "masking policy"
+        yield f"{what} {policy.name}", policy.columns, f"DROP {kind} {policy.name} ON {name}"
+    for grant in tx.grants.of_columns(table_id):
+        if grant.columns is not None:
+            yield (
+                f"the grant of {grant.words} to {grant.principal}",
+                frozenset(grant.columns.names),
+                f"REVOKE {grant.words} ON {name} FROM {grant.principal}",
+            )

@@ -1,0 +1,167 @@
+"""Policies and column grants mean columns, not names: no ALTER takes one from under them, and no other schema shows it."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import lake.tables.tables as lake_tables
+from gateway.gateway import Gateway
+from lake import Lake
+from model.access import Policy, ReadRules
+from model.errors import Forbidden, InvalidGrant, InvalidSchemaChange
+from model.identifier import Identifier
+from model.schema.schema import column, new_schema
+from tests.lake.access.test_access import as_user, user
+from tests.sql.tables import make_table
+
+T = Identifier("default", "t")
+BRANCH = Identifier("default", "t", "b")
+RULES = {
+    "row policy p": ("CREATE POLICY p ON t TO ada USING (card = 'x' OR id = 1)", "DROP POLICY p ON t"),
+    "masking policy p": ("CREATE MASKING POLICY p ON t (card) USING (NULL)", "DROP MASKING POLICY p ON t"),
+    "masking policy q": ("CREATE MASKING POLICY q ON t (name) USING (upper(card))", "DROP MASKING POLICY q ON t"),
+    r"the grant of SELECT \(card\) to ada": ("GRANT SELECT (card) ON t TO ada", "REVOKE SELECT (card) ON t FROM ada"),
+    r"the grant of SELECT EXCEPT \(card\) to ada": ("GRANT SELECT EXCEPT (card) ON t TO ada", "REVOKE SELECT (card) ON t FROM ada"),
+}
+CHANGES = ("ALTER TABLE {t} RENAME card TO c2", "ALTER TABLE {t} DROP card")
+
+
+@pytest.fixture
+def ada(gateway: Gateway, lake: Lake) -> str:
+    """The token of a user; ``default.t`` has the columns id, name and card and a row, and its branch b the same."""
+    make_table(lake, id="INT", name="STRING", card="STRING")
+    gateway.run("INSERT INTO t VALUES (1, 'anna', '4711'); CALL sys.create_tag('t', 'one', 1); CALL sys.create_branch('t', 'b', 'one')")
+    return user(lake, "ada")
+
+
+def rules(lake: Lake, secret: str, table: Identifier = BRANCH) -> ReadRules:
+    seen = as_user(lake, secret)
+    return seen.read_rules(seen.open(table))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_column_that_a_rule_names_keeps_its_name(gateway: Gateway, lake: Lake, ada: str, rule: str) -> None:
+    make, drop = RULES[rule]
+    gateway.run(make)
+    main, branch = lake.open(T), lake.open(BRANCH)
+    refused = rf"Column \w+ of table .* is named by {rule}, .* {drop[:6]}.* first"
+    for table, name in ((T, "t"), (BRANCH, "`t$branch_b`")):
+        for change in CHANGES:
+            with pytest.raises(InvalidSchemaChange, match=refused):
+                gateway.run(change.format(t=name))
+        for names in (("id", "name"), ("card", "id", "name")):
+            with pytest.raises(InvalidSchemaChange, match=refused):
+                lake.replace_table(table, new_schema([column(each, "STRING") for each in names]))
+    assert (lake.open(T).schema, lake.open(BRANCH).schema) == (main.schema, branch.schema)
+    assert (lake.open(T).latest(), lake.open(BRANCH).latest()) == (main.latest(), branch.latest())
+    gateway.run("ALTER TABLE t ADD (more INT)")
+    gateway.run(drop)
+    gateway.run("ALTER TABLE t RENAME card TO c2; ALTER TABLE `t$branch_b` DROP card")
+
+
+def test_main_goes_forward_to_no_branch_that_calls_a_hidden_column_otherwise(gateway: Gateway, lake: Lake, ada: str) -> None:
+    gateway.run("ALTER TABLE `t$branch_b` RENAME card TO c2; CREATE MASKING POLICY m ON t (card) USING (NULL)")
+    for dry in ("true", "false"):
+        with pytest.raises(InvalidSchemaChange, match=r"Column card of table .* is named by masking policy m"):
+            gateway.run(f"CALL sys.fast_forward('t', 'b', dry_run => {dry})")
+    assert "card" in lake.open(T).schema.field_names
+    gateway.run("DROP MASKING POLICY m ON t; CALL sys.fast_forward('t', 'b')")
+    assert "c2" in lake.open(T).schema.field_names
+
+
+def test_a_schema_goes_back_to_no_other_name_of_a_hidden_column(gateway: Gateway, lake: Lake, ada: str) -> None:
+    gateway.run("ALTER TABLE t RENAME card TO c2; CREATE MASKING POLICY m ON t (c2) USING (NULL)")
+    with pytest.raises(InvalidSchemaChange, match="Column c2"):
+        lake.history.rollback_schema(lake.open(T), 0)
+    assert lake.open(T).schema.id == 1
+
+
+def test_a_policy_that_comes_while_a_column_is_renamed_keeps_it(
+    gateway: Gateway, lake: Lake, ada: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = lake_tables._check_defaults
+
+    def first(fields: object) -> None:
+        monkeypatch.setattr(lake_tables, "_check_defaults", check)
+        gateway.run("CREATE MASKING POLICY m ON t (card) USING (NULL)")
+
+    monkeypatch.setattr(lake_tables, "_check_defaults", first)
+    with pytest.raises(InvalidSchemaChange, match="masking policy m"):
+        gateway.run("ALTER TABLE t RENAME card TO c2")
+
+
+@pytest.mark.parametrize("kind", ["policy", "grant"])
+def test_a_rule_waits_for_the_alter_that_takes_its_column(gateway: Gateway, lake: Lake, ada: str, kind: str) -> None:
+    opened = lake.open(T)
+    schema = opened.schema.to_json()
+    schema["fields"] = [field | {"name": "c2"} if field["name"] == "card" else field for field in schema["fields"]]
+    refused: list[BaseException] = []
+
+    def make() -> None:
+        try:
+            if kind == "policy":
+                policy = Policy(name="m", column="card", principals=(), sql="NULL", rule={"name": "NULL"})
+                lake.permissions.create_policy(T, policy)
+            else:
+                gateway.run("GRANT SELECT EXCEPT (card) ON t TO ada")
+        except BaseException as problem:
+            refused.append(problem)
+
+    maker = threading.Thread(target=make)
+    with lake.catalog.transaction() as tx:
+        number = tx.tables.next_schema_id(opened.table_id)
+        maker.start()
+        maker.join(0.5)
+        assert maker.is_alive()
+        tx.tables.advance_schema(opened.table_id, base=0, to=number, schema=schema)
+    maker.join(30)
+    assert [type(problem) for problem in refused] == [InvalidGrant]
+
+
+def test_a_branch_that_calls_columns_otherwise_shows_no_more_than_main(gateway: Gateway, lake: Lake, ada: str) -> None:
+    gateway.run("ALTER TABLE `t$branch_b` RENAME card TO c2; ALTER TABLE `t$branch_b` ADD (card STRING)")
+    gateway.run("CREATE MASKING POLICY m ON t (card) TO ada USING (NULL); GRANT SELECT ON t TO ada")
+    assert rules(lake, ada, T).columns is None
+    assert rules(lake, ada) == ReadRules(columns=frozenset({"id", "name"}))  # neither of its name nor the same one
+    gateway.run("DROP MASKING POLICY m ON t; CREATE MASKING POLICY m ON t (name) TO ada USING (upper(card))")
+    assert rules(lake, ada).columns == frozenset({"id", "c2", "card"})  # what is shown in its place is not there
+    gateway.run("DROP MASKING POLICY m ON t; REVOKE SELECT ON t FROM ada; GRANT SELECT EXCEPT (card) ON t TO ada")
+    assert rules(lake, ada).columns == rules(lake, ada, T).columns == frozenset({"id", "name"})
+    gateway.run("GRANT SELECT (id, card) ON t TO ada")
+    assert rules(lake, ada).columns == frozenset({"id"})
+    gateway.run("GRANT SELECT ON t TO ada; CREATE POLICY p ON t TO ada USING (card = 'x')")
+    seen = as_user(lake, ada)
+    for read in (lambda: rules(lake, ada), lambda: seen.require_whole(lake.open(BRANCH), "files")):
+        with pytest.raises(Forbidden, match="Row policy p names columns"):
+            read()
+    assert not seen.tells_counts(lake.open(BRANCH))
+    assert not seen.sees_whole(lake.open(BRANCH))
+    for query in ("SELECT * FROM `t$branch_b`", "SELECT COUNT(*) FROM `t$branch_b`", "SELECT * FROM `t$branch_b$files`"):
+        with pytest.raises(Forbidden):
+            gateway.run(query, caller=lake.access.caller(ada))
+
+
+def test_a_branch_without_the_masked_column_is_still_not_the_whole_table(gateway: Gateway, lake: Lake, ada: str) -> None:
+    """Its older files may hold what none of its columns shows any more, and statistics tell of that."""
+    gateway.run("ALTER TABLE `t$branch_b` DROP card; CREATE MASKING POLICY m ON t (card) USING (NULL); GRANT SELECT ON t TO ada")
+    assert rules(lake, ada) == ReadRules(columns=frozenset({"id", "name"}))
+    with pytest.raises(Forbidden, match="sees only a part"):
+        gateway.run("SELECT * FROM `t$branch_b$files`", caller=lake.access.caller(ada))
+
+
+def test_rules_whose_column_an_earlier_version_let_go_open_nothing(gateway: Gateway, lake: Lake, ada: str) -> None:
+    gateway.run("GRANT SELECT EXCEPT (card) ON t TO ada; GRANT UPDATE ON t TO ada")
+    with lake.catalog.transaction() as tx:
+        tx.policies._conn.execute("""UPDATE access_grant SET columns = '{"names": ["gone"], "excluded": true}' WHERE columns IS NOT NULL""")
+    with pytest.raises(Forbidden, match="names column gone, which was renamed or dropped"):
+        rules(lake, ada, T)
+    with pytest.raises(InvalidSchemaChange, match="Column gone"):  # it would not be the one that was meant
+        gateway.run("ALTER TABLE t ADD (gone STRING)")
+    gateway.run("ALTER TABLE t ADD (other STRING); GRANT SELECT ON t TO ada; CREATE MASKING POLICY m ON t (card) USING (NULL)")
+    with lake.catalog.transaction() as tx:
+        tx.policies._conn.execute("UPDATE table_policy SET column_name = 'gone'")
+    with pytest.raises(Forbidden, match=r"Policy m of table default\.t names column gone"):
+        rules(lake, ada, T)
+    assert not as_user(lake, ada).tells_counts(lake.open(T))
