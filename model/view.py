@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from model.catalog_errors import DefinitionAlreadyExist, DefinitionNotExist, DialectAlreadyExist, DialectNotExist
+from model.options.masking import unmasked
 from model.schema.types import Field
 
 
@@ -84,7 +85,7 @@ def change_view(view: View, changes: Iterable[ViewChange], *, name: str) -> View
     for change in changes:
         match change:
             case SetViewOption(key=key, value=value):
-                options[key] = value
+                options |= unmasked({key: value}, options)
             case RemoveViewOption(key=key):
                 options.pop(key, None)
             case UpdateViewComment(comment=text):
@@ -145,7 +146,7 @@ def change_function(body: Mapping[str, Any], changes: Iterable[FunctionChange], 
     for change in changes:
         match change:
             case SetFunctionOption(key=key, value=value):
-                options[key] = value
+                options |= unmasked({key: value}, options)
             case RemoveFunctionOption(key=key):
                 options.pop(key, None)
             case UpdateFunctionComment(comment=text):

@@ -13,6 +13,7 @@ from lake.tables.names import check_name
 from model.access import Access, database_resource, inside, table_resource
 from model.errors import DatabaseAlreadyExist
 from model.identifier import Identifier
+from model.options.masking import unmasked
 from model.schema.lengths import check_comment, check_option_lengths
 
 _COMMENT = "comment"
@@ -53,7 +54,7 @@ class LakeDatabases(LakeBase):
         self.standing.require_own()
         try:
             with self.catalog.transaction() as tx, claimed_in(tx, claim):
-                tx.databases.create(name, comment=comment, options=options or {}, by=self.caller.principal)
+                tx.databases.create(name, comment=comment, options=unmasked(options or {}, {}), by=self.caller.principal)
                 owned = self._own(tx, database_resource(name), inside(name))
         except DatabaseAlreadyExist:
             if not if_not_exists:
@@ -72,8 +73,9 @@ class LakeDatabases(LakeBase):
         self.standing.require_own()
         with self.catalog.transaction() as tx, claimed_in(tx, claim):
             options = dict(tx.databases.lock(name).options)
+            kept = unmasked(set_options, options)
             removed = [key for key in remove if options.pop(key, None) is not None]
-            tx.databases.set_options(name, options | dict(set_options), by=self.caller.principal)
+            tx.databases.set_options(name, options | kept, by=self.caller.principal)
         return removed, [key for key in remove if key not in removed]
 
     @asks_itself

@@ -36,6 +36,7 @@ from model.errors import (
 from model.identifier import MAIN_BRANCH, Identifier
 from model.location import Location
 from model.options.maintenance import TAKE_AWAY
+from model.options.masking import unmasked
 from model.schema.change import SchemaChange, apply_changes
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.schema.types import AtomicType, Field
@@ -204,11 +205,12 @@ class LakeTables(LakeMetadata):
         The row is decided first, under a lock on the directory, then the schema file is written; `open` writes it
         where a crash came between. With a ``path`` the files lie there and stay when the table is dropped.
         One that a killed server has made under the id ``begun_as`` and not filled is taken for made now.
-        Raises `TableAlreadyExist`, `DatabaseNotExist`, `InvalidName`.
+        Raises `TableAlreadyExist`, `DatabaseNotExist`, `InvalidName`, and `InvalidOption` for stars in place of a secret.
         """
         check_name(table.table, "table")
         _check_defaults(schema.fields)
-        stamped = replace(schema, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
+        options = unmasked(schema.options, {})
+        stamped = replace(schema, options=options, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
         try:
             with self.catalog.transaction() as tx, claimed_in(tx, claim):
                 table_id = begun_as or uuid4()
@@ -303,7 +305,9 @@ class LakeTables(LakeMetadata):
     def replace_table(self, table: Identifier, schema: Schema, *, path: str | None = None) -> None:
         """Empty a table and give it another schema, in one decision; see `lake.rewrite.replace.replace_schema`."""
         self.caller.require(Access.DELETE, table_resource(table))
-        if path is not None and Location.parse(path) != Location.parse(self._open(table).location):
+        there = self._open(table)
+        schema = replace(schema, options=unmasked(schema.options, there.schema.options))
+        if path is not None and Location.parse(path) != Location.parse(there.location):
             raise InvalidName(f"Table {table} cannot be replaced by one at {path}: where a table lies does not change.")
         replace_schema(self._core, lambda: self._open(table), schema, by=self.caller.principal)
 

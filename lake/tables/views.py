@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -19,6 +20,7 @@ from model.access import Access, Grant, Resource, ResourceType, database_resourc
 from model.catalog_errors import FunctionAlreadyExist, FunctionNotExist, ViewAlreadyExist, ViewNotExist
 from model.errors import Forbidden, ResourceError, TableAlreadyExist
 from model.identifier import Identifier
+from model.options.masking import unmasked
 from model.schema.lengths import check_comment_lengths, check_option_lengths
 from model.schema.types import Field
 from model.view import FunctionChange, View, ViewChange, change_function, change_view
@@ -144,6 +146,7 @@ class Views(_Named):
             present = tx.views.lock(name.database, name.table)
             old = View.from_json(present.body) if present is not None and replace else None
             check_comment_lengths(view, old, what=f"view {name}")
+            view = dataclasses.replace(view, options=unmasked(view.options, old.options if old is not None else {}))
             if present is not None:
                 if replace:
                     self._require(Access.ALTER, name)
@@ -207,7 +210,8 @@ class Functions(_Named):
         with self._catalog.transaction() as tx:
             if tx.functions.find(name.database, name.table) is not None:
                 raise FunctionAlreadyExist(str(name))
-            made = tx.functions.create(name.database, name.table, body, by=self._caller.principal)
+            kept = {**body, "options": unmasked(body.get("options") or {}, {})}
+            made = tx.functions.create(name.database, name.table, kept, by=self._caller.principal)
             self._own(tx, name)
             return made
 

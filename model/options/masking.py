@@ -5,10 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from model.errors import InvalidOption
+
 MASK = "******"
-_SECRET = re.compile(r"(password|passwd|secret|token|credential|access[-._]?key|private[-._]?key|api[-._]?key|sas)", re.IGNORECASE)
+_SECRET = re.compile(
+    r"password|passwd|passphrase|[-._](pass|pwd)(?![a-z])|secret|token|credential|authorization|jaas|user[-._]?info|connection[-._]?string"
+    r"|(access|private|api|account|shared|signing|encryption|master|keystore)[-._]?key|(ssl|tls|client|server)[-._]?key(?![a-z])"
+    r"|(?<![a-z])sas(?![a-z])",
+    re.IGNORECASE,
+)
+"""What an option's name says of a secret: words for one, and keys that are no columns. `sas` is a signature of Azure's, SASL is not."""
 _VALUE = re.compile(r"(=>?\s*)'[^']*(?:''[^']*)*'")
 _KEY = re.compile(r"(?:'([^']*)'|([\w.-]+))\s*$")
+_PAIR = re.compile(r"([\w.-]+)(\s*=\s*)[^,;']*")
 _LONGEST_KEY = 200
 """``'key' = 'value'`` and ``key => 'value'`` inside a statement: found from the value, so that long literals cost nothing."""
 
@@ -26,6 +35,24 @@ def names_secret(key: str) -> bool:
 def masked_all(options: Mapping[str, str]) -> dict[str, str]:
     """Options fit to be shown or logged."""
     return {key: masked(key, value) for key, value in options.items()}
+
+
+def unmasked(given: Mapping[str, str], stored: Mapping[str, str]) -> dict[str, str]:
+    """Options as they are to be kept: a secret that comes back as it was shown, by stars, is the one that is stored.
+
+    Raises `InvalidOption` where none is stored.
+    """
+    return {key: _kept(key, value, stored) for key, value in given.items()}
+
+
+def _kept(key: str, value: str, stored: Mapping[str, str]) -> str:
+    if value != MASK or not names_secret(key):
+        return value
+    if key not in stored:
+        raise InvalidOption(
+            f"Option '{key}' = '{MASK}' is what is shown in place of a secret, and none is stored here; give the secret itself."
+        )
+    return stored[key]
 
 
 _ERASING = re.compile(r"\bDELETE\s+FROM\b|\bMERGE\s+INTO\b|\bUPDATE\s[^;\'()]*\bSET\b|\bSYS\s*`?\s*\.\s*`?\s*ERASE\b", re.IGNORECASE)
@@ -60,6 +87,11 @@ def masked_secrets(statement: str) -> str:
 
     def value(match: re.Match[str]) -> str:
         key = _KEY.search(statement[max(0, match.start() - _LONGEST_KEY) : match.start()])
-        return f"{match[1]}'{MASK}'" if key and _SECRET.search(key[1] or key[2] or "") else match[0]
+        if key and names_secret(key[1] or key[2] or ""):
+            return f"{match[1]}'{MASK}'"
+        return _PAIR.sub(pair, match[0]) if "=" in match[0][len(match[1]) :] else match[0]
+
+    def pair(match: re.Match[str]) -> str:  # options => 'key=value,key=value'
+        return f"{match[1]}{match[2]}{MASK}" if names_secret(match[1]) else match[0]
 
     return _VALUE.sub(value, statement)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from model.errors import ColumnAlreadyExist, InvalidOption, InvalidSchemaChange
 from model.options.clustering import CLUSTERING_COLUMNS, cluster_columns
 from model.options.file_index import renamed_in_file_indexes
+from model.options.masking import unmasked
 from model.options.table import IMMUTABLE, TABLE_OPTIONS, is_on
 from model.options.watermark import PREFIX, Watermark, watermark_of, watermark_options
 from model.options.write import DISABLE_EXPLICIT_CASTS
@@ -374,7 +375,7 @@ class _Work:
             )
 
     def _set_option(self, key: str, value: str | None) -> None:
-        value = None if value is None else TABLE_OPTIONS.stored({key: value})[key]
+        value = None if value is None else unmasked(TABLE_OPTIONS.stored({key: value}), self.options)[key]
         if self.options.get(key) == value:
             return
         if key in ("primary-key", "partition"):

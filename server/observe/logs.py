@@ -15,7 +15,7 @@ from cachetools import TTLCache
 
 from gateway.origin import ORIGIN, STATEMENT
 from model.errors import LakeError
-from model.options.masking import MASK, masked_text
+from model.options.masking import MASK, masked_text, names_secret
 from model.spans import trace_id
 from server.settings.settings import Settings
 
@@ -24,10 +24,7 @@ _PYSPARK = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """Pyspark tells errors of statements to these past all set-up; the statements' clients have them already."""
 _IN_URL = re.compile(r"(\w://[^\s:/@'\"]*:)[^\s/@'\"]+(?=@)")
 _HEADER = re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]{4,}", re.IGNORECASE)
-_ASSIGNED = re.compile(
-    r"\b([\w.-]{0,40}(?:password|passwd|secret|token|credential|access[-_.]?key|private[-_.]?key|api[-_.]?key)[\w.-]{0,40}=)(?!>)[^\s&,;'\"]+",
-    re.IGNORECASE,
-)
+_ASSIGNED = re.compile(r"\b([\w.-]{1,120}=)(?!>)[^\s&,;'\"]+")
 REPEATS_SECONDS = 60.0
 """The same failure of the same part of the server is logged once in so long."""
 _LONGEST_CAUSE = 300
@@ -53,8 +50,12 @@ class Masker:
             text = f"{text[:_LONGEST_MASKED]}… ({len(text)} characters)"
         for secret in self._known:
             text = text.replace(secret, MASK)
-        text = _ASSIGNED.sub(rf"\1{MASK}", _HEADER.sub(rf"\1 {MASK}", _IN_URL.sub(rf"\1{MASK}", text)))
+        text = _ASSIGNED.sub(_assigned, _HEADER.sub(rf"\1 {MASK}", _IN_URL.sub(rf"\1{MASK}", text)))
         return masked_text(text)
+
+
+def _assigned(found: re.Match[str]) -> str:
+    return f"{found[1]}{MASK}" if names_secret(found[1]) else found[0]
 
 
 def context() -> dict[str, str]:

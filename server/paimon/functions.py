@@ -10,7 +10,7 @@ from model.schema.types import Field
 from server.paimon.changes import definition_of, function_changes
 from server.paimon.named import serve_named
 from server.paimon.routes import body, lake, route
-from server.paimon.wire import audit, reading
+from server.paimon.wire import audit, reading, shown
 from server.sql.bodies import member, strings
 
 
@@ -44,7 +44,7 @@ def _body(sent: dict[str, Any]) -> dict[str, Any]:
 
 
 def _json(row: NamedRow) -> dict[str, object]:
-    return {"uuid": str(row.id), "name": row.name, "database": row.database, **row.body, **audit(row)}
+    return {"uuid": str(row.id), "name": row.name, "database": row.database, **shown(row.body), **audit(row)}
 
 
 serve_named("function", lambda here: here.functions, _json)

@@ -9,6 +9,7 @@ from catalog.listing import Slice
 from catalog.records import PartitionRow
 from lake import Lake, LakeTable
 from model.errors import BadRequest
+from model.options.masking import masked_all
 from server.paimon.paging import like, max_results, one_more, page, slice_of
 from server.paimon.routes import body, lake, route
 from server.paimon.snapshots import statistics
@@ -106,5 +107,5 @@ def _json(row: PartitionRow) -> object:
         "createdBy": row.created_by,
         "updatedAt": millis(row.updated_at),
         "updatedBy": row.updated_by,
-        "options": row.options,
+        "options": None if row.options is None else masked_all(row.options),
     }

@@ -11,7 +11,7 @@ from model.view import View
 from server.paimon.changes import view_changes
 from server.paimon.named import serve_named
 from server.paimon.routes import body, lake, route
-from server.paimon.wire import audit, identifier_of, reading
+from server.paimon.wire import audit, identifier_of, reading, shown
 from server.sql.bodies import member, strings
 
 
@@ -51,7 +51,7 @@ def _view(sent: dict[str, Any]) -> View:
 
 
 def _json(row: NamedRow) -> dict[str, object]:
-    return {"id": str(row.id), "name": row.name, "database": row.database, "schema": row.body, **audit(row)}
+    return {"id": str(row.id), "name": row.name, "database": row.database, "schema": shown(row.body), **audit(row)}
 
 
 serve_named("view", lambda here: here.views, _json)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from catalog.records import DatabaseRow, NamedRow, TableRow
 from model.errors import BadRequest, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
+from model.options.masking import masked_all
 from server.sql.bodies import member
 
 _BRANCH = "branch_"
@@ -86,7 +87,7 @@ def audit(row: DatabaseRow | TableRow | NamedRow) -> dict[str, object]:
 
 def database_json(row: DatabaseRow, location: str) -> dict[str, object]:
     """A database."""
-    options = dict(row.options) | ({"comment": row.comment} if row.comment is not None else {})
+    options = masked_all(row.options) | ({"comment": row.comment} if row.comment is not None else {})
     return {"id": row.name, "name": row.name, "location": located(location), "options": options, **audit(row)}
 
 
@@ -97,8 +98,7 @@ def table_json(row: TableRow, *, allowed: Sequence[str], rules_bind: bool = Fals
     """
     body = row.schema
     schema = {key: body.get(key) for key in ("fields", "partitionKeys", "primaryKeys", "options", "comment")}
-    if rules_bind:
-        schema["options"] = {**(schema["options"] or {}), "query-auth.enabled": "true"}
+    schema["options"] = masked_all(schema["options"] or {}) | ({"query-auth.enabled": "true"} if rules_bind else {})
     return {
         "id": str(row.table_id),
         "database": row.database,
@@ -110,6 +110,11 @@ def table_json(row: TableRow, *, allowed: Sequence[str], rules_bind: bool = Fals
         "schema": schema,
         **audit(row),
     }
+
+
+def shown(body: Mapping[str, Any]) -> dict[str, object]:
+    """The body of a view or a function, stars in place of its secrets."""
+    return {**body, "options": masked_all(body.get("options") or {})}
 
 
 def located(location: str) -> str:

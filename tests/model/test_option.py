@@ -7,8 +7,11 @@ from datetime import timedelta
 import pytest
 
 from model.errors import InvalidOption
-from model.options.masking import MASK, masked_all
+from model.options.masking import MASK, masked_all, masked_text, names_secret, unmasked
 from model.options.option import Option, OptionGroup, boolean, duration, integer, memory_size, number, one_of, optional, text
+from model.options.table import TABLE_OPTIONS
+from sql.connectors.filesystem import FILE_OPTIONS
+from sql.connectors.kafka import KAFKA_OPTIONS
 
 
 @pytest.fixture
@@ -90,6 +93,44 @@ def test_words_booleans_and_numbers() -> None:
 def test_secrets_are_masked() -> None:
     shown = masked_all({"fs.s3.secret-key": "x", "s3.access-key": "y", "bucket": "4"})
     assert shown == {"fs.s3.secret-key": MASK, "s3.access-key": MASK, "bucket": "4"}
+
+
+SECRETS = (
+    "properties.ssl.key.password", "properties.ssl.keystore.key", "properties.ssl.truststore.password", "properties.sasl.jaas.config",
+    "avro-confluent.basic-auth.user-info", "properties.basic.auth.user.info", "properties.sasl.oauthbearer.client.secret", "db.pwd",
+    "fs.s3a.secret.key", "fs.s3a.access.key", "fs.oss.accessKeySecret", "fs.azure.account.key.me.blob.core.windows.net", "smtp.pass",
+    "fs.azure.sas.me", "fs.s3a.server-side-encryption.key", "ssl.key", "tls_key", "header.Authorization", "connectionString", "passphrase",
+)  # fmt: skip
+NO_SECRETS = (
+    "properties.sasl.mechanism", "properties.ssl.keystore.type", "properties.ssl.keystore.location", "properties.ssl.truststore.certificates",
+    "key.format", "key.fields", "bucket-key", "primary-key", "basic.path", "compass", "disaster", "PWD",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", SECRETS)
+def test_what_names_a_secret_is_shown_nowhere(key: str) -> None:
+    assert masked_all({key: "hush"}) == {key: MASK}
+    assert "hush" not in masked_text(f"CREATE TABLE t (a INT) WITH ('bucket' = '1', '{key}' = 'hush')")
+    told = masked_text(f"CALL sys.migrate_table(options => 'bucket=4,{key}=hush,x=y')")
+    assert told == f"CALL sys.migrate_table(options => 'bucket=4,{key}={MASK},x=y')"
+
+
+@pytest.mark.parametrize("key", NO_SECRETS)
+def test_what_names_none_is_shown(key: str) -> None:
+    assert not names_secret(key)
+
+
+def test_no_option_of_a_table_or_a_connector_is_taken_for_a_secret() -> None:
+    groups = (TABLE_OPTIONS, KAFKA_OPTIONS, FILE_OPTIONS)
+    assert [option.key for group in groups for option in group if names_secret(option.key)] == []
+
+
+def test_a_secret_that_comes_back_as_it_was_shown_stays() -> None:
+    stored = {"db.password": "hush", "a": "1"}
+    assert unmasked({"db.password": MASK, "a": "2"}, stored) == {"db.password": "hush", "a": "2"}
+    assert unmasked({"a": MASK}, stored) == {"a": MASK}
+    with pytest.raises(InvalidOption, match="give the secret itself"):
+        unmasked({"db.token": MASK}, stored)
 
 
 def test_a_secrets_value_is_not_in_its_error() -> None:

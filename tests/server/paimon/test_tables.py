@@ -10,8 +10,10 @@ from uuid import uuid4
 import pytest
 
 from gateway.gateway import Gateway
+from lake import Lake
 from model.errors import UnsupportedType
 from model.identifier import Identifier
+from model.options.masking import MASK
 from model.schema.change import RemoveOption
 from tests.server.paimon.speaking import PLAIN, Rest, new_table, schema
 
@@ -54,6 +56,46 @@ def test_a_table_is_what_was_sent(rest: Rest, tmp_path: Path) -> None:
     assert rest.get(f"tables/id/{got['id']}")["database"] == "d"
     assert rest.refused("GET", f"tables/id/{uuid4()}")[:2] == (404, "TABLE")
     assert rest.refused("GET", "tables/id/none")[:2] == (404, "TABLE")
+
+
+def test_secrets_are_told_by_stars_and_outlive_them(table: Rest, lake: Lake) -> None:
+    def stored() -> dict[str, str]:
+        return lake.open_any(Identifier("d", "t")).schema.options
+
+    table.post(T, {"changes": [{"action": "setOption", "key": "my.password", "value": "hush"}]})
+    for got in (table.get(T), table.get("databases/d/table-details")["tableDetails"][0]):
+        assert got["schema"]["options"]["my.password"] == MASK
+    changes = [{"action": "setOption", "key": key, "value": value} for key, value in (("my.password", MASK), ("other", "x"))]
+    table.post(T, {"changes": changes})
+    assert (stored()["my.password"], stored()["other"]) == ("hush", "x")
+    again = schema(("id", "BIGINT NOT NULL"))
+    again["options"]["my.password"] = MASK
+    table.post(f"{T}/replace", {"schema": again})
+    assert stored()["my.password"] == "hush"
+    assert table.refused("POST", "databases/d/tables", new_table("u", again))[0] == 400
+    assert table.refused("POST", T, {"changes": [{"action": "setOption", "key": "other.token", "value": MASK}]})[0] == 400
+
+
+def test_secrets_of_databases_views_and_functions_are_told_by_stars(rest: Rest, lake: Lake) -> None:
+    secret = {"a.token": "hush", "b": "1"}
+    shown = {"a.token": MASK, "b": "1"}
+    rest.post("databases", {"name": "e", "options": secret})
+    assert rest.get("databases/e")["options"] == shown
+    rest.post("databases/e", {"removals": [], "updates": {"a.token": MASK, "b": "2"}})
+    assert lake.database("e").options == {"a.token": "hush", "b": "2"}
+    view = {"fields": [{"id": 0, "name": "a", "type": "INT"}], "query": "SELECT 1", "dialects": {}, "options": secret}
+    rest.post("databases/e/views", {"identifier": {"database": "e", "object": "v"}, "schema": view})
+    rest.post("databases/e/views/v", {"changes": [{"action": "setOption", "key": "a.token", "value": MASK}]})
+    assert rest.get("databases/e/views/v")["schema"]["options"] == shown
+    assert lake.views.get(Identifier("e", "v")).body["options"] == secret
+    rest.post("databases/e/functions", {"name": "f", "options": secret})
+    rest.post("databases/e/functions/f", {"changes": [{"action": "setOption", "key": "a.token", "value": MASK}]})
+    assert rest.get("databases/e/functions/f")["options"] == shown
+    assert lake.functions.get(Identifier("e", "f")).body["options"] == secret
+    for path, body in (("views", {"identifier": {"database": "e", "object": "w"}, "schema": view | {"options": shown}}),):
+        assert rest.refused("POST", f"databases/e/{path}", body)[0] == 400
+    assert rest.refused("POST", "databases/e/functions", {"name": "g", "options": shown})[0] == 400
+    assert rest.refused("POST", "databases", {"name": "g", "options": shown})[0] == 400
 
 
 DANGEROUS = (
