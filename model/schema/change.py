@@ -14,7 +14,7 @@ from model.options.watermark import PREFIX, Watermark, watermark_of, watermark_o
 from model.options.write import DISABLE_EXPLICIT_CASTS
 from model.schema.casting import casts
 from model.schema.lengths import check_lengths
-from model.schema.schema import FieldIds, Schema, bucket_count, check_column_name, check_schema, default_bucket_key
+from model.schema.schema import FieldIds, Schema, bucket_count, check_column_name, check_schema, default_bucket_key, other_kind
 from model.schema.types import ArrayType, DataType, Field, MapType, MultisetType, RowType
 from model.schema.widening import widens
 
@@ -380,6 +380,8 @@ class _Work:
             return
         if key in ("primary-key", "partition"):
             raise InvalidOption(f"Option '{key}' is given when a table is created and cannot change.")
+        if key == "type" and other_kind({} if value is None else {key: value}) != other_kind(self.options):
+            raise InvalidOption("Option 'type' says what kind of a table it is, which does not change; drop the table and make it anew.")
         if self.has_snapshot and key in IMMUTABLE and not TABLE_OPTIONS.alike(key, self.options.get(key), value):
             raise InvalidOption(f"Option '{key}' cannot change once the table has data.")
         if key == "bucket":

@@ -8,12 +8,16 @@ from catalog.records import TableRow
 from model.errors import BadRequest, TableNotExist
 from model.identifier import Identifier
 from model.schema.change import RemoveOption, SetOption
+from model.schema.schema import Schema
 from server.paimon.changes import schema_changes
 from server.paimon.paging import one_more, page, pages_everywhere, slice_of
 from server.paimon.routes import argument, body, lake, route
 from server.paimon.schemas import check_harmless, check_options, schema_of
 from server.paimon.wire import identifier_of, object_name, table_json
+from server.process.services import services
 from server.sql.bodies import member
+from sql.connectors.base import ConnectorScope
+from sql.connectors.stored import EXTRA, check_kept, is_connector_table
 
 
 def _told(row: TableRow) -> dict[str, object]:
@@ -78,11 +82,23 @@ def alter_table(database: str, table: str) -> None:
     """Change it: all changes make one new schema, or none does."""
     changes = schema_changes(body())
     options = {change.key: change.value for change in changes if isinstance(change, SetOption)}
-    check_harmless(options)
-    check_options(options)
-    if any(isinstance(change, SetOption | RemoveOption) and change.key in ("path", "type") for change in changes):
+    keys = {change.key for change in changes if isinstance(change, SetOption | RemoveOption)}
+    if EXTRA in keys:
+        raise BadRequest(f"The option '{EXTRA}' is the server's own note of a table with a connector; it cannot change.")
+    if keys & {"path", "type"}:
         raise BadRequest("The options 'path' and 'type' say where and what a table is; they cannot change.")
-    lake().alter_table(object_name(database, table), changes)
+    name, here = object_name(database, table), lake()
+    limits = services().gateway.limits
+    scope = ConnectorScope(import_dirs=limits.import_dirs, remote_catalogs=limits.remote_catalogs, kafka_brokers=limits.kafka_brokers)
+
+    def check(new: Schema) -> None:
+        if is_connector_table(new):
+            check_kept(name, new, scope)
+        else:
+            check_harmless(options)
+            check_options(options)
+
+    here.alter_table(name, changes, check=check)
 
 
 @route("DELETE", "databases/{}/tables/{}")

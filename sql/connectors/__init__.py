@@ -8,6 +8,6 @@ from __future__ import annotations
 
 from sql.connectors.base import Bound as Bound
 from sql.connectors.base import Connector, ConnectorScope, ConnectorTable
-from sql.connectors.registry import CONNECTORS, connector_named, connector_table
+from sql.connectors.registry import CONNECTORS, check_table, connector_named, connector_table
 
-__all__ = ["CONNECTORS", "Bound", "Connector", "ConnectorScope", "ConnectorTable", "connector_named", "connector_table"]
+__all__ = ["CONNECTORS", "Bound", "Connector", "ConnectorScope", "ConnectorTable", "check_table", "connector_named", "connector_table"]

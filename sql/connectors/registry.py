@@ -50,9 +50,19 @@ def connector_table(name: str, definition: TableDefinition, scope: ConnectorScop
         watermark=definition.watermarks[0] if definition.watermarks else None,
         comment=definition.comment,
     )
+    check_table(table, scope)
+    return table
+
+
+def check_table(table: ConnectorTable, scope: ConnectorScope) -> None:
+    """Raise for a table that cannot be, or may not: the one word on what its options and columns are.
+
+    Asked where a table is made or changed, and at each use: it may have come another way, and what is allowed may have changed since.
+    """
+    connector = connector_named(table.connector)
+    connector.options.check(table.options)
     _check_columns(connector, table)
     connector.check(table, scope)
-    return table
 
 
 def hinted(table: ConnectorTable, reference: TableReference, scope: ConnectorScope) -> ConnectorTable:

@@ -155,9 +155,10 @@ def _pass_on(context: ExecutionContext, insert: exp.Insert, sink: ConnectorTable
     from sql.spark.read.prepared import prepared
     from sql.spark.write.assign import assigned
 
+    scope = context.connector_scope
     with prepared(context, source_of(insert)) as query:
         frame = assigned(query.frame, sink_schema(sink), sink_columns(insert), {}, sink.name)
-        return spark_connector(sink).write(frame, sink, context.connector_scope)
+        return spark_connector(sink, scope).write(frame, sink, scope)
 
 
 def _fixed(table: LakeTable, partition: exp.Partition) -> dict[str, exp.Expr]:

@@ -30,7 +30,7 @@ from model.schema.type_parts import unreadable_in_sql
 from model.schema.types import DataType, Field
 from model.snapshot import CommitKind
 from sql.connectors import connector_table
-from sql.connectors.stored import stored_schema
+from sql.connectors.stored import check_kept, stored_schema
 from sql.execution.results import ResultSet
 from sql.parsing import trees
 from sql.parsing.ddl import LikeClause, TableDefinition
@@ -232,12 +232,13 @@ class AlterTable(LocalStatement):
                 changes: tuple[SchemaChange, ...] = args["changes"]
                 self._check(changes)
                 keys = {change.key for change in changes if isinstance(change, SetOption | RemoveOption)}
-                context.lake.alter_table(
-                    table,
-                    changes,
-                    check=lambda new: check_together(new.options, new.partition_keys, keys),
-                    claim=context.idempotency,
-                )
+                scope = context.connector_scope
+
+                def check(new: Schema) -> None:
+                    check_together(new.options, new.partition_keys, keys)
+                    check_kept(table, new, scope)
+
+                context.lake.alter_table(table, changes, check=check, claim=context.idempotency)
                 return _told(ResultSet.ok(), {change.key: change.value for change in changes if isinstance(change, SetOption)})
         except TableNotExist:
             if not args.get("if_exists"):

@@ -102,7 +102,7 @@ SECRETS = (
     "fs.azure.sas.me", "fs.s3a.server-side-encryption.key", "ssl.key", "tls_key", "header.Authorization", "connectionString", "passphrase",
 )  # fmt: skip
 NO_SECRETS = (
-    "properties.sasl.mechanism", "properties.ssl.keystore.type", "properties.ssl.keystore.location", "properties.ssl.truststore.certificates",
+    "properties.sasl.mechanism", "properties.ssl.keystore.type", "properties.ssl.keystore.location",
     "key.format", "key.fields", "bucket-key", "primary-key", "basic.path", "compass", "disaster", "PWD",
 )  # fmt: skip
 

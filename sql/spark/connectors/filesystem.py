@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
 from model.schema.types import Field
-from sql.connectors import Bound, ConnectorScope, ConnectorTable, connector_named
+from sql.connectors import ConnectorScope, ConnectorTable
 from sql.connectors.filesystem import (
     CSV_COMMENTS,
     CSV_DELIMITER,
@@ -39,8 +39,6 @@ class SparkFilesystem(SparkConnector):
     def follow(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
         """The rows of each file once, in the order the files were changed."""
         path = PATH.read(table.options)
-        watched = connector_named(table.connector).bound(table) is Bound.NEVER
-        check_path(path, scope.import_dirs, may_be_empty=watched)
         reader = _reader(session.readStream, table)
         if not table.columns:
             reader = reader.schema(session.read.parquet(path).schema)

@@ -26,7 +26,6 @@ from sql.connectors.kafka import (
     TOPIC,
     TOPIC_PATTERN,
     Side,
-    check_brokers,
     check_written,
     sides,
     specific_offsets,
@@ -46,7 +45,7 @@ class SparkKafka(SparkConnector):
 
     def read(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
         """What is in the topic now, or up to the table's bound."""
-        reader = _set_up(session.read, table, scope)
+        reader = _set_up(session.read, table)
         match BOUNDED_MODE.read(table.options):
             case "specific-offsets":
                 reader = reader.option("endingOffsets", specific_offsets(table, BOUNDED_OFFSETS.read(table.options) or ""))
@@ -56,7 +55,7 @@ class SparkKafka(SparkConnector):
 
     def follow(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
         """All records from the table's start on; what lies beyond its bound is left out."""
-        frame = _loaded(_set_up(session.readStream, table, scope))
+        frame = _loaded(_set_up(session.readStream, table))
         match BOUNDED_MODE.read(table.options):
             case "specific-offsets":
                 frame = frame.where(_before(table))
@@ -73,7 +72,7 @@ class SparkKafka(SparkConnector):
         """Those of its topics, the empty ones, too: a stream that is at their end says where it is in each."""
         options = {key: value for key, value in table.options.items() if not key.startswith(("scan.startup.", "scan.bounded."))}
         at_end = replace(table, options={**options, STARTUP_MODE.key: "latest-offset"})
-        frame = _loaded(_set_up(session.readStream, at_end, scope)).select(F.lit(1))
+        frame = _loaded(_set_up(session.readStream, at_end)).select(F.lit(1))
         query = frame.writeStream.format("noop").trigger(availableNow=True).start()
         query.awaitTermination()
         progress: Any = query.lastProgress
@@ -96,7 +95,7 @@ class SparkKafka(SparkConnector):
             if name in by_key:
                 columns.append(named(by_key[name]).alias(name))
         records = frame.select(*columns)
-        writer: Any = records.write.format("kafka").options(**_properties(table, scope))
+        writer: Any = records.write.format("kafka").options(**_properties(table))
         if TOPIC.read(table.options) is not None:
             writer = writer.option("topic", TOPIC.read(table.options))
         records.persist()
@@ -121,18 +120,17 @@ def _loaded(at: Any, verb: str = "load") -> Any:
         raise
 
 
-def _properties(table: ConnectorTable, scope: ConnectorScope) -> dict[str, str]:
-    check_brokers(table, scope)  # what is allowed may have changed since the table was made
+def _properties(table: ConnectorTable) -> dict[str, str]:
     properties = {key: value for key, value in table.options.items() if key.startswith("properties.") and key not in _OWN_PROPERTIES}
     options = {f"kafka.{key.removeprefix('properties.')}": value for key, value in properties.items()}
     # A broker that is away is told within the time a person waits, unless the table says otherwise.
     return {"kafka.default.api.timeout.ms": "20000", "kafka.request.timeout.ms": "15000"} | options
 
 
-def _set_up(reader: Any, table: ConnectorTable, scope: ConnectorScope) -> Any:
+def _set_up(reader: Any, table: ConnectorTable) -> Any:
     """Spark's reader, batch or stream, for the table's topics and start."""
     options = table.options
-    reader = reader.format("kafka").options(**_properties(table, scope)).option("includeHeaders", "true")
+    reader = reader.format("kafka").options(**_properties(table)).option("includeHeaders", "true")
     if (topic := TOPIC.read(options)) is not None:
         reader = reader.option("subscribe", ",".join(part.strip() for part in topic.split(";")))
     else:

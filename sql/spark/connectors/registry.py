@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sql.connectors import ConnectorTable
+from sql.connectors import ConnectorScope, ConnectorTable, check_table
 from sql.spark.connectors.base import SparkConnector
 from sql.spark.connectors.blackhole import SparkBlackhole
 from sql.spark.connectors.datagen import SparkDatagen
@@ -24,6 +24,7 @@ SPARK_CONNECTORS: Mapping[str, SparkConnector] = {
 """By the names in `sql.connectors.CONNECTORS`."""
 
 
-def spark_connector(table: ConnectorTable) -> SparkConnector:
-    """What reads and writes the table."""
+def spark_connector(table: ConnectorTable, scope: ConnectorScope) -> SparkConnector:
+    """What reads and writes the table; raises for one that may not be used as it is."""
+    check_table(table, scope)
     return SPARK_CONNECTORS[table.connector]

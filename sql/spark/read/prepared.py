@@ -214,8 +214,9 @@ def _source(
 ) -> tuple[DataFrame, PlannedTable | None]:
     own = find_connector(context.lake, context.session, reference.parts)
     if own is not None:
-        own = hinted(own, reference, context.connector_scope)
-        return spark_connector(own).read(session, own, context.connector_scope), None
+        scope = context.connector_scope
+        own = hinted(own, reference, scope)
+        return spark_connector(own, scope).read(session, own, scope), None
     if is_system(reference.parts):
         return _system_frame(context, session, reference, reading), None
     table, scan = preparation.table(reference, session)

@@ -95,7 +95,8 @@ class _Sink:
     def pass_on(self, frame: DataFrame) -> int:
         """Hand the rows to the connector."""
         assert self.connector is not None
-        return spark_connector(self.connector).write(self._fitted(frame), self.connector, self.context.connector_scope)
+        scope = self.context.connector_scope
+        return spark_connector(self.connector, scope).write(self._fitted(frame), self.connector, scope)
 
 
 class JobQuery:

@@ -69,13 +69,15 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
     """
     own = find_connector(context.lake, context.session, reference.parts)
     if own is not None:
-        own = hinted(own, reference, context.connector_scope)
-        frame = spark_connector(own).follow(session, own, context.connector_scope)
+        scope = context.connector_scope
+        own = hinted(own, reference, scope)
+        source = spark_connector(own, scope)
+        frame = source.follow(session, own, scope)
         if own.watermark is None:
             return frame
         partitions: Partitions | None = None
         if micro_batch is not None and not several_stages(tree):
-            names = spark_connector(own).partitions(session, own, context.connector_scope)
+            names = source.partitions(session, own, scope)
             if len(names) > 1:
                 partitions = Partitions(names, idle_timeout(own.options), context.spool)
                 topics.append(partitions)

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.gateway import Gateway
 from lake import Lake
-from model.errors import UnsupportedType
+from model.errors import InvalidOption, UnsupportedType
 from model.identifier import Identifier
 from model.options.masking import MASK
 from model.schema.change import RemoveOption
@@ -117,6 +117,64 @@ def test_what_would_make_readers_run_or_reach_something_is_kept_by_nobody(table:
         made = schema(("a", "INT"), type=kind)
         made["options"][key] = "evil"
         assert table.refused("POST", "databases/d/tables", new_table("u", made))[0] == 400
+
+
+K = "databases/d/tables/k"
+JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="hush";'
+
+
+@pytest.fixture
+def topic(rest: Rest, gateway: Gateway) -> Rest:
+    gateway.run(
+        "CREATE TABLE d.k (a INT, p INT METADATA FROM 'partition' VIRTUAL) WITH ('connector' = 'kafka', 'topic' = 'x', 'format' = 'json', "
+        f"'properties.bootstrap.servers' = 'h:1', 'properties.sasl.jaas.config' = '{JAAS}')"
+    ).close()
+    return rest
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("properties.ssl.truststore.location", "/etc/passwd"),
+        ("properties.metric.reporters", "evil"),
+        ("properties.security.providers", "evil"),
+        ("properties.config.providers", "evil"),
+        ("properties.sasl.jaas.config", "com.sun.security.auth.module.JndiLoginModule required;"),
+        ("bucket", "4"),
+        ("connector", "none"),
+        ("sluice.connector-table", "{}"),
+        ("type", "table"),
+    ],
+)
+def test_options_of_a_connector_are_what_sql_lets_them_be(topic: Rest, lake: Lake, key: str, value: str) -> None:
+    before = lake.open_any(Identifier("d", "k")).schema
+    assert topic.refused("POST", K, {"changes": [{"action": "setOption", "key": key, "value": value}]})[0] == 400
+    assert lake.open_any(Identifier("d", "k")).schema == before
+
+
+@pytest.mark.parametrize("key", ["connector", "sluice.connector-table", "type", "topic"])
+def test_a_table_with_a_connector_keeps_what_says_what_it_is(topic: Rest, gateway: Gateway, key: str) -> None:
+    assert topic.refused("POST", K, {"changes": [{"action": "removeOption", "key": key}]})[0] == 400
+    with pytest.raises(InvalidOption):
+        gateway.run(f"ALTER TABLE d.k RESET ('{key}')")
+    assert "'connector' = 'kafka'" in gateway.run("SHOW CREATE TABLE d.k").collect()[0][0]
+
+
+def test_a_table_with_a_connector_is_changed_within_its_rules(topic: Rest, lake: Lake, gateway: Gateway) -> None:
+    assert topic.get(K)["schema"]["options"]["properties.sasl.jaas.config"] == MASK
+    changes = [("properties.sasl.jaas.config", MASK), ("properties.sasl.mechanism", "PLAIN"), ("topic", "y")]
+    topic.post(K, {"changes": [{"action": "setOption", "key": key, "value": value} for key, value in changes]})
+    options = lake.open_any(Identifier("d", "k")).schema.options
+    assert (options["properties.sasl.jaas.config"], options["topic"]) == (JAAS, "y")
+    gateway.run("ALTER TABLE d.k ADD b INT").close()
+
+
+def test_one_that_an_earlier_version_let_lose_its_connector_says_so(topic: Rest, lake: Lake, gateway: Gateway) -> None:
+    lake.alter_table(Identifier("d", "k"), [RemoveOption(key="connector")])
+    for statement in ("SHOW CREATE TABLE d.k", "DESCRIBE d.k"):
+        with pytest.raises(InvalidOption, match="DROP TABLE it"):
+            gateway.run(statement)
+    gateway.run("DROP TABLE d.k").close()
 
 
 def test_what_other_clients_note_is_kept(table: Rest) -> None:

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from model.errors import Forbidden, LakeError
+from model.errors import Forbidden, InvalidOption, LakeError
 from sql.connectors import Bound, ConnectorScope, ConnectorTable, connector_named
 from sql.connectors.kafka import STARTUP_OFFSETS, check_brokers, check_written, sides, specific_offsets
 from sql.connectors.registry import connector_table
 from sql.dialect import parse_one
 from sql.parsing.ddl import TableDefinition
+from sql.spark.connectors import spark_connector
 from sql.spark.connectors.formats import avro_schema
 
 
@@ -57,6 +58,21 @@ def table(columns: str, options: str) -> ConnectorTable:
 def test_options_that_cannot_be_are_refused(options: str, says: str) -> None:
     with pytest.raises(LakeError, match=says):
         table("a INT, b INT", options)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("properties.ssl.truststore.location", "/etc/passwd"),
+        ("properties.metric.reporters", "evil.Reporter"),
+        ("properties.sasl.jaas.config", "com.sun.security.auth.module.JndiLoginModule required;"),
+    ],
+)
+def test_what_came_another_way_is_refused_at_its_use(option: str, value: str) -> None:
+    made = table("a INT", "'topic' = 'x', 'format' = 'json'")
+    spark_connector(made, ConnectorScope())
+    with pytest.raises(InvalidOption, match=option):
+        spark_connector(replace(made, options={**made.options, option: value}), ConnectorScope())
 
 
 def test_key_and_value_part_the_columns() -> None:
