@@ -14,7 +14,7 @@ from uuid import UUID
 from catalog import CatalogStore, CatalogTransaction
 from catalog.listing import Slice
 from catalog.records import TableRow
-from lake.access.allowed_locations import place_of_new, refuse_overlap, table_location
+from lake.access.allowed_locations import place_of_new, refuse_guarded, refuse_overlap, table_location
 from lake.access.callers import EVERYBODY, AccessControl, Caller
 from lake.access.guard import asks_itself, require_known
 from lake.access.permissions import Permissions
@@ -231,6 +231,12 @@ class LakeBase:
     def allowed_locations(self, row: TableRow) -> Sequence[str]:
         """Where files of a table may lie besides its directory."""
         return self.import_dirs if row.allowed_locations is None else row.allowed_locations
+
+    @asks_itself
+    def refuse_guarded(self, wanted: Sequence[Location]) -> None:
+        """Raise `Forbidden` for places to be read as they lie that are a table's; see `lake.access.allowed_locations.refuse_guarded`."""
+        with self.catalog.reading() as tx:
+            refuse_guarded(tx, wanted, self.warehouse_location, self.import_dirs)
 
     def _settled(self, row: TableRow) -> TableRow:
         """A table an earlier version was moving when it was renamed, where its files lie: nothing is moved any more.

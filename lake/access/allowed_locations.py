@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
@@ -13,6 +15,8 @@ from model.location import Location
 from table.format.io.links import RealPlaces, real
 
 _DATABASE_SUFFIX = ".db"
+_ONE_OF = re.compile(r"\[[^\]]*\]?")
+_READ_TABLES = "A table is read by its name, under its grants and policies; name a path in and around which no table lies."
 
 
 def table_location(warehouse: Location, table: Identifier, *, beside: str = "") -> Location:
@@ -90,6 +94,40 @@ def refuse_overlap(tx: CatalogTransaction, location: Location, doing: str, *, fi
         if occupied == mine:
             raise InvalidName(f"{doing}: the table at {location} is a table of this catalog already.")
         raise InvalidName(f"{doing}: {location} and the directory of another table lie in each other.")
+
+
+def refuse_guarded(
+    tx: CatalogTransaction, wanted: Sequence[Location], warehouse: Location, import_dirs: Sequence[str], *, around: bool = True
+) -> None:
+    """Raise `Forbidden` for files to be read as they lie that are a table's: its grants and policies would not hold for them.
+
+    Each place is one that a path means, its links followed, or a pattern; what it lies in counts, and with ``around`` what lies in it.
+    The warehouse is guarded as a whole, unless an import directory lies in it.
+    """
+    home = real(warehouse)
+    apart = not any(home.contains(real(Location.parse(root))) for root in import_dirs)
+    if apart and (met := next((place for place in wanted if _may_meet(place, home, around)), None)) is not None:
+        raise Forbidden(f"'{met}' is not allowed: the warehouse lies there. {_READ_TABLES}")
+    places, warehouses = RealPlaces(), f"{warehouse}/"
+    for taken, text in tx.tables.locations():
+        if apart and text.startswith(warehouses):
+            continue  # most are there, where none of the wanted is
+        other = places.of(Location.parse(text))
+        if (met := next((place for place in wanted if _may_meet(place, other, around)), None)) is not None:
+            whose = "a table of this catalog" if taken in (Taken.TABLE, Taken.FILES) else "a dropped table that is still kept"
+            raise Forbidden(f"'{met}' is not allowed: files of {whose} lie there. {_READ_TABLES}")
+
+
+def _may_meet(wanted: Location, place: Location, around: bool) -> bool:
+    """Whether a path, or one that a pattern stands for, may lie in a place, or around it where that counts."""
+    if not wanted.same_store(place) or (len(wanted.parts) < len(place.parts) and not around and "**" not in str(wanted)):
+        return False
+    for pattern, name in zip(wanted.parts, place.parts, strict=False):
+        if "**" in pattern:
+            return True
+        if pattern != name and not fnmatch.fnmatchcase(name, _ONE_OF.sub("?", pattern)):  # readers differ in what `[^a]` means
+            return False
+    return True
 
 
 def allowed_place(path: str, roots: Sequence[str]) -> Location:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID, uuid4
 
-from lake.access.allowed_locations import allowed_place, check_all_inside, place_to_register, refuse_overlap
+from lake.access.allowed_locations import allowed_place, check_all_inside, place_to_register, refuse_guarded, refuse_overlap
 from lake.access.guard import asks_itself, its_database, needs
 from lake.base import LakeBase
 from lake.commit.claims import Claim, claimed_in
@@ -28,7 +28,7 @@ from model.schema.schema import Schema, new_schema
 from model.snapshot import CommitKind, Snapshot
 from table.format.hive import HiveDirectory, HiveFile, adopted, survey
 from table.format.io.file_io import FileIO
-from table.format.io.links import RealPlaces
+from table.format.io.links import RealPlaces, real
 from table.format.store import TableFiles
 from table.write.snapshot_builder import CommitRequest, build_snapshot, metadata_written
 
@@ -138,8 +138,10 @@ class LakeAdoption(LakeBase):
     def directories_to_migrate(self, database: str, source: str) -> list[str]:
         """The directories in one of the import directories' that `migrate_table` could make tables of; hidden ones are none."""
         self.caller.require(Access.CREATETABLE, database_resource(database))
-        location = str(allowed_place(source, self.import_dirs))
-        directories = [status.path for status in self.file_io.list(location) if status.is_dir]
+        location = allowed_place(source, self.import_dirs)
+        with self.catalog.reading() as tx:
+            refuse_guarded(tx, [real(location)], self.warehouse_location, self.import_dirs, around=False)
+        directories = [status.path for status in self.file_io.list(str(location)) if status.is_dir]
         return sorted(path for path in directories if not path.rsplit("/", 1)[-1].startswith((".", "_")))
 
     def _decide_migration(self, table: Identifier, plan: Migration, request: CommitRequest, claim: Claim | None) -> None:

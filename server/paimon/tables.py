@@ -89,7 +89,12 @@ def alter_table(database: str, table: str) -> None:
         raise BadRequest("The options 'path' and 'type' say where and what a table is; they cannot change.")
     name, here = object_name(database, table), lake()
     limits = services().gateway.limits
-    scope = ConnectorScope(import_dirs=limits.import_dirs, remote_catalogs=limits.remote_catalogs, kafka_brokers=limits.kafka_brokers)
+    scope = ConnectorScope(
+        import_dirs=limits.import_dirs,
+        refuse_guarded=here.refuse_guarded,
+        remote_catalogs=limits.remote_catalogs,
+        kafka_brokers=limits.kafka_brokers,
+    )
 
     def check(new: Schema) -> None:
         if is_connector_table(new):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar
 
+from model.location import Location
 from model.options.option import Option, OptionGroup, one_of
 from model.options.watermark import Watermark
 from model.schema.types import DataType, Field
@@ -77,6 +78,8 @@ class ConnectorScope:
     """What of the server and the session a connector may use."""
 
     import_dirs: tuple[str, ...] = ()
+    refuse_guarded: Callable[[Sequence[Location]], None] = lambda _: None
+    """Raises `Forbidden` for places that are a table's, which are not to be read as they lie."""
     remote_catalogs: tuple[str, ...] = ()
     """Addresses of other catalogs whose word is trusted."""
     kafka_brokers: tuple[str, ...] | None = None

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 
 from model.errors import Forbidden, InvalidOption, InvalidSchema
+from model.location import Location
 from model.options.option import Option, boolean, duration, one_of, optional, text
 from model.schema.types import BigIntType, DataType, LocalZonedTimestampType, VarCharType
 from sql.connectors.base import Bound, Connector, ConnectorScope, ConnectorTable, options_of
@@ -54,13 +55,13 @@ class Filesystem(Connector):
     metadata = FILE_METADATA
 
     def check(self, table: ConnectorTable, scope: ConnectorScope) -> None:
-        """Raise `Forbidden` for files outside the import directories."""
+        """Raise `Forbidden` for files outside the import directories, and for a table's."""
         if not table.columns and FORMAT.read(table.options) != "parquet":
             raise InvalidSchema("A table over CSV or JSON files needs its columns; Parquet files know their own.")
         path = PATH.read(table.options)
         if not path:
             raise InvalidOption("Option 'path' is missing: name the file or directory to read.")
-        check_path(path, scope.import_dirs, may_be_empty=self.bound(table) is Bound.NEVER)
+        check_path(path, scope, may_be_empty=self.bound(table) is Bound.NEVER)
 
     def bound(self, table: ConnectorTable) -> Bound:
         """Without an interval the files are read once."""
@@ -71,8 +72,8 @@ _NO_PATTERN = frozenset("{}\\")
 """Hadoop's patterns know more signs than ours: `{../a,b/c}` climbs out of a directory that was found to hold it."""
 
 
-def check_path(path: str, import_dirs: tuple[str, ...], *, may_be_empty: bool = False) -> list[str]:
-    """The files a path means, each really inside an import directory; raises `Forbidden` or `InvalidOption`.
+def check_path(path: str, scope: ConnectorScope, *, may_be_empty: bool = False) -> list[str]:
+    """The files a path means, each really inside an import directory and none a table's; raises `Forbidden` or `InvalidOption`.
 
     ``may_be_empty``: that nothing is there yet is fine. Patterns are `*`, `?` and `[…]`, each within one name.
     """
@@ -80,9 +81,11 @@ def check_path(path: str, import_dirs: tuple[str, ...], *, may_be_empty: bool = 
         raise InvalidOption(
             f"Option 'path' = {path!r} has {bad!r}, which no path and no pattern may have: `*`, `?` and `[…]` stand for parts of a name."
         )
+    import_dirs = scope.import_dirs
     if "://" in path and not path.startswith("file://"):
         roots = [root for root in import_dirs if "://" in root]
         if any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots) and ".." not in path.split("/"):
+            scope.refuse_guarded([Location.parse(path)])
             return [path]
         raise _outside(path, import_dirs)
     plain = path.removeprefix("file://").removeprefix("file:")
@@ -90,10 +93,16 @@ def check_path(path: str, import_dirs: tuple[str, ...], *, may_be_empty: bool = 
     if not os.path.isabs(plain) or not _inside(os.path.realpath(_fixed_part(plain)), allowed):
         raise _outside(path, import_dirs)
     paths = sorted(glob.glob(plain, recursive=True)) if glob.has_magic(plain) else [plain]
+    wanted = [os.path.realpath(plain)] if may_be_empty else []  # a pattern of files to come
     for match in paths:
-        for real in _every_file(match):
-            if not _inside(os.path.realpath(real), allowed):
+        top = os.path.realpath(match)
+        wanted.append(top)
+        for file in _every_file(match):
+            if not _inside(real := os.path.realpath(file), allowed):
                 raise _outside(path, import_dirs)
+            if not _inside(real, [top]):  # by a link
+                wanted.append(real)
+    scope.refuse_guarded([Location.parse(place) for place in wanted])
     if not may_be_empty and (not paths or not all(os.path.exists(match) for match in paths)):
         raise InvalidOption(f"Option 'path' = '{path}': there is no such file.")
     return paths

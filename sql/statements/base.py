@@ -103,7 +103,11 @@ class ExecutionContext:
     def connector_scope(self) -> ConnectorScope:
         """What connectors may use."""
         return ConnectorScope(
-            import_dirs=self.import_dirs, remote_catalogs=self.remote_catalogs, kafka_brokers=self.kafka_brokers, zone=self.zone
+            import_dirs=self.import_dirs,
+            refuse_guarded=self.lake.refuse_guarded,
+            remote_catalogs=self.remote_catalogs,
+            kafka_brokers=self.kafka_brokers,
+            zone=self.zone,
         )
 
     @property

@@ -33,7 +33,7 @@ class SparkFilesystem(SparkConnector):
 
     def read(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
         """The rows of the files; they are checked again, since a link may have changed."""
-        paths = check_path(PATH.read(table.options), scope.import_dirs)
+        paths = check_path(PATH.read(table.options), scope)
         return _shown(_reader(session.read, table).load([literal(path) for path in paths]), table)
 
     def follow(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:

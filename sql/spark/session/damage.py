@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from lake import LakeTable
 from model.errors import LakeError, TableDamaged
+from sql.connectors.base import ConnectorTable
 from table.retention.check import MISSING, ExpectedFile, fault_of
 from table.scan.entry_scan import PlannedFile, ScanPlan, plan_scan
 from table.scan.verify import read_here
@@ -37,6 +38,8 @@ class Reading:
 
     def __init__(self, table: LakeTable | None = None, files: Sequence[PlannedFile] | None = None) -> None:
         self._tables: list[tuple[LakeTable, Sequence[PlannedFile] | None]] = [] if table is None else [(table, files)]
+        self.sources: list[ConnectorTable] = []
+        """The tables with a connector that are followed."""
 
     def add(self, table: LakeTable, plan: ScanPlan | None) -> None:
         """It reads this table, too."""

@@ -133,7 +133,7 @@ class JobQuery:
         with prepared(self._context, self._sink.query(), stream=not once, starts=starts, micro_batch=_BATCH_BYTES) as query:
             self._fix(starts, checkpoint)
             self._reading = query.reading
-            self._rights = Rights(self._context, query.reading.tables)
+            self._rights = Rights(self._context, query.reading.tables, query.reading.sources)
             self._topics = query.topics
             self._sink.check(query.frame)
             self._rowtime = rowtime_of((given(query.frame) if self._sink.sifts else query.frame).schema)

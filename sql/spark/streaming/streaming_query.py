@@ -104,7 +104,7 @@ class _Running:
         self._columns = columns
         self._views = dict(query.views)
         self._reading = query.reading
-        self._rights = Rights(self._context, query.reading.tables)
+        self._rights = Rights(self._context, query.reading.tables, query.reading.sources)
         self._topics = query.topics
         for topic in query.topics:
             self._freed.callback(topic.close)

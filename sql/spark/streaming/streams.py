@@ -72,6 +72,7 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
         scope = context.connector_scope
         own = hinted(own, reference, scope)
         source = spark_connector(own, scope)
+        reading.sources.append(own)
         frame = source.follow(session, own, scope)
         if own.watermark is None:
             return frame

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog import CatalogStore
-from gateway.gateway import Gateway
+from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
 from lake.register.register import migration_commit
 from model.errors import (
@@ -28,8 +28,12 @@ from model.errors import (
     TableAlreadyExist,
 )
 from model.identifier import Identifier
+from sql.connectors import ConnectorTable
+from sql.spark.connectors import spark_connector
+from sql.spark.streaming.rights import Rights
 from tests.fix_gateway import NoSpark
 from tests.lake.access.test_access import user
+from tests.sql.tables import context_of
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "s": ["a", None]})
 
@@ -351,3 +355,79 @@ def test_a_directory_of_directories_becomes_tables_each_by_itself(gateway: Gatew
     ada = user(lake, "ada")
     with pytest.raises(Forbidden):
         gateway.run(f"{call})", caller=lake.access.caller(ada)).close()
+
+
+@pytest.fixture
+def reading(lake: Lake, spark_stub: NoSpark, imports: Path) -> Iterator[Gateway]:
+    made = Gateway(lake, spark_stub, limits=GatewayLimits(local_threads=1, import_dirs=(str(imports),)))
+    made.start()
+    yield made
+    made.close()
+
+
+def _create(path: object, more: str = "") -> str:
+    return f"CREATE TEMPORARY TABLE f (id BIGINT) WITH ('connector' = 'filesystem', 'path' = '{path}'{more})"
+
+
+def test_files_of_a_registered_table_are_read_through_it_alone(reading: Gateway, lake: Lake, imports: Path, warehouse: Path) -> None:
+    reading.run("CREATE TABLE made (id BIGINT) WITH ('bucket' = '1', 'bucket-key' = 'id'); INSERT INTO made VALUES (1)").close()
+    shutil.copytree(warehouse / "default.db" / "made", imports / "deep" / "orders")
+    for where in ("free/x", "free/deep", "deep/ordersX"):
+        (imports / where).mkdir(parents=True)
+        pq.write_table(ROWS, imports / where / "a.parquet")
+    reading.run(_create(imports / "deep" / "orders" / "bucket-0")).close()  # it is nobody's yet
+    reading.run(f"CALL sys.register_table('r', '{imports}/deep/orders')").close()
+    (imports / "free" / "linked").symlink_to(imports / "deep" / "orders" / "bucket-0")
+    (imports / "free" / "x" / "link.parquet").symlink_to(next((imports / "deep" / "orders" / "bucket-0").iterdir()))
+    watched = ", 'source.monitor-interval' = '1 s'"
+    for path in ("deep/orders/bucket-0", "deep/orders", "deep", "", "deep/./orders/../orders", "free/linked", "free/x", "*/o*/b*", "d*"):
+        for more in ("", watched):
+            with pytest.raises(Forbidden, match=r"table of this catalog lie there.*by its name"):
+                reading.run(_create(f"{imports}/{path}", more))
+    for path in ("[!a]eep/[^x]rders/*", "deep/?rders/later-*"):
+        with pytest.raises(Forbidden, match="table of this catalog"):
+            reading.run(_create(f"{imports}/{path}", watched))
+    for path in ("free/deep", "deep/ordersX", "free/d*", "deep/orders?", "deep/ordersX/a.parquet"):
+        for more in ("", watched):
+            reading.run(_create(f"{imports}/{path}", more) + "; DROP TEMPORARY TABLE f").close()
+    with pytest.raises(Forbidden, match="table of this catalog"):
+        reading.run(f"CALL sys.migrate_database(database => '{imports}/deep/orders')")
+    reading.run("DROP TABLE r").close()
+    reading.run(_create(imports / "deep" / "orders" / "bucket-0")).close()
+
+
+def test_files_of_a_migrated_table_are_read_through_it_alone(reading: Gateway, hive: Path) -> None:
+    reading.run(_create(hive) + "; DROP TEMPORARY TABLE f").close()
+    reading.run(f"CALL sys.migrate_table(source_type => 'hive', table => '{hive}', target_table => 'm')").close()
+    for path in (hive, hive / "day=2024-01-01", hive / "day*" / "*"):
+        with pytest.raises(Forbidden, match="table of this catalog"):
+            reading.run(_create(path))
+
+
+def test_a_table_over_files_that_become_anothers_is_not_used_any_more(lake: Lake, imports: Path, hive: Path) -> None:
+    context = replace(context_of(lake), import_dirs=(str(imports),))
+    scope = context.connector_scope
+    table = ConnectorTable(name="f", columns=(), options={"connector": "filesystem", "path": str(hive)})
+    spark_connector(table, scope)
+    rights = Rights(context, [], [table])
+    rights.now()
+    lake.migrate_table(Identifier("default", "m"), str(hive))
+    with pytest.raises(Forbidden, match="table of this catalog"):
+        spark_connector(table, scope)
+    with pytest.raises(Forbidden, match="table of this catalog"):
+        rights.now()
+
+
+def test_the_warehouse_is_read_by_its_tables_alone(catalog: CatalogStore, warehouse: Path, spark_stub: NoSpark) -> None:
+    for root, says in ((warehouse.parent, "the warehouse lies there"), (warehouse, "table of this catalog")):
+        lake = Lake(catalog, str(warehouse), import_dirs=[str(root)])
+        gateway = Gateway(lake, spark_stub, limits=GatewayLimits(local_threads=1, import_dirs=(str(root),)))
+        gateway.start()
+        try:
+            gateway.run("CREATE TABLE IF NOT EXISTS t (id BIGINT)").close()
+            for path in (warehouse, warehouse / "default.db" / "t", f"{warehouse}/*/t/schema"):
+                with pytest.raises(Forbidden, match=says):
+                    gateway.run(_create(path))
+        finally:
+            gateway.close()
+            lake.close()
