@@ -120,9 +120,12 @@ class LakeMetadata(LakeDatabases):
     ) -> tuple[list[Spec], list[Spec]]:
         """Add partitions without files; returns which were made and which there were.
 
-        Raises `PartitionAlreadyExist`, and then none was made. Statistics count for tables whose files other engines
+        Raises `PartitionAlreadyExist`, and then none was made; `Forbidden` for who sees a part of the table, as that there was one tells
+        of its rows. Statistics count for tables whose files other engines
         write; ours tell themselves what they hold.
         """
+        if not self.tells_counts(table):
+            self.require_whole(table, "partitions")
         named = [(_name(table, spec), spec) for spec in specs]
         partition_page(self.catalog, table, Slice(limit=1))  # the rows must hold before they are asked
         made_now: set[str] = set()

@@ -45,7 +45,7 @@ def latest_snapshot(database: str, table: str) -> object:
             "recordCount": counts.record_count if counted else 0,
             "fileSizeInBytes": counts.file_size if counted else 0,
             "fileCount": counts.file_count if counted else 0,
-            "lastFileCreationTime": counts.last_file_millis,
+            "lastFileCreationTime": counts.last_file_millis if counted else 0,
         }
     }
 

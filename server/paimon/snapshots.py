@@ -19,10 +19,9 @@ from server.sql.bodies import member
 _COUNTS = ("totalRecordCount", "deltaRecordCount", "changelogRecordCount")
 _NUMBERS = ("id", "schemaId", "timeMillis", "totalRecordCount", "deltaRecordCount")
 _TEXTS = ("baseManifestList", "deltaManifestList", "commitUser", "commitKind")
-_OPTIONAL_NUMBERS = (
-    "version", "watermark", "nextRowId", "changelogRecordCount",
-    "baseManifestListSize", "deltaManifestListSize", "changelogManifestListSize",
-)  # fmt: skip
+_SIZES = ("baseManifestListSize", "deltaManifestListSize", "changelogManifestListSize")
+_OPTIONAL_NUMBERS = ("version", "watermark", "nextRowId", "changelogRecordCount", *_SIZES)
+_OF_ALL_ROWS = frozenset(("watermark", "nextRowId", *_SIZES))
 _OPTIONAL_TEXTS = ("uuid", "changelogManifestList", "indexManifest", "statistics", "operation", "writerVersion")
 _LARGEST = 2**63
 _LATEST_VERSION = 3
@@ -39,12 +38,12 @@ def tells_counts(lake: Lake, table: LakeTable) -> bool:
 def snapshot_json(snapshot: Snapshot, *, told: bool) -> dict[str, Any]:
     """A snapshot for a client; counts it may not know are 0, since Paimon's readers know no snapshot without them.
 
-    How far event time and the ids of rows have come is told by hidden rows, too.
+    How far event time and the ids of rows have come is told by hidden rows, too, and by sizes of lists how many files have some.
     """
     body = dict(snapshot.to_json())
     if told:
         return body
-    return {name: 0 if name in _COUNTS else value for name, value in body.items() if name not in ("watermark", "nextRowId")}
+    return {name: 0 if name in _COUNTS else value for name, value in body.items() if name not in _OF_ALL_ROWS}
 
 
 def client_commit(body: dict[str, Any]) -> ClientCommit:

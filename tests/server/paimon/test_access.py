@@ -172,6 +172,32 @@ def test_a_column_that_a_rule_names_is_neither_renamed_nor_asked_for_under_anoth
     assert ada.refused("POST", "databases/d/tables/t/auth", {"select": ["called"]})[0] == 403
 
 
+def test_readers_of_a_part_are_not_told_what_hidden_rows_tell(admin: As, ada: As) -> None:
+    admin.sql("CREATE TABLE d.p (id BIGINT, day STRING) PARTITIONED BY (day) WITH ('bucket' = '-1')")
+    admin.sql("INSERT INTO d.p VALUES (1, 'a'), (2, 'hidden')")
+    table, at = {**TABLE, "table": "p"}, "databases/d/tables/p"
+    sizes = {"baseManifestListSize", "deltaManifestListSize"}
+    grant(admin, "SELECT", table)
+    whole = ada.get(f"{at}/snapshot")["snapshot"]
+    assert whole["lastFileCreationTime"] > 0
+    assert sizes <= set(whole["snapshot"])
+    admin.sql("CREATE POLICY low ON d.p TO ada USING (id < 2)")
+    part = ada.get(f"{at}/snapshot")["snapshot"]
+    assert part["lastFileCreationTime"] == 0
+    for snapshot in (part["snapshot"], ada.get(f"{at}/snapshots")["snapshots"][0], ada.get(f"{at}/snapshots/LATEST")["snapshot"]):
+        assert snapshot["deltaManifestList"] == whole["snapshot"]["deltaManifestList"]
+        assert not sizes & set(snapshot)
+    asked = {"partitionSpecs": [{"day": "hidden"}]}
+    grant(admin, "UPDATE", table)
+    for more in ({}, {"ignoreIfExists": False}):
+        assert ada.refused("POST", f"{at}/partitions", {**asked, **more})[0] == 403
+    assert admin.post(f"{at}/partitions", asked) == {"created": [], "existed": [{"day": "hidden"}]}
+    admin.sql("DROP POLICY low ON d.p")
+    assert ada.post(f"{at}/partitions", asked) == {"created": [], "existed": [{"day": "hidden"}]}
+    admin.sql("REVOKE SELECT ON d.p FROM ada")
+    assert ada.post(f"{at}/partitions", {"partitionSpecs": [{"day": "new"}]}) == {"created": [{"day": "new"}], "existed": []}
+
+
 def _with_tokens(services: Services, admin: As, ada: As, **settings: Any) -> None:
     fixed = (("fs.s3.accessKey", "a"), ("fs.s3.secretKey", "b"))
     configured = replace(services, settings=replace(services.settings, data_token=fixed, **settings))
