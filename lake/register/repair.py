@@ -9,15 +9,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.records import SnapshotRow
+from catalog.records import SnapshotRow, TagRow
 from lake.access.rules import require_columns_kept
 from lake.commit.decided import follow
 from lake.commit.publish import Publisher
 from lake.register.changed import ChangedFile, changed_schemas, changed_snapshots, changed_tags, schema_bytes
 from lake.register.operations import rewrite_operations
+from lake.register.readable_line import read_snapshot, readable_line
 from lake.register.unknown_branches import adoptable_branches
 from lake.register.whole import is_readable
 from lake.tables.handle import LakeTable
@@ -44,8 +46,8 @@ class Repair:
     """Where the files set aside lie."""
     back_from: int | None = None
     """The catalog's newest snapshot where nothing of it can be read any more; an older one is the latest now."""
-    kept: str | None = None
-    """The tag that keeps what was the catalog's latest, or the newest of what was set aside, readable."""
+    kept: tuple[tuple[str, int], ...] = ()
+    """Tags, with their snapshots, that keep readable what is in the branch's past no more, and the newest of what was set aside."""
     branches: tuple[str, ...] = ()
     """Branches of the table's files that are the catalog's now."""
     rewritten: tuple[tuple[int, str], ...] = ()
@@ -60,7 +62,8 @@ class _Plan:
     aside: Sequence[int] = ()
     history: Sequence[Snapshot] | None = None
     """All the catalog shall know of the branch; None where what it knows stays."""
-    keep: Snapshot | None = None
+    keep: Sequence[Snapshot] = ()
+    """What can be read and would go out of reach: each gets a tag."""
     back_from: int | None = None
 
 
@@ -68,8 +71,8 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
     """Bring the catalog and the files of a table together; commits wait meanwhile.
 
     What follows the catalog's newest snapshot without a gap is adopted. Where snapshots in between have expired, or nothing can be
-    read of the catalog's newest, the newest run of files that can be read is; what else is readable is kept by a tag. Only what
-    contradicts all of it is set aside. With main come the branches that only the files have.
+    read of the catalog's newest, the newest that can be read becomes the latest, with all before it up to a gap; what else is readable
+    is kept by tags. Only what contradicts all of it is set aside. With main come the branches that only the files have.
     Raises `TableDamaged`, and changes nothing, where no snapshot can be read or all are another table's, `Unavailable` where the
     store does not give a file, and `InvalidSchemaChange` where an adopted schema has not the columns that policies and column grants name.
 
@@ -89,8 +92,8 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         if schemas and (present := tx.tables.find(table.identifier)) is not None:
             require_columns_kept(tx, table.identifier, table.table_id, present.schema, schemas[-1])
         directory = files.layout.set_aside_dir(str(time.time_ns() // 1_000_000))
-        tag_name = None if plan.keep is None else f"before-repair-{plan.keep.id}"
         tags = tx.tags.all(table.table_id, branch)
+        kept = _names_of_tags(plan.keep, tags)
         kept_history = history if plan.history is None else ()
         missing = _missing(files, kept_history, known)
         changed = _changed(files, kept_history, known)
@@ -99,7 +102,8 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         done = Repair(
             adopted=tuple(s.id for s in plan.adopted), set_aside=tuple(plan.aside), directory=directory, back_from=plan.back_from,
             branches=tuple(lying.branch for lying in branches),
-            kept=tag_name, rewritten=tuple((one.number, one.path) for one in (*missing, *changed, *torn_tags)),
+            kept=tuple((name, snapshot.id) for name, snapshot in kept.items()),
+            rewritten=tuple((one.number, one.path) for one in (*missing, *changed, *torn_tags)),
         )  # fmt: skip
         if dry_run:
             return done
@@ -119,8 +123,8 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
             tx.tables.add_schema(table.table_id, branch, schema.id, schema.to_json())
         if schemas:
             tx.tables.set_schema(table.table_id, branch, schemas[-1].id, published=schemas[-1].id)
-        if plan.keep is not None and tag_name is not None:
-            tx.tags.put(table.table_id, tag_name, plan.keep.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
+        for name, snapshot in kept.items():
+            tx.tags.put(table.table_id, name, snapshot.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
         for lying in branches:
             tx.branches.create(table.table_id, lying.branch, schema_id=lying.schema.id, table=str(table.identifier))
             lying.put(tx, table.table_id)
@@ -140,6 +144,18 @@ def _hinted(table: LakeTable) -> None:
     if newest is not None:
         with table.files.snapshots() as place:
             table.files.write_hints(newest.id, place)
+
+
+def _names_of_tags(keep: Sequence[Snapshot], tags: Sequence[TagRow]) -> dict[str, Snapshot]:
+    """A name for the tag of each; where an earlier repair gave it to another snapshot, a longer one."""
+    taken = {tag.name: Snapshot.from_json(tag.snapshot).key for tag in tags}
+    names: dict[str, Snapshot] = {}
+    for snapshot in keep:
+        name = f"before-repair-{snapshot.id}"
+        if name in names or taken.get(name, snapshot.key) != snapshot.key:
+            name += f"-{snapshot.key[:8]}"
+        names[name] = snapshot
+    return names
 
 
 def _adopt(tx: CatalogTransaction, table: LakeTable, plan: _Plan, history: Sequence[SnapshotRow]) -> None:
@@ -164,26 +180,28 @@ def _plan(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: i
     top = latest.id if latest else 0
     there = files.snapshot_ids()
     beyond = [snapshot_id for snapshot_id in there if snapshot_id > top]
+    line = None
     if latest is None or is_readable(files, latest):
         replaced = _replaced(files, history)
         adopted = [] if replaced else _extension(files, latest, newest_schema=newest_schema)
         rest = beyond[len(adopted) :]
         last = adopted[-1].id if adopted else top
-        if rest and rest[0] > last + 1 and not replaced and (run := _newest_run(files, [], newest_schema=newest_schema)):
-            # Of what lay between nothing is left: it expired, so the files know a later time than the catalog does.
-            return _Plan(adopted=run, aside=[i for i in beyond if i > run[-1].id], history=run, keep=adopted[-1] if adopted else latest)
-        aside = [*replaced, *rest]
-        readable = (candidate for i in reversed(aside) if (candidate := _read(files, i)) is not None and is_readable(files, candidate))
-        return _Plan(adopted=adopted, aside=aside, keep=next(readable, None))
-    run = _newest_run(files, history, newest_schema=newest_schema)
-    if not run:
+        if rest and rest[0] > last + 1 and not replaced:
+            line = readable_line(files, history, newest_schema=newest_schema)
+        if line is None or line.snapshots[-1].id <= last:
+            aside = [*replaced, *rest]
+            readable = (each for i in reversed(aside) if (each := read_snapshot(files, i)) is not None and is_readable(files, each))
+            return _Plan(adopted=adopted, aside=aside, keep=[*islice(readable, 1)])
+        # Of what lay between nothing is left: it expired or was lost, so the files know a later time than the catalog does.
+    elif (line := readable_line(files, history, newest_schema=newest_schema)) is None:
         lists = (latest.base_manifest_list, latest.delta_manifest_list)
         gone = [name for name in lists if not files.io.file_exists(files.layout.manifest(name))] or list(lists)
         problem = "cannot be read, and no other snapshot can; nothing was changed, only a copy of the files brings it back"
         raise files.damaged(files.layout.manifest(gone[0]), problem, snapshot_id=latest.id)
     known = {row.snapshot_uuid for row in history}
-    adopted = [snapshot for snapshot in run if snapshot.key not in known]
-    return _Plan(adopted=adopted, aside=[i for i in there if i > run[-1].id], history=run, back_from=top if run[-1].id < top else None)
+    back_from = top if line.snapshots[-1].id < top else None
+    adopted = [snapshot for snapshot in line.snapshots if snapshot.key not in known]
+    return _Plan(adopted=adopted, aside=line.aside, history=line.snapshots, keep=line.beside, back_from=back_from)
 
 
 def _require_own(tx: CatalogTransaction, table: LakeTable, plan: _Plan, history: Sequence[SnapshotRow]) -> None:
@@ -193,7 +211,7 @@ def _require_own(tx: CatalogTransaction, table: LakeTable, plan: _Plan, history:
     if not foreign:
         return
     for row in reversed(history):
-        lying = _read(table.files, row.snapshot_id)
+        lying = read_snapshot(table.files, row.snapshot_id)
         if lying is not None and lying.key == row.snapshot_uuid:
             return
     if (other := tx.snapshots.whose(foreign, but=table.table_id)) is not None:
@@ -201,20 +219,6 @@ def _require_own(tx: CatalogTransaction, table: LakeTable, plan: _Plan, history:
             table.files.layout.snapshot_dir(),
             f"holds the snapshots of table {other} and none of its own; nothing was changed. Put the table's own directory back",
         )
-
-
-def _newest_run(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: int) -> list[Snapshot]:
-    """The newest snapshots that can be read, without a gap, oldest first: of the files, and of the catalog's where those lack one."""
-    known = {row.snapshot_id: Snapshot.from_json(row.body) for row in history}
-    run: list[Snapshot] = []
-    for snapshot_id in sorted({*known, *files.snapshot_ids()}, reverse=True):
-        snapshot = _read(files, snapshot_id) or known.get(snapshot_id)
-        good = snapshot is not None and snapshot.schema_id <= newest_schema and is_readable(files, snapshot)
-        if snapshot is not None and good and (not run or run[0].id == snapshot_id + 1):
-            run.insert(0, snapshot)
-        elif run:
-            break
-    return run
 
 
 def _later_schemas(files: TableFiles, known: Mapping[int, Mapping[str, Any]]) -> list[Schema]:
@@ -283,7 +287,7 @@ def _replaced(files: TableFiles, history: Sequence[SnapshotRow]) -> list[int]:
             continue
         if not files.io.file_exists(files.layout.snapshot_file(row.snapshot_id)):
             continue
-        lying = _read(files, row.snapshot_id)
+        lying = read_snapshot(files, row.snapshot_id)
         if lying is None or not same_snapshot(lying, Snapshot.from_json(row.body)):
             replaced.append(row.snapshot_id)
     return replaced
@@ -292,7 +296,7 @@ def _replaced(files: TableFiles, history: Sequence[SnapshotRow]) -> list[int]:
 def _extension(files: TableFiles, latest: Snapshot | None, *, newest_schema: int) -> list[Snapshot]:
     """The foreign snapshots that go on, without a gap, where ours end."""
     snapshots: list[Snapshot] = []
-    while (after := _read(files, (latest.id if latest else 0) + 1)) is not None:
+    while (after := read_snapshot(files, (latest.id if latest else 0) + 1)) is not None:
         # A schema the catalog does not know cannot be read.
         if after.schema_id > newest_schema or not _goes_on(files, latest, after):
             break
@@ -312,11 +316,3 @@ def _goes_on(files: TableFiles, before: Snapshot | None, after: Snapshot) -> boo
         if told_by_the_store(problem):
             raise
         return False
-
-
-def _read(files: TableFiles, snapshot_id: int) -> Snapshot | None:
-    try:
-        snapshot = files.read_snapshot(snapshot_id)
-    except TableDamaged:  # not JSON, or not a snapshot
-        return None
-    return snapshot if snapshot is not None and snapshot.id == snapshot_id else None

@@ -184,8 +184,7 @@ def repair_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     rows += [("branch adopted", 0, name, dry_run) for name in done.branches]
     if done.back_from is not None:
         rows.append(("gone back from", done.back_from, None, dry_run))
-    if done.kept is not None:
-        rows.append(("kept as tag", int(done.kept.rpartition("-")[2]), done.kept, dry_run))
+    rows += [("kept as tag", snapshot, name, dry_run) for name, snapshot in done.kept]
     rows += [("written again", number, path, dry_run) for number, path in done.rewritten]
     rows += [("set aside", snapshot, f"{done.directory}/snapshot-{snapshot}", dry_run) for snapshot in done.set_aside]
     return ResultSet.of_rows(columns, rows)

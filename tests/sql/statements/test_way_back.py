@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from catalog import CatalogStore
 from catalog.backup.archive import restore_archive, write_archive
 from gateway.gateway import Gateway
 from lake import Lake
+from lake.rewrite.orphans import remove_orphan_files
 from model.errors import InvalidSchema, StorageFull, TableDamaged
 from model.identifier import Identifier
 from table.format.io.file_io import LocalFileIO
@@ -62,6 +65,30 @@ class World:
     def _old_warehouse(self) -> None:
         shutil.rmtree(self.warehouse)
         shutil.copytree(self._tmp / "copy", self.warehouse)
+
+    def swept(self) -> None:
+        """Remove what nothing refers to; where a snapshot in the middle is damaged, that is refused."""
+        forget_metadata()
+        with contextlib.suppress(TableDamaged):
+            remove_orphan_files(self.lake, self.lake.open(T), older_than_millis=time.time_ns() // 1_000_000, check=lambda: None)
+
+    def lose_lists(self, *snapshot_ids: int) -> None:
+        """Take away the manifest lists of snapshots."""
+        for snapshot_id in snapshot_ids:
+            snapshot = self.lake.open(T).files.read_snapshot(snapshot_id)
+            assert snapshot is not None
+            for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+                (self.warehouse / "default.db/t/manifest" / name).unlink()
+        forget_metadata()
+
+    def readable(self, version: str) -> int:
+        """How many rows a snapshot or tag has, its data files being there."""
+        forget_metadata()
+        table = self.lake.open(T)
+        snapshot = self.lake.history.version(table, version)
+        entries = list(table.files.live_entries(snapshot))
+        assert all(Path(table.files.data_path(table.schema, entry)).exists() for entry in entries)
+        return sum(entry.file.row_count for entry in entries)
 
     def repaired(self) -> list[int]:
         self.run("CALL sys.repair_table('t')")
@@ -138,13 +165,90 @@ def test_what_the_catalog_could_read_beside_a_newer_warehouse_stays_readable(wor
     (snapshots / "snapshot-3").unlink()
     back()
     done = world.lake.repair_table(T)
-    assert (done.adopted, done.set_aside, done.kept) == ((4,), (), "before-repair-2")
+    assert (done.adopted, done.set_aside, done.kept) == ((4,), (), (("before-repair-2", 2), ("before-repair-1", 1)))
     assert world.rows() == [1, 2, 3, 4]
     kept = world.lake.resolve(world.lake.open(T), {"scan.tag-name": "before-repair-2"})
     assert kept is not None
     assert len(list(world.lake.open(T).files.live_entries(kept))) == 2
     tag = world.lake.tags.all(world.lake.open(T))
-    assert {row.name for row in tag} == {"old", "before-repair-2"}
+    assert {row.name for row in tag} == {"old", "before-repair-1", "before-repair-2"}
+    world.swept()
+    assert world.readable("before-repair-1") == 1
+
+
+@pytest.mark.parametrize("lost", [(8, 10), (10,), (1, 10), (2, 3, 5, 9, 10)])
+def test_damage_in_the_middle_takes_nothing_away(world: World, lost: tuple[int, ...]) -> None:
+    """What could be read before a repair can be read after it, and after what follows it."""
+    world.insert(*range(3, 11))
+    world.noted()
+    world.lose_lists(*lost)
+    left = [i for i in range(1, 11) if i not in lost]
+    assert [world.readable(str(i)) for i in left] == left
+    done = world.lake.repair_table(T)
+    assert (done.adopted, done.set_aside, done.back_from, done.kept) == ((), tuple(range(left[-1] + 1, 11)), 10, ())
+    assert world.rows() == list(range(1, left[-1] + 1))
+    world.insert(100)
+    world.swept()
+    assert [world.readable(str(i)) for i in left] == left
+    for broken in (i for i in lost if i < left[-1]):
+        with pytest.raises(TableDamaged):
+            world.readable(str(broken))
+    world.expire()
+    world.swept()
+    assert world.rows() == [*range(1, left[-1] + 1), 100]
+    assert world.gateway.run("CALL sys.check_table('t', deep => true)").collect() == []
+
+
+def test_damage_in_the_middle_of_what_came_later_takes_nothing_away(world: World) -> None:
+    """The catalog is older, its own snapshots have expired, and of the newer ones some cannot be read."""
+    back = world.copy_catalog()
+    world.insert(3, 4)
+    world.expire()
+    world.insert(*range(5, 11))
+    world.noted()
+    back()
+    world.lose_lists(8, 10)
+    done = world.lake.repair_table(T)
+    assert (done.adopted, done.set_aside, done.kept) == ((4, 5, 6, 7, 8, 9), (10,), ())
+    world.insert(100)
+    world.swept()
+    assert [world.readable(str(i)) for i in (4, 5, 6, 7, 9)] == [4, 5, 6, 7, 9]
+
+
+def test_files_of_another_line_are_not_mixed_with_the_catalogs(world: World) -> None:
+    """Expiry goes by what each snapshot took away: mixed, it would take files that are needed."""
+    files = world.copy_warehouse()
+    other = world.copy_catalog()
+    world.insert(3, 4)
+    world.noted()
+    ours = world._tmp / "ours"
+    shutil.copytree(world.warehouse, ours)
+    mine = world._tmp / "mine"
+    write_archive(world.dsn, mine, warehouse="")
+    files()
+    other()
+    world.run("TRUNCATE TABLE t")
+    world.insert(5, 6, 7)
+    world.noted()
+    theirs = world.warehouse / "default.db/t/snapshot"
+    held = {path.name: path.read_bytes() for path in theirs.glob("snapshot-*")}
+    shutil.copytree(ours, world.warehouse, dirs_exist_ok=True)
+    restore_archive(world.dsn, mine)
+    for name in ("snapshot-3", "snapshot-4", "snapshot-5", "snapshot-6"):
+        (theirs / name).write_bytes(held[name])
+    snapshot = world.lake.history.version(world.lake.open(T), "4")
+    assert snapshot.total_record_count == 4
+    (world.warehouse / "default.db/t/manifest" / snapshot.delta_manifest_list).unlink()
+    forget_metadata()
+    done = world.lake.repair_table(T)
+    assert world.rows() == [5, 6, 7]
+    assert ("before-repair-3", 3) in done.kept
+    assert world.readable("before-repair-3") == 3
+    world.insert(100)
+    world.expire()
+    world.swept()
+    assert world.rows() == [5, 6, 7, 100]
+    assert world.readable("before-repair-3") == 3
 
 
 def test_a_warehouse_older_than_its_catalog(world: World) -> None:

@@ -1,0 +1,122 @@
+"""Which snapshots are a branch's after a repair that cannot go on from the catalog's newest: a line that lacks none between two others.
+
+Damage in the middle ends no line: a snapshot that cannot be read stays in its place, so that those before it can be asked for as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from catalog.records import SnapshotRow
+from lake.register.whole import is_readable
+from model.errors import TableDamaged
+from model.snapshot import Snapshot
+from table.format.store import TableFiles
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """The snapshots of a branch, oldest first, the newest of which can be read."""
+
+    snapshots: tuple[Snapshot, ...]
+    aside: tuple[int, ...]
+    """Files that lie in the way of the line, or behind its end."""
+    beside: tuple[Snapshot, ...]
+    """What else can be read, newest first: before a gap in which no snapshot is known, or of another line."""
+
+
+def readable_line(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: int) -> Line | None:
+    """The line to the newest snapshot that can be read, of the files and of the catalog; None where none can be read."""
+    there = set(files.snapshot_ids())
+    lying = {i: found for i in there if (found := read_snapshot(files, i)) is not None and found.schema_id <= newest_schema}
+    return _Found(files=files, history=history, there=there, lying=lying).line()
+
+
+def read_snapshot(files: TableFiles, snapshot_id: int) -> Snapshot | None:
+    """The snapshot that a file tells; None for a file that is missing, or tells none or another."""
+    try:
+        snapshot = files.read_snapshot(snapshot_id)
+    except TableDamaged:  # not JSON, or not a snapshot
+        return None
+    return snapshot if snapshot is not None and snapshot.id == snapshot_id else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What the catalog knows of a branch, and what lies in its directory."""
+
+    files: TableFiles
+    history: Sequence[SnapshotRow]
+    there: set[int]
+    lying: Mapping[int, Snapshot]
+    """The snapshots that files tell and whose schemas are known."""
+    known: dict[int, Snapshot] = field(default_factory=dict)
+
+    def line(self) -> Line | None:
+        self.known.update((row.snapshot_id, Snapshot.from_json(row.body)) for row in self.history)
+        newest = self._newest()
+        if newest is None:
+            return None
+        agreed = newest.id if newest is not self.lying.get(newest.id) else self._agreed(newest.id)
+        chosen = self._chosen(agreed, newest.id)
+        first = newest.id
+        while first - 1 in chosen:
+            first -= 1
+        while first not in self.there and not is_readable(self.files, chosen[first]):  # nothing of it is left: expired, and no gap
+            first += 1
+        snapshots = tuple(chosen[i] for i in range(first, newest.id + 1))
+        expired = min(self.known) if agreed else 0  # files before it were left by an expiry, and may lack their rows
+        beside = tuple(self._beside({snapshot.key for snapshot in snapshots}, expired=expired))
+        kept = {snapshot.key for snapshot in (*snapshots, *beside)}
+        in_the_line = {snapshot.id for snapshot in snapshots if snapshot is self.lying.get(snapshot.id) or self._same(snapshot.id)}
+        lost = (i for i in self.there if expired <= i < first and not (i in self.lying and self.lying[i].key in kept))
+        aside = sorted({*lost, *(i for i in self.there if i >= first and i not in in_the_line)})
+        return Line(snapshots=snapshots, aside=tuple(aside), beside=beside)
+
+    def _same(self, snapshot_id: int) -> bool:
+        known, lying = self.known.get(snapshot_id), self.lying.get(snapshot_id)
+        return known is not None and lying is not None and known.key == lying.key
+
+    def _newest(self) -> Snapshot | None:
+        for snapshot_id in sorted({*self.known, *self.lying}, reverse=True):
+            for snapshot in (self.lying.get(snapshot_id), self.known.get(snapshot_id)):
+                if snapshot is not None and is_readable(self.files, snapshot):
+                    return snapshot
+        return None
+
+    def _agreed(self, newest: int) -> int:
+        """The newest snapshot that the catalog and the files have alike: up to it, the catalog's line is the line of the files."""
+        return max((i for i in self.lying if i <= newest and self._same(i)), default=0)
+
+    def _chosen(self, agreed: int, newest: int) -> dict[int, Snapshot]:
+        """The line's snapshots by id, as far as any are known; expiry goes by what each took away, so no two lines may be mixed."""
+        parted = any(agreed < i <= newest and i in self.known and not self._same(i) for i in self.lying)
+        chosen = {i: found for i, found in self.lying.items() if agreed < i <= newest}
+        for row in self.history:
+            snapshot_id = row.snapshot_id
+            if snapshot_id not in chosen and snapshot_id <= newest and not (parted and snapshot_id > agreed) and not self._is_expired(row):
+                chosen[snapshot_id] = self.known[snapshot_id]
+        return chosen
+
+    def _is_expired(self, row: SnapshotRow) -> bool:
+        """Whether a client took its file; they take the oldest first and never the latest: without that, missing files tell nothing."""
+        if row.snapshot_id >= min(self.there, default=0):
+            return False
+        latest = self.history[-1]
+        if latest.published and latest.snapshot_id not in self.there and max(self.there) < latest.snapshot_id:
+            return not is_readable(self.files, self.known[row.snapshot_id])
+        return row.published or self.files.is_expired(self.known[row.snapshot_id])
+
+    def _beside(self, left_out: set[str], *, expired: int) -> Iterator[Snapshot]:
+        """What can be read and is not in the line, newest first."""
+        rows = {row.snapshot_id: row for row in self.history}
+        seen = set(left_out)
+        for snapshot_id in sorted({*self.known, *self.lying}, reverse=True):
+            row = rows.get(snapshot_id)
+            ours = None if row is None or (row is not self.history[-1] and self._is_expired(row)) else self.known[snapshot_id]
+            theirs = self.lying.get(snapshot_id) if snapshot_id >= expired else None
+            for snapshot in (ours, theirs):
+                if snapshot is not None and snapshot.key not in seen and is_readable(self.files, snapshot):
+                    seen.add(snapshot.key)
+                    yield snapshot
