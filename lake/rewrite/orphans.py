@@ -61,22 +61,15 @@ def remove_orphan_files(
 
 
 def _known(lake: Lake, table: LakeTable) -> list[list[Snapshot]]:
-    """Every snapshot, by line of history: each branch, each tag, and files of snapshots the catalog does not have."""
+    """Every snapshot, by line of history: each branch, each tag, and files of snapshots and tags the catalog does not have."""
     lake.snapshots(table)  # publishes what is decided, and forgets what clients expired
     lines: list[list[Snapshot]] = []
     with lake.catalog.consistent() as tx:
         for branch in {MAIN_BRANCH, *tx.branches.names(table.table_id)}:
             lines.append([Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, branch)])
             lines += [[Snapshot.from_json(row.snapshot)] for row in tx.tags.all(table.table_id, branch)]
-        lines += [[snapshot] for snapshot in snapshots_kept(tx, table)]
+        lines += [[snapshot] for snapshot in snapshots_kept(tx, table, known={snapshot.key for line in lines for snapshot in line})]
     lines += [[tag.snapshot] for tag in tags_of(lake, table)]  # also those whose files clients wrote themselves
-    known = {snapshot.uuid for line in lines for snapshot in line}
-    earliest = _earliest(lake, table)
-    for snapshot_id in table.files.snapshot_ids():
-        # The file of an expired snapshot, left by a crash, names what may be gone already; one written past the catalog does not.
-        snapshot = table.files.read_snapshot(snapshot_id) if snapshot_id >= earliest else None
-        if snapshot is not None and snapshot.uuid not in known:
-            lines.append([snapshot])
     return lines
 
 

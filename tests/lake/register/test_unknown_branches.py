@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from catalog import CatalogStore
+from catalog.backup.archive import restore_archive, write_archive
 from gateway.gateway import Gateway
 from lake import Lake
 from lake.rewrite.orphans import remove_orphan_files
@@ -64,6 +66,57 @@ def test_a_branch_that_only_the_files_have_is_told_kept_and_adopted(
     gateway.run("INSERT INTO `t$branch_b` VALUES (10)")
     lake.standing.look_around(tables=None)
     assert lake.standing.troubles() == []
+
+
+def orphans_removed(lake: Lake, name: Identifier = T) -> None:
+    remove_orphan_files(lake, lake.open(name), older_than_millis=time.time_ns() // 1_000_000, check=lambda: None)
+
+
+@pytest.mark.parametrize("sweep", ["orphans", "orphans of the branch", "expiry"])
+def test_what_a_known_branch_or_main_has_beyond_an_older_catalog_stays(
+    gateway: Gateway, lake: Lake, dsn: str, place: Path, tmp_path: Path, sweep: str
+) -> None:
+    """Whichever branch the call names: the data of all lies in one directory."""
+    gateway.run("CALL sys.delete_tag('t', 'one')")
+    write_archive(dsn, tmp_path / "older", warehouse="")
+    gateway.run("INSERT INTO `t$branch_b` VALUES (10)")
+    gateway.run("CALL sys.create_tag('t$branch_b', 'late')")
+    gateway.run("TRUNCATE TABLE `t$branch_b`")
+    gateway.run("INSERT INTO `t$branch_b` VALUES (12)")
+    gateway.run("INSERT INTO t VALUES (4)")
+    rows = {name: sorted(gateway.run(f"SELECT id FROM `{name}`").collect()) for name in ("t", "t$branch_b")}
+    restore_archive(dsn, tmp_path / "older")
+    forget_metadata()
+    fresh = Lake(lake.catalog, str(place.parents[1]))
+    if sweep == "expiry":
+        gateway.run(EXPIRE)
+    else:
+        orphans_removed(fresh, T if sweep == "orphans" else replace(T, branch="b"))
+    forget_metadata()
+    for name, expected in rows.items():
+        gateway.run(f"CALL sys.repair_table('{name}')")
+        assert sorted(gateway.run(f"SELECT id FROM `{name}`").collect()) == expected
+    tagged = fresh.open(replace(T, branch="b"))
+    entries = list(tagged.files.live_entries(fresh.history.version(tagged, "late")))
+    assert len(entries) == 3
+    assert all(Path(tagged.files.data_path(tagged.schema, entry)).exists() for entry in entries)
+
+
+def test_a_foreign_file_in_the_place_of_a_branchs_snapshot_keeps_its_rows(
+    gateway: Gateway, lake: Lake, place: Path, dsn: str, tmp_path: Path
+) -> None:
+    """The table is diverged; what lies there may be what somebody wants to have back."""
+    write_archive(dsn, tmp_path / "older", warehouse="")
+    gateway.run("INSERT INTO `t$branch_b` VALUES (10)")
+    theirs = max((place / "branch/branch-b/snapshot").glob("snapshot-*"), key=lambda path: int(path.name[9:]))
+    held = theirs.read_bytes()
+    restore_archive(dsn, tmp_path / "older")
+    theirs.unlink()
+    gateway.run("INSERT INTO `t$branch_b` VALUES (11)")
+    theirs.write_bytes(held)
+    before = set(place.glob("bucket-0/*"))
+    orphans_removed(lake)
+    assert set(place.glob("bucket-0/*")) == before
 
 
 def test_a_branch_that_was_dropped_is_none(gateway: Gateway, lake: Lake, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
