@@ -257,20 +257,12 @@ class TableCheck:
             yield fault(files.layout.manifest(name), records)
             return
         for record in records:
-            path = str(record["_FILE_NAME"])
             try:
-                path = index_path(files, self._table.schema, record)
-                size = self._io.size(path)
-                if size != record["_FILE_SIZE"]:
-                    yield fault(path, f"has {size:,} bytes where its manifest tells {record['_FILE_SIZE']:,}")
-                elif self._deep and record["_INDEX_TYPE"] == INDEX_TYPE:
-                    yield from (fault(path, problem) for problem in wrong_vectors(files, path, record))
-            except FileNotFoundError:
-                yield fault(path, MISSING)
+                found = fault_of_index_file(self._table, record, deep=self._deep)
             except Unavailable as away:
-                yield fault(path, refused(away))
-            except LakeError as wrong:
-                yield fault(path, wrong.message)
+                found = (away.place or str(record["_FILE_NAME"]), refused(away))
+            if found is not None:
+                yield fault(*found)
 
     def _want(
         self, line: Line, snapshot: Snapshot, entries: Sequence[ManifestEntry], wanted: dict[str, tuple[Line, int, ManifestEntry]]
@@ -355,6 +347,26 @@ def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tup
             raise
         return entry.file.file_name, problem.message
     return None if fault is None else (path, fault)
+
+
+def fault_of_index_file(table: LakeTable, record: Mapping[str, Any], *, deep: bool) -> tuple[str, str] | None:
+    """The index file of a line of an index manifest where it is not as it was written, with what is wrong with it.
+
+    Raises what a store says that does not give the file, which may be whole.
+    """
+    files, path = table.files, str(record["_FILE_NAME"])
+    try:
+        path = index_path(files, table.schema, record)
+        if (size := files.io.size(path)) != record["_FILE_SIZE"]:
+            return path, f"has {size:,} bytes where its manifest tells {record['_FILE_SIZE']:,}"
+        problems = wrong_vectors(files, path, record) if deep and record["_INDEX_TYPE"] == INDEX_TYPE else ()
+        return next(((path, problem) for problem in problems), None)
+    except FileNotFoundError:
+        return path, MISSING
+    except LakeError as problem:
+        if told_by_the_store(problem):
+            raise
+        return path, problem.message
 
 
 def index_fault(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tuple[str, str] | None:

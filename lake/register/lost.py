@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from lake.register.check import Fault, decoded, fault_of_entry, shown
+from lake.register.check import Fault, decoded, fault_of_entry, fault_of_index_file, shown
 from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
 from model.errors import CommitConflict, TableDamaged
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from model.sql_text import literal
 from table.format.avro_name import wrong_name
-from table.format.deletions import index_after, key_of
+from table.format.deletions import INDEX_TYPE, index_after, key_of
 from table.format.manifest import EntryKind, ManifestEntry
 from table.format.manifest_codec import decode_manifest, decode_manifest_list
 from table.format.manifest_read import wrong_size
@@ -40,10 +41,12 @@ class Lost:
     gone: tuple[ManifestEntry, ...]
     metadata: bool
     """Whether manifests are lost, and with them the names of the files they told of."""
+    undeleted: Fault | None = None
+    """The index manifest where it is lost, and with it which rows are deleted."""
 
 
 def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[[], None]) -> Lost | None:
-    """Look at the latest snapshot's lists, manifests and data files; None for a table without any.
+    """Look at the latest snapshot's lists, manifests, data files and what tells their deleted rows; None for a table without any.
 
     What a lost list or manifest told is not lost where this process knows it still. Raises `TableDamaged` for a list of which it does
     not: nothing tells then what the snapshot holds.
@@ -82,7 +85,47 @@ def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[
                 rows, partition = entry.file.row_count, shown(table.schema, entry)
                 path, problem = fault
                 faults.append(Fault(branch=branch, snapshot_id=latest.id, partition=partition, file=path, rows=rows, problem=problem))
-    return Lost(snapshot=latest, faults=tuple(faults), left=left, gone=tuple(gone), metadata=metadata)
+    undeleted, more, bare = _lost_deletions(table, latest, left, deep=deep, check=check)
+    known_gone = {key_of(entry) for entry in gone}
+    gone += [entry for entry in bare if key_of(entry) not in known_gone]
+    faults += more
+    return Lost(snapshot=latest, faults=tuple(faults), left=left, gone=tuple(gone), metadata=metadata, undeleted=undeleted)
+
+
+def _lost_deletions(
+    table: LakeTable, latest: Snapshot, left: Sequence[ManifestEntry], *, deep: bool, check: Callable[[], None]
+) -> tuple[Fault | None, list[Fault], list[ManifestEntry]]:
+    """The index manifest where it is lost, all that is lost of it and of its files, and the data files whose deleted rows are not told.
+
+    Those cannot be read any more, as their deleted rows would come back.
+    """
+    name, files, branch = latest.index_manifest, table.files, table.identifier.branch
+    if name is None:
+        return None, [], []
+    try:
+        records = files.index_manifest(name)
+    except TableDamaged as damage:
+        repair = f"CALL sys.repair_table({literal(table.identifier.written())})"
+        problem = (
+            f"{damage.problem}; which rows are deleted is told by nothing else: {repair} goes back to the newest snapshot that tells it"
+        )
+        path = files.layout.manifest(name)
+        fault = Fault(branch=branch, snapshot_id=latest.id, partition="", file=path, rows=None, problem=problem)
+        return fault, [fault], []
+    faults, bare, live = [], list[ManifestEntry](), {key_of(entry): entry for entry in left}
+    for record in records:
+        check()
+        if record["_INDEX_TYPE"] != INDEX_TYPE or (found := fault_of_index_file(table, record, deep=deep)) is None:
+            continue
+        ranges = record["_DELETIONS_VECTORS_RANGES"] or ()
+        keys = [(record["_PARTITION"], record["_BUCKET"], vector_range["f0"]) for vector_range in ranges]
+        untold = [live[key] for key in keys if key in live]
+        rows = sum(entry.file.row_count for entry in untold)
+        problem = f"{found[1]}; it told the deleted rows of {len(untold):,} data files, which are lost with it"
+        partition = shown(table.schema, untold[0]) if untold else ""
+        faults.append(Fault(branch=branch, snapshot_id=latest.id, partition=partition, file=found[0], rows=rows, problem=problem))
+        bare += untold
+    return None, faults, bare
 
 
 def _problem_on_disk(files: TableFiles, name: str, size: int | None, *, deep: bool) -> str | None:
@@ -105,7 +148,10 @@ def _problem_on_disk(files: TableFiles, name: str, size: int | None, *, deep: bo
 def remove_unexisting_files(
     lake: Lake, table: LakeTable, *, dry_run: bool, deep: bool, threads: int, check: Callable[[], None]
 ) -> Sequence[Fault]:
-    """Tell what is lost and, unless it is a dry run, commit a snapshot without it, which takes rows away; no file is deleted."""
+    """Tell what is lost and, unless it is a dry run, commit a snapshot without it, which takes rows away; no file is deleted.
+
+    Raises `TableDamaged` where nothing tells any more which rows are deleted: all of them would come back.
+    """
     lake.caller.require(Access.UPDATE, table_resource(table.identifier))
     if not dry_run:
         lake.caller.require(Access.DELETE, table_resource(table.identifier))
@@ -117,6 +163,8 @@ def remove_unexisting_files(
             return ()
         if dry_run:
             return lost.faults
+        if lost.undeleted is not None:
+            raise table.files.damaged(lost.undeleted.file, lost.undeleted.problem, snapshot_id=lost.snapshot.id)
         with contextlib.suppress(CommitConflict):  # somebody committed meanwhile: what is lost is looked for anew
             _commit(lake, table, lost)
             return lost.faults

@@ -194,8 +194,9 @@ def _plan(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: i
             return _Plan(adopted=adopted, aside=aside, keep=[*islice(readable, 1)])
         # Of what lay between nothing is left: it expired or was lost, so the files know a later time than the catalog does.
     elif (line := readable_line(files, history, newest_schema=newest_schema)) is None:
-        lists = (latest.base_manifest_list, latest.delta_manifest_list)
-        gone = [name for name in lists if not files.io.file_exists(files.layout.manifest(name))] or list(lists)
+        lists = [latest.base_manifest_list, latest.delta_manifest_list]
+        named = [*lists, *filter(None, [latest.index_manifest])]
+        gone = [name for name in named if not files.io.file_exists(files.layout.manifest(name))] or lists
         problem = "cannot be read, and no other snapshot can; nothing was changed, only a copy of the files brings it back"
         raise files.damaged(files.layout.manifest(gone[0]), problem, snapshot_id=latest.id)
     known = {row.snapshot_uuid for row in history}

@@ -64,7 +64,7 @@ def snapshots_kept(tx: CatalogTransaction, table: LakeTable, *, known: Container
             with contextlib.suppress(TableDamaged):
                 kept += filter(None, [files.read_snapshot(snapshot_id)])
         kept += _tagged(files, _tag_names(files))
-    kept = [snapshot for snapshot in kept if is_readable(table.files, snapshot)]
+    kept = [snapshot for snapshot in kept if is_readable(table.files, snapshot, deletions=False)]
     for name in (MAIN_BRANCH, *tx.branches.names(table.table_id)):
         files = _files(table, name)
         kept += _beyond(tx, table, files, known)

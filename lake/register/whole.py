@@ -40,9 +40,10 @@ def require_whole(table: LakeTable, snapshot: Snapshot) -> None:
                 raise files.damaged(files.layout.manifest(name), problem, snapshot_id=snapshot.id)
 
 
-def is_readable(files: TableFiles, snapshot: Snapshot) -> bool:
+def is_readable(files: TableFiles, snapshot: Snapshot, *, deletions: bool = True) -> bool:
     """Whether all metadata of a snapshot is there; data files that are lost alone are no reason to go back in time.
 
+    Without its index manifest nothing tells which of its rows are ``deletions``; where that is not asked, its files are told all the same.
     Raises what a store says that does not give a file: whether it is there is not known then, and nothing may follow from it.
     """
     fresh = TableFiles(files.io, files.location, files.layout.branch)
@@ -56,6 +57,8 @@ def is_readable(files: TableFiles, snapshot: Snapshot) -> bool:
             return False
         for _ in fresh.live_entries(snapshot):
             pass
+        if deletions and snapshot.index_manifest is not None:
+            fresh.index_manifest(snapshot.index_manifest)
     except LakeError as problem:
         if told_by_the_store(problem):
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from table.format.deletions import _INDEX_FILES, _KNOWN
 from table.format.store import _LISTS, _MANIFESTS
 from table.scan.column_cache import COLUMNS
 
@@ -14,6 +15,8 @@ def forget_metadata() -> None:
     _MANIFESTS.clear()
     _LISTS.clear()
     COLUMNS.forget()
+    _KNOWN.clear()
+    _INDEX_FILES.clear()
 
 
 def remove(path: Path) -> None:

@@ -16,7 +16,7 @@ from model.snapshot import CommitKind, Snapshot
 from table.format.deletions import with_vectors
 from table.scan.entry_scan import plan_scan
 from table.scan.read import read_batches
-from tests.lake.register.damage import BREAKS
+from tests.lake.register.damage import BREAKS, forget_metadata
 from tests.table.vectors import with_deleted
 
 T = Identifier("default", "t")
@@ -113,3 +113,64 @@ def test_a_damaged_vector_is_found(gateway: Gateway, place: Path, how: str) -> N
     assert [row[3] for row in found] == [str(file)]
     with pytest.raises(TableDamaged, match=file.name):
         ids(gateway)
+
+
+@pytest.mark.parametrize("how", BREAKS)
+def test_a_lost_deletion_vector_takes_its_data_files_along(gateway: Gateway, place: Path, how: str) -> None:
+    """Without it their deleted rows would come back."""
+    delete(gateway, 0, 5)
+    (index,) = (place / "index").iterdir()
+    BREAKS[how](index)
+    forget_metadata()
+    with pytest.raises(TableDamaged):
+        ids(gateway)
+    deep = ", deep => true" if how == "changed" else ""
+    ((_, _, _, path, rows, problem, dry),) = gateway.run(f"CALL sys.remove_unexisting_files('t'{deep})").collect()
+    assert (path, rows, dry) == (str(index), 8, True)
+    assert "it told the deleted rows of 2 data files" in str(problem)
+    gateway.run(f"CALL sys.remove_unexisting_files('t', dry_run => false{deep})")
+    assert ids(gateway) == [8, 9, 10, 11]
+    assert gateway.run("SELECT COUNT(*) FROM t").collect() == [(4,)]
+    assert gateway.run(f"CALL sys.remove_unexisting_files('t'{deep})").collect() == []
+
+
+def test_a_data_file_lost_with_its_deletion_vector_goes_once(gateway: Gateway, place: Path) -> None:
+    delete(gateway, 0)
+    (index,) = (place / "index").iterdir()
+    table = gateway.lake.open(T)
+    first = next(iter(table.files.live_entries(table.latest())))
+    Path(table.files.data_path(table.schema, first)).unlink()
+    index.unlink()
+    forget_metadata()
+    gateway.run("CALL sys.remove_unexisting_files('t', dry_run => false)")
+    assert ids(gateway) == [4, 5, 6, 7, 8, 9, 10, 11]
+    latest = gateway.lake.open(T).latest()
+    assert latest is not None
+    assert latest.total_record_count == 8
+
+
+@pytest.mark.parametrize("how", ["missing", "cut"])
+@pytest.mark.parametrize("data_too", [False, True])
+def test_a_lost_index_manifest_is_told_and_a_repair_goes_back_before_it(gateway: Gateway, place: Path, how: str, data_too: bool) -> None:
+    delete(gateway, 0)
+    gateway.run("INSERT INTO t VALUES (12, 'new')")
+    delete(gateway, 5)
+    latest = gateway.lake.open(T).latest()
+    assert latest is not None
+    assert latest.index_manifest is not None
+    index = place / "manifest" / latest.index_manifest
+    BREAKS[how](index)
+    if data_too:
+        newest = max((place / "bucket-0").iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        newest.unlink()
+    forget_metadata()
+    told = gateway.run("CALL sys.remove_unexisting_files('t')").collect()
+    assert {str(row[3]) for row in told} == {str(index), *([str(newest)] if data_too else [])}
+    assert "CALL sys.repair_table('default.t')" in str(told[-1][5])
+    with pytest.raises(TableDamaged, match="goes back to the newest snapshot that tells it"):
+        gateway.run("CALL sys.remove_unexisting_files('t', dry_run => false)")
+    gateway.run("CALL sys.repair_table('t')")
+    forget_metadata()
+    if data_too:
+        gateway.run("CALL sys.remove_unexisting_files('t', dry_run => false)")
+    assert ids(gateway) == [*range(1, 12), *([] if data_too else [12])]
