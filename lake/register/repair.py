@@ -67,7 +67,7 @@ class _Plan:
     back_from: int | None = None
 
 
-def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry_run: bool) -> Repair:  # noqa: C901 - one transaction in the order that a crash may cut
+def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry_run: bool) -> Repair:
     """Bring the catalog and the files of a table together; commits wait meanwhile.
 
     What follows the catalog's newest snapshot without a gap is adopted. Where snapshots in between have expired, or nothing can be
@@ -109,16 +109,7 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
             return done
         for one in missing:  # of decisions made long ago: where one cannot be written, nothing else has changed
             files.io.create(one.path, one.data)
-        if plan.aside:
-            files.io.delete(files.layout.latest_hint())  # readers believe it, and find the newest by themselves where there is none
-        for snapshot_id in plan.aside:
-            files.io.rename(files.layout.snapshot_file(snapshot_id), f"{directory}/snapshot-{snapshot_id}")
-        for one in changed:
-            if one.snapshot_id is None or one.snapshot_id not in plan.aside:
-                files.io.rename(one.path, f"{directory}/{one.path.rpartition('/')[2]}")
-            files.io.create(one.path, one.data)  # after a crash before this line it is missing, and a second repair writes it
-        for tag in torn_tags:
-            _replace_tag(files, tag, directory)
+        _put_aside(files, plan.aside, changed, torn_tags, directory)
         for schema in schemas:
             tx.tables.add_schema(table.table_id, branch, schema.id, schema.to_json())
         if schemas:
@@ -137,6 +128,28 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         rewrite_operations(lying.files, lying.snapshots)
     follow(lambda: _hinted(table), f"The hint of {table.identifier} does not name its newest snapshot")
     return done
+
+
+def _put_aside(
+    files: TableFiles, aside: Sequence[int], changed: Sequence[ChangedFile], torn_tags: Sequence[ChangedFile], directory: str
+) -> None:
+    """Move what is in the way into the directory, and write what was there; all of it is on disk before the repair is on record."""
+    moved = [files.layout.snapshot_file(snapshot_id) for snapshot_id in aside]
+    if aside:
+        files.io.delete(files.layout.latest_hint())  # readers believe it, and find the newest by themselves where there is none
+    for path in moved:
+        files.io.rename(path, f"{directory}/{path.rpartition('/')[2]}")
+    for one in changed:
+        if one.path not in moved:
+            files.io.rename(one.path, f"{directory}/{one.path.rpartition('/')[2]}")
+        files.io.create(one.path, one.data)  # after a crash before this line it is missing, and a second repair writes it
+    for tag in torn_tags:
+        _replace_tag(files, tag, directory)
+    touched = [*moved, *(one.path for one in (*changed, *torn_tags))]
+    if touched:
+        # A power cut that brought a file back where it lay would make the table diverged, or tell of a snapshot that is none.
+        directories = {path.rpartition("/")[0] for path in touched}
+        files.io.sync([*directories, *([directory] if files.io.exists(directory) else [])])
 
 
 def _hinted(table: LakeTable) -> None:

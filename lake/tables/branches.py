@@ -141,6 +141,7 @@ class Branches:
                     return
                 if io.atomic_rename and io.exists(old) and not io.exists(new):
                     io.rename(old, new)
+                    io.sync([TableLayout(table.location).branches_dir()])  # else a power cut brings the old name back, which nobody knows
                 else:
                     io.delete_tree(old)
                 tx.tables.directory_removed(old)

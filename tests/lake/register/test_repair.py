@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -10,9 +11,11 @@ from uuid import uuid4
 import pytest
 
 from catalog import CatalogStore
+from catalog.objects.tables import TableRepository
 from lake import Lake, LakeTable
 from model.errors import TableDamaged, TableDiverged
 from model.schema.change import SetOption
+from table.format.io.file_io import LocalFileIO
 from table.write.snapshot_builder import build_snapshot
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
@@ -149,3 +152,53 @@ def test_a_whole_table_needs_no_repair(lake: Lake, table: LakeTable) -> None:
     lake.commit(table, append("a"))
     done = lake.repair_table(T)
     assert (done.adopted, done.set_aside) == ((), ())
+
+
+def test_what_is_set_aside_is_on_disk_before_the_repair_is_on_record(
+    lake: Lake, table: LakeTable, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut that brought it back would make the table diverged, with nothing on record."""
+    lake.commit(table, append("ours"))
+    snapshot_file(warehouse, 2).write_text("{}")
+    steps = flushes(monkeypatch)
+    done = lake.repair_table(T)
+    assert done.set_aside == (2,)
+    recorded = steps.index("set_diverged")
+    for directory in (str(warehouse / "default.db/t/snapshot"), done.directory):
+        assert directory in steps[:recorded]
+
+
+def test_a_branchs_new_name_is_on_disk_before_the_old_one_is_off_the_record(
+    lake: Lake, table: LakeTable, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.commit(table, append("ours"))
+    lake.branches.create(table, "b")
+    lake.commit(lake.open(replace(T, branch="b")), append("ours too"))
+    steps = flushes(monkeypatch)
+    lake.branches.rename(table, "b", "c")
+    assert (warehouse / "default.db/t/branch/branch-c").is_dir()
+    assert str(warehouse / "default.db/t/branch") in steps[: steps.index("directory_removed")]
+
+
+def flushes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is flushed from here on, and what of the catalog's records is changed in between, in this order."""
+    steps: list[str] = []
+    sync = LocalFileIO.sync
+
+    def flushed(io: LocalFileIO, paths: Collection[str]) -> None:
+        sync(io, paths)
+        steps.extend(paths)
+
+    def recorded(name: str) -> None:
+        change = getattr(TableRepository, name)
+
+        def done(*arguments: object) -> object:
+            steps.append(name)
+            return change(*arguments)
+
+        monkeypatch.setattr(TableRepository, name, done)
+
+    monkeypatch.setattr(LocalFileIO, "sync", flushed)
+    for name in ("set_diverged", "directory_removed"):
+        recorded(name)
+    return steps
