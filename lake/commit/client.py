@@ -187,7 +187,7 @@ class ClientCommitter:
         def remember() -> None:
             with self._lock:
                 self._heads[table] = head
-            self._judge.decided(head.table_id, table.branch, commit.snapshot, judged)
+            self._judge.decided(head.table_id, table.branch, files, commit.snapshot, judged)
 
         return self._core.commit([prepared], lambda: self._decide(table, head, commit, judged), told=remember)
 

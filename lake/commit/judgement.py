@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from uuid import UUID
 
 from lake.inspect.counts import sums_of_entries
@@ -34,7 +35,7 @@ WATERMARK_AHEAD_MILLIS = 366 * 86_400_000
 """Event time of the next year is possible; a watermark that can never be passed is not."""
 _MOST_LIST_BYTES = 256 << 20
 _CACHED_BYTES = 64 << 20
-_BYTES_A_KEY = 96
+_BYTES_A_DIGEST = 96
 
 
 def nothing(*_: object) -> None:
@@ -56,13 +57,28 @@ class Rights:
 EVERY_RIGHT = Rights()
 
 
+@dataclass(frozen=True, slots=True)
+class Live:
+    """The files of a snapshot, as digests."""
+
+    keys: frozenset[bytes] = frozenset()
+    """Of the entries: what a commit removes is one of them, as it was added."""
+    paths: frozenset[bytes] = frozenset()
+    """Of where they lie: one file is read once, whatever its entry tells of it."""
+
+    def changed(self, gone: Live, new: Live) -> Live:
+        """The files after some went and others came."""
+        left = Live(self.keys - gone.keys, self.paths - gone.paths) if gone.keys else self  # a copy, of as many as there are
+        return Live(left.keys | new.keys, left.paths | new.paths)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """What a commit does, as its manifests tell it."""
 
     statistics: tuple[PartitionStatistics, ...]
-    live: frozenset[bytes]
-    """The digests of the live entries after it."""
+    live: Live
+    """What is live after it."""
     versions: frozenset[int]
     """The versions of the schema by which the files that it adds were written."""
 
@@ -72,8 +88,8 @@ class Judge:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._live: ByteCache[tuple[UUID, str], tuple[str, frozenset[bytes]]] = ByteCache(
-            _CACHED_BYTES, lambda found: 200 + _BYTES_A_KEY * len(found[1])
+        self._live: ByteCache[tuple[UUID, str], _Known] = ByteCache(
+            _CACHED_BYTES, lambda known: 200 + _BYTES_A_DIGEST * (len(known.live.keys) + len(known.live.paths))
         )
 
     def judge(  # noqa: PLR0913 - a commit and what it is held against
@@ -103,7 +119,7 @@ class Judge:
         except Exception as problem:  # hostile bytes make a decoder fail in any way
             raise case.fault(f"its manifests cannot be read: {problem or type(problem).__name__}") from problem
         case.check_merged(merged_away, merged)
-        live = case.check_changes(changes, self._known(table_id, table.branch, files, base))
+        live = case.check_changes(changes, self._known(table_id, table.branch, files, schema, base))
         case.check_counts(changes)
         case.check_row_ids(changes)
         takes_away = case.takes_away(changes)
@@ -114,17 +130,30 @@ class Judge:
         versions = frozenset(entry.file.schema_id for entry in changes if entry.kind is EntryKind.ADD)
         return Judged(statistics=tuple(sums_of_entries(schema, changes)), live=live, versions=versions)
 
-    def decided(self, table_id: UUID, branch: str, snapshot: Snapshot, judged: Judged) -> None:
+    def decided(self, table_id: UUID, branch: str, files: TableFiles, snapshot: Snapshot, judged: Judged) -> None:
         """Remember what is live after a commit that was decided."""
-        self._live.put((table_id, branch), (snapshot.key, judged.live))
+        self._live.put((table_id, branch), _Known(snapshot.key, files.location, judged.live))
 
-    def _known(self, table_id: UUID, branch: str, files: TableFiles, base: Snapshot | None) -> frozenset[bytes]:
+    def _known(self, table_id: UUID, branch: str, files: TableFiles, schema: Schema, base: Snapshot | None) -> Live:
         if base is None:
-            return frozenset()
+            return Live()
         known = self._live.get((table_id, branch))
-        if known is not None and known[0] == base.key:
-            return known[1]
-        return frozenset(map(digest_of, files.live_entries(base)))
+        if known is not None and (known.key, known.location) == (base.key, files.location):
+            return known.live
+        keys, paths = set(), set()
+        for entry in files.live_entries(base):
+            keys.add(digest_of(entry))
+            paths.add(_digest_of_path(files.data_path(schema, entry)))
+        return Live(frozenset(keys), frozenset(paths))
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is live in a snapshot, while its table lies where it lay."""
+
+    key: str
+    location: str
+    live: Live
 
 
 class _Case:
@@ -278,20 +307,23 @@ class _Case:
                     f"file {file.file_name[:80]} lies in bucket {entry.bucket} of {entry.total_buckets}, which the table does not have."
                 )
 
-    def check_changes(self, changes: Sequence[ManifestEntry], live: frozenset[bytes]) -> frozenset[bytes]:
+    def check_changes(self, changes: Sequence[ManifestEntry], live: Live) -> Live:
         """What is live after the changes: nothing is removed that is not there, nothing added that is."""
-        removed = [digest_of(entry) for entry in changes if entry.kind is EntryKind.DELETE]
-        added = [digest_of(entry) for entry in changes if entry.kind is EntryKind.ADD]
-        gone, new = frozenset(removed), frozenset(added)
-        if len(gone) != len(removed) or not gone <= live:
+        removed = [entry for entry in changes if entry.kind is EntryKind.DELETE]
+        added = [entry for entry in changes if entry.kind is EntryKind.ADD]
+        gone, new = self._digests(removed), self._digests(added)
+        if len(gone.keys) != len(removed) or not gone.keys <= live.keys:
             raise self.fault(
                 "it removes a file that the table does not have (any more). Read the latest snapshot and build the commit anew."
             )
-        left = live - gone if gone else live
-        if len(new) != len(added) or not new.isdisjoint(left):
+        if len(new.paths) != len(added) or not new.paths.isdisjoint(live.paths - gone.paths if gone.paths else live.paths):
             raise self.fault("it adds a file that the table has already, or one of them twice: its rows would be read twice.")
         self._check_there(changes)
-        return left | new
+        return live.changed(gone, new)
+
+    def _digests(self, entries: Sequence[ManifestEntry]) -> Live:
+        paths = (self.files.data_path(self.schema, entry) for entry in entries)
+        return Live(frozenset(map(digest_of, entries)), frozenset(map(_digest_of_path, paths)))
 
     def _check_there(self, changes: Sequence[ManifestEntry]) -> None:
         """Files that are added exist, whole: one that does not would keep all others from being read."""
@@ -355,6 +387,10 @@ class _Case:
             return False
         first = self._first_row_id()  # a file of ids that were given out stands for rows there are, to readers of data evolution
         return any(entry.kind is EntryKind.DELETE or (entry.file.first_row_id or first) < first for entry in changes)
+
+
+def _digest_of_path(path: str) -> bytes:
+    return blake2b(path.encode(), digest_size=16).digest()
 
 
 def _same_manifest(known: ManifestFile, claimed: ManifestFile) -> bool:

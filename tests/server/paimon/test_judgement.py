@@ -95,6 +95,17 @@ NEVER: dict[str, Callable[[Writer, list[ManifestEntry]], dict[str, Any]]] = {
     "a merge of all, doubled": lambda w, old: with_base(w, [*old, replace(old[0], file=replace(old[0].file, level=1))]),
     "a file added again": lambda w, old: w.body(w.latest(), changes=[old[0]]),
     "a file added twice": lambda w, old: w.body(w.latest(), changes=[new := w.file(rows=1), new]),
+    "a file added again at another level": lambda w, old: w.body(w.latest(), changes=[_other(old[0], level=3)]),
+    "a file added again with one beside it": lambda w, old: w.body(w.latest(), changes=[_other(old[0], extra_files=("x.index",))]),
+    "a file added again with an index": lambda w, old: w.body(w.latest(), changes=[_other(old[0], embedded_file_index=b"x")]),
+    "a file added again by its path": lambda w, old: w.body(w.latest(), changes=[_external(old[0], _path(w, old[0]))]),
+    "a file added again by another spelling": lambda w, old: w.body(
+        w.latest(), changes=[_external(w.file(rows=1), _path(w, old[0]).replace("/bucket-0/", "//./bucket-0/"))]
+    ),
+    "a file added at two levels": lambda w, old: w.body(w.latest(), changes=[new := w.file(rows=1), _other(new, level=1)]),
+    "a file of a compaction added again": lambda w, old: w.body(
+        w.latest(), changes=[gone(old[0]), _other(old[1], level=1, row_count=old[0].file.row_count)], commitKind="COMPACT"
+    ),
     "a file that is not there": lambda w, old: w.body(w.latest(), changes=[_renamed(w.file(rows=1), "data-none.parquet")]),
     "a file of another size": lambda w, old: w.body(w.latest(), changes=[_sized(w.file(rows=1), 10)]),
     "a file elsewhere": lambda w, old: w.body(w.latest(), changes=[_renamed(w.file(rows=1), "../../t/bucket-0/x")]),
@@ -111,6 +122,14 @@ NEVER: dict[str, Callable[[Writer, list[ManifestEntry]], dict[str, Any]]] = {
     "a file of ids nobody gave": lambda w, old: w.body(w.latest(), changes=[_numbered(w.file(rows=1), 7)], nextRowId=1),
     "an analysis that adds": lambda w, old: w.body(w.latest(), changes=[w.file(rows=1)], commitKind="ANALYZE"),
 }
+
+
+def _other(entry: ManifestEntry, **changed: Any) -> ManifestEntry:
+    return replace(entry, file=replace(entry.file, **changed))
+
+
+def _path(writer: Writer, entry: ManifestEntry) -> str:
+    return writer._files.data_path(writer._files.read_schema(0), entry)
 
 
 def _renamed(entry: ManifestEntry, name: str) -> ManifestEntry:
@@ -144,6 +163,27 @@ def test_what_no_commit_may_do(writer: Writer, gateway: Gateway, kind: str) -> N
             lake.client_commit(T, client_commit(body))
     assert writer.latest() == latest
     assert live(writer._files, latest) == before
+
+
+def test_no_partition_is_another_name_of_a_file_that_is_there(rest: Rest, gateway: Gateway) -> None:
+    """NULL and its name as a text lie in one directory."""
+    rest.post("databases/d/tables", new_table("p", schema(("p", "STRING"), ("v", "STRING"), partition=["p"], bucket="-1")))
+    writer = Writer(rest, gateway.lake, "p")
+    made = writer.commit(changes=[old := writer.file(rows=1, partition=(None,))])
+    named = writer.file(rows=1, partition=("__DEFAULT_PARTITION__",))
+    assert writer.post(writer.body(made, changes=[named]))
+    again = writer.body(writer.latest(), changes=[replace(old, partition=named.partition)])
+    with pytest.raises(InvalidCommit, match="has already"):
+        gateway.lake.client_commit(Identifier("d", "p"), client_commit(again))
+
+
+def test_a_file_may_change_its_level(writer: Writer) -> None:
+    """As Paimon's compactions change it where there is nothing to merge."""
+    made = writer.latest()
+    assert made is not None
+    old = live(writer._files, made)
+    moved = writer.commit(changes=[gone(old[0]), _other(old[0], level=5)], commitKind="COMPACT")
+    assert {entry.file.level for entry in live(writer._files, moved)} == {0, 5}
 
 
 @pytest.mark.parametrize("kind", ["APPEND", "OVERWRITE"])
