@@ -11,9 +11,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from uuid import UUID
 
+from lake.commit.live_digests import BYTES_A_FILE, Live, live_in, path_digest
 from lake.inspect.counts import sums_of_entries
 from model.catalog_errors import InvalidCommit
 from model.errors import LakeError, StorageFull, Unavailable
@@ -35,7 +35,6 @@ WATERMARK_AHEAD_MILLIS = 366 * 86_400_000
 """Event time of the next year is possible; a watermark that can never be passed is not."""
 _MOST_LIST_BYTES = 256 << 20
 _CACHED_BYTES = 64 << 20
-_BYTES_A_DIGEST = 96
 
 
 def nothing(*_: object) -> None:
@@ -57,21 +56,6 @@ class Rights:
 EVERY_RIGHT = Rights()
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
-    """The files of a snapshot, as digests."""
-
-    keys: frozenset[bytes] = frozenset()
-    """Of the entries: what a commit removes is one of them, as it was added."""
-    paths: frozenset[bytes] = frozenset()
-    """Of where they lie: one file is read once, whatever its entry tells of it."""
-
-    def changed(self, gone: Live, new: Live) -> Live:
-        """The files after some went and others came."""
-        left = Live(self.keys - gone.keys, self.paths - gone.paths) if gone.keys else self  # a copy, of as many as there are
-        return Live(left.keys | new.keys, left.paths | new.paths)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """What a commit does, as its manifests tell it."""
@@ -88,9 +72,7 @@ class Judge:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._live: ByteCache[tuple[UUID, str], _Known] = ByteCache(
-            _CACHED_BYTES, lambda known: 200 + _BYTES_A_DIGEST * (len(known.live.keys) + len(known.live.paths))
-        )
+        self._live: ByteCache[tuple[UUID, str], _Known] = ByteCache(_CACHED_BYTES, lambda known: 200 + BYTES_A_FILE * len(known.live))
 
     def judge(  # noqa: PLR0913 - a commit and what it is held against
         self,
@@ -140,11 +122,7 @@ class Judge:
         known = self._live.get((table_id, branch))
         if known is not None and (known.key, known.location) == (base.key, files.location):
             return known.live
-        keys, paths = set(), set()
-        for entry in files.live_entries(base):
-            keys.add(digest_of(entry))
-            paths.add(_digest_of_path(files.data_path(schema, entry)))
-        return Live(frozenset(keys), frozenset(paths))
+        return live_in(files, schema, base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,21 +287,21 @@ class _Case:
 
     def check_changes(self, changes: Sequence[ManifestEntry], live: Live) -> Live:
         """What is live after the changes: nothing is removed that is not there, nothing added that is."""
-        removed = [entry for entry in changes if entry.kind is EntryKind.DELETE]
-        added = [entry for entry in changes if entry.kind is EntryKind.ADD]
-        gone, new = self._digests(removed), self._digests(added)
-        if len(gone.keys) != len(removed) or not gone.keys <= live.keys:
-            raise self.fault(
-                "it removes a file that the table does not have (any more). Read the latest snapshot and build the commit anew."
-            )
-        if len(new.paths) != len(added) or not new.paths.isdisjoint(live.paths - gone.paths if gone.paths else live.paths):
-            raise self.fault("it adds a file that the table has already, or one of them twice: its rows would be read twice.")
+        after = live.copy()
+        for entry in changes:
+            if entry.kind is EntryKind.DELETE:
+                if not after.has(key := digest_of(entry)):
+                    raise self.fault(
+                        "it removes a file that the table does not have (any more). Read the latest snapshot and build the commit anew."
+                    )
+                after.remove(key)
+        for entry in changes:
+            if entry.kind is EntryKind.ADD:
+                if after.lies_at(path := path_digest(self.files.data_path(self.schema, entry))):
+                    raise self.fault("it adds a file that the table has already, or one of them twice: its rows would be read twice.")
+                after.add(digest_of(entry), path)
         self._check_there(changes)
-        return live.changed(gone, new)
-
-    def _digests(self, entries: Sequence[ManifestEntry]) -> Live:
-        paths = (self.files.data_path(self.schema, entry) for entry in entries)
-        return Live(frozenset(map(digest_of, entries)), frozenset(map(_digest_of_path, paths)))
+        return after
 
     def _check_there(self, changes: Sequence[ManifestEntry]) -> None:
         """Files that are added exist, whole: one that does not would keep all others from being read."""
@@ -387,10 +365,6 @@ class _Case:
             return False
         first = self._first_row_id()  # a file of ids that were given out stands for rows there are, to readers of data evolution
         return any(entry.kind is EntryKind.DELETE or (entry.file.first_row_id or first) < first for entry in changes)
-
-
-def _digest_of_path(path: str) -> bytes:
-    return blake2b(path.encode(), digest_size=16).digest()
 
 
 def _same_manifest(known: ManifestFile, claimed: ManifestFile) -> bool:

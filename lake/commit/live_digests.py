@@ -1,0 +1,65 @@
+"""What is live in a table where a client's commit is held against it: digests, by which no file is removed or added twice."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from model.schema.schema import Schema
+from model.snapshot import Snapshot
+from table.format.manifest_columns import digest_of
+from table.format.store import TableFiles
+
+BYTES_A_FILE = 320
+"""About what `Live` takes for each."""
+
+
+class Live:
+    """The files of a snapshot, as digests; dictionaries, as of those a copy takes a quarter of a set's time."""
+
+    __slots__ = ("_files_at", "_keys")
+
+    def __init__(self, keys: dict[bytes, bytes] | None = None, files_at: dict[bytes, int] | None = None) -> None:
+        self._keys = keys or {}
+        """Each entry's key, and the path of its file: what a commit removes is one of them, as it was added."""
+        self._files_at = files_at or {}
+        """How many entries lead to a path: one, as a file is read once, whatever its entry tells of it, but in tables of old damage."""
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def has(self, key: bytes) -> bool:
+        """Whether an entry of this key is live."""
+        return key in self._keys
+
+    def lies_at(self, path: bytes) -> bool:
+        """Whether a live file lies there."""
+        return path in self._files_at
+
+    def add(self, key: bytes, path: bytes) -> None:
+        """One entry more."""
+        self._keys[key] = path
+        self._files_at[path] = self._files_at.get(path, 0) + 1
+
+    def remove(self, key: bytes) -> None:
+        """One that is live goes."""
+        path = self._keys.pop(key)
+        self._files_at[path] -= 1
+        if not self._files_at[path]:
+            del self._files_at[path]
+
+    def copy(self) -> Live:
+        """One that may be changed."""
+        return Live(self._keys.copy(), self._files_at.copy())
+
+
+def live_in(files: TableFiles, schema: Schema, snapshot: Snapshot) -> Live:
+    """What is live in a snapshot."""
+    live = Live()
+    for entry in files.live_entries(snapshot):
+        live.add(digest_of(entry), path_digest(files.data_path(schema, entry)))
+    return live
+
+
+def path_digest(path: str) -> bytes:
+    """128 bits of where a file lies."""
+    return blake2b(path.encode(), digest_size=16).digest()
