@@ -44,6 +44,10 @@ INSERT_MOVED = """
 """
 
 
+ListsRow = tuple[str, int, str, str | None, str | None, str | None]
+"""A snapshot's branch, id and key, and the names of its manifest lists: base, delta, changelog."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
     """What a commit adds to the totals of its branch, or what they are."""
@@ -220,6 +224,18 @@ class SnapshotRepository:
         """  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch, first, limit)).fetchall()
+
+    def lists_since(self, table_id: UUID, firsts: Mapping[str, int]) -> list[ListsRow]:
+        """The manifest lists of a table's snapshots, on all branches: of some branches from an id on."""
+        query = """
+            SELECT b.name, s.snapshot_id, s.snapshot_uuid,
+                   s.body ->> 'baseManifestList', s.body ->> 'deltaManifestList', s.body ->> 'changelogManifestList'
+            FROM (SELECT %(main)s AS name UNION ALL SELECT name FROM table_branch WHERE table_id = %(table)s) b
+            LEFT JOIN unnest(%(branches)s::text[], %(firsts)s::bigint[]) AS k (name, first) ON k.name = b.name
+            JOIN table_snapshot s ON s.table_id = %(table)s AND s.branch = b.name AND s.snapshot_id >= coalesce(k.first, 0)
+        """
+        values = {"main": MAIN_BRANCH, "table": table_id, "branches": list(firsts), "firsts": list(firsts.values())}
+        return self._conn.execute(query, values).fetchall()
 
     def page(self, table_id: UUID, branch: str, *, below: int | None, limit: int) -> list[SnapshotRow]:
         """Snapshots with ids below one, newest first."""

@@ -32,6 +32,16 @@ class TagRepository:
         with self._conn.cursor(row_factory=class_row(TagRow)) as cur:
             return cur.execute(f"{_SELECT} ORDER BY name", (table_id, branch)).fetchall()
 
+    def lists(self, table_id: UUID) -> list[str]:
+        """The manifest lists that tags of a table hold, on all branches."""
+        query = """
+            SELECT list.name FROM table_tag t,
+                   unnest(ARRAY[snapshot ->> 'baseManifestList', snapshot ->> 'deltaManifestList', snapshot ->> 'changelogManifestList'])
+                   AS list (name)
+            WHERE t.table_id = %s AND list.name IS NOT NULL
+        """
+        return [name for (name,) in self._conn.execute(query, (table_id,))]
+
     def put(  # noqa: PLR0913 - the columns of a row
         self,
         table_id: UUID,

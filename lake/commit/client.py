@@ -20,6 +20,7 @@ from catalog.records import HeadRow, SnapshotRow
 from lake.commit.core import CommitCore, Prepared
 from lake.commit.judgement import EVERY_RIGHT, Judge, Judged, Rights
 from lake.commit.metrics import CommitNote, noting
+from lake.commit.past_lists import PastLists
 from lake.commit.publish import Publisher
 from lake.commit.turns import ClientTurns, writer_of
 from lake.inspect.counts import added_by, by_name, committed_by, takes_files_away
@@ -76,6 +77,7 @@ class ClientCommitter:
         self._turns_of_clients = ClientTurns(catalog)
         self._lock = threading.Lock()
         self._judge = Judge()
+        self._past = PastLists(catalog)
         self._schemas: LRUCache[tuple[UUID, str, int], Schema] = LRUCache(1000)
         self._turns: LRUCache[Identifier, threading.Lock] = LRUCache(1000)
         self._heads: LRUCache[Identifier, HeadRow] = LRUCache(10_000)
@@ -188,6 +190,7 @@ class ClientCommitter:
             with self._lock:
                 self._heads[table] = head
             self._judge.decided(head.table_id, table.branch, files, commit.snapshot, judged)
+            self._past.decided(head.table_id, table.branch, _at(head), commit.snapshot)
 
         return self._core.commit([prepared], lambda: self._decide(table, head, commit, judged), told=remember)
 
@@ -258,6 +261,8 @@ class ClientCommitter:
         files.partition_types = [field.type for field in schema.partition_fields]
         judged = self._judge.judge(table, head.table_id, files, schema, base, snapshot, rights)
         self._check_versions(table, head, {snapshot.schema_id, *judged.versions})
+        if judged.versions:  # it adds files
+            self._past.require_new(table, head.table_id, _at(head), snapshot)
         return judged
 
     def _check_versions(self, table: Identifier, head: HeadRow, versions: set[int]) -> None:
@@ -313,6 +318,11 @@ class ClientCommitter:
 def _goes_on(head: HeadRow, commit: ClientCommit) -> bool:
     """Whether the commit is built on what the table points at."""
     return commit.snapshot.id == (head.snapshot_id or 0) + 1 and (not commit.base_given or commit.base == head.snapshot_uuid)
+
+
+def _at(head: HeadRow) -> tuple[int, str] | None:
+    """The snapshot the table points at."""
+    return None if head.snapshot_id is None or head.snapshot_key is None else (head.snapshot_id, head.snapshot_key)
 
 
 def _after(head: HeadRow, newest: Snapshot) -> HeadRow:

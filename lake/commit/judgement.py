@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from lake.commit.live_digests import BYTES_A_FILE, Live, live_in, path_digest
+from lake.commit.live_digests import BYTES_A_FILE, Live, data_paths, live_in, path_digest
 from lake.inspect.counts import sums_of_entries
 from model.catalog_errors import InvalidCommit
 from model.errors import LakeError, StorageFull, Unavailable
@@ -235,7 +235,10 @@ class _Case:
         """The entries of the delta."""
         entries: list[ManifestEntry] = []
         names: set[str] = set()
+        before = set() if self.base is None else {meta.file_name for meta in self.files.manifests_of(self.base)}
         for meta in self.files.manifest_list(self.snapshot.delta_manifest_list):
+            if meta.file_name in before:
+                raise self.fault(f"its delta names the manifest {meta.file_name}, which the snapshot before it holds.")
             if meta.file_name in names:
                 raise self.fault(f"its delta names the manifest {meta.file_name} twice.")
             names.add(meta.file_name)
@@ -295,19 +298,13 @@ class _Case:
                         "it removes a file that the table does not have (any more). Read the latest snapshot and build the commit anew."
                     )
                 after.remove(key)
-        for entry in changes:
-            if entry.kind is EntryKind.ADD:
-                if after.lies_at(path := path_digest(self.files.data_path(self.schema, entry))):
-                    raise self.fault("it adds a file that the table has already, or one of them twice: its rows would be read twice.")
-                after.add(digest_of(entry), path)
-        self._check_there(changes)
+        added = [entry for entry in changes if entry.kind is EntryKind.ADD]
+        for entry, path in data_paths(self.files, self.schema, added):
+            if after.lies_at(digest := path_digest(path)):
+                raise self.fault("it adds a file that the table has already, or one of them twice: its rows would be read twice.")
+            after.add(digest_of(entry), digest)
+            self._check_file_size(path, entry.file.file_size)  # one that is not there, whole, would keep all others from being read
         return after
-
-    def _check_there(self, changes: Sequence[ManifestEntry]) -> None:
-        """Files that are added exist, whole: one that does not would keep all others from being read."""
-        for entry in changes:
-            if entry.kind is EntryKind.ADD:
-                self._check_file_size(self.files.data_path(self.schema, entry), entry.file.file_size)
 
     def _check_file_size(self, path: str, size: int) -> None:
         try:

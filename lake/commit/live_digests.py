@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
+from table.format.layout import has_two_directories
+from table.format.manifest import ManifestEntry
 from table.format.manifest_columns import digest_of
+from table.format.rows import binary_row
 from table.format.store import TableFiles
 
 BYTES_A_FILE = 320
@@ -55,9 +59,25 @@ class Live:
 def live_in(files: TableFiles, schema: Schema, snapshot: Snapshot) -> Live:
     """What is live in a snapshot."""
     live = Live()
-    for entry in files.live_entries(snapshot):
-        live.add(digest_of(entry), path_digest(files.data_path(schema, entry)))
+    for entry, path in data_paths(files, schema, files.live_entries(snapshot)):
+        live.add(digest_of(entry), path_digest(path))
     return live
+
+
+def data_paths(files: TableFiles, schema: Schema, entries: Iterable[ManifestEntry]) -> Iterator[tuple[ManifestEntry, str]]:
+    """Entries, each with where its file lies (`TableFiles.data_path`); the directory of a bucket is made out once."""
+    types = [field.type for field in schema.partition_fields]
+    directories: dict[tuple[bytes, int], str | None] = {}
+    for entry in entries:
+        bucket = (entry.partition, entry.bucket)
+        if bucket not in directories:
+            values = binary_row.decode(types, entry.partition)
+            directories[bucket] = None if has_two_directories(values) else files.layout.bucket_dir(schema, values, entry.bucket)
+        directory = directories[bucket]
+        if directory is None or entry.file.external_path is not None:
+            yield entry, files.data_path(schema, entry)
+        else:
+            yield entry, files.reach.named(directory, entry.file.file_name)
 
 
 def path_digest(path: str) -> bytes:

@@ -139,7 +139,7 @@ class TableLayout:
     def written_file(self, schema: Schema, partition: Sequence[object], bucket: int, name: str, exists: Callable[[str], bool]) -> str:
         """`data_file` of a file that was written: releases before November 2026 took no-break spaces for an empty value."""
         path = self.data_file(schema, partition, bucket, name)
-        if not any(isinstance(value, str) and _is_no_break(value) for value in partition) or exists(path):
+        if not has_two_directories(partition) or exists(path):
             return path
         return self.data_file(
             schema, [None if isinstance(value, str) and _is_no_break(value) else value for value in partition], bucket, name
@@ -148,6 +148,11 @@ class TableLayout:
     def data_file(self, schema: Schema, partition: Sequence[object], bucket: int, name: str) -> str:
         """A data file of a partition's bucket, or one beside it."""
         return self.reach.named(self.bucket_dir(schema, partition, bucket), name)
+
+
+def has_two_directories(partition: Sequence[object]) -> bool:
+    """Whether files of a partition may lie in two; see `TableLayout.written_file`."""
+    return any(isinstance(value, str) and _is_no_break(value) for value in partition)
 
 
 def partition_spec(schema: Schema, values: Sequence[object], *, legacy: bool | None = None) -> dict[str, str]:

@@ -20,6 +20,7 @@ from server.paimon.snapshots import client_commit
 from table.format.manifest import EntryKind, ManifestEntry
 from table.format.store import TableFiles
 from table.write.snapshot_builder import COMMITTED_BY
+from tests.fix_gateway import Ask
 from tests.server.paimon.committing import Writer
 from tests.server.paimon.speaking import Rest, new_table, schema
 
@@ -175,6 +176,44 @@ def test_no_partition_is_another_name_of_a_file_that_is_there(rest: Rest, gatewa
     again = writer.body(writer.latest(), changes=[replace(old, partition=named.partition)])
     with pytest.raises(InvalidCommit, match="has already"):
         gateway.lake.client_commit(Identifier("d", "p"), client_commit(again))
+
+
+@pytest.mark.parametrize("lists", ["deltaManifestList", "baseManifestList"])
+@pytest.mark.parametrize("kept", ["as a snapshot", "on a branch", "as a tag"])
+def test_no_old_list_brings_rows_back(writer: Writer, gateway: Gateway, other_server: Gateway, ask: Ask, lists: str, kept: str) -> None:
+    """Its name is in the snapshots, and what it names is there until it expires; a server may not have seen the list before."""
+    second = writer.latest()
+    assert second is not None
+    if kept != "as a snapshot":
+        ask("CALL sys.create_tag(table => 'd.t', tag => 'x')")
+    if kept == "on a branch":
+        gateway.lake.branches.create(gateway.lake.open(T), "b", from_tag="x")
+        gateway.lake.tags.delete(gateway.lake.open(T), "x")
+    removed = [gone(entry) for entry in live(writer._files, second)]
+    assert writer.post(writer.body(second, changes=removed, commitKind="OVERWRITE"))
+    assert writer.post(with_base(writer, [], changes=[writer.file(rows=1)]))
+    if kept != "as a snapshot":
+        ask("CALL sys.expire_snapshots(table => 'd.t', retain_max => 1, retain_min => 1)")
+    latest, rows = writer.latest(), 2 if lists == "baseManifestList" else 3
+    assert latest is not None
+    again = writer.body(latest, deltaRecordCount=rows, totalRecordCount=1 + rows)
+    again["snapshot"] |= {"deltaManifestList": second[lists], "deltaManifestListSize": second[f"{lists}Size"]}
+    for lake in (gateway.lake, other_server.lake):
+        with pytest.raises(InvalidCommit, match="holds already"):
+            lake.client_commit(T, client_commit(again))
+    assert writer.latest() == latest
+    writer.commit(changes=[writer.file(rows=1)])
+
+
+def test_no_old_manifest_brings_rows_back(writer: Writer, gateway: Gateway) -> None:
+    second = writer.latest()
+    assert second is not None
+    removed = [gone(entry) for entry in live(writer._files, second)]
+    latest = writer.commit(changes=removed, commitKind="OVERWRITE")
+    name, size = writer._files.new_manifest_list(writer._files.delta_manifests(Snapshot.from_json(second)))
+    again = writer.body(latest, deltaRecordCount=3, totalRecordCount=3, deltaManifestList=name, deltaManifestListSize=size)
+    with pytest.raises(InvalidCommit, match="which the snapshot before it holds"):
+        gateway.lake.client_commit(T, client_commit(again))
 
 
 def test_a_file_may_change_its_level(writer: Writer) -> None:
