@@ -13,6 +13,7 @@ from catalog import CatalogStore
 from lake.access.audit import AuditLog
 from lake.access.callers import EVERYBODY
 from lake.access.guard import asks_itself, needs, require_known, with_present_rights
+from lake.access.permissions import require_to_replace_files
 from lake.commit.client import ClientCommit, ClientCommitter
 from lake.commit.decide import AnswerOf, Claim, Claimed, Committer, Listener
 from lake.commit.idempotency import Idempotency, IdempotencyClaim, Replay
@@ -194,6 +195,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
             insert=lambda: self.caller.require(Access.UPDATE, resource),
             delete=lambda: self.caller.require(Access.DELETE, resource),
             table=lambda table_id: require_known(self.caller, table, table_id),
+            replace=lambda table_id: require_to_replace_files(self.catalog, self.caller, table, table_id),
         )
         return self._client_committer.commit(table, signed, rights)
 

@@ -288,3 +288,16 @@ def sees_part(caller: Caller, table: Identifier, *, bound: bool) -> bool:
     if caller.may(Access.SELECT, table_resource(table)):
         return bound
     return bool(caller.columns(table))
+
+
+def require_to_replace_files(catalog: CatalogStore, caller: Caller, table: Identifier, table_id: UUID) -> None:
+    """Raise `Forbidden` for one from whom rows or columns of a table are kept: what it puts in the place of files, nobody compares."""
+    if caller.administrator:
+        return
+    with catalog.reading() as tx:
+        bound = any(policy.binds(caller.names) for policy in tx.policies.of(table_id))
+    if bound or sees_part(caller, table, bound=bound):
+        raise Forbidden(
+            f"{caller.principal} may not commit a compaction of table {table}: a policy or a grant on columns keeps a part of it from "
+            f"{caller.principal}, and others would lie in the place of its files. CALL sys.compact(table => '{table}') merges them."
+        )

@@ -49,8 +49,10 @@ class Rights:
     """Add rows."""
     delete: Callable[[], None] = nothing
     """Take rows away."""
+    replace: Callable[[UUID], None] = nothing
+    """Put other files in the place of some of this table, with as many rows: a compaction, whose rows nobody compares."""
     table: Callable[[UUID], None] = nothing
-    """Have the other two said of this table, whatever is called by its name."""
+    """Have the others said of this table, whatever is called by its name."""
 
 
 EVERY_RIGHT = Rights()
@@ -107,6 +109,8 @@ class Judge:
         takes_away = case.takes_away(changes)
         if takes_away or case.goes_back():
             rights.delete()
+        if snapshot.commit_kind is CommitKind.COMPACT and changes:
+            rights.replace(table_id)
         if not takes_away or any(entry.kind is EntryKind.ADD for entry in changes):
             rights.insert()
         versions = frozenset(entry.file.schema_id for entry in changes if entry.kind is EntryKind.ADD)

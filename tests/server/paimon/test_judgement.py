@@ -11,7 +11,7 @@ import pytest
 from gateway.gateway import Gateway
 from lake import Lake
 from lake.access.callers import Caller
-from model.access import Access, Grant, table_resource
+from model.access import Access, Columns, Grant, Policy, ResourceType, table_resource
 from model.catalog_errors import InvalidCommit
 from model.errors import Forbidden
 from model.identifier import Identifier
@@ -253,6 +253,32 @@ def test_an_append_a_merge_and_a_compaction_take_insert(writer: Writer, gateway:
     back = writer.body(writer.latest(), changes=[writer.file(rows=1)], timeMillis=1_000)
     with pytest.raises(Forbidden, match="DELETE"):
         ada.client_commit(T, client_commit(back))
+
+
+def column_grant() -> Grant:
+    column = replace(table_resource(T), type=ResourceType.COLUMN)
+    return Grant(resource=column, access=Access.SELECT, principal="ada", columns=Columns(names=("a",)))
+
+
+@pytest.mark.parametrize("kept", ["rows", "rows from all", "a column's values", "columns"])
+@pytest.mark.parametrize("reads", [True, False])
+def test_no_one_compacts_by_commit_of_whom_a_part_is_kept(writer: Writer, gateway: Gateway, kept: str, reads: bool) -> None:
+    """Nobody compares the rows of what replaces with those that are replaced, and these would go."""
+    made = writer.latest()
+    assert made is not None
+    if kept != "columns":
+        column, to = ("a" if kept == "a column's values" else None), () if kept == "rows from all" else ("ada",)
+        gateway.lake.permissions.create_policy(T, Policy(name="p", column=column, principals=to, sql="a > 1", rule={}))
+    accesses = [Access.UPDATE, *([Access.SELECT] if reads and kept != "columns" else [])]
+    grants = tuple(Grant(resource=table_resource(T), access=access, principal="ada") for access in accesses)
+    caller = Caller(principal="ada", grants=(*grants, *([column_grant()] if kept == "columns" else [])))
+    ada = gateway.lake.for_caller(caller)
+    old = live(writer._files, made)
+    merged = writer.body(made, changes=[*map(gone, old), writer.file(rows=5)], commitKind="COMPACT")
+    with pytest.raises(Forbidden, match=r"keeps a part.*CALL sys\.compact"):
+        ada.client_commit(T, client_commit(merged))
+    assert ada.client_commit(T, client_commit(with_base(writer, old, commitKind="COMPACT"))), "manifests alone"
+    assert ada.client_commit(T, client_commit(writer.body(writer.latest(), changes=[writer.file(rows=1)]))), "rows of its own"
 
 
 def test_ids_of_rows_go_on_and_are_nobody_elses(rest: Rest, gateway: Gateway) -> None:
