@@ -12,10 +12,11 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from catalog import CatalogStore
 from lake.commit.publish import Hook, Publisher, no_hook
+from lake.commit.turns import ServerTurns
 from model.commit_phase import CommitPhase, CommitProgress
 from model.errors import OutcomeUnknown, TableNotExist, Unavailable
 from model.identifier import Identifier
@@ -41,6 +42,8 @@ class Prepared:
     files: TableFiles
     snapshot: Snapshot
     place: Directory
+    new_schema: bool = False
+    """Whether the version of the schema by which the snapshot is read is decided with it: its file comes first."""
 
 
 class CommitCore:
@@ -49,6 +52,9 @@ class CommitCore:
     def __init__(self, catalog: CatalogStore, publisher: Publisher, hook: Hook = no_hook) -> None:
         self.catalog = catalog
         self.publisher = publisher
+        self.turns = ServerTurns(catalog)
+        self.writer = f"server {uuid4()}"
+        """This process, where turns are asked for."""
         self._hook = hook
 
     @contextlib.contextmanager
@@ -153,7 +159,10 @@ class CommitCore:
             _log.exception("A listener failed after a commit to %s", prepared[0].identifier)
         for table in prepared:
             try:
-                self.publisher.publish_next(table.table_id, table.files, table.identifier.branch, table.snapshot, table.place)
+                if table.new_schema:
+                    self.publisher.catch_up(table.table_id, table.files, table.identifier.branch)
+                else:
+                    self.publisher.publish_next(table.table_id, table.files, table.identifier.branch, table.snapshot, table.place)
             except FileNotFoundError:  # dropped meanwhile
                 pass
             except Exception as problem:  # a bug, too: the commit stands, and is not to be repeated

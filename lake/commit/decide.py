@@ -20,7 +20,6 @@ from lake.commit.group import Groups
 from lake.commit.idempotency import IdempotencyClaim
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
-from lake.commit.turns import ServerTurns
 from lake.commit.write_context import paths_of
 from lake.inspect.counts import added_by, by_name, committed_by, follow, statistics_of, takes_files_away
 from lake.tables.handle import LakeTable
@@ -58,9 +57,7 @@ class Committer:
         self._core = core
         self._heard = heard
         self._noted = noted
-        self._writer = f"server {uuid4()}"
-        """This process, where turns are asked for."""
-        self._turns = ServerTurns(catalog)
+        self._turns = core.turns
         self._groups = Groups(
             lambda table, requests, claimed, turn, synced: self._commit_noted([table], [requests], claimed, turn, synced)[0],
             lambda table: self._turns.taken([_place(table)]),
@@ -267,7 +264,7 @@ class Committer:
             added=added_by(changed),
             partitions=by_name(changed, keys),
             by=committed_by(snapshot),
-            writer=self._writer,
+            writer=self._core.writer,
         )
 
     def _at_once(self, decision: Decision, keys: Sequence[tuple[IdempotencyClaim, Mapping[str, Any]]], turn: Turn | None) -> bool:
@@ -319,7 +316,7 @@ class Committer:
                 uuid=snapshot.key,
                 body=snapshot.to_json(),
                 added=added_by(changed),
-                writer=self._writer,
+                writer=self._core.writer,
                 turn=turn,
             )
             follow(tx, table, changed, snapshot)

@@ -122,7 +122,7 @@ class Publisher:
             return newest is not None and newest.key == key
 
     def catch_up(self, table_id: UUID, files: TableFiles, branch: str) -> None:
-        """Publish every decided snapshot whose file may be missing, oldest first.
+        """Publish every decided snapshot whose file may be missing, oldest first, and before them the schemas they may be read by.
 
         One that is not noted may have been published and expired since, by a client or before an old dump was put back: it is left out.
         """
@@ -132,6 +132,9 @@ class Publisher:
             with contextlib.suppress(FileNotFoundError), files.snapshots() as place:
                 with self._catalog.reading() as tx:  # once the directory is held: then it is the one the table lies in
                     waiting = tx.snapshots.unpublished(table_id, branch, location=files.location)
+                    schemas = tx.tables.unpublished_schemas(table_id, branch) if waiting else None
+                if schemas is not None and schemas.bodies:  # as after a decision of both, or of a branch's for main
+                    self.schemas(table_id, files, branch)
                 for snapshot in (Snapshot.from_json(row.body) for row in waiting):
                     if not files.is_expired(snapshot):
                         self.publish(table_id, files, branch, snapshot, place)

@@ -174,8 +174,6 @@ class LakeAdoption(LakeBase):
             owned = self._own(tx, table_resource(table), table_id=table_id)
         self._owns(owned)
         self._hook("migration decided")
-        with contextlib.suppress(LakeError, OSError):  # whoever opens the table next makes up for it
-            self._publisher.schemas(table_id, files, MAIN_BRANCH)
         self._publisher.try_to_catch_up(table_id, files, MAIN_BRANCH)
 
     def _survey(self, source: str, threads: int, *, into: UUID | None = None) -> tuple[str, HiveDirectory]:

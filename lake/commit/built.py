@@ -1,0 +1,115 @@
+"""Single snapshots that a part of the server builds by itself: of a table replaced, or of what is left of one that lost files.
+
+They go the way of all commits (`lake.commit.core`): in their turn, and with one key for all attempts, so that one whose answer was lost
+is found again and not made twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from uuid import uuid4
+
+from catalog import CatalogTransaction
+from catalog.commits.reservations import Place, Turn
+from lake.commit.core import CommitCore, Prepared
+from lake.tables.handle import LakeTable
+from model.commit_phase import CommitProgress
+from model.errors import CommitConflict, OutcomeUnknown, TableDiverged, TableNotExist
+from model.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltCommit:
+    """A snapshot whose files are written, and what is decided with it."""
+
+    table: LakeTable
+    base: Snapshot
+    snapshot: Snapshot
+    sync: Collection[str]
+    """Every file that must be on disk before the snapshot is decided."""
+    new_schema: bool = False
+    with_it: Callable[[CatalogTransaction], None] = lambda _: None
+    """Called in the transaction that decides, before the pointer moves; may raise `CommitConflict`."""
+
+
+def decide_built(core: CommitCore, place: Place, build: Callable[[str, bool], BuiltCommit | None]) -> BuiltCommit | None:
+    """Decide and publish what ``build`` makes, built anew where a race was lost; None where it makes nothing.
+
+    It is given the snapshot's key, and whether the turn is its own: then nobody else decides, and it must be quick.
+    Raises what it raises, `TableNotExist` where the table was dropped or moved, `TableDiverged`, `StorageFull`, `Unavailable`, or
+    `OutcomeUnknown` where Postgres stays away after a lost answer; nothing once the snapshot is decided.
+    """
+    key, progress = str(uuid4()), CommitProgress()
+    sent: BuiltCommit | None = None
+    """The last one of which Postgres was asked."""
+    try:
+        while True:
+            with contextlib.suppress(CommitConflict), core.turns.taken([place]) as turn:
+                with turn.kept() if turn is not None else contextlib.nullcontext():
+                    built = build(key, turn is not None)
+                if built is None:
+                    return sent if sent is not None and _landed(core, sent, progress) else None
+                core.publisher.check_free(built.table.table_id, built.table.files, built.table.identifier, built.snapshot.id)
+                sent = built
+                if _decided(core, built, turn, progress):
+                    return built
+            core.publisher.doubt(*place)
+            core.turns.met(place)
+            if sent is not None and _landed(core, sent, progress):
+                return sent
+    except OutcomeUnknown:
+        raise
+    except Exception as problem:
+        if not progress.in_doubt or sent is None:
+            raise
+        raise OutcomeUnknown(
+            f"The answer to a commit to {sent.table.identifier} was lost, and repeating it failed: {problem} It may or may not be there. "
+            "Look at the table."
+        ) from problem
+
+
+def _decided(core: CommitCore, built: BuiltCommit, turn: Turn | None, progress: CommitProgress) -> bool:
+    table, snapshot = built.table, built.snapshot
+
+    def decide() -> bool:
+        try:
+            with core.catalog.transaction(turn=turn) as tx:
+                row = tx.tables.find_for_commit(table.identifier)
+                if row is None or row.table_id != table.table_id or row.location != table.location:
+                    raise TableNotExist(str(table.identifier))
+                if row.diverged_at:
+                    raise TableDiverged(table.identifier, path=row.diverged_at)
+                built.with_it(tx)
+                tx.snapshots.advance(
+                    table.table_id,
+                    table.identifier.branch,
+                    base=built.base.key,
+                    snapshot_id=snapshot.id,
+                    uuid=snapshot.key,
+                    body=snapshot.to_json(),
+                    writer=core.writer,
+                    turn=turn is not None,
+                )
+        except CommitConflict:
+            return False
+        return True
+
+    with core.places([table.files]) as (directory,):
+        prepared = Prepared(
+            identifier=table.identifier,
+            table_id=table.table_id,
+            files=table.files,
+            snapshot=snapshot,
+            place=directory,
+            new_schema=built.new_schema,
+        )
+        return core.commit([prepared], decide, progress=[progress], sync=built.sync)
+
+
+def _landed(core: CommitCore, sent: BuiltCommit, progress: CommitProgress) -> bool:
+    """Whether an attempt whose answer was lost was decided after all."""
+    table = sent.table
+    wanted = [(table.identifier, table.table_id, table.files)]
+    return progress.in_doubt and bool(core.landed(wanted, [sent.snapshot.key], [progress]))
