@@ -14,6 +14,7 @@ from lake.access.audit import AuditLog
 from lake.access.callers import EVERYBODY
 from lake.access.guard import asks_itself, needs, require_known, with_present_rights
 from lake.access.permissions import require_to_replace_files
+from lake.commit.built import BuiltCommit, decide_built
 from lake.commit.client import ClientCommit, ClientCommitter
 from lake.commit.decide import AnswerOf, Claim, Claimed, Committer, Listener
 from lake.commit.idempotency import Idempotency, IdempotencyClaim, Replay
@@ -37,7 +38,7 @@ from lake.tables.partitions import Partition, partitions
 from lake.tables.tables import LakeTables
 from model.access import Access, table_resource
 from model.catalog_errors import PartitionNotExist
-from model.errors import InvalidOption, TableDiverged, TableNotExist
+from model.errors import InvalidOption
 from model.identifier import MAIN_BRANCH, Identifier
 from model.options.table import TABLE_OPTIONS
 from model.partition import partition_name
@@ -277,17 +278,10 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
             self.standing.mended(table.identifier)
 
     @needs(Access.UPDATE)
-    def decide_repaired(self, table: LakeTable, snapshot: Snapshot, *, base: str) -> None:
-        """Make a snapshot of what is left of a table its latest; raises `CommitConflict` where somebody committed since."""
-        with self.catalog.transaction() as tx:
-            row = tx.tables.find_for_commit(table.identifier)
-            if row is None or row.table_id != table.table_id:
-                raise TableNotExist(str(table.identifier))
-            if row.diverged_at:
-                raise TableDiverged(table.identifier, path=row.diverged_at)
-            body, branch = snapshot.to_json(), table.identifier.branch
-            tx.snapshots.advance(table.table_id, branch, base=base, snapshot_id=snapshot.id, uuid=snapshot.key, body=body)
-        self._publisher.catch_up(table.table_id, table.files, table.identifier.branch)
+    def decide_repaired(self, table: LakeTable, build: Callable[[str], BuiltCommit | None]) -> BuiltCommit | None:
+        """Make a snapshot of what is left of a table its latest; see `lake.commit.built.decide_built`."""
+        self.standing.require_own()
+        return decide_built(self._core, (table.table_id, table.identifier.branch), build)
 
     @asks_itself
     def recover(self) -> Recovered:

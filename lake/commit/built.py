@@ -34,10 +34,10 @@ class BuiltCommit:
     """Called in the transaction that decides, before the pointer moves; may raise `CommitConflict`."""
 
 
-def decide_built(core: CommitCore, place: Place, build: Callable[[str, bool], BuiltCommit | None]) -> BuiltCommit | None:
+def decide_built(core: CommitCore, place: Place, build: Callable[[str], BuiltCommit | None]) -> BuiltCommit | None:
     """Decide and publish what ``build`` makes, built anew where a race was lost; None where it makes nothing.
 
-    It is given the snapshot's key, and whether the turn is its own: then nobody else decides, and it must be quick.
+    It is given the snapshot's key, and is to be quick: once a race was lost nobody else decides meanwhile.
     Raises what it raises, `TableNotExist` where the table was dropped or moved, `TableDiverged`, `StorageFull`, `Unavailable`, or
     `OutcomeUnknown` where Postgres stays away after a lost answer; nothing once the snapshot is decided.
     """
@@ -48,7 +48,7 @@ def decide_built(core: CommitCore, place: Place, build: Callable[[str, bool], Bu
         while True:
             with contextlib.suppress(CommitConflict), core.turns.taken([place]) as turn:
                 with turn.kept() if turn is not None else contextlib.nullcontext():
-                    built = build(key, turn is not None)
+                    built = build(key)
                 if built is None:
                     return sent if sent is not None and _landed(core, sent, progress) else None
                 core.publisher.check_free(built.table.table_id, built.table.files, built.table.identifier, built.snapshot.id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from lake.commit.built import BuiltCommit
 from lake.register.check import Fault, decoded, fault_of_entry, fault_of_index_file, shown
 from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
-from model.errors import CommitConflict, TableDamaged
+from model.errors import TableDamaged
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from model.sql_text import literal
@@ -45,9 +45,10 @@ class Lost:
     """The index manifest where it is lost, and with it which rows are deleted."""
 
 
-def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[[], None]) -> Lost | None:
+def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[[], None], whole: set[object] | None = None) -> Lost | None:
     """Look at the latest snapshot's lists, manifests, data files and what tells their deleted rows; None for a table without any.
 
+    ``whole`` are those found whole in an earlier look, which are not looked at again; what this one finds is added.
     What a lost list or manifest told is not lost where this process knows it still. Raises `TableDamaged` for a list of which it does
     not: nothing tells then what the snapshot holds.
     """
@@ -56,11 +57,16 @@ def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[
         return None
     files, branch, faults = table.files, table.identifier.branch, []
     known: list[ManifestEntry] = []
+    whole = set() if whole is None else whole
 
     def known_still(name: str, size: int | None) -> None:
+        if name in whole:
+            return
         if (problem := _problem_on_disk(files, name, size, deep=deep)) is not None:
             path, problem = files.layout.manifest(name), f"{problem}; what it told is known still and written anew"
             faults.append(Fault(branch=branch, snapshot_id=latest.id, partition="", file=path, rows=None, problem=problem))
+        else:
+            whole.add(name)
 
     metas = files.manifests_of(latest)
     known_still(latest.base_manifest_list, latest.base_manifest_list_size)
@@ -78,13 +84,16 @@ def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[
     left = tuple(entry for entry in merge_entries(known, table=files.name) if entry.kind is EntryKind.ADD)
     gone = []
     with ThreadPoolExecutor(max(1, threads), thread_name_prefix="lost") as pool:
-        for entry, fault in zip(left, pool.map(lambda one: fault_of_entry(table, one, deep=deep), left), strict=True):
+        open_ones = [entry for entry in left if entry.key() not in whole]
+        for entry, fault in zip(open_ones, pool.map(lambda one: fault_of_entry(table, one, deep=deep), open_ones), strict=True):
             check()
             if fault is not None:
                 gone.append(entry)
                 rows, partition = entry.file.row_count, shown(table.schema, entry)
                 path, problem = fault
                 faults.append(Fault(branch=branch, snapshot_id=latest.id, partition=partition, file=path, rows=rows, problem=problem))
+            else:
+                whole.add(entry.key())
     undeleted, more, bare = _lost_deletions(table, latest, left, deep=deep, check=check)
     known_gone = {key_of(entry) for entry in gone}
     gone += [entry for entry in bare if key_of(entry) not in known_gone]
@@ -157,20 +166,38 @@ def remove_unexisting_files(
         lake.caller.require(Access.DELETE, table_resource(table.identifier))
     if not lake.tells_counts(table):
         lake.require_whole(table, "files")
-    while True:
-        lost = what_is_lost(table, deep=deep, threads=threads, check=check)
-        if lost is None or not lost.faults:
-            return ()
-        if dry_run:
-            return lost.faults
-        if lost.undeleted is not None:
-            raise table.files.damaged(lost.undeleted.file, lost.undeleted.problem, snapshot_id=lost.snapshot.id)
-        with contextlib.suppress(CommitConflict):  # somebody committed meanwhile: what is lost is looked for anew
-            _commit(lake, table, lost)
-            return lost.faults
+    whole: set[object] = set()
+    told: dict[str, Sequence[Fault]] = {}
+    """What is lost, by the key of the snapshot's list."""
+
+    def look() -> Lost | None:
+        lost = what_is_lost(table, deep=deep, threads=threads, check=check, whole=whole)
+        return lost if lost is not None and lost.faults else None
+
+    def build(key: str) -> BuiltCommit | None:
+        lost = look()
+        if lost is None:
+            return None
+        _require_deletions(table, lost)
+        built = _built(table, lost, key)
+        told[built.snapshot.delta_manifest_list] = lost.faults
+        return built
+
+    lost = look()  # before the turn, which is not to be kept while everything is looked at: then only what came since is
+    if lost is None or dry_run:
+        return () if lost is None else lost.faults
+    _require_deletions(table, lost)
+    decided = lake.decide_repaired(table, build)
+    return () if decided is None else told[decided.snapshot.delta_manifest_list]
 
 
-def _commit(lake: Lake, table: LakeTable, lost: Lost) -> None:
+def _require_deletions(table: LakeTable, lost: Lost) -> None:
+    """Raise `TableDamaged` where nothing tells which rows are deleted: they would come back."""
+    if lost.undeleted is not None:
+        raise table.files.damaged(lost.undeleted.file, lost.undeleted.problem, snapshot_id=lost.snapshot.id)
+
+
+def _built(table: LakeTable, lost: Lost, key: str) -> BuiltCommit:
     """A snapshot of the files that are left: what is lost is taken away, so that readers of changes see it, too."""
     files, types = table.files, [field.type for field in table.schema.partition_fields]
     target = TABLE_OPTIONS.read(table.schema.options, "manifest.target-file-size")
@@ -181,8 +208,8 @@ def _commit(lake: Lake, table: LakeTable, lost: Lost) -> None:
     made = replace(
         lost.snapshot,
         id=lost.snapshot.id + 1,
-        uuid=str(uuid4()),
-        schema_id=table.schema.id,
+        uuid=key,
+        schema_id=max(table.schema.id, lost.snapshot.schema_id),  # of another session's ALTER since the table was opened
         base_manifest_list=base,
         base_manifest_list_size=base_size,
         delta_manifest_list=delta,
@@ -204,5 +231,4 @@ def _commit(lake: Lake, table: LakeTable, lost: Lost) -> None:
     index = {made.index_manifest} - {lost.snapshot.index_manifest, None}
     paths = [files.layout.manifest(name) for name in (base, delta, *index) if name is not None]
     paths += [files.layout.manifest(meta.file_name) for name in (base, delta) for meta in files.manifest_list(name)]
-    files.io.sync(paths)
-    lake.decide_repaired(table, made, base=lost.snapshot.key)
+    return BuiltCommit(table=table, base=lost.snapshot, snapshot=made, sync=paths)

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from uuid import UUID, uuid4
 
 from lake.access.allowed_locations import allowed_place, check_all_inside, place_to_register, refuse_guarded, refuse_overlap
@@ -13,6 +14,7 @@ from lake.access.guard import asks_itself, its_database, needs
 from lake.base import LakeBase
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.core import deciding
+from lake.commit.decided import follow
 from lake.commit.write_context import paths_of
 from lake.register.foreign_tables import external_places, what_lies
 from lake.register.operations import rewrite_operations
@@ -96,7 +98,9 @@ class LakeAdoption(LakeBase):
             self._owns(owned)
             for lying in (main, *branches):
                 self._publisher.try_to_catch_up(table_id, lying.files, lying.branch)
-                rewrite_operations(lying.files, lying.snapshots)
+                follow(
+                    partial(rewrite_operations, lying.files, lying.snapshots), f"Operations that Paimon cannot parse are told by {table}"
+                )
         return main.snapshots[-1] if main.snapshots else None
 
     @needs(Access.CREATETABLE, its_database)

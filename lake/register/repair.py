@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -125,7 +126,9 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
     publisher.try_to_catch_up(table.table_id, files, branch)
     for lying in branches:
         publisher.try_to_catch_up(table.table_id, lying.files, lying.branch)
-        rewrite_operations(lying.files, lying.snapshots)
+        follow(
+            partial(rewrite_operations, lying.files, lying.snapshots), f"Operations that Paimon cannot parse are told by {lying.files.name}"
+        )
     follow(lambda: _hinted(table), f"The hint of {table.identifier} does not name its newest snapshot")
     return done
 

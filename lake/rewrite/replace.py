@@ -46,7 +46,7 @@ def _decided(core: CommitCore, open_table: Callable[[], LakeTable], place: Place
     """One decision; False where the table had no snapshot and has one now, or another's schema."""
     empty: list[LakeTable] = []
 
-    def build(key: str, _: bool) -> BuiltCommit | None:
+    def build(key: str) -> BuiltCommit | None:
         table = open_table()
         _require_replaceable(table, schema)
         latest, now = table.latest(), time.time_ns() // 1_000_000

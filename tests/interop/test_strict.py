@@ -8,6 +8,7 @@ from uuid import uuid4
 
 from gateway.gateway import Gateway
 from lake import Lake
+from lake.commit.built import BuiltCommit
 from lake.rewrite.expiry import rollback
 from model.identifier import Identifier
 from model.snapshot import CommitKind
@@ -54,7 +55,7 @@ def test_what_is_left_of_an_index_manifest_once_files_are_gone(gateway: Gateway,
     assert latest is not None
     rows = {entry.file.file_name: [0] for entry in table.files.live_entries(latest)}
     deleted = replace(with_deleted(table.files, latest, rows), id=latest.id + 1, uuid=str(uuid4()), commit_kind=CommitKind.OVERWRITE)
-    lake.decide_repaired(table, deleted, base=latest.key)
+    assert lake.decide_repaired(table, lambda key: BuiltCommit(table=table, base=latest, snapshot=replace(deleted, uuid=key), sync=()))
     gateway.run("CALL sys.drop_partition('v', 'p=a')").close()
     assert gateway.run("SELECT id, p FROM v").collect() == [(2, "b")]
     assert check_warehouse(warehouse)["index manifest"] == 2

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -189,3 +192,28 @@ def test_a_word_of_another_catalog_is_kept_as_a_property() -> None:
     told = Snapshot.from_json({**body, "operation": "VACUUM", "properties": {"k": "v"}}).to_json()
     assert "operation" not in told
     assert told["properties"] == {"k": "v", OPERATION: "VACUUM"}
+
+
+def test_a_table_is_registered_though_its_old_operations_cannot_be_written_again(
+    lake: Lake, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is decided by then."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for name in ("lake.register.register", "lake.register.repair"):
+        monkeypatch.setattr(f"{name}.rewrite_operations", full)
+    table = make_table(lake, options=QUEUE, id="INT")
+    append(lake, table, [1])
+    place = shutil.copytree(table.location, warehouse / "outside" / "u")
+    registered = Identifier("default", "u")
+    lake.register_table(registered, str(place))
+    assert lake.open(registered).latest() is not None
+    lake.branches.create(lake.open(registered), "b")
+    branch = lake.open(Identifier("default", "u", "b"))
+    append(lake, branch, [2])
+    lake._publisher.close()
+    with lake.catalog.transaction() as tx:
+        tx.branches.drop(branch.table_id, "b")
+    assert lake.repair_table(registered).branches == ("b",)

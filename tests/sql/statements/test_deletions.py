@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from gateway.gateway import Gateway
+from lake.commit.built import BuiltCommit
 from model.errors import TableDamaged, UnsupportedType
 from model.identifier import Identifier
 from model.snapshot import CommitKind, Snapshot
@@ -43,7 +44,7 @@ def delete(gateway: Gateway, *ids: int) -> None:
     made = replace(
         made, base_manifest_list=base, base_manifest_list_size=base_size, delta_manifest_list=empty, delta_manifest_list_size=size
     )
-    gateway.lake.decide_repaired(table, made, base=latest.key)
+    assert gateway.lake.decide_repaired(table, lambda key: BuiltCommit(table=table, base=latest, snapshot=replace(made, uuid=key), sync=()))
 
 
 def ids(gateway: Gateway, at: Snapshot | None = None) -> list[int]:

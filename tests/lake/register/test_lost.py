@@ -1,0 +1,120 @@
+"""CALL sys.remove_unexisting_files against disks that fail, lost answers and writers that are faster."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from catalog import CatalogStore, CatalogTransaction
+from lake import Lake, LakeTable
+from lake.commit.core import Prepared
+from lake.register.check import Fault
+from lake.register.lost import remove_unexisting_files
+from model.errors import OutcomeUnknown
+from model.identifier import MAIN_BRANCH
+from model.schema.schema import column, new_schema
+from table.format.store import TableFiles
+from tests.lake.commit.test_faults import T, insert, rows
+
+
+@pytest.fixture
+def table(lake: Lake) -> LakeTable:
+    """One with four snapshots that has lost the file of its second INSERT."""
+    lake.create_table(T, new_schema([column("id", "BIGINT")], options={"bucket": "-1"}))
+    for number in (1, 2, 3, 4):
+        insert(lake, number)
+    table = lake.open(T)
+    entries = sorted(table.files.live_entries(table.latest()), key=lambda entry: entry.file.min_sequence_number)
+    Path(table.files.data_path(table.schema, entries[1])).unlink()
+    return table
+
+
+@pytest.fixture
+def other(catalog: CatalogStore, warehouse: Path) -> Iterator[Lake]:
+    made = Lake(catalog, str(warehouse))
+    yield made
+    made.close()
+
+
+def mend(lake: Lake) -> Sequence[Fault]:
+    return remove_unexisting_files(lake, lake.open(T), dry_run=False, deep=False, threads=2, check=lambda: None)
+
+
+@pytest.mark.parametrize("problem", [errno.ENOSPC, errno.EIO])
+def test_what_was_decided_is_answered_though_its_file_cannot_be_written(
+    lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch, problem: int
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(problem, os.strerror(problem))
+
+    with monkeypatch.context() as full:
+        full.setattr(TableFiles, "publish_snapshot", broken)
+        assert len(mend(lake)) == 1
+    assert mend(lake) == ()
+    assert rows(lake.open(T)) == [1, 3, 4]
+    latest = lake.open(T).latest()
+    assert latest is not None
+    assert table.files.read_snapshot(latest.id) == latest
+
+
+def test_an_answer_that_was_lost_is_found_and_nothing_is_taken_away_twice(
+    catalog: CatalogStore, lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, found = catalog.transaction, lake._core._find_outcome
+    first = [True]
+
+    @contextlib.contextmanager
+    def losing(**options: Any) -> Iterator[CatalogTransaction]:
+        with whole(**options) as tx:
+            yield tx
+        if first and "turn" in options:
+            raise OutcomeUnknown("lost")
+
+    def too_early(first_of_all: Prepared, lost: OutcomeUnknown) -> bool:
+        first.clear()
+        with monkeypatch.context() as blind:
+            blind.setattr("catalog.objects.snapshots.SnapshotRepository.by_uuid", lambda *_: None)
+            return found(first_of_all, lost)
+
+    monkeypatch.setattr(catalog, "transaction", losing)
+    monkeypatch.setattr(lake._core, "_find_outcome", too_early)
+    assert len(mend(lake)) == 1, "also where it was found only later"
+    latest = lake.open(T).latest()
+    assert latest is not None
+    assert latest.id == 5
+    assert rows(lake.open(T)) == [1, 3, 4]
+
+
+def test_it_waits_for_a_client_for_whom_the_next_decision_is_reserved(catalog: CatalogStore, lake: Lake, table: LakeTable) -> None:
+    place = (table.table_id, MAIN_BRANCH)
+    with catalog.turn([place], seconds=30) as turn:
+        assert turn is not None
+        turn.reserve("principal/client", 0.5)
+    assert len(mend(lake)) == 1
+    with catalog.reading() as tx:
+        assert tx.turns.line(*place).reserved_seconds == 0
+
+
+def test_it_is_next_once_it_lost_a_race(lake: Lake, other: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_free, writers = lake._publisher.check_free, []
+
+    def beaten(*args: Any) -> None:
+        check_free(*args)
+        assert len(writers) < 5, "it starves"
+        writers.append(threading.Thread(target=insert, args=(other, 10 + len(writers))))
+        writers[-1].start()
+        writers[-1].join(1)
+
+    monkeypatch.setattr(lake._publisher, "check_free", beaten)
+    assert len(mend(lake)) == 1
+    for writer in writers:
+        writer.join(30)
+    assert len(writers) == 2
+    assert rows(lake.open(T)) == [1, 3, 4, 10, 11]
