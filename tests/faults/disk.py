@@ -22,12 +22,16 @@ class Left(Enum):
 @dataclass(eq=False)
 class _File:
     flushed: bytes = b""
+    dropped: bool = False
+    """Whether a flush failed: Linux takes what it could not write for clean, and the next flush writes nothing and succeeds."""
 
 
 @dataclass(eq=False)
 class _Directory:
     now: dict[str, _Node] = field(default_factory=dict)
     flushed: dict[str, _Node] = field(default_factory=dict)
+    dropped: bool = False
+    """The same, until an entry is made or taken away."""
 
 
 _Node = _File | _Directory
@@ -82,6 +86,8 @@ class Disk:
 
     def _apply(self, what: str, one: str, other: str, journal: Path) -> None:
         holder, name = self._found(one, make=what in ("C", "M"))
+        if holder is not None and what in ("C", "M", "U", "R", "L"):
+            holder.dropped = False
         match what:
             case "C" if holder is not None:
                 holder.now[name] = _File()
@@ -94,9 +100,14 @@ class Disk:
                 node = (holder.now.pop(name, None) if what == "R" else holder.now.get(name)) if holder is not None else None
                 if target is not None and node is not None:
                     target.now[new] = node
-            case "S" | "E":
+                    target.dropped = False
+            case "S" | "E" | "F":
                 node = self.top if one == self._root else (holder.now.get(name) if holder is not None else None)
-                if isinstance(node, _File):
+                if node is None or node.dropped:
+                    return
+                if what == "F":
+                    node.dropped = True
+                elif isinstance(node, _File):
                     node.flushed = journal.with_name(f"{journal.name}.{other}").read_bytes()
                 elif isinstance(node, _Directory):
                     node.flushed = dict(node.now)

@@ -331,7 +331,10 @@ static void flushed(int handle, const char *full) {
         REAL(int, name, int) \
         char full[PATH_MAX]; \
         int seen = watching() && of_handle(handle, full); \
-        if (seen && !control->changes && counted(0, full)) return -1; \
+        if (seen && !control->changes && counted(0, full)) { \
+            noted('F', 0, full, NULL); \
+            return -1; \
+        } \
         int done = real_##name(handle); \
         if (seen && !done) flushed(handle, full); \
         return done; \

@@ -199,7 +199,7 @@ class LocalDirectory:
         """Make what the directory holds survive, and the directory."""
         if self._durable:
             with translating(self._path):
-                flush(self._handle)
+                self._durability.flush_directory(self._handle, self._path)
             self._durability.sync_above(self._path)
 
     def _drop(self, temporary: str) -> None:

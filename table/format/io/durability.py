@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import tempfile
 import threading
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from uuid import uuid4
 
 from model.errors import LakeError, Unavailable
 from table.format.io.storage_errors import translating
@@ -51,6 +51,11 @@ class Durability:
     """Flushes files of local disks, and every directory that names one of them up to the root of the disk, once each.
 
     A directory whose own entry was flushed by this process is not flushed for it again, as long as it is the same directory.
+
+    Linux tells of a failed flush once: it takes what it could not write for clean, and the next flush of a directory that nobody has
+    changed since writes nothing and succeeds. So whoever flushes a directory, also as the parent of what it was asked for, first makes
+    an entry there and takes it away where the last flush of it failed, until one has succeeded; nothing named there counts as durable
+    before. A flush during which another's failed counts as failed, too: which of the two was told is chance.
     """
 
     def __init__(self, *, enabled: bool = True) -> None:
@@ -59,7 +64,9 @@ class Durability:
         self._named: dict[str, _Inode] = {}
         """Directories whose entry in their parent is durable, and so are their parents'."""
         self._failed: dict[str, None] = {}
-        self._failed_directories: set[str] = set()
+        self._failed_directories: dict[str, int] = {}
+        """Directories whose last flush failed, with how many did so far in this process."""
+        self._failures = 0
         self._changes = 0
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -71,24 +78,18 @@ class Durability:
 
         Raises `StorageFull`, `Unavailable`, or `FileNotFoundError` where one of them is gone. A file that could not be flushed never
         can be: the kernel drops what it failed to write and then reports success, so it must be written anew under another name.
-        A directory that could not be flushed is changed once more before the next attempt, so that there is something to write.
+        A directory that could not be flushed is changed once more before the next attempt, whoever makes it.
         """
         if not self.enabled or not paths:
             return
         with self._lock:
             if broken := next((path for path in paths if path in self._failed), None):
                 raise Unavailable(f"{broken} could not be flushed to disk before; what it holds must be written anew.")
-            again = self._failed_directories.intersection(paths)
         try:
-            for directory in again:
-                _change(directory)
             self._sync(sorted(set(paths)), {os.path.dirname(path) for path in paths})
         except LakeError:
             self._failing(paths)
             raise
-        if again:
-            with self._lock:
-                self._failed_directories -= again
 
     def sync_above(self, directory: str) -> None:
         """Make all that leads to a directory durable, but not what it holds."""
@@ -110,6 +111,8 @@ class Durability:
             below = f"{path}/"
             for known in [known for known in self._named if known == path or known.startswith(below)]:
                 del self._named[known]
+            for known in [known for known in self._failed_directories if known == path or known.startswith(below)]:
+                del self._failed_directories[known]
 
     def _forget(self, directory: str) -> None:
         with self._lock:
@@ -119,7 +122,6 @@ class Durability:
     def _failing(self, paths: Collection[str]) -> None:
         directories = {path for path in paths if os.path.isdir(path)}
         with self._lock:
-            self._failed_directories |= directories
             self._failed.update(dict.fromkeys(path for path in paths if path not in directories))
             while len(self._failed) > _MOST_KNOWN:
                 del self._failed[next(iter(self._failed))]
@@ -133,7 +135,7 @@ class Durability:
             above |= self._unnamed(directory, parents)
         # A file's bytes and its name may reach the disk in any order: nobody is told of the file before both did.
         certain = [*files, *sorted(directories)] if itself else []
-        _each([*((path, False) for path in certain), *((path, True) for path in sorted(above - set(directories)))])
+        self._each([*((path, False) for path in certain), *((path, True) for path in sorted(above - set(directories)))])
         with self._lock:
             if changes == self._changes:
                 if len(self._named) > _MOST_KNOWN:
@@ -158,43 +160,65 @@ class Durability:
             above.add(parent)
             directory = parent
 
+    def _each(self, paths: Sequence[tuple[str, bool]]) -> None:
+        if len(paths) <= _FEW:
+            for path, lenient in paths:
+                self._flush(path, lenient)
+            return
+        running = [_pool.threads().submit(self._flush, path, lenient) for path, lenient in paths]
+        wait(running)
+        for future in running:
+            future.result()
 
-def _change(directory: str) -> None:
-    """Make an entry in a directory and take it away."""
-    with translating(directory):
-        handle, path = tempfile.mkstemp(prefix=".sync-", dir=directory)
-        os.close(handle)
-        os.unlink(path)
+    def _flush(self, path: str, lenient: bool) -> None:
+        """Flush a file or directory; a lenient flush passes over a directory that this process may not read, which it has not changed."""
+        with translating(path):
+            try:
+                handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # nobody waits for the other end of a pipe
+            except PermissionError:
+                if lenient:
+                    return
+                raise
+            try:
+                if stat.S_ISDIR(os.fstat(handle).st_mode):
+                    self.flush_directory(handle, path)
+                else:
+                    flush(handle)
+            finally:
+                os.close(handle)
+
+    def flush_directory(self, handle: int, path: str) -> None:
+        """Flush an open directory, changed once more where the last flush of it failed; raises `OSError`."""
+        while True:
+            with self._lock:
+                failed = self._failed_directories.get(path)
+            if failed is not None:
+                _change(handle)
+            try:
+                flush(handle)
+            except OSError:
+                with self._lock:
+                    self._failures += 1
+                    self._failed_directories[path] = self._failures
+                raise
+            with self._lock:
+                if self._failed_directories.get(path) == failed:
+                    self._failed_directories.pop(path, None)
+                    return
+
+
+def _change(directory: int) -> None:
+    """Make an entry in an open directory and take it away; one in which this process may make none has none of its."""
+    name = f".sync-{uuid4()}"
+    try:
+        os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600, dir_fd=directory))
+    except PermissionError:
+        return
+    os.unlink(name, dir_fd=directory)
 
 
 def _made(enabled: bool) -> Durability:
     return Durability(enabled=enabled)
-
-
-def _each(paths: Sequence[tuple[str, bool]]) -> None:
-    if len(paths) <= _FEW:
-        for path, lenient in paths:
-            _flush(path, lenient)
-        return
-    running = [_pool.threads().submit(_flush, path, lenient) for path, lenient in paths]
-    wait(running)
-    for future in running:
-        future.result()
-
-
-def _flush(path: str, lenient: bool) -> None:
-    """Flush a file or directory; a lenient flush passes over a directory that this process may not read, which it has not changed."""
-    with translating(path):
-        try:
-            handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # nobody waits for the other end of a pipe
-        except PermissionError:
-            if lenient:
-                return
-            raise
-        try:
-            flush(handle)
-        finally:
-            os.close(handle)
 
 
 def flush(handle: int) -> None:

@@ -153,6 +153,81 @@ def test_a_directory_whose_flush_failed_is_changed_and_flushed_again(
     assert place.stat().st_mtime_ns == changed
 
 
+class ForgettingDisk:
+    """Flushes directories as Linux does: a failed one is told once, and the next writes what has changed since, if anything has."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.failing: set[str] = set()
+        self.dropped: dict[str, int] = {}
+        self.unsafe: set[str] = set()
+        """Directories whose flush has succeeded and written nothing since one failed."""
+        monkeypatch.setattr("os.fsync", self._fsync)
+
+    def _fsync(self, handle: int) -> None:
+        path, changed = os.readlink(f"/proc/self/fd/{handle}"), os.fstat(handle).st_mtime_ns
+        if path in self.failing:
+            self.failing.discard(path)
+            self.dropped[path] = changed
+            raise OSError(errno.EIO, "told to")
+        if self.dropped.pop(path, None) == changed:
+            self.unsafe.add(path)
+
+
+@pytest.mark.parametrize("failing", ["w", "w/t", "w/t/bucket-0"])
+@pytest.mark.parametrize("publish", [False, True])
+def test_a_directory_above_whose_flush_failed_is_changed_before_the_next(
+    tmp_path: Path, io: LocalFileIO, monkeypatch: pytest.MonkeyPatch, failing: str, publish: bool
+) -> None:
+    """The next file lies in a directory that is there already: what leads to it is the same unchanged directory."""
+    disk = ForgettingDisk(monkeypatch)
+    disk.failing.add(f"{tmp_path}/{failing}")
+    io.add(f"{tmp_path}/w/t/bucket-0/a", b"1")
+    with pytest.raises(Unavailable):
+        io.sync([f"{tmp_path}/w/t/bucket-0/a"])
+    if publish:
+        io.create(f"{tmp_path}/w/t/bucket-0/b", b"2")
+    else:
+        io.add(f"{tmp_path}/w/t/bucket-0/b", b"2")
+        if failing == "w/t/bucket-0":
+            disk.dropped[f"{tmp_path}/{failing}"] = Path(tmp_path, failing).stat().st_mtime_ns  # as if the clock stood still
+        io.sync([f"{tmp_path}/w/t/bucket-0/b"])
+    assert disk.unsafe == set()
+    assert disk.dropped == {}
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "b", "bucket-0", "t", "w"]
+
+
+def test_a_directory_whose_flush_fails_as_it_is_published_in_is_changed_before_the_next(
+    tmp_path: Path, io: LocalFileIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk, place = ForgettingDisk(monkeypatch), f"{tmp_path}/t"
+    disk.failing.add(place)
+    with pytest.raises(Unavailable):
+        io.create(f"{place}/schema-0", b"{}")
+    io.sync([place])
+    assert disk.unsafe == set()
+
+
+def test_a_flush_beside_one_that_fails_is_repeated(tmp_path: Path, io: LocalFileIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two who flush a directory at the same time one is told of the failure, and neither's entry is there."""
+    place, flushes = f"{tmp_path}/t", []
+    os.mkdir(place)
+
+    def fsync(handle: int) -> None:
+        if os.readlink(f"/proc/self/fd/{handle}") != place:
+            return
+        flushes.append(os.fstat(handle).st_mtime_ns)
+        if len(flushes) == 1:
+            with pytest.raises(Unavailable):
+                io.sync([place])
+        elif len(flushes) == 2:
+            raise OSError(errno.EIO, "told to")
+
+    monkeypatch.setattr("os.fsync", fsync)
+    io.sync([place])
+    assert len(flushes) == 3
+    assert flushes[2] > flushes[1]
+
+
 def test_a_file_that_is_gone_is_told_as_such(tmp_path: Path, io: LocalFileIO) -> None:
     with pytest.raises(FileNotFoundError):
         io.sync([f"{tmp_path}/t/a"])
