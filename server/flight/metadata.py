@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 
 from catalog.listing import EVERYTHING
 from lake import Caller, Lake
+from model.like import Like
 from model.schema.schema import Schema
 from model.view import View
 from server.flight import schemas
@@ -22,21 +22,6 @@ VIEW = "VIEW"
 TYPES = (TABLE, VIEW)
 
 
-def _like(pattern: str) -> Callable[[str], bool]:
-    """Whether a name fits a filter pattern: ``%`` and ``_``, and ``\\`` before a character that means itself."""
-    parts, escaped = [], False
-    for char in pattern:
-        if escaped:
-            parts.append(re.escape(char))
-            escaped = False
-        elif char == "\\":
-            escaped = True
-        else:
-            parts.append({"%": ".*", "_": "."}.get(char, re.escape(char)))
-    compiled = re.compile("".join(parts), re.DOTALL)
-    return lambda name: compiled.fullmatch(name) is not None
-
-
 def _given(command: Any, name: str) -> str | None:
     return getattr(command, name) if command.HasField(name) else None
 
@@ -46,7 +31,7 @@ def _databases(lake: Lake, command: Any) -> list[str]:
     if _given(command, "catalog") not in (None, CATALOG):
         return []
     pattern = _given(command, "db_schema_filter_pattern")
-    fits = _like(pattern) if pattern is not None else None
+    fits = Like(pattern).matches if pattern is not None else None
     return [name for name in lake.list_databases() if fits is None or fits(name)]
 
 
@@ -65,7 +50,7 @@ def _db_schemas(lake: Lake, command: Any) -> pa.Table:
 
 def _tables(lake: Lake, command: Any) -> pa.Table:
     pattern = _given(command, "table_name_filter_pattern")
-    fits = _like(pattern) if pattern is not None else lambda name: True
+    fits = Like(pattern).matches if pattern is not None else lambda name: True
     types = set(command.table_types) or set(TYPES)
     rows: list[tuple[Any, ...]] = []
     for database in _databases(lake, command):

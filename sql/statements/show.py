@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from lake import LakeTable
 from model.errors import InvalidSchema, TableNotExist
 from model.identifier import Identifier
+from model.like import Like
 from model.options.masking import masked_all
 from model.options.table import told_apart
 from model.schema.schema import Schema
@@ -50,22 +50,8 @@ class Show(LookingStatement):
         like = self.tree.args.get("like")
         if like is None:
             return list(names)
-        pattern = re.compile(like_pattern(like), re.DOTALL)
-        negated = bool(self.tree.args.get("negated"))
-        return [name for name in names if bool(pattern.fullmatch(name)) is not negated]
-
-
-def like_pattern(like: str) -> str:
-    """A LIKE pattern as a regular expression; ``\\`` escapes."""
-    result, escaped = "", False
-    for char in like:
-        if escaped:
-            result, escaped = result + re.escape(char), False
-        elif char == "\\":
-            escaped = True
-        else:
-            result += {"%": ".*", "_": "."}.get(char, re.escape(char))
-    return result
+        fits, negated = Like(like).matches, bool(self.tree.args.get("negated"))
+        return [name for name in names if fits(name) is not negated]
 
 
 Names = tuple[str, ...] | None

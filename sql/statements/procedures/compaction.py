@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,6 +22,7 @@ from model.snapshot import CommitKind, Snapshot
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
 from sql.statements.procedures.calls import DRY_COLUMN, Arguments, procedure, table_to_write
+from sql.statements.procedures.choosing import Choice
 from sql.statements.procedures.partition_choice import chosen, numbers
 from table.compaction.candidates import CompactionRules, CompactionTask, choose
 from table.compaction.clustering import Clustering, choose_clusters, history_clusters
@@ -329,26 +329,15 @@ def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultS
 
 def matching_tables(context: ExecutionContext, arguments: Arguments) -> list[Identifier]:
     """The tables regular expressions choose, as Paimon's database-wide calls do; databases by their names, tables by theirs."""
-    databases = pattern("including_databases", arguments.get("including_databases", ".*"))
-    included = pattern("including_tables", arguments.get("including_tables", ".*"))
-    excluded = pattern("excluding_tables", arguments["excluding_tables"]) if "excluding_tables" in arguments else None
-    tables = []
-    for database in context.lake.list_databases():
-        if not databases.fullmatch(database):
-            continue
-        for name in context.lake.list_tables(database):
-            names = (name, f"{database}.{name}")
-            if any(map(included.fullmatch, names)) and not (excluded and any(map(excluded.fullmatch, names))):
-                tables.append(Identifier(database, name))
-    return tables
-
-
-def pattern(name: str, text: str) -> re.Pattern[str]:
-    """A regular expression given to a call; raises `AnalysisError`."""
-    try:
-        return re.compile(text)
-    except re.error as problem:
-        raise AnalysisError(f"{name} => '{text}' is no regular expression: {problem}.", fragment=text) from None
+    databases, tables = Choice(arguments, "databases"), Choice(arguments, "tables")
+    names = context.lake.list_databases()
+    included = databases.among(names)
+    return [
+        Identifier(database, name)
+        for database in names
+        if database in included
+        for name in tables.among_tables(database, context.lake.list_tables(database))
+    ]
 
 
 @procedure("compact_manifest", required=1, table=str, options=str)

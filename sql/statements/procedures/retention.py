@@ -24,6 +24,7 @@ from model.schema.types import BigIntType, VarCharType
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
 from sql.statements.procedures.calls import DRY_COLUMN, DRY_RUN, Arguments, identifier_of, procedure, table_to_write
+from sql.statements.procedures.choosing import Choice
 from sql.statements.procedures.partition_choice import matching, parse_specs
 from table.format.consumers import read_consumers
 from table.format.rows import binary_row
@@ -261,16 +262,10 @@ def reset_consumer(context: ExecutionContext, arguments: Arguments) -> ResultSet
 @procedure("clear_consumers", required=1, table=str, including_consumers=str, excluding_consumers=str)
 def clear_consumers(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Forget the consumers whose names match, all where nothing is said."""
-    from sql.statements.procedures.compaction import pattern
-
     table = table_to_write(context, arguments)
-    included = pattern("including_consumers", arguments.get("including_consumers", ".*"))
-    excluded = pattern("excluding_consumers", arguments["excluding_consumers"]) if "excluding_consumers" in arguments else None
-    gone = [
-        c.name
-        for c in read_consumers(table.files)
-        if included.fullmatch(c.name) and not (excluded is not None and excluded.fullmatch(c.name))
-    ]
+    names = [consumer.name for consumer in read_consumers(table.files)]
+    chosen = Choice(arguments, "consumers").among(names)
+    gone = [name for name in names if name in chosen]
     for name in () if arguments.dry_run else gone:  # a repeat goes on where the last one ended; with the last name all is done
         context.lake.forget_consumer(table, name, claim=context.idempotency if name == gone[-1] else None)
     return ResultSet.of_rows([ResultColumn("cleared_consumers", STRING), DRY_COLUMN], [(name, arguments.dry_run) for name in gone])
