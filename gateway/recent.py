@@ -94,7 +94,7 @@ def _told(error: BaseException, text: str) -> str:
     if not isinstance(error, LakeError):
         return "Something is wrong in the server; its log says more."
     message = error.message
-    for literal in sorted(literals_in(text), key=len, reverse=True) if erases(text) else ():
+    for literal in sorted(set(literals_in(text)), key=len, reverse=True) if erases(text) else ():
         for written in (literal, literal.replace("''", "'")) if literal else ():
             message = message.replace(written, MASK)
     return message

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from model.errors import InvalidOption
 
@@ -16,8 +16,8 @@ _SECRET = re.compile(
 )
 """What an option's name says of a secret: words for one, and keys that are no columns. `sas` is a signature of Azure's, SASL is not."""
 _VALUE = re.compile(r"(=>?\s*)'[^']*(?:''[^']*)*'")
-_KEY = re.compile(r"(?:'([^']*)'|([\w.-]+))\s*$")
-_PAIR = re.compile(r"([\w.-]+)(\s*=\s*)[^,;']*")
+_BACKWARDS_KEY = re.compile(r"[\w.-]*")
+_PAIR = re.compile(r"(?<![\w.-])([\w.-]++)(\s*+=\s*)[^,;']*")
 _LONGEST_KEY = 200
 """``'key' = 'value'`` and ``key => 'value'`` inside a statement: found from the value, so that long literals cost nothing."""
 
@@ -55,21 +55,49 @@ def _kept(key: str, value: str, stored: Mapping[str, str]) -> str:
     return stored[key]
 
 
-_ERASING = re.compile(r"\bDELETE\s+FROM\b|\bMERGE\s+INTO\b|\bUPDATE\s[^;\'()]*\bSET\b|\bSYS\s*`?\s*\.\s*`?\s*ERASE\b", re.IGNORECASE)
-"""What names rows that are to be forgotten, or to be others: its literals are what nobody is to find again."""
-_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*(?:'|$)|--[^\n]*|/\*.*?(?:\*/|$)|`[^`]*`|(?<![\w.])\d[\w.]*", re.DOTALL)
+# Texts may be long and made to hurt, and nothing else runs while an expression looks for its next place: none of these looks at a
+# character twice, and those that look for words begin with one, in capitals, which is found at once.
+_ERASING = tuple(
+    re.compile(expression)
+    for expression in (r"DELETE(?<!\w.{6})\s+FROM\b", r"MERGE(?<!\w.{5})\s+INTO\b", r"SYS(?<!\w.{3})\s*(?:`\s*)?\.\s*(?:`\s*)?ERASE\b")
+)
+"""What names rows that are to be forgotten, beside UPDATE … SET: its literals are what nobody is to find again."""
+_UPDATE = re.compile(r"UPDATE(?<!\w.{6})\b")
+_SET = re.compile(r"SET(?<!\w.{3})\b")
+_NO_UPDATE = re.compile(r"[;'()]")
+"""What does not stand between UPDATE and SET."""
+_LITERAL = re.compile(r"'(?:[^'\\]|\\.|'')*+(?:'|\\?\Z)|--[^\n]*|/\*.*?(?:\*/|\Z)|`[^`]*`|(?<![\w.])\d[\w.]*", re.DOTALL)
 
 
 def erases(statement: str) -> bool:
     """Whether a text may name rows that are to be forgotten: as it stands, or without what may stand between its words."""
     plain = _LITERAL.sub(lambda found: " " if found[0].startswith(("-", "/")) else "x", statement)
-    return any(_ERASING.search(text) is not None for text in (statement, plain))
+    return any(_names_erased(text.upper()) for text in (statement, plain))
+
+
+def _names_erased(text: str) -> bool:
+    return any(expression.search(text) for expression in _ERASING) or _updates(text)
+
+
+def _updates(text: str) -> bool:
+    """Whether a SET stands behind an UPDATE, with no text, parenthesis or end of a statement between them."""
+    at = 0
+    while update := _UPDATE.search(text, at):
+        ended = _NO_UPDATE.search(text, update.end())
+        at = ended.end() if ended else len(text)
+        if _SET.search(text, update.end(), at):
+            return True
+    return False
 
 
 def literals_in(statement: str) -> list[str]:
     """The texts and numbers that a statement names, without quotes, those in its texts too, and its comments."""
-    literals = [token.strip("'") for token in _LITERAL.findall(statement) if not token.startswith("`")]
-    return [*literals, *(token.strip("'") for text in literals for token in _LITERAL.findall(text.replace("''", "'")))]
+    literals = [token.strip("'") for token in _tokens(statement) if not token.startswith("`")]
+    return [*literals, *(token.strip("'") for text in literals for token in _tokens(text.replace("''", "'")))]
+
+
+def _tokens(text: str) -> Iterator[str]:
+    return (found[0] for found in _LITERAL.finditer(text))
 
 
 def masked_text(statement: str) -> str:
@@ -86,8 +114,7 @@ def masked_secrets(statement: str) -> str:
     """A statement with stars for the values of options that look like secrets alone."""
 
     def value(match: re.Match[str]) -> str:
-        key = _KEY.search(statement[max(0, match.start() - _LONGEST_KEY) : match.start()])
-        if key and names_secret(key[1] or key[2] or ""):
+        if names_secret(_last_key(statement[max(0, match.start() - _LONGEST_KEY) : match.start()].rstrip())):
             return f"{match[1]}'{MASK}'"
         return _PAIR.sub(pair, match[0]) if "=" in match[0][len(match[1]) :] else match[0]
 
@@ -95,3 +122,11 @@ def masked_secrets(statement: str) -> str:
         return f"{match[1]}{match[2]}{MASK}" if names_secret(match[1]) else match[0]
 
     return _VALUE.sub(value, statement)
+
+
+def _last_key(text: str) -> str:
+    """The key a text ends with, quoted or not; empty where it ends with none."""
+    if text.endswith("'"):
+        return text[text.rfind("'", 0, -1) + 1 : -1] if text.count("'") > 1 else ""
+    backwards = _BACKWARDS_KEY.match(text[::-1])
+    return backwards[0][::-1] if backwards else ""
