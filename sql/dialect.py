@@ -13,7 +13,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError, TokenError
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.spark import SparkParser
-from sqlglot.tokenizer_core import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenizerCore, TokenType
 
 from model.errors import SqlError, SqlSyntaxError, UnsupportedStatement, UnsupportedType
 from model.schema.types import DataType
@@ -27,8 +27,9 @@ from sql.parsing.windows import WindowParser
 OPTIONS_HINT = "options"
 """Key of a table node's meta that holds the values of ``/*+ OPTIONS(…) */``."""
 
-_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _HINT = re.compile(r"\s*/\*\+\s*(\w+)\s*\((.*?)\)\s*\*/", re.DOTALL)
+_OPTIONS = re.compile(r"/\*\+\s*OPTIONS\b", re.IGNORECASE)
 _PAIR = re.compile(rf"\s*'((?:[^']|'')*)'\s*=\s*(?:'((?:[^']|'')*)'|(\?|:{NAME}))\s*(,|$)", re.DOTALL)
 _MOST_NESTING = 400
 """Deeper nesting than this is no person's statement and would exhaust the parser's stack."""
@@ -121,7 +122,8 @@ class FlinkParser(WindowParser, StatementParser):
     def _options_hint(self) -> dict[str, str] | None:
         """The hint right behind the name just read; sqlglot takes it for a comment."""
         before = self._prev
-        hint = _HINT.match(self.sql, before.end + 1) if before else None
+        # No further than to the next word: a text with many hints that do not end would be read to its end for each.
+        hint = _HINT.match(self.sql, before.end + 1, self.here.start if self.here else len(self.sql)) if before else None
         if hint is None:
             return None
         if hint[1].upper() != "OPTIONS":
@@ -192,6 +194,12 @@ def tokens_of(text: str) -> list[Token]:
         raise SqlSyntaxError(f"The text cannot be read: {_unclosed(text)}", line=text.count("\n") + 1) from problem
 
 
+def tokenizer_core() -> TokenizerCore:
+    """A tokenizer of its own, for whoever takes its words as they come."""
+    core: TokenizerCore = _DIALECT.tokenizer()._core
+    return core
+
+
 def _unclosed(text: str) -> str:
     for quote, name in (("'", "a quoted text"), ("`", "a backquoted name"), ('"', "a double-quoted text")):
         if text.count(quote) % 2:
@@ -205,11 +213,11 @@ def split(text: str) -> list[StatementText]:
     current: list[Token] = []
     for token in tokens_of(text):
         if token.token_type == TokenType.SEMICOLON and not _in_set(current):
-            _add(statements, text, current)
+            _add(statements, text, current, token.start)
             current = []
         else:
             current.append(token)
-    _add(statements, text, current)
+    _add(statements, text, current, len(text))
     return statements
 
 
@@ -227,11 +235,11 @@ def _kept_together(token: Token) -> Token:
     return Token(TokenType.BREAK, token.text, line=token.line, col=token.col, start=token.start, end=token.end)
 
 
-def _add(statements: list[StatementText], text: str, tokens: list[Token]) -> None:
+def _add(statements: list[StatementText], text: str, tokens: list[Token], until: int) -> None:
     if tokens:
         start, end = tokens[0].start, tokens[-1].end + 1
         # A closing comment belongs to nobody, but a hint behind the last table does.
-        if hint := _HINT.match(text, end):
+        if hint := _HINT.match(text, end, until):
             end = hint.end()
         statements.append(StatementText(text=text[start:end], offset=start, line=text.count("\n", 0, start) + 1))
 
@@ -297,7 +305,7 @@ def _check_hints(tokens: list[Token], text: str, taken: set[int]) -> None:
             if comment[0].startswith("/*+") and comment.start() not in taken:
                 raise _misplaced(text, comment.start(), comment[0])
     for token in tokens:
-        if token.token_type == TokenType.HINT and re.match(r"/\*\+\s*OPTIONS\b", text[token.start :], re.IGNORECASE):
+        if token.token_type == TokenType.HINT and _OPTIONS.match(text, token.start):
             raise _misplaced(text, token.start, text[token.start : token.end + 1])
 
 

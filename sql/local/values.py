@@ -29,7 +29,7 @@ _LITERAL = re.compile(
     re.IGNORECASE,
 )
 _NEXT = re.compile(r"\s*([,)])\s*")
-_END = re.compile(r"\s*;?\s*\Z")
+_END = re.compile(r"\s*(?:;\s*)?\Z")
 _TYPED = {"DATE": (Kind.DATE, date_of), "TIME": (Kind.TIME, time_of), "TIMESTAMP": (Kind.TIMESTAMP, timestamp_of)}
 _WORDS = {"NULL": (Kind.NULL, None), "TRUE": (Kind.BOOLEAN, True), "FALSE": (Kind.BOOLEAN, False)}
 _RESERVED = frozenset({"TABLE", "VALUES", "DIRECTORY", "SELECT", "FUNCTION"})

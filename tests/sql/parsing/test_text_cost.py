@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlglot.tokenizer_core import TokenType
 
 from gateway.gateway import Gateway
 from model.errors import SqlError, SqlSyntaxError, StatementTooLarge, Unavailable
 from sql.analysis.references import table_references
-from sql.dialect import parse_one
+from sql.dialect import parse_one, tokens_of
 from sql.parsing.size import check_words
 
 DEEP: dict[str, Callable[[int], str]] = {
@@ -55,6 +60,61 @@ def test_words_are_counted_before_a_text_is_parsed(gateway: Gateway, text: str, 
 
 def test_comments_and_literals_are_one_word() -> None:
     check_words("SELECT '" + "a, " * 60_000 + "' -- " + "b, " * 60_000 + "\n/* " + "c, " * 60_000 + " */ FROM `" + "d " * 60_000 + "`")
+
+
+OPEN = {
+    "escaped quotes": """"SELECT " + "\\\\'" * 480_000""",
+    "double quotes": """"SELECT " + '\\\\"' * 480_000""",
+    "comments": '"SELECT 1 " + "/* " * 330_000',
+    "spaces behind rows": '"INSERT INTO t VALUES (1)" + " " * 900_000 + "x"',
+}
+
+
+@pytest.mark.parametrize("kind", OPEN)
+def test_what_is_not_closed_is_read_once(kind: str) -> None:
+    """In a process of its own: an expression that looks for the end from every place holds all threads."""
+    code = f"""
+import contextlib
+from model.errors import LakeError
+from sql.dialect import parse_one, split
+from sql.local.values import read_values
+from sql.parsing.size import check_words
+text = {OPEN[kind]}
+assert read_values(text) is None
+with contextlib.suppress(LakeError):
+    check_words(text)
+    split(text)
+    parse_one(text)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT r'\\', {} '",  # a backslash is one in a raw text
+        "SELECT 1 -- it's\r, {} '",
+        "SELECT a{} ",
+        "SELECT /*+ x({}) */ 1",
+        "SELECT 1 /* /* */ ' */ {} /* ' */",
+    ],
+)
+def test_words_are_those_the_tokenizer_sees(text: str) -> None:
+    with pytest.raises(StatementTooLarge):
+        check_words(text.format(".b" * 200 if "a{}" in text else "1, " * 200), most=150)
+
+
+@given(st.text("ab1.'\"`/*+-$\\ \r\n;(", max_size=60))
+def test_as_many_words_are_let_through_as_there_are_tokens(text: str) -> None:
+    try:
+        tokens = tokens_of(text)
+    except SqlSyntaxError:
+        return
+    hinted = any(token.token_type is TokenType.HINT for token in tokens)
+    check_words(text, most=len(tokens) + len(text) * hinted)
+    if tokens:
+        with pytest.raises(StatementTooLarge):
+            check_words(text + " " * len(text), most=len(tokens) - 1)
 
 
 def test_many_plain_rows_are_read_without_a_parser(gateway: Gateway) -> None:
