@@ -64,6 +64,19 @@ class PartitionRepository:
         query = f"DELETE FROM table_partition {_OF_BRANCH} AND name = %(name)s"  # noqa: S608
         return self._conn.execute(query, {"table": table_id, "branch": branch, "name": name}).rowcount == 1
 
+    def empty(self, table_id: UUID, branch: str) -> list[PartitionRow]:
+        """Those without files, which were made by name."""
+        query = f"SELECT {_COLUMNS} FROM table_partition {_OF_BRANCH} AND file_count <= 0 ORDER BY name"  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(PartitionRow)) as cur:
+            return cur.execute(query, {"table": table_id, "branch": branch}).fetchall()
+
+    def let_go(self, table_id: UUID, branch: str, names: Sequence[str]) -> None:
+        """Let partitions go with their last file although they were made by name; those without files go at once."""
+        self._hold(table_id, branch, names)
+        values = {"table": table_id, "branch": branch, "names": list(names)}
+        self._conn.execute(f"UPDATE table_partition SET explicit = false {_OF_BRANCH} AND name = ANY(%(names)s) AND explicit", values)  # noqa: S608
+        self._conn.execute(f"DELETE FROM table_partition {_OF_BRANCH} AND name = ANY(%(names)s) AND file_count <= 0", values)  # noqa: S608
+
     def mark_done(self, table_id: UUID, branch: str, names: Sequence[str], *, by: str | None) -> int:
         """Mark partitions as complete; returns how many there were."""
         self._hold(table_id, branch, names)

@@ -12,6 +12,7 @@ from lake.tables.handle import LakeTable
 from lake.tables.partitions import Partition
 from model.options.table import TABLE_OPTIONS
 from model.partition import partition_name
+from model.schema.schema import Schema
 from table.format.json_document import parse_json
 from table.format.layout import partition_spec
 from table.write.data_file import local_wall_millis
@@ -60,7 +61,7 @@ def mark_done(lake: Lake, table: LakeTable, partitions: Sequence[Partition]) -> 
                 for partition in partitions:
                     _write_marker(table, partition)
             case "done-partition":
-                lake.create_partitions(table, [_told(table, spec) for spec in specs])
+                lake.create_partitions(table, [told_done(table.schema, spec) for spec in specs])
             case "mark-event":
                 lake.mark_partitions_done(table, specs)
 
@@ -79,7 +80,7 @@ def _marked(lake: Lake, table: LakeTable) -> list[Callable[[Partition], bool]]:
         return marker is not None and marker["modificationTime"] + _offset(marker["modificationTime"]) >= partition.last_file_millis
 
     def with_partition(partition: Partition) -> bool:
-        spec = _told(table, partition_spec(table.schema, partition.values))
+        spec = told_done(table.schema, partition_spec(table.schema, partition.values))
         return partition_name(spec, table.schema.partition_keys) in rows
 
     def with_event(partition: Partition) -> bool:
@@ -90,9 +91,16 @@ def _marked(lake: Lake, table: LakeTable) -> list[Callable[[Partition], bool]]:
     return [known[action] for action in _actions(table)]
 
 
-def _told(table: LakeTable, spec: Mapping[str, str]) -> dict[str, str]:
-    last = table.schema.partition_keys[-1]
+def told_done(schema: Schema, spec: Mapping[str, str]) -> dict[str, str]:
+    """The partition that says that one is done."""
+    last = schema.partition_keys[-1]
     return {**spec, last: f"{spec[last]}{_DONE}"}
+
+
+def told_of(schema: Schema, spec: Mapping[str, str]) -> list[Mapping[str, str]]:
+    """A partition, and the one that it says is done."""
+    last = schema.partition_keys[-1]
+    return [spec, {**spec, last: spec[last].removesuffix(_DONE)}] if spec[last].endswith(_DONE) else [spec]
 
 
 def _marker(table: LakeTable, partition: Partition) -> dict[str, int] | None:

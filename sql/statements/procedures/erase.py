@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from uuid import uuid4
+
+from sqlglot import exp
 
 from lake import LakeTable
 from lake.rewrite import expiry as kept
-from lake.rewrite.change_rows import change_rows, require_erasable
+from lake.rewrite.change_rows import Changes, change_rows, require_erasable
 from lake.rewrite.orphans import remove_orphan_files
+from lake.rewrite.partition_names import forget_partitions, let_go, names_of
 from model.access import Access, table_resource
 from model.errors import AnalysisError
 from model.identifier import MAIN_BRANCH
+from model.predicate import Predicate
 from model.schema.types import BigIntType, VarCharType
 from model.snapshot import CommitKind, Snapshot
 from sql.dialect import parse_one
@@ -24,8 +28,10 @@ from sql.local import plan_locally
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, build
 from sql.statements.procedures.calls import DRY_COLUMN, Arguments, identifier_of, procedure
+from sql.statements.procedures.partition_choice import where
 from sql.statements.rows.changing import ChangesRows
 from table.retention.expiry import ExpiryRules
+from table.scan.skipping.entry_prune import PartitionPruning
 from table.write.snapshot_builder import CommitRequest
 
 _COLUMNS = (
@@ -77,6 +83,10 @@ class _Erasing:
 
     def __init__(self, context: ExecutionContext, table: LakeTable, where: str, *, dry_run: bool) -> None:
         self._context, self._lake, self._table, self._where, self._dry_run = context, context.lake, table, where, dry_run
+        self._partitions: set[str] = set()
+        """Names of partitions that hold such rows, or did."""
+        self._predicate: Predicate | None = None
+        """What is certain of every such row."""
 
     def places(self) -> Iterator[_Place]:
         """Erase, and tell where."""
@@ -87,7 +97,7 @@ class _Erasing:
             for branch in branches[1:]:  # one that refuses, as where it has not the option or the column, does so before a row is gone
                 self._holds(branch, branch.latest())
         for table in branches:
-            yield self._deleted(table)
+            yield from self._deleted(table)
         for table in branches:
             yield from self._tags(table)
         yield from self._snapshots(self._table)
@@ -96,6 +106,7 @@ class _Erasing:
                 way = f"CALL sys.delete_branch('{name}', '{table.identifier.branch}'), or make it anew from a tag"
                 yield _Place("snapshots of branch", table.identifier.branch, held, way)
         yield from self._orphans()
+        yield from self._names(branches)
         for dropped in lake.dropped_tables(name.database):
             if dropped.name == name.table:
                 yield _Place("dropped table", str(dropped.drop_id), None, f"PURGE TABLE {name.written()} WITH ID {dropped.drop_id}")
@@ -116,33 +127,48 @@ class _Erasing:
         self._context.cancellation.check()
         if snapshot is not None:
             snapshot = replace(snapshot, index_manifest=None)
-        with self._statement(table).find(self._context, table, snapshot) as changes:
+        with self._find(table, snapshot) as changes:
             return changes.rows
 
-    def _deleted(self, table: LakeTable) -> _Place:
+    def _find(self, table: LakeTable, snapshot: Snapshot | None) -> Changes:
+        """What there is to delete; its partitions keep no name that outlasts their rows from now on."""
+        changes = self._statement(table).find(self._context, table, snapshot)
+        self._predicate = changes.predicate
+        names = names_of(table, (file.partition for file, change in changes.files if change.rows)) - self._partitions
+        self._partitions |= names
+        if not self._dry_run:
+            let_go(self._lake, table, names)
+        return changes
+
+    def _deleted(self, table: LakeTable) -> Iterator[_Place]:
         """Delete until there are none: some may have come meanwhile."""
         what, name = (_LIVE[0], str(table.identifier)) if table is self._table else (_LIVE[1], table.identifier.branch)
+        latest = table.latest()
+        if latest is not None and latest.statistics is not None:
+            yield _Place("statistics", name)
         if self._dry_run:
-            return _Place(what, name, self._holds(table, table.latest()))
+            yield _Place(what, name, self._holds(table, latest))
+            return
         rows = 0
         while True:
-            find = partial(self._statement(table).find, self._context)
-            done = change_rows(self._lake, table, find, check=self._context.cancellation.check)
+            done = change_rows(self._lake, table, self._find, check=self._context.cancellation.check)
             rows += done.rows
             if not done.rows:
                 break
-        if rows or self._holds_deleted(table):
-            # What the manifests tell of files that are gone has their least and greatest values.
+        if rows or self._tells_of_rows_that_went(table):
             request = CommitRequest(
                 kind=CommitKind.COMPACT, commit_user=str(uuid4()), operation="COMPACT", merge_manifests=True, in_place=True
             )
             self._lake.commit(table, request)
-        return _Place(what, name, rows)
+        yield _Place(what, name, rows)
 
     @staticmethod
-    def _holds_deleted(table: LakeTable) -> bool:
+    def _tells_of_rows_that_went(table: LakeTable) -> bool:
+        """Least and greatest values: in manifests of files that are gone, and in what ANALYZE found, which INSERT OVERWRITE leaves."""
         latest = table.latest()
-        return latest is not None and any(meta.num_deleted_files for meta in table.files.manifests_of(latest))
+        if latest is None:
+            return False
+        return latest.statistics is not None or any(meta.num_deleted_files for meta in table.files.manifests_of(latest))
 
     def _tags(self, table: LakeTable) -> Iterator[_Place]:
         for tag in kept.tags_of(self._lake, table):
@@ -160,6 +186,30 @@ class _Erasing:
         if young := remove_orphan_files(self._lake, self._table, older_than_millis=now, dry_run=True, check=check).paths:
             way = f"younger than a day, and may be a write's: CALL sys.remove_orphan_files('{self._table.identifier}') with older_than"
             yield _Place("files nothing refers to", "", len(young), way)
+
+    def _names(self, branches: Sequence[LakeTable]) -> Iterator[_Place]:
+        """Partitions without rows."""
+        check, name = self._context.cancellation.check, self._table.identifier
+        done = forget_partitions(self._lake, branches, self._partitions, self._meant, dry_run=self._dry_run, check=check)
+        if done.gone:
+            yield _Place("names of partitions", str(name), len(done.gone))
+        if done.left:
+            way = "empty directories: whoever tends the store removes them from the table's directory while nobody writes"
+            yield _Place("directories of partitions", str(name), len(done.left), way)
+        if done.made:
+            way = f"made by name and without rows: where they are meant, ALTER TABLE {name.written()} DROP PARTITION (…)"
+            yield _Place("partitions", str(name), len(done.made), way)
+
+    def _meant(self, partitions: Collection[bytes]) -> tuple[Collection[bytes], Collection[bytes]]:
+        """Partitions without rows that the condition means, and those that it may mean, as it speaks of other columns, too."""
+        schema = self._table.schema
+        with contextlib.suppress(AnalysisError):
+            return where(schema, partitions, self._where, str(self._table.identifier)), ()
+        columns = {column.name.lower() for column in parse_one(f"SELECT * FROM t WHERE {self._where}").find_all(exp.Column)}  # noqa: S608
+        if columns.isdisjoint(key.lower() for key in schema.partition_keys):
+            return (), ()
+        pruning = PartitionPruning(schema, self._predicate)
+        return (), [partition for partition in partitions if pruning.keep(partition)]
 
     def _earlier(self, table: LakeTable) -> list[Snapshot]:
         return sorted(self._lake.snapshots(table), key=lambda snapshot: snapshot.id)[:-1]

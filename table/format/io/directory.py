@@ -114,8 +114,7 @@ class LocalDirectory:
                 if not make:
                     raise
                 with making(path):
-                    durability.made(path)
-                    self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+                    self._handle = durability.made(path, then=lambda: os.open(path, os.O_RDONLY | os.O_DIRECTORY))
         if opened is not None:
             try:
                 opened(self._handle, path)

@@ -6,8 +6,9 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TypeVar
 from uuid import uuid4
 
 from model.errors import LakeError, Unavailable
@@ -16,10 +17,14 @@ from table.format.io.storage_errors import translating
 _THREADS = 16
 """Files flushed at the same time: a file system writes many of them in one go."""
 _MOST_KNOWN = 50_000
+_TRIES = 10
+"""How often a directory is made that somebody removes meanwhile, since it is empty."""
 _FEW = 2
 """Files that are flushed sooner by the caller than by threads."""
 
-_Inode = tuple[int, int]
+T = TypeVar("T")
+_Inode = tuple[int, int, int]
+"""Which directory one is, and when the entries of its parent changed: one that another process makes in its place may get its number."""
 
 
 class _Pool:
@@ -96,13 +101,20 @@ class Durability:
         if self.enabled:
             self._sync([], {directory}, itself=False)
 
-    def made(self, directory: str) -> None:
-        """Make a directory and its parents; raises `OSError`."""
-        missing = directory
-        while missing and not os.path.lexists(missing):
-            self._forget(missing)
-            missing = os.path.dirname(missing)
-        os.makedirs(directory, exist_ok=True)
+    def made(self, directory: str, then: Callable[[], T]) -> T:
+        """Make a directory and its parents and do what needs it, also while others remove what is empty; raises `OSError`."""
+        for left in reversed(range(_TRIES)):
+            missing = directory
+            while missing and not os.path.lexists(missing):
+                self._forget(missing)
+                missing = os.path.dirname(missing)
+            try:
+                os.makedirs(directory, exist_ok=True)
+                return then()
+            except (FileNotFoundError, FileExistsError):  # removed between two looks at it
+                if not left:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
 
     def moved(self, path: str) -> None:
         """Forget a directory that is no longer where it was, and all below it."""
@@ -113,6 +125,13 @@ class Durability:
                 del self._named[known]
             for known in [known for known in self._failed_directories if known == path or known.startswith(below)]:
                 del self._failed_directories[known]
+
+    def removed(self, directory: str, remove: Callable[[], None]) -> None:
+        """Remove a directory; nobody takes one that is made anew for it meanwhile, were it to have the same number. Raises `OSError`."""
+        with self._lock:
+            remove()
+            self._changes += 1
+            self._named.pop(directory, None)
 
     def _forget(self, directory: str) -> None:
         with self._lock:
@@ -147,15 +166,15 @@ class Durability:
         above: set[str] = set()
         while True:
             with translating(directory):
-                status = os.stat(directory)
-                inode = (status.st_dev, status.st_ino)
+                status, parent = os.stat(directory), os.path.dirname(directory)
+                named_in = os.stat(parent)
+                inode = (status.st_dev, status.st_ino, named_in.st_mtime_ns)
                 with self._lock:
                     known = self._named.get(directory) == inode
-                parent = os.path.dirname(directory)
                 if known or directory in inodes or parent == directory:
                     return above
                 inodes[directory] = inode
-                if os.stat(parent).st_dev != status.st_dev:  # a mount point is not an entry of its parent's disk
+                if named_in.st_dev != status.st_dev:  # a mount point is not an entry of its parent's disk
                     return above
             above.add(parent)
             directory = parent

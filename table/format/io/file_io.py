@@ -44,6 +44,7 @@ class FileIO(Protocol):
     def size(self, path: str) -> int: ...
     def delete(self, path: str) -> None: ...
     def delete_tree(self, path: str) -> None: ...
+    def remove_empty(self, path: str) -> bool: ...
     def rename(self, source: str, target: str) -> None: ...
     def list(self, path: str) -> list[FileStatus]: ...
     def mkdirs(self, path: str) -> None: ...
@@ -125,8 +126,7 @@ class LocalFileIO:
                 self._write_new(path, data)
             except FileNotFoundError:
                 with making(path):
-                    self._durability.made(os.path.dirname(path))
-                    self._write_new(path, data)
+                    self._durability.made(os.path.dirname(path), then=lambda: self._write_new(path, data))
 
     def _write_new(self, path: str, data: bytes) -> None:
         with self._parent(path) as (name, directory):
@@ -208,6 +208,19 @@ class LocalFileIO:
         with contextlib.suppress(FileNotFoundError):  # else a power cut brings back what the catalog takes for gone
             self.sync([os.path.dirname(path)])
 
+    def remove_empty(self, path: str) -> bool:
+        """Remove a directory that holds nothing; False where it holds something, also what came at this very moment."""
+        path = local_path(path)
+        with translating(path), contextlib.suppress(FileNotFoundError):
+            try:
+                with self._parent(path) as (name, directory):
+                    self._durability.removed(path, lambda: os.rmdir(name, dir_fd=directory))
+            except OSError as problem:
+                if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+                return False
+        return True
+
     def rename(self, source: str, target: str) -> None:
         """Move a file or directory, making the target's parent where needed."""
         source, target = local_path(source), local_path(target)
@@ -215,8 +228,7 @@ class LocalFileIO:
             try:
                 self._moved(source, target)
             except FileNotFoundError:
-                self._durability.made(os.path.dirname(target))
-                self._moved(source, target)
+                self._durability.made(os.path.dirname(target), then=lambda: self._moved(source, target))
             if os.path.isdir(target):
                 self._durability.moved(source)
                 self._durability.moved(target)
@@ -252,7 +264,7 @@ class LocalFileIO:
         """Make the directory and its parents."""
         path = local_path(path)
         with making(path):
-            self._durability.made(path)
+            self._durability.made(path, then=lambda: None)
 
     def sync(self, paths: Collection[str]) -> None:
         """Make these files, and every directory entry that leads to them, durable; see `Durability.sync`."""

@@ -78,6 +78,11 @@ class GuardedFileIO:
         self._reach.check(path)
         self._io.delete_tree(path)
 
+    def remove_empty(self, path: str) -> bool:
+        """Remove the directory if it holds nothing."""
+        self._reach.check_directory(path)
+        return self._io.remove_empty(path)
+
     def rename(self, source: str, target: str) -> None:
         """Move a file or directory."""
         self._reach.check(source)

@@ -150,6 +150,10 @@ class ArrowFileIO:
         with translating(path), contextlib.suppress(FileNotFoundError):
             self._fs.delete_dir(self.arrow_path(path))
 
+    def remove_empty(self, path: str) -> bool:
+        """False: stores remove a directory with all that came into it meanwhile."""
+        return False
+
     def rename(self, source: str, target: str) -> None:
         """Move an object; on most stores a copy and a delete."""
         with translating(target):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from lake import Lake
 from lake.rewrite.orphans import remove_orphan_files
 from model.errors import SqlSyntaxError, UnsupportedStatement
 from model.identifier import Identifier
+from model.snapshot import CommitKind
 from server.access.audit import row_of
 from sql.execution.results import ResultSet
 from tests.fix_gateway import Ask
@@ -40,8 +42,8 @@ def decoded(path: Path) -> str:
 
 
 def holders(warehouse: Path, dsn: str) -> list[str]:
-    """Where the value is found."""
-    found = [path.name for path in warehouse.rglob("*") if path.is_file() and SEEN in decoded(path)]
+    """Where the value is found: in what a file says, and in the name of a file or directory."""
+    found = [path.name for path in warehouse.rglob("*") if SEEN in path.name or (path.is_file() and SEEN in decoded(path))]
     with psycopg.connect(dsn) as conn:
         tables = conn.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
         for (table,) in tables:
@@ -104,6 +106,47 @@ def test_without_branches_one_call_is_enough(gateway: Gateway, warehouse: Path, 
     assert [row[:4] for row in done if row[0] in ("table", "tag")] == [("table", "default.t", 1, None), ("tag", "with", 1, None)]
     assert [row for row in done if row[3]] == []
     assert holders(warehouse, dsn) == []
+
+
+@pytest.mark.usefixtures("people")
+def test_statistics_of_earlier_rows_go_though_no_row_is_there(ask: Ask, lake: Lake, warehouse: Path, dsn: str) -> None:
+    """What ANALYZE wrote is carried over a TRUNCATE; no manifest tells of a deleted file once they were merged."""
+    table = lake.open(T)
+    with table.write() as write:
+        name = "stat-0"
+        path = table.files.layout.statistics_file(name)
+        write.add_paths([path])
+        table.files.io.write(path, json.dumps({"snapshotId": 2, "schemaId": 0, "colStats": {"name": {"max": VALUE}}}).encode())
+        lake.commit(table, write.request(CommitKind.ANALYZE, paths=[path], statistics=name, operation="ANALYZE"))
+    ask("TRUNCATE TABLE t; INSERT INTO t VALUES (1, 'Ada'), (9, 'Zoe')")
+    ask("CALL sys.compact_manifest('t')")
+    assert [row[:3] for row in ask(CALL[:-1] + ", dry_run => true)") if row[0] == "statistics"] == [("statistics", "default.t", None)]
+    assert [row[:3] for row in ask(CALL) if row[0] in ("table", "statistics")] == [
+        ("statistics", "default.t", None), ("table", "default.t", 0),
+    ]  # fmt: skip
+    assert [row for row in ask(CALL) if row[0] == "statistics"] == []
+    assert holders(warehouse, dsn) == []
+
+
+@pytest.mark.parametrize("where", ["name = ''{0}''", "id = 2"])
+def test_names_of_partitions_go_with_their_last_row(ask: Ask, lake: Lake, warehouse: Path, dsn: str, where: str) -> None:
+    """The directories of a partition, a marker that it is done, and its row where it was made by name."""
+    ask("CREATE TABLE t (id INT, name STRING) PARTITIONED BY (name) WITH ('rows.erasable' = 'true', 'write-only' = 'true')")
+    lake.create_partitions(lake.open(T), [{"name": VALUE}])
+    ask(f"INSERT INTO t VALUES (1, 'Ada'), (2, '{VALUE}')")
+    lake.mark_partitions_done(lake.open(T), [{"name": VALUE}])
+    ask(f"CALL sys.mark_partition_done('t', 'name={VALUE}')")
+    (marker,) = warehouse.rglob(f"name={VALUE}/_SUCCESS")
+    call = f"CALL sys.erase(`table` => 't', `where` => '{where.format(VALUE)}')"
+    ask(call[:-1] + ", dry_run => true)")
+    assert marker.exists()
+    told = ask(call)
+    assert [row[:4] for row in told if row[0] == "names of partitions"] == [("names of partitions", "default.t", 1, None)]
+    assert holders(warehouse, dsn) == []
+    assert [row for row in ask(call) if row[0] == "names of partitions"] == []
+    assert [path.name for path in warehouse.rglob("name=*")] == ["name=Ada"]
+    ask(f"INSERT INTO t VALUES (3, '{VALUE}')")
+    assert ask("SELECT id FROM t") == [(1,), (3,)]
 
 
 TOLD = (

@@ -266,3 +266,20 @@ def test_what_cannot_be_looked_at_is_not_told_as_missing(tmp_path: Path, io: Loc
     monkeypatch.setattr("os.stat", failing)
     with pytest.raises(Unavailable, match="at a:"):
         io.exists(f"{tmp_path}/a")
+
+
+def test_a_directory_that_was_removed_is_flushed_anew_where_it_is_made_again(tmp_path: Path, flushed: Flushed) -> None:
+    io = LocalFileIO()
+    place = f"{tmp_path}/p=1/bucket-0"
+    io.add(f"{place}/a", b"1")
+    io.sync([f"{place}/a"])
+    assert not io.remove_empty(place), "a file lies in it"
+    assert not io.remove_empty(f"{tmp_path}/p=1")
+    io.delete(f"{place}/a")
+    assert io.remove_empty(place)
+    assert io.remove_empty(f"{tmp_path}/p=1")
+    assert io.remove_empty(place), "it is gone already"
+    flushed.take(tmp_path)
+    io.add(f"{place}/b", b"2")
+    io.sync([f"{place}/b"])
+    assert flushed.take(tmp_path) == [".", "p=1", "p=1/bucket-0", "p=1/bucket-0/b"]
