@@ -163,7 +163,7 @@ def test_files_become_one_tables_only(gateway: Gateway, lake: Lake, hive: Path, 
     assert gateway.run("SHOW TABLES").collect() == [("flat",), ("m",), ("other",)]
 
 
-def test_two_who_take_over_the_same_files_at_once(gateway: Gateway, lake: Lake, hive: Path) -> None:
+def test_two_who_take_over_the_same_files_at_once(gateway: Gateway, lake: Lake, hive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both have looked before either decides."""
     gateway.run("CREATE TABLE a (id BIGINT, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
     table = lake.open_to_write(Identifier("default", "a"))
@@ -171,14 +171,10 @@ def test_two_who_take_over_the_same_files_at_once(gateway: Gateway, lake: Lake, 
     gateway.run(f"CALL sys.migrate_table(table => '{hive}', target_table => 'm')")
     with pytest.raises(InvalidName, match="another table"):
         lake.record_place(table, plan)
-    survey = lake._survey
-    source = replace(plan.source, files=[replace(file, path=file.name_needed) for file in plan.source.files])
-    lake._survey = lambda source_, threads: (plan.place, source)  # type: ignore[method-assign,assignment]
-    try:
-        with pytest.raises(InvalidName, match="another table"):
-            lake.migrate_table(Identifier("default", "n"), str(hive))
-    finally:
-        lake._survey = survey  # type: ignore[method-assign]
+    renamed = replace(plan.source, files=tuple(replace(file, path=file.name_needed) for file in plan.source.files))
+    monkeypatch.setattr(lake, "_survey", lambda *_: (plan.place, renamed))
+    with pytest.raises(InvalidName, match="another table"):
+        lake.migrate_table(Identifier("default", "n"), str(hive))
     assert gateway.run("SELECT COUNT(*) FROM m").collect() == [(6,)]
     assert gateway.run("SHOW TABLES").collect() == [("a",), ("m",)]
 
