@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -10,10 +12,11 @@ import lake.tables.tables as lake_tables
 from gateway.gateway import Gateway
 from lake import Lake
 from model.access import Policy, ReadRules
-from model.errors import Forbidden, InvalidGrant, InvalidSchemaChange
+from model.errors import ColumnNotExist, Forbidden, InvalidGrant, InvalidSchemaChange
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from tests.lake.access.test_access import as_user, user
+from tests.lake.register.test_repair import write_past
 from tests.sql.tables import make_table
 
 T = Identifier("default", "t")
@@ -76,6 +79,29 @@ def test_a_schema_goes_back_to_no_other_name_of_a_hidden_column(gateway: Gateway
     with pytest.raises(InvalidSchemaChange, match="Column c2"):
         lake.history.rollback_schema(lake.open(T), 0)
     assert lake.open(T).schema.id == 1
+
+
+def test_a_repair_adopts_no_schema_that_calls_a_hidden_column_otherwise(gateway: Gateway, lake: Lake, ada: str) -> None:
+    gateway.run("CREATE MASKING POLICY m ON t (card) USING (NULL)")
+    opened = lake.open(T)
+    fields = tuple(replace(field, name="c2") if field.name == "card" else field for field in opened.schema.fields)
+    theirs = replace(opened, schema=replace(opened.schema, id=1, fields=fields))
+    opened.files.io.create(opened.files.layout.schema_file(1), json.dumps(theirs.schema.to_json()).encode())
+    write_past(theirs, "theirs")
+    for dry_run in (True, False):
+        with pytest.raises(InvalidSchemaChange, match="masking policy m"):
+            lake.repair_table(T, dry_run=dry_run)
+    gateway.run("DROP MASKING POLICY m ON t")
+    assert lake.repair_table(T).adopted == (2,)
+    assert "c2" in lake.open(T).schema.field_names
+
+
+def test_a_policy_means_mains_columns_also_where_a_branch_is_named(gateway: Gateway, lake: Lake, ada: str) -> None:
+    gateway.run("ALTER TABLE `t$branch_b` RENAME card TO c2")
+    with pytest.raises(ColumnNotExist, match="c2"):
+        gateway.run("CREATE MASKING POLICY m ON `t$branch_b` (c2) USING (NULL)")
+    gateway.run("CREATE MASKING POLICY m ON `t$branch_b` (card) USING (NULL); GRANT SELECT ON t TO ada")
+    assert list(rules(lake, ada, T).masks) == ["card"]
 
 
 def test_a_policy_that_comes_while_a_column_is_renamed_keeps_it(
@@ -149,6 +175,8 @@ def test_a_branch_without_the_masked_column_is_still_not_the_whole_table(gateway
     assert rules(lake, ada) == ReadRules(columns=frozenset({"id", "name"}))
     with pytest.raises(Forbidden, match="sees only a part"):
         gateway.run("SELECT * FROM `t$branch_b$files`", caller=lake.access.caller(ada))
+    with pytest.raises(Forbidden, match="streams of a part"):
+        as_user(lake, ada).stream_start(lake.open(BRANCH), {"scan.snapshot-id": "1"})
 
 
 def test_rules_whose_column_an_earlier_version_let_go_open_nothing(gateway: Gateway, lake: Lake, ada: str) -> None:
