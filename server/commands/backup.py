@@ -22,7 +22,7 @@ from model.access import Grant
 from model.errors import IllegalMove, InvalidData, Unavailable
 from model.identifier import Identifier
 from model.location import Location
-from model.sql_text import quote
+from server.commands.rights import Rights, given_again, grants_given_again, rights_of
 from server.process.postgres import running_dsn
 from server.process.process import catalog_dsn
 from server.settings.settings import Settings
@@ -57,23 +57,12 @@ def _servers_left(dsn: str) -> int:
     return count
 
 
-def _grants(settings: Settings, dsn: str) -> list[Grant]:
+def _rights(settings: Settings, dsn: str) -> Rights:
     catalog = catalog_of(settings, dsn)
     try:
-        with catalog.reading() as tx:
-            return tx.grants.all()
+        return rights_of(catalog)
     finally:
         catalog.close()
-
-
-def _given_again(before: list[Grant], after: list[Grant]) -> Iterator[Difference]:
-    """Grants that the catalog that was replaced did not have any more, or never had: a backup cannot know what was revoked since."""
-    had = {(grant.resource, grant.access, grant.principal) for grant in before}
-    for grant in after:
-        if (grant.resource, grant.access, grant.principal) not in had:
-            what = f"{grant.principal} may {grant.access.value} again, as when the backup was made; the catalog it replaced did not let it"
-            statement = f"REVOKE {grant.access.value} ON {grant.resource.sql()} FROM {quote(grant.principal)}"
-            yield Difference(table=str(grant.resource), what=what, statement=statement)
 
 
 def _of_identity(catalog: CatalogStore, settings: Settings, *, known: bool) -> Iterator[Difference]:
@@ -137,7 +126,7 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
             )
         copied = None if files_from is None else _files_back(path, settings, files_from)
         newer = replace and (at := revision_of(dsn)) is not None and not knows(at)
-        before = _grants_now(settings, dsn) if replace and not newer else None
+        before = _rights_now(settings, dsn) if replace and not newer else None
         if replace and (newer or head.revision != newest()):
             with aside(dsn, keep=newer) as name:
                 _filled(dsn, path, head.revision)
@@ -152,7 +141,7 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
                 _publish(catalog, settings)
             differing = list(_of_identity(catalog, settings, known=any(table.name == "catalog_state" for table in head.tables)))
             differing += [*differences(catalog, settings.warehouse), *tags_without_files(catalog)]
-            differing += _given_again(before, _grants(settings, dsn)) if before is not None else []
+            differing += given_again(before, _rights(settings, dsn)) if before is not None else []
         finally:
             catalog.close()
     elsewhere = "" if head.warehouse == settings.warehouse else f"; it was made of the warehouse {head.warehouse}"
@@ -161,7 +150,8 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
         differing.append(
             Difference(
                 table="the catalog",
-                what=f"grants are as when the backup was made; the catalog it replaced, of a newer Sluice, stands in the schema {name}",
+                what="grants, tokens, roles and policies are as when the backup was made; "
+                f"the catalog it replaced, of a newer Sluice, stands in the schema {name}",
                 statement="",
             )
         )
@@ -182,10 +172,10 @@ def _check_restorable(settings: Settings, path: Path, head: ArchiveHead, files_f
         )
 
 
-def _grants_now(settings: Settings, dsn: str) -> list[Grant]:
+def _rights_now(settings: Settings, dsn: str) -> Rights:
     """Those of a catalog of this version's schema or of an earlier one."""
     upgrade(dsn, "head")
-    return _grants(settings, dsn)
+    return _rights(settings, dsn)
 
 
 def _filled(dsn: str, path: Path, revision: str) -> None:
@@ -251,7 +241,7 @@ def restore_parts(
             restored = {part.table_id for part in parts}
             lake.recover()
             differing = [each for each in differences(catalog, settings.warehouse) if each.table in {str(part.name) for part in parts}]
-            differing += _given_again([], [g for g in _grants(settings, dsn) if _is_of(g, parts, databases)])
+            differing += grants_given_again((), tuple(g for g in _rights(settings, dsn).grants if _is_of(g, parts, databases)))
         finally:
             lake.close()
             catalog.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -195,6 +196,60 @@ def test_what_is_decided_before_a_hold_is_waited_for(shop: Server) -> None:
             holding(shop.dsn).__enter__()
     with holding(shop.dsn) as check:
         check()
+
+
+def test_all_that_lets_somebody_do_more_again_is_told(shop: Server, opened: Open, of: Of, tmp_path: Path) -> None:
+    """A backup knows nothing of what was taken back, or hidden, since; each line has the statement that mends it."""
+    now = dt.datetime.now(dt.UTC)
+
+    def token(name: str, *, seconds: int | None = None) -> None:
+        until = None if seconds is None else now + timedelta(seconds=seconds)
+        with shop.catalog.transaction() as tx:
+            tx.tokens.create(name, principal="ada", administrator=False, digest=name.encode(), expires_at=until)
+
+    for name in ("kept", "revoked", "anew"):
+        token(name)
+    token("over", seconds=-60)
+    shop.run(
+        "CREATE ROLE writer", "GRANT ROLE reader TO ada", "GRANT ROLE writer TO ada", "GRANT ROLE writer TO bob",
+        "GRANT SELECT (id, day) ON shop.orders TO cy", "GRANT SELECT (id) ON shop.queue TO cy", "GRANT UPDATE ON shop.queue TO cy",
+        "CREATE POLICY same ON shop.queue USING (id < 10)", "CREATE POLICY less ON shop.queue TO ada USING (id < 10)",
+    )  # fmt: skip
+    backup(of(shop.dsn), file := tmp_path / "b")
+    rights = [shop.rows(text) for text in ("SHOW GRANTS", "SHOW POLICIES ON shop.queue", "SHOW POLICIES ON shop.orders")]
+    with shop.catalog.transaction() as tx:
+        for name in ("revoked", "anew", "over"):
+            tx.tokens.drop(name)
+    token("anew")
+    soon = (now + timedelta(hours=1)).strftime("%Y-%m-%d %H:%M:%S")
+    shop.run(
+        "REVOKE ROLE writer FROM ada", "REVOKE SELECT (id) ON shop.orders FROM cy", "GRANT SELECT (id) ON shop.orders TO cy",
+        "REVOKE UPDATE ON shop.queue FROM cy", "CREATE MASKING POLICY hide ON shop.orders (day) TO cy USING ('-')",
+        "DROP POLICY less ON shop.queue", "CREATE POLICY less ON shop.queue TO ada, bob USING (id < 2)",
+        "REVOKE SELECT (id) ON shop.queue FROM cy", f"GRANT SELECT (id) ON shop.queue TO cy UNTIL '{soon}'",
+    )  # fmt: skip
+    wanted = [shop.rows(text) for text in ("SHOW POLICIES ON shop.queue", "SHOW POLICIES ON shop.orders")]
+    shop.close()
+    _, differences = restore(of(shop.dsn), file, replace=True)
+    told = {one.statement: one.what for one in differences}
+    assert {statement for statement in told if statement.startswith("sluice")} == {
+        "sluice token revoke anew",
+        "sluice token revoke revoked",
+    }
+    assert {statement.split(" ON ")[0] for statement in told if statement.startswith("REVOKE")} == {
+        "REVOKE ROLE `writer` FROM `ada`", "REVOKE SELECT (`id`)", "REVOKE SELECT (`id`, `day`)", "REVOKE UPDATE",
+    }  # fmt: skip
+    columns = told["REVOKE SELECT (`id`, `day`) ON TABLE `shop`.`orders` FROM `cy`"]
+    without_end = told["REVOKE SELECT (`id`) ON TABLE `shop`.`queue` FROM `cy`"]
+    assert "the columns id, day again" in columns
+    assert "without an end again" in without_end
+    policies = [statement for statement in told if "POLICY" in statement]
+    assert sorted(statement.split(" ON ")[0] for statement in policies) == ["CREATE MASKING POLICY `hide`", "DROP POLICY `less`"]
+    after = opened(shop.dsn)
+    assert [after.rows(text) for text in ("SHOW GRANTS", "SHOW POLICIES ON shop.queue", "SHOW POLICIES ON shop.orders")] == rights
+    after.run(*policies)
+    assert [after.rows(text) for text in ("SHOW POLICIES ON shop.queue", "SHOW POLICIES ON shop.orders")] == wanted
+    after.run(*(statement for statement in told if statement.startswith("REVOKE")))
 
 
 def test_one_table_comes_back_alone(shop: Server, of: Of, tmp_path: Path) -> None:
