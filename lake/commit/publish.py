@@ -164,9 +164,7 @@ class Publisher:
         if outcome is Published.FOREIGN:
             with self._catalog.transaction() as tx:
                 tx.snapshots.wait_for_deciders(table_id)
-                if (
-                    tx.snapshots.by_uuid(table_id, snapshot.key, branch) is not None
-                ):  # else it was rolled back, and the file is the next one's
+                if tx.snapshots.by_uuid(table_id, snapshot.key, branch) is not None:  # else rolled back, and the file is the next one's
                     tx.tables.set_diverged(table_id, files.layout.snapshot_file(snapshot.id))
             return False
         # Before it is noted, so that a crash in between leaves a snapshot that is published again, hints and all.
