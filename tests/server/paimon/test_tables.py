@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -60,8 +59,8 @@ def test_a_table_is_what_was_sent(rest: Rest, tmp_path: Path) -> None:
 
 
 def test_secrets_are_told_by_stars_and_outlive_them(table: Rest, lake: Lake) -> None:
-    def stored() -> Mapping[str, str]:
-        return lake.open_any(Identifier("d", "t")).schema.options
+    def stored() -> dict[str, str]:
+        return dict(lake.open_any(Identifier("d", "t")).schema.options)
 
     table.post(T, {"changes": [{"action": "setOption", "key": "my.password", "value": "hush"}]})
     for got in (table.get(T), table.get("databases/d/table-details")["tableDetails"][0]):

@@ -19,11 +19,13 @@ COLUMNS = """id INT, src STRING METADATA FROM 'file.path', `file.name` STRING ME
 
 
 def test_a_row_tells_which_file_it_came_from(lake: Lake, pool: SparkPool, tmp_path: Path) -> None:
-    file = tmp_path / "a b.csv"
+    imports = tmp_path / "imports"
+    imports.mkdir()
+    file = imports / "a b.csv"
     file.write_text("1,x\n2,y\n")
     os.utime(file, ns=(1_700_000_000_123_000_000,) * 2)
-    with_clause = f"WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{tmp_path}')"
-    gateway = Gateway(lake, pool, limits=GatewayLimits(local_threads=2, spark_statements=1, import_dirs=(str(tmp_path),)))
+    with_clause = f"WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{imports}')"
+    gateway = Gateway(lake, pool, limits=GatewayLimits(local_threads=2, spark_statements=1, import_dirs=(str(imports),)))
     gateway.start()
     try:
         session = gateway.open_session()
