@@ -76,7 +76,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         self.commit_counters: list[Callable[[CommitNote], None]] = []
         """Told how each attempt to commit ended."""
         self._committer = Committer(catalog, self._publisher, self._core, self._heard, self._noted)
-        self._client_committer = ClientCommitter(catalog, self.file_io, self._publisher, self._core, self._noted)
+        self._client_committer = ClientCommitter(catalog, self.file_io, self._publisher, self._core, self._noted, reserve=self.reserve)
         self.idempotency = Idempotency(catalog)
         self.audit = AuditLog(catalog, kept=audit_kept, erasures=audit_erasures, reserve=self.reserve)
 

@@ -24,6 +24,7 @@ from lake.commit.past_lists import PastLists
 from lake.commit.publish import Publisher
 from lake.commit.turns import ClientTurns, writer_of
 from lake.inspect.counts import added_by, by_name, committed_by, takes_files_away
+from lake.reserve import StorageReserve
 from model.catalog_errors import InvalidCommit
 from model.errors import CommitConflict, LakeError, OutcomeUnknown, TableDiverged, TableNotExist, Unavailable
 from model.identifier import Identifier
@@ -68,8 +69,11 @@ class ClientCommitter:
         publisher: Publisher,
         core: CommitCore,
         noted: Callable[[CommitNote], None] = lambda note: None,
+        *,
+        reserve: StorageReserve,
     ) -> None:
         self._catalog = catalog
+        self._reserve = reserve
         self._io = file_io
         self._publisher = publisher
         self._core = core
@@ -87,7 +91,8 @@ class ClientCommitter:
         """Make the snapshot the table's latest; False when the client must look again and rebuild.
 
         Raises `TableNotExist` (also for a table dropped and made anew), `InvalidCommit`, `TableDiverged`, `Unavailable`,
-        or `OutcomeUnknown` when Postgres stays away after a lost answer, and what the caller's ``rights`` raise.
+        `StorageFull` for rows that come while the reserve is being used, or `OutcomeUnknown` when Postgres stays away after a lost
+        answer, and what the caller's ``rights`` raise.
         """
         with noting(self._noted, str(table), writer="client") as note:
             before = self._remembered(table)
@@ -171,7 +176,7 @@ class ClientCommitter:
             if taken:
                 return True
         except FileNotFoundError:  # the table was dropped or has moved
-            pass
+            self._reserve.require()
         self._publisher.doubt(head.table_id, table.branch)
         return None
 
@@ -261,6 +266,8 @@ class ClientCommitter:
         files.partition_types = [field.type for field in schema.partition_fields]
         judged = self._judge.judge(table, head.table_id, files, schema, base, snapshot, rights)
         self._check_versions(table, head, {snapshot.schema_id, *judged.versions})
+        if added_by(judged.statistics).size > 0:  # what takes away, or merges, makes room, though only as the past expires
+            self._reserve.require()
         if judged.versions:  # it adds files
             self._past.require_new(table, head.table_id, _at(head), snapshot)
         return judged

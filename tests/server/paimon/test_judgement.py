@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from gateway.gateway import Gateway
-from lake import Lake
+from lake import DiskRoom, Lake
 from lake.access.callers import Caller
 from model.access import Access, Columns, Grant, Policy, ResourceType, table_resource
 from model.catalog_errors import InvalidCommit
-from model.errors import Forbidden
+from model.errors import Forbidden, StorageFull
 from model.identifier import Identifier
 from model.snapshot import Snapshot
 from server.paimon.snapshots import client_commit
@@ -279,6 +279,29 @@ def test_no_one_compacts_by_commit_of_whom_a_part_is_kept(writer: Writer, gatewa
         ada.client_commit(T, client_commit(merged))
     assert ada.client_commit(T, client_commit(with_base(writer, old, commitKind="COMPACT"))), "manifests alone"
     assert ada.client_commit(T, client_commit(writer.body(writer.latest(), changes=[writer.file(rows=1)]))), "rows of its own"
+
+
+def test_rows_of_clients_leave_the_reserve_alone(writer: Writer, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of all others; what makes room is taken at any time."""
+    made = writer.latest()
+    assert made is not None
+    room = DiskRoom(directory="/data", free=10 << 20, reserved=20 << 20)
+    monkeypatch.setattr(gateway.lake.reserve, "short", lambda: room)
+    body = writer.body(made, changes=[writer.file(rows=1)])
+    with pytest.raises(StorageFull, match="kept free"):
+        gateway.lake.client_commit(T, client_commit(body))
+    assert writer.rest.refused("POST", f"{writer.path}/commit", body)[0] == 500, "the protocol has no 507"
+    assert writer.latest() == made
+    old = live(writer._files, made)
+    merged = writer.commit(changes=[*map(gone, old), writer.file(rows=5, size=10)], commitKind="COMPACT")
+    replaced = writer.commit(changes=[*map(gone, live(writer._files, merged)), writer.file(rows=1, size=4)], commitKind="OVERWRITE")
+    writer.commit(commitKind="ANALYZE")
+    assert replaced["totalRecordCount"] == 1
+    monkeypatch.undo()
+    body = writer.body(writer.latest(), changes=[writer.file(rows=1)])
+    assert writer.post(body)
+    monkeypatch.setattr(gateway.lake.reserve, "short", lambda: room)
+    assert writer.post(body), "a repeat of what was taken"
 
 
 def test_ids_of_rows_go_on_and_are_nobody_elses(rest: Rest, gateway: Gateway) -> None:
