@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from gateway.operation import Operation, OperationState
 from model.errors import LakeError
@@ -55,6 +56,15 @@ class RecentStatements:
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
 
+    def forget(self, fewer: Callable[[str], str]) -> int:
+        """Keep texts, and what they failed with, as ``fewer`` gives them; returns how many said something."""
+        with self._lock:
+            said = {handle: kept for handle, kept in self._kept.items() if fewer(kept.text) != kept.text}
+            for handle, kept in said.items():
+                error = None if kept.error is None else _without_literals(kept.error, kept.text)
+                self._kept[handle] = replace(kept, text=fewer(kept.text), error=error)
+        return len(said)
+
     def find(self, handle: str | None) -> EndedStatement | None:
         """One statement; None where it is not kept (any more)."""
         return None if handle is None else self._kept.get(handle)
@@ -93,8 +103,11 @@ def _told(error: BaseException, text: str) -> str:
     """
     if not isinstance(error, LakeError):
         return "Something is wrong in the server; its log says more."
-    message = error.message
-    for literal in sorted(set(literals_in(text)), key=len, reverse=True) if erases(text) else ():
+    return _without_literals(error.message, text) if erases(text) else error.message
+
+
+def _without_literals(message: str, text: str) -> str:
+    for literal in sorted(set(literals_in(text)), key=len, reverse=True):
         for written in (literal, literal.replace("''", "'")) if literal else ():
             message = message.replace(written, MASK)
     return message

@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -32,8 +32,16 @@ _REFUSED_CHARS = 200
 _REFUSED = (StorageFull.error_class, str(StorageFull.status))
 _ENTRY_BYTES = 500
 """What an entry takes besides its text."""
-_OF_ROWS = re.compile(r"\b(INSERT|SELECT|VALUES)\b", re.IGNORECASE)
 _OF_RIGHTS = re.compile(r"\b(GRANT|REVOKE)\b", re.IGNORECASE)
+_OF_OPTIONS = re.compile(r"\s*ALTER\s+TABLE\s[^;()']*\b(UN)?SET\s*(TBLPROPERTIES\s*)?\([^;]*\)[\s;]*", re.IGNORECASE)
+_REQUEST = re.compile(r"(POST|PUT|DELETE|PATCH) /")
+_CALL = re.compile(r"\bCALL\b", re.IGNORECASE)
+"""What names its table in a text of its own."""
+_RENAMED = re.compile(r"(?:[\w`]+\s*\.\s*)*`?([^\s`.;]+)`?\s+RENAME\s+TO\s+(?:[\w`]+\s*\.\s*)*`?([^\s`.;]+)`?", re.IGNORECASE)
+_ERASED = re.compile(r" /\* rows: (?:\d+|unknown), [^*]*\*/\Z")
+"""What the log itself says behind a text that erases rows."""
+Forgetting = Callable[[Callable[[str], str]], int]
+"""Tells what else keeps texts how to say less; returns how many texts said something."""
 _BATCH = 5_000
 _PAGE = 1_000
 
@@ -48,6 +56,7 @@ class AuditLog:
         self._erasures = erasures
         self._reserve = reserve or StorageReserve()
         self._lock = threading.Lock()
+        self._elsewhere: list[Forgetting] = []
         self._waiting: deque[AuditRow] = deque()
         self._waiting_bytes = 0
         self._refused: deque[AuditRow] = deque()
@@ -124,32 +133,57 @@ class AuditLog:
                 return
             before = page[-1].id
 
-    def forget_rows(self, table: str, *, dry_run: bool = False) -> int:
-        """Put stars for what texts that read or write rows of a table of this name say of them; returns how many texts said something.
+    def forgets(self, elsewhere: Forgetting) -> None:
+        """Let something else that keeps texts forget rows with the log."""
+        self._elsewhere.append(elsewhere)
 
-        Which text told of which rows nobody knows, so that all that name such a table lose their literals. Texts that give rights keep
-        theirs, and where erasures are kept all do. Raises `Unavailable`.
+    def forget_rows(self, table: str, *, dry_run: bool = False) -> int:
+        """Put stars for what texts say that name a table of this name, or of one it had before; returns how many said something.
+
+        Which text told of which rows nobody knows, so that all that name such a table lose their literals. Texts that give rights or
+        set options keep theirs, and where erasures are kept all do. Raises `Unavailable`.
         """
         if self._erasures:
             return 0
         self.flush()
-        word = re.compile(rf"(?<!\w){re.escape(table)}(?!\w)", re.IGNORECASE)
+        names = self._names_of(table)
+        word = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, names))})(?!\w)", re.IGNORECASE)
+        changed: set[int | None] = set()
+        for name in names:
+            for page in self._naming(name):
+                fewer = [new for row in page if (new := replace(row, action=_fewer(row.action, word))) != row]
+                changed |= {row.id for row in fewer}
+                if not dry_run and fewer:
+                    with self._catalog.transaction() as tx:
+                        tx.audit.retell(fewer)
+        if not dry_run:
+            for elsewhere in self._elsewhere:
+                elsewhere(lambda text: _fewer(text, word))
+        return len(changed)
 
-        def tells(row: AuditRow) -> bool:
-            plain = masked_literals(row.action)
-            return bool(word.search(plain) and _OF_ROWS.search(plain)) and not _OF_RIGHTS.search(plain) and not erases(row.action)
-
-        done = after = 0
+    def _naming(self, word: str) -> Iterator[list[AuditRow]]:
+        after = 0
         while True:
-            with self._catalog.transaction() as tx:
-                page = tx.audit.naming(table, after=after, limit=_PAGE)
-                fewer = [new for row in page if tells(row) and (new := replace(row, action=masked_literals(row.action))) != row]
-                if not dry_run:
-                    tx.audit.retell(fewer)
-            done += len(fewer)
+            with self._catalog.reading() as tx:
+                page = tx.audit.naming(word, after=after, limit=_PAGE)
+            yield page
             if len(page) < _PAGE:
-                return done
+                return
             after = page[-1].id or 0
+
+    def _names_of(self, table: str) -> list[str]:
+        """The name and those before it, as far as the log tells of renaming."""
+        renamed = [
+            (old.lower(), new.lower())
+            for page in self._naming("rename")
+            for row in page
+            if row.outcome == "FINISHED"
+            for old, new in _RENAMED.findall(row.action)
+        ]
+        names = [table.lower()]
+        for name in names:  # it grows
+            names += [old for old in dict.fromkeys(old for old, new in renamed if new == name) if old not in names]
+        return names
 
     def close(self) -> None:
         """Write the last rows and stop."""
@@ -189,3 +223,15 @@ class AuditLog:
 
 def _size(row: AuditRow) -> int:
     return _ENTRY_BYTES + len(row.action)
+
+
+def _fewer(text: str, word: re.Pattern[str]) -> str:
+    """A text with stars for what it may say of rows of tables that ``word`` finds."""
+    if _REQUEST.match(text):
+        return text
+    plain = masked_literals(text)
+    named = word.search(text if _CALL.search(plain) else plain)
+    if not named or _OF_RIGHTS.search(plain) or _OF_OPTIONS.fullmatch(text):
+        return text
+    ours = _ERASED.search(text) if erases(text) else None
+    return plain if ours is None else masked_literals(text[: ours.start()]) + ours[0]

@@ -53,3 +53,16 @@ def test_the_audit_log_keeps_what_was_named_where_it_shall() -> None:
     action = row_of(operation, erasures=True).action
     assert action.startswith("DELETE FROM t WHERE id = 4711; SET 'db.password' = '******' /* rows: unknown, sha256 of the text: ")
     assert "4711" not in operation.masked
+
+
+def test_statements_in_memory_forget_what_they_named() -> None:
+    kept = RecentStatements()
+    for text in ("SELECT * FROM t WHERE name = 'Erika' AND x = 'it''s'", "SELECT * FROM other WHERE name = 'Erika'"):
+        operation = Operation(text)
+        operation.begin()
+        operation.fail(AnalysisError("No column x beside 'Erika' and it's."))
+        kept.note(operation)
+    assert kept.forget(lambda text: text.replace("'Erika'", "******").replace("'it''s'", "******") if " t " in text else text) == 1
+    other, ended = kept.newest()
+    assert (ended.text, ended.error) == ("SELECT * FROM t WHERE name = ****** AND x = ******", "No column x beside '******' and ******.")
+    assert other.text.endswith("'Erika'") and other.error is not None and "Erika" in other.error
