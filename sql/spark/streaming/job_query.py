@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -16,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sqlglot import exp
 
 from lake import LakeTable
+from lake.commit.decided import follow
 from lake.commit.write_context import Write
 from lake.jobs import BatchClaim
 from model.errors import InvalidOption, JobLeaseLost, StreamEnded, TableNotExist
@@ -367,7 +369,8 @@ class JobQuery:
                 self._context.lake.commit_all([*[(target.table, request)] * moves, (aside[0], bad)], claim=claim)
         self._applied = {"checkpoint": checkpoint, "batch": number, **(claim.plan or {})}
         if claim.plan is not None:
-            self._checkpoint.note_committed(number)
+            note = partial(self._checkpoint.note_committed, number)  # which the next batch does, too: this one is decided
+            follow(note, f"Job {self._job.job_id} could not note in its checkpoint which batch it has committed")
 
     def _watermark_of(self, number: int, files: Sequence[NewFile], target: Target) -> int | None:
         rowtime: tuple[str, int] | None = None
