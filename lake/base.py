@@ -38,6 +38,7 @@ from model.access import Access, Grant, ReadRules, Resource
 from model.errors import Forbidden, InvalidName, LakeError, TableNotExist, Unavailable
 from model.identifier import MAIN_BRANCH, Identifier
 from model.location import Location
+from model.repeats import REPEATS
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from table.format.io.file_io import FileIO, file_io_for
 from table.format.layout import TableLayout
@@ -298,7 +299,7 @@ class LakeBase:
             if directory is None or not put_on_record_again(self.catalog, row.table_id, directory):
                 return
         except LakeError as problem:
-            _log.info("Whether a failed write left something in %s could not be looked at: %s", directory, problem)
+            _log.info("Whether a failed write left something in %s could not be looked at: %s", directory, problem, extra=REPEATS)
             return
         self._remove_soon(directory)
 

@@ -30,6 +30,7 @@ from maintenance.runner import MaintenanceRunner, RunnerContext
 from model.catalog_errors import BackupRunning, ClockInDoubt, WarehouseMismatch
 from model.errors import LakeError, StatementCanceled, TableDamaged, TableDiverged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
+from model.repeats import REPEATS
 from model.work_limits import MaintenanceLimits
 from table.compaction.backlog import CompactionBacklog
 
@@ -133,7 +134,7 @@ class Coordinator:
             try:
                 self.round()
             except LakeError as problem:  # Postgres or the warehouse is away; they come back
-                _log.info("Tables are not looked after for now: %s", problem.message)
+                _log.info("Tables are not looked after for now: %s", problem.message, extra=REPEATS)
             except Exception:  # tables are looked after as long as the server lives
                 _log.exception("A round of looking after tables failed")
             # A look at thousands of tables that are due takes its time: it is not repeated at each piece of news.
@@ -182,7 +183,7 @@ class Coordinator:
         except (BackupRunning, ClockInDoubt) as doubt:
             self._lake.standing.tell(doubt.message)
         except LakeError as problem:  # Postgres is away; it comes back
-            _log.info("What was dropped is not removed for now: %s", problem.message)
+            _log.info("What was dropped is not removed for now: %s", problem.message, extra=REPEATS)
         except Exception:  # tables are looked after as long as the server lives
             _log.exception("What was dropped could not be removed")
 

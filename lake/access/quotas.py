@@ -23,6 +23,7 @@ from lake.commit.decided import follow
 from model.access import check_principal
 from model.errors import AccessNotExist, InvalidGrant, LakeError, QuotaExceeded
 from model.quota import INGEST, QUOTAS, Holder, Quota, limits_of, quota_kind
+from model.repeats import REPEATS
 
 _log = logging.getLogger(__name__)
 ROUND_SECONDS = 2.0
@@ -263,7 +264,7 @@ class Quotas:
             try:
                 self.refresh()
             except LakeError as problem:
-                _log.info("Quotas cannot be read for now; the last known hold: %s", problem.message)
+                _log.info("Quotas cannot be read for now; the last known hold: %s", problem.message, extra=REPEATS)
             except Exception:  # quotas are read as long as the server lives
                 _log.exception("Quotas could not be read")
             if self._told:  # what is taken must go on being told, and its end

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from uuid import uuid4
 
 from model.errors import LakeError
+from model.repeats import REPEATS
 from table.format.io.file_io import FileIO
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,6 @@ def follow(action: Callable[[], object], what: str) -> bool:
         action()
     except Exception as problem:  # a bug, too: what was decided stands, and is not to be repeated
         bug = None if isinstance(problem, LakeError | OSError) else problem
-        _log.warning("%s, which is tried again: %s", what, problem, exc_info=bug)
+        _log.warning("%s, which is tried again: %s", what, problem, exc_info=bug, extra=REPEATS)
         return False
     return True

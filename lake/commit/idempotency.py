@@ -16,6 +16,7 @@ from catalog.records import IdempotencyRow
 from lake.commit.claims import DONE
 from model.catalog_errors import IdempotencyKeyTaken
 from model.errors import IdempotencyInProgress, IdempotencyMismatch, LakeError, OutcomeUnknown, Unavailable
+from model.repeats import REPEATS
 
 _log = logging.getLogger(__name__)
 
@@ -137,7 +138,7 @@ class Idempotency:
         try:
             self._keep(claim, answer)
         except (Unavailable, OutcomeUnknown) as away:
-            _log.warning("The answer under the idempotency key '%s' may not have been kept: %s", claim.key, away)
+            _log.warning("The answer under the idempotency key '%s' may not have been kept: %s", claim.key, away, extra=REPEATS)
         finally:  # a claim that cannot be finished must run out, not be kept alive
             self.release(claim)
 

@@ -18,6 +18,7 @@ from uuid import UUID
 from catalog import CatalogStore
 from catalog.objects.snapshots import Note
 from model.errors import LakeError
+from model.repeats import REPEATS
 from model.snapshot import Snapshot
 from table.format.store import TableFiles
 
@@ -114,7 +115,7 @@ class Notifier:
             with self._catalog.reading() as tx:
                 gone = tx.snapshots.note(list(files))
         except LakeError as away:
-            _log.info("%d published snapshots could not be noted: %s", len(files), away)
+            _log.info("%d published snapshots could not be noted: %s", len(files), away, extra=REPEATS)
             return
         for note in gone if self._late is not None else ():
             self._late(note, files[note])  # type: ignore[misc]

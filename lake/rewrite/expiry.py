@@ -27,6 +27,7 @@ from model.access import Access, table_resource
 from model.catalog_errors import TagAlreadyExist
 from model.errors import LakeError, SnapshotNotExist, TagNotExist
 from model.identifier import MAIN_BRANCH
+from model.repeats import REPEATS
 from model.snapshot import Snapshot
 from table.format.consumers import read_consumers
 from table.retention.expiry import ExpiryRules, Garbage, expired_before, left_by_branch, left_by_expiry, left_by_rollback, left_by_tag
@@ -131,7 +132,7 @@ def _garbage(table: LakeTable, look: Callable[[], Garbage]) -> Garbage:
     try:
         return look()
     except (LakeError, OSError) as problem:  # damage, files of what the catalog names no more, a table that is dropped meanwhile
-        _log.warning("Files that %s does not need any more stay as orphans: %s", table.identifier, problem)
+        _log.warning("Files that %s does not need any more stay as orphans: %s", table.identifier, problem, extra=REPEATS)
     return Garbage()
 
 

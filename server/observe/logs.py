@@ -110,7 +110,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class OncePerMinute(logging.Filter):
-    """Lets one line a cause and minute through of failures that are deliberate, without their tracebacks.
+    """Lets one line a cause and minute through of failures that are deliberate, without their tracebacks, and of `REPEATS`.
 
     A full disk fails every request and every beat of what runs in the background; tracebacks are for bugs, which all come through.
     """
@@ -124,9 +124,11 @@ class OncePerMinute(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record is told; one that is says how many like it were not."""
         problem = record.exc_info[1] if record.exc_info else None
-        if not isinstance(problem, LakeError):
+        deliberate = isinstance(problem, LakeError)
+        if not deliberate and (problem is not None or not getattr(record, "repeats", False)):
             return True
-        key = (record.name, str(record.msg), type(problem).__name__, type(problem.__cause__).__name__)
+        cause = None if problem is None else problem.__cause__
+        key = (record.name, str(record.msg), type(problem).__name__, type(cause).__name__)
         with self._lock:
             if key in self._told:
                 self._held[key] += 1
@@ -135,8 +137,9 @@ class OncePerMinute(logging.Filter):
             suppressed = self._held.pop(key, 0)
         more = f" ({suppressed} more like it since the last one)" if suppressed else ""
         said = record.getMessage()
-        words = "" if problem.message in said else f": {problem.message}"
-        record.msg, record.args = f"{said}{words}{_cause_of(problem)}{more}", ()
+        if isinstance(problem, LakeError):
+            said += ("" if problem.message in said else f": {problem.message}") + _cause_of(problem)
+        record.msg, record.args = f"{said}{more}", ()
         record.exc_info = None
         return True
 

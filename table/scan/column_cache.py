@@ -18,6 +18,7 @@ from uuid import uuid4
 
 import pyarrow as pa
 
+from model.repeats import REPEATS
 from table.format.cache import ByteCache
 from table.format.manifest_columns import ManifestColumns
 
@@ -100,7 +101,7 @@ class ColumnCache:
                 size = file.tell()
             os.replace(temporary, directory / name)
         except OSError as problem:
-            _log.warning("A decoded manifest could not be kept in %s: %s", directory, problem)
+            _log.warning("A decoded manifest could not be kept in %s: %s", directory, problem, extra=REPEATS)
             with contextlib.suppress(OSError):
                 temporary.unlink()
             return False

@@ -19,6 +19,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PythonException
 
 from gateway.gateway import Gateway
+from lake.commit.decided import follow
 from model.errors import StorageFull, Unavailable
 from server.app import create_app
 from server.observe.logs import Masker, OncePerMinute, set_up
@@ -164,6 +165,32 @@ def test_a_failure_that_goes_on_is_logged_once_a_minute_and_without_a_traceback(
     time.sleep(0.3)
     log.warning("Looking after %s failed", "t", exc_info=full)
     assert "Looking after t failed: No room left. (49 more like it since the last one)\n" in written.getvalue()
+
+
+def test_lines_that_repeat_are_one_a_minute_whatever_they_are_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.observe.logs.REPEATS_SECONDS", 0.2)
+    written = io.StringIO()
+    handler = logging.StreamHandler(written)
+    handler.addFilter(OncePerMinute())
+    log = logging.getLogger("lake.commit.decided")
+    log.addHandler(handler)
+    try:
+        for problem in (OSError(errno.EROFS, "read only"), Unavailable("away")):
+            for number in range(20):
+                follow(lambda problem=problem: raised(problem), f"Directory {number} is still there")  # type: ignore[misc]
+        assert written.getvalue().count("is still there") == 1
+        for number in range(2):
+            follow(lambda: raised(ValueError("a bug")), f"Directory {number} is still there")
+        assert written.getvalue().count("ValueError: a bug") == 2, "bugs are told each time"
+        time.sleep(0.3)
+        follow(lambda: raised(Unavailable("away")), "Directory 7 is still there")
+        assert written.getvalue().endswith("Directory 7 is still there, which is tried again: away (39 more like it since the last one)\n")
+    finally:
+        log.removeHandler(handler)
+
+
+def raised(problem: Exception) -> None:
+    raise problem
 
 
 def test_requests_that_a_full_disk_refuses_are_a_line_a_minute(
