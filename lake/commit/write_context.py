@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from types import TracebackType
 from typing import Any, Self
 from uuid import uuid4
 
 from model.commit_phase import CommitProgress
-from model.errors import LakeError
 from model.schema.schema import Schema
 from model.snapshot import CommitKind
 from table.compaction.rewrite import as_entry
+from table.format.discard import discard
 from table.format.manifest import NewFile
 from table.format.store import TableFiles
 from table.write.partition_time import check_partition_times
 from table.write.snapshot_builder import CommitRequest
-
-_log = logging.getLogger(__name__)
 
 
 class Write:
@@ -86,15 +83,14 @@ class Write:
             self._left_behind()
 
     def _remove(self, paths: Iterable[str]) -> None:
+        removed = []
         for path in paths:
             commits = self._commits.pop(path, None)
             if commits is None or not all(commit.undecided for commit in commits):
                 continue
-            self._removed = True
-            try:
-                self._table_files.io.delete(path)
-            except (LakeError, OSError):  # invisible to every reader, and found later as an orphan
-                _log.warning("A file that was not committed could not be deleted: %s", path)
+            removed.append(path)
+        self._removed = self._removed or bool(removed)
+        discard(self._table_files, removed)
 
 
 def _looked_after(commits: Sequence[CommitProgress]) -> bool:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from model.options.table import is_on
 from model.schema.schema import Schema
 from table.compaction.candidates import CompactionRules, CompactionTask
+from table.format.discard import discard
 from table.format.manifest import DataFile, EntryKind, FileSource, ManifestEntry, NewFile
 from table.format.rows import binary_row
 from table.format.store import TableFiles
@@ -90,16 +91,15 @@ def merged_before_commit(files: TableFiles, schema: Schema, written: Sequence[Ne
             result += rewrite(files, schema, CompactionTask(partition=run[0].partition, bucket=run[0].bucket, inputs=entries))
             merged += entries
     except BaseException:
-        for new in (*written, *result):
-            _delete(files, schema, as_entry(new, total))
+        discard(files, _paths(files, schema, [as_entry(new, total) for new in (*written, *result)]))
         raise
-    for entry in merged:
-        _delete(files, schema, entry)
+    discard(files, _paths(files, schema, merged))
     return result
 
 
-def _delete(files: TableFiles, schema: Schema, entry: ManifestEntry) -> None:
-    files.delete((files.data_path(schema, entry), *files.extra_paths(schema, entry)))
+def _paths(files: TableFiles, schema: Schema, entries: Iterable[ManifestEntry]) -> list[str]:
+    """Where files lie, and what lies beside them."""
+    return [path for entry in entries for path in (files.data_path(schema, entry), *files.extra_paths(schema, entry))]
 
 
 def as_entry(new: NewFile, total_buckets: int) -> ManifestEntry:

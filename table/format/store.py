@@ -18,6 +18,7 @@ from model.schema.types import DataType
 from model.snapshot import Snapshot
 from table.format.avro_name import wrong_name
 from table.format.cache import IDLE_SECONDS, ByteCache
+from table.format.io.deleting import delete_all
 from table.format.io.directory import Directory
 from table.format.io.file_io import FileIO
 from table.format.io.guarded_io import GuardedFileIO
@@ -311,12 +312,11 @@ class TableFiles:
         return [self.reach.named(directory, name) for name in entry.file.extra_files]
 
     def delete(self, paths: Iterable[str]) -> None:
-        """Remove files of the table, in their order; none of them where one is not the table's."""
+        """Remove files of the table; none of them where one is not the table's. See `delete_all`."""
         ordered = list(paths)
         for path in ordered:
             self.reach.check(path)
-        for path in ordered:
-            self.io.delete(path)
+        delete_all(self.io, ordered)
 
     def index_manifest(self, name: str) -> list[dict[str, Any]]:
         """The entries of an index manifest, as Avro holds them."""

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from model.errors import Unavailable
 from model.schema.schema import Schema
+from table.format.discard import discard
 from table.format.formats import FileFormat
 from table.format.manifest import EMPTY_ROW, DataFile, FileSource, NewFile
 from table.format.rows import binary_row
@@ -346,5 +347,4 @@ class _BucketWriter:
         """Delete the files."""
         if self._file is not None:
             self._file.discard()
-        for path in self._paths:
-            self._files.io.delete(path)
+        discard(self._files, self._paths)

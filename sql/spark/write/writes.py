@@ -36,6 +36,7 @@ from sql.spark.session.settings import LOCAL_FILES
 from sql.spark.session.zone import plain
 from sql.spark.write.assign import physical
 from sql.spark.write.bucket import bucket_column
+from table.format.discard import discard
 from table.format.formats import FileFormat
 from table.format.io.storage_errors import translating
 from table.format.manifest import EMPTY_ROW, DataFile, NewFile
@@ -203,8 +204,7 @@ def _publish(table: LakeTable, staging: str) -> list[NewFile]:
             for move in moves:
                 move.cancel()
             wait(moves)  # none may move a file after the others were removed
-            for path in moved:
-                table.files.io.delete(path)
+            discard(table.files, moved)
             raise
 
 
@@ -356,8 +356,7 @@ def _through_arrow(routed: DataFrame, table: LakeTable) -> list[NewFile]:
     try:
         rows = routed.mapInArrow(writing(files, schema), "file binary").collect()
     except BaseException:
-        with contextlib.suppress(LakeError):  # what failed the write may fail this; the first failure is the one to tell
-            _remove_marked(table, table.location, mark, named=frozenset(), deep=True)
+        _remove_marked(table, table.location, mark, named=frozenset(), deep=True)
         raise
     written: list[NewFile] = [pickle.loads(bytes(row.file)) for row in rows]
     types = [f.type for f in schema.partition_fields]
@@ -369,10 +368,15 @@ def _through_arrow(routed: DataFrame, table: LakeTable) -> list[NewFile]:
 
 
 def _remove_marked(table: LakeTable, directory: str, mark: str, *, named: frozenset[str], deep: bool) -> None:
-    """Remove what attempts of tasks that failed or ran twice left of a write."""
+    """Remove what attempts of tasks that failed or ran twice left of a write; where the store fails it is found later as orphans."""
+    with contextlib.suppress(LakeError):  # what failed the write may fail this; the first failure is the one to tell
+        discard(table.files, list(_marked(table, directory, mark, named=named, deep=deep)))
+
+
+def _marked(table: LakeTable, directory: str, mark: str, *, named: frozenset[str], deep: bool) -> Iterator[str]:
     for status in table.files.io.list(directory):
         name = status.path.rsplit("/", 1)[-1]
         if status.is_dir and deep and name not in _NO_DATA:
-            _remove_marked(table, status.path, mark, named=named, deep=True)
+            yield from _marked(table, status.path, mark, named=named, deep=True)
         elif not status.is_dir and name.startswith(mark) and name not in named:
-            table.files.io.delete(status.path)
+            yield status.path

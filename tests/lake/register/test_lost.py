@@ -103,7 +103,8 @@ def test_it_waits_for_a_client_for_whom_the_next_decision_is_reserved(catalog: C
 
 
 def test_it_is_next_once_it_lost_a_race(lake: Lake, other: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_free, writers = lake._publisher.check_free, list[Any]()
+    check_free = lake._publisher.check_free
+    writers: list[threading.Thread] = []
 
     def beaten(*args: Any) -> None:
         check_free(*args)

@@ -120,7 +120,8 @@ def test_a_replacement_waits_for_a_client_for_whom_the_next_decision_is_reserved
 
 
 def test_a_replacement_that_lost_a_race_is_next(lake: Lake, other: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    check_free, writers = lake._publisher.check_free, list[Any]()
+    check_free = lake._publisher.check_free
+    writers: list[threading.Thread] = []
 
     def beaten(*args: Any) -> None:
         check_free(*args)
