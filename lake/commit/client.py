@@ -176,7 +176,7 @@ class ClientCommitter:
             if taken:
                 return True
         except FileNotFoundError:  # the table was dropped or has moved
-            self._reserve.require()
+            pass
         self._publisher.doubt(head.table_id, table.branch)
         return None
 
