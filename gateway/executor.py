@@ -30,6 +30,8 @@ class Lane(StrEnum):
     SPARK = "spark"
 
 
+_KEPT_LOCAL = 4
+"""One of so many local threads is kept from each principal, for others."""
 Steps = Generator[Lane, None, None]
 """A statement's work. It yields the lane it wants to go on in and is resumed there, or is thrown `TooManyStatements`
 where that lane's queue is full. It is closed where it was abandoned. Other errors it lets out are bugs."""
@@ -98,11 +100,13 @@ class Executor:
         chain_limit: int = 64,
         limits: Callable[[str], StatementLimits] = _no_limits,
     ) -> None:
+        # Long statements of one principal leave threads to the short ones of others.
+        most_local = max(1, local_threads - max(1, local_threads // _KEPT_LOCAL))
         self._limits = limits
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._queues = {
-            Lane.LOCAL: _Queue(self._lock, queue_limit),
+            Lane.LOCAL: _Queue(self._lock, queue_limit, lambda _: most_local),
             Lane.SPARK: _Queue(self._lock, queue_limit, lambda owner: limits(owner).running, spark_threads),
         }
         self._stuck = 0
@@ -178,6 +182,7 @@ class Executor:
             for queue in self._queues.values():
                 if work in queue.works:
                     queue.works.remove(work)
+                    work.owner = None  # it is the server's own now, and waits for none of its principal's
                     self._push(work, Lane.LOCAL)  # some thread has to close it; it must not wait for Spark's
             self._next_of(work)
 

@@ -322,3 +322,24 @@ def test_who_fills_spark_leaves_threads_to_others() -> None:
         gate.opened.set()
     assert executor.drain(60)
     executor.close()
+
+
+def test_who_fills_the_local_lane_leaves_threads_to_others() -> None:
+    executor = Executor(local_threads=4, spark_threads=1)
+    gates, last, done = [Gate() for _ in range(4)], Gate(), threading.Event()
+    try:
+        works = [executor.submit(doing(gate), owner="mia") for gate in gates]
+        assert all(gate.reached.wait(60) for gate in gates[:3])
+        executor.submit(doing(done.set), owner="noa")
+        assert done.wait(60), "three of four threads are hers, and one is not"
+        assert not gates[3].reached.is_set()
+        assert executor.waiting(Lane.LOCAL) == 1
+        executor.abandon(works[3])
+        wait_for(lambda: executor.waiting(Lane.LOCAL) == 0)
+        executor.submit(doing(last), owner="mia")
+        gates[0].opened.set()
+        assert last.reached.wait(60), "the next of hers runs once one of hers has ended"
+    finally:
+        for gate in [*gates, last]:
+            gate.opened.set()
+        executor.close(2)
