@@ -77,8 +77,13 @@ class LakeStreams(LakeBase):
     def wait_beyond(self, table: LakeTable, known: int, seconds: float, *, most_waiters: int, stopping: Callable[[], bool]) -> None:
         """Come back when the table's newest snapshot is not the known one, or after so many seconds; at once where too many wait.
 
-        Whoever could open the table may know it.
+        Of these half may be one principal's. Whoever could open the table may know it.
         """
+        with self.open_streams.waiting(self.caller.principal, max(1, most_waiters // 2)) as may:
+            if may:
+                self._wait_beyond(table, known, seconds, most_waiters=most_waiters, stopping=stopping)
+
+    def _wait_beyond(self, table: LakeTable, known: int, seconds: float, *, most_waiters: int, stopping: Callable[[], bool]) -> None:
         branch = table.identifier.branch
         news = threading.Event()
         news.set()

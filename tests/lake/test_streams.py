@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
+from lake.access.callers import Caller
 from lake.tables.consumers import ConsumerProgress, forget_consumer
 from model.errors import ConsumerTaken, InvalidOption, LakeError, SnapshotNotExist
 from model.schema.schema import column, new_schema
@@ -121,6 +122,38 @@ def test_steps_follow_the_snapshots_and_end_at_the_watermark(lake: Lake, table: 
     beyond = lake.follow(table, {"scan.mode": "from-snapshot", "scan.snapshot-id": "5", "scan.bounded.watermark": "200"})
     assert list(beyond.steps()) == []
     assert lake.catalog.notices.waiters == 0
+
+
+def test_one_caller_does_not_take_all_places_of_those_who_wait(lake: Lake, table: LakeTable) -> None:
+    lake.commit(table, append("f0"))
+    stopping, left = threading.Event(), threading.Event()
+    ann, bob = (lake.for_caller(Caller(principal=name, administrator=True)) for name in ("ann", "bob"))
+
+    def wait(of: Lake) -> None:
+        of.wait_beyond(table, 1, 60, most_waiters=4, stopping=stopping.is_set)
+        left.set()
+
+    def waiting(count: int) -> None:
+        assert eventually(lambda: lake.catalog.notices.waiters == count, pause=0.01)
+
+    with ThreadPoolExecutor(8) as threads:
+        try:
+            for count in (1, 2):
+                threads.submit(wait, ann)
+                waiting(count)
+            wait(ann)
+            assert lake.catalog.notices.waiters == 2, "it was answered at once"
+            left.clear()
+            threads.submit(wait, bob)
+            waiting(3)
+            assert not left.is_set()
+        finally:
+            stopping.set()
+    stopping.clear()
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(wait, ann)
+        waiting(1)
+        stopping.set()
 
 
 def test_a_consumer_whose_next_snapshot_expired_is_told_what_is_there(
