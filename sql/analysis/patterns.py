@@ -26,6 +26,19 @@ _CHARACTERS = {0: None, 1: 1_000_000, 2: 20_000, 3: 2_000}
 _UNKNOWN = 20_000
 _MANY = 20
 """A repetition of at most so many is like writing them out."""
+_REPEATED_GROUP = 6_000
+"""Java goes deeper into its stack with each turn of a group that is repeated, by a step for each part in it, and an executor whose
+stack is full dies; some 10,000 fit. So many steps, by the parts of the pattern: the longest text it is tried on."""
+_FEWEST_PARTS = 12
+"""What a turn of the smallest group takes, and as much again."""
+_REPEATED = r"\)\s*([*+](?!\+)|\{)|\\[RX0-9]\s*[*+{]|\(\?[a-zA-Z]*x"
+"""A group with a repetition, what has a length of its own each time, and the flag by which a comment may stand between."""
+_FEW_TURNS = r"\)\s*\{(1?[0-9]|20)(,(1?[0-9]|20))?\}"
+_DEEPEST = 3_000
+"""So many parts of a pattern stand in Java's stack at once; a group is five."""
+_PART = re.compile(r"(\()|[?*+{\[]|\\[a-zA-Z]|\.")
+_MOST_WILDCARDS = 1_000
+"""In a LIKE pattern: each is a part of the expression it becomes."""
 _NESTED = r"[)\]][*+{].*\)[*+{]|[*+}]\??\)[*+{]|\|.*\)[*+{]"
 
 
@@ -61,6 +74,7 @@ def _like(node: exp.Expr) -> None:
     if isinstance(pattern, exp.Any | exp.All):
         _like_many(node, pattern)
     elif isinstance(pattern, exp.Literal):
+        _check_wildcards(pattern.name)
         segments = _segments(pattern.name, escape)
         if segments is not None and _goes_back(segments):
             insensitive = isinstance(node, exp.ILike)
@@ -72,8 +86,9 @@ def _like(node: exp.Expr) -> None:
     else:
         stripped = call("replace", pattern.copy(), exp.Literal.string("%"), exp.Literal.string(""))
         count = exp.Sub(this=call("length", pattern.copy()), expression=call("length", stripped))
-        says = "A LIKE pattern that is no literal holds at most two %."
-        pattern.replace(raising(exp.GT(this=count, expression=number(2)), says, pattern.copy()))
+        long = exp.GT(this=call("length", pattern.copy()), expression=number(_MOST_WILDCARDS))
+        says = f"A LIKE pattern that is no literal holds at most two % and {_MOST_WILDCARDS} characters."
+        pattern.replace(raising(exp.Or(this=exp.GT(this=count, expression=number(2)), expression=long), says, pattern.copy()))
 
 
 def _like_many(node: exp.Expr, patterns: exp.Expr) -> None:
@@ -82,6 +97,11 @@ def _like_many(node: exp.Expr, patterns: exp.Expr) -> None:
         segments = _segments(pattern.name, "\\") if isinstance(pattern, exp.Literal) else None
         if segments is None or _goes_back(segments):
             raise UnsupportedStatement("LIKE ANY and ALL take literals with one % or two around a text; write the others with OR or AND.")
+
+
+def _check_wildcards(pattern: str) -> None:
+    if pattern.count("%") + pattern.count("_") > _MOST_WILDCARDS:
+        raise UnsupportedStatement(f"The LIKE pattern '{pattern[:80]}' has more than {_MOST_WILDCARDS} % and _; shorten it.")
 
 
 def _segments(pattern: str, escape: str) -> list[list[str | None]] | None:
@@ -126,15 +146,31 @@ def _regular(subject: exp.Expr, pattern: exp.Expr) -> None:
         most = _longest(pattern.name)
     else:
         says = "A regular expression that is no literal repeats no group in parentheses."
-        nested = call("regexp_like", pattern.copy(), exp.Literal.string(_NESTED))
-        pattern.replace(raising(nested, says, pattern.copy()))
+        repeated = call("regexp_like", pattern.copy(), exp.Literal.string(_REPEATED))
+        pattern.replace(raising(repeated, says, pattern.copy()))
     if most is not None and not isinstance(subject, exp.Literal):
         says = f"A text of more than {most} characters is not searched by this regular expression, which could take for ever."
         subject.replace(raising(exp.GT(this=call("length", subject.copy()), expression=number(most)), says, subject.copy()))
 
 
 def _longest(pattern: str) -> int | None:
-    """The longest text a pattern is tried on, None for any; raises where it may take for ever on a short one."""
+    """The longest text a pattern is tried on, None for any; raises where it may take for ever, or too deep, on a short one."""
+    by_time, by_depth = _longest_by_time(pattern), _longest_by_depth(pattern)
+    return by_time if by_depth is None else by_depth if by_time is None else min(by_time, by_depth)
+
+
+def _longest_by_depth(pattern: str) -> int | None:
+    """By the pattern's own text: what Python reads as a set of characters is a choice to Java, and goes deep where it is repeated."""
+    parts = sum(5 if part[1] else 1 for part in _PART.finditer(pattern))
+    if parts > _DEEPEST:
+        raise UnsupportedStatement(
+            f"The regular expression '{pattern[:80]}' has more parts than Java's stack has room for: {_DEEPEST}, of which a group is 5."
+        )
+    plain = re.sub(_FEW_TURNS, ")", re.sub(r"\\[^RX0-9]", "x", pattern, flags=re.DOTALL))
+    return _REPEATED_GROUP // max(_FEWEST_PARTS, parts) if re.search(_REPEATED, plain) else None
+
+
+def _longest_by_time(pattern: str) -> int | None:
     try:
         # What Java writes otherwise and means a set of characters by.
         plain = re.sub(r"\\[pP](\{\^?\w+(=\w+)?\}|\w)", "[a-z]", re.sub(r"\\[hHvVRX]", r"\\s", pattern.replace("\\z", "\\Z")))

@@ -19,6 +19,24 @@ _LOOP = "id"
 for _name in "xyz":
     _LOOP = f"aggregate(sequence(1, 8000), id, ({_name}, i) -> ({_name} + {_LOOP}) % 1000003)"
 
+DEEP_PATTERNS = [
+    "SELECT concat(repeat('ab', 50000), id) RLIKE '^(a|b)*$' FROM range(10)",
+    "SELECT concat(repeat('ab', 50000), id) RLIKE '^(a|b)*+$' FROM range(10)",
+    "SELECT concat(repeat('ab', 249), id % 1) RLIKE '^(a|b)*0$' FROM range(10)",
+    "SELECT concat(repeat('abcd', 25000), id) RLIKE '(ab|cd)*$' FROM range(10)",
+    "SELECT concat(repeat('ab', 50000), id) RLIKE '(ab?)*c' FROM range(10)",
+    r"SELECT concat(repeat('a1', 50000), id) RLIKE '(\\w\\d?)*$' FROM range(10)",
+    "SELECT concat(repeat('ab', 50000), id) RLIKE concat('^(a|b)*', '$') FROM range(10)",
+    f"SELECT concat(repeat('ab', 50000), id) RLIKE '^{'a?' * 20_000}$' FROM range(10)",
+    f"SELECT concat(repeat('ab', 60), id % 1) RLIKE '^({'(?:' * 8}a|b{')' * 8})*$' FROM range(10)",
+    f"SELECT concat(repeat('a', 50000), id) RLIKE '^{'a?' * 2_900}' FROM range(10)",
+    f"SELECT concat(repeat('a', 50000), id) RLIKE '^{'(a|b)' * 500}' FROM range(10)",
+    f"SELECT concat(repeat('ab', 50000), id) LIKE '{'%a' * 10_000}' FROM range(10)",
+    f"SELECT concat(repeat('ab', 50000), id) LIKE '{'%a' * 1_000}' FROM range(10)",
+    f"SELECT concat(repeat('a', 1000), id % 1) LIKE '{'_' * 1_000}0' FROM range(10)",
+]
+"""Those that would go deeper than Java's stack, and their likes that are taken."""
+
 HURTFUL: dict[str, list[str]] = {
     "patterns": [
         f"SELECT {TEXT} LIKE '%a%a%a%a%a%a%a%a%a%a%b' FROM range(100)",
@@ -33,6 +51,7 @@ HURTFUL: dict[str, list[str]] = {
         f"SELECT {TEXT} || id RLIKE '.*a.*a.*b' FROM range(10)",
         f"SELECT regexp_extract_all({TEXT} || id, '(a*)(a*)(a*)b', 1) FROM range(10)",
         f"SELECT str_to_map({A} || id, '(a+)+', ':') FROM range(10)",
+        *DEEP_PATTERNS,
     ],
     "memory": [
         "SELECT repeat('x', 2000000000)",

@@ -35,6 +35,10 @@ REFUSED = [
     ("str_to_map(a, '(x+)+', ':')", "repeats what repeats itself"),
     ("regexp_like(a, '.*a.*b.*c.*d')", "more than 3 unlimited"),
     ("a LIKE ANY ('x', '%a%b%c')", "LIKE ANY"),
+    (f"a LIKE '{'%a' * 1001}'", "more than 1000 % and _"),
+    (f"a ILIKE '{'_' * 1001}'", "more than 1000 % and _"),
+    (f"a RLIKE '{'a?' * 3001}'", "more parts than Java's stack"),
+    (f"a RLIKE '{'(a|b)' * 601}'", "more parts than Java's stack"),
 ]
 AS_IT_IS = [
     "repeat('x', 1000)",
@@ -88,6 +92,20 @@ def test_what_is_too_much_by_itself_is_refused(call: str, says: str) -> None:
 @pytest.mark.parametrize("call", AS_IT_IS)
 def test_what_cannot_become_large_is_left_as_it_is(call: str) -> None:
     assert checked_sql(parse_one(f"SELECT {call} FROM v"), {"v"}) == f"SELECT {call} FROM v"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "most"),
+    [
+        ("^(a|b)*$", 500), ("(ab|cd)*$", 500), ("(ab?)*c", 500), (r"(\\w\\d?)*$", 500), ("(?:a|b)+?", 500), ("(a|b){3,}", 500),
+        ("(a|b){0,999}", 500), ("((((((((a|b))))))))*", 146), ("(?x)(a|b) # x", 500), (r"\\R*", 500),
+        ("(a|b){2,20}c*", 1_000_000), ("[(a|b)]*", 1_000_000), ("(a|b)?c*", 1_000_000),
+    ],
+)  # fmt: skip
+def test_a_text_is_short_where_java_would_go_deep(pattern: str, most: int) -> None:
+    """As the pattern is written: Python reads a choice between characters as a set of them."""
+    text = checked_sql(parse_one(f"SELECT a RLIKE '{pattern}' FROM v"), {"v"})
+    assert f"A text of more than {most} characters is not searched" in text
 
 
 @pytest.mark.parametrize("call", GUARDED)

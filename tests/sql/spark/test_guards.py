@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
 import pytest
 
 from gateway.gateway import Gateway
-from model.errors import SqlError
+from model.errors import ExecutionError, SqlError, UnsupportedStatement
 from sql.analysis.allow_list import checked_sql
 from sql.dialect import parse_one
+from tests.torture.hurtful import DEEP_PATTERNS
 
 pytestmark = pytest.mark.spark
 TEXTS = [
@@ -104,3 +106,14 @@ def test_a_like_of_many_percent_signs_ends(on_spark: Gateway) -> None:
         f"SELECT count(*) FROM (SELECT repeat('a', 30000) AS s FROM range(4)) WHERE s LIKE '{pattern}'", timeout=100.0
     ).collect()
     assert row == (0,)
+
+
+def test_no_pattern_goes_deeper_than_javas_stack(on_spark: Gateway) -> None:
+    """A stack that is full ends the JVM: each is answered or refused, and Spark is there afterwards."""
+    answered = 0
+    for text in DEEP_PATTERNS:
+        with contextlib.suppress(UnsupportedStatement, ExecutionError):
+            assert len(on_spark.run(text, timeout=60.0).collect()) == 10
+            answered += 1
+    assert answered == 7
+    assert on_spark.run("SELECT sum(id * 2) FROM range(10)").collect() == [(90,)]
