@@ -109,6 +109,7 @@ class Gateway:
         self._canceller = canceller_for(spark, self.running, self._look_at_spark)
         self._watch = SparkWatch(spark.progress)
         self.recent = RecentStatements()
+        lake.audit.forgets(self.recent.forget)
         self._running = RunningOperations()
         self._streams = StreamingResults()
         self.maintenance: Coordinator | None = None

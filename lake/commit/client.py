@@ -18,7 +18,7 @@ from catalog import CatalogStore
 from catalog.commits.decisions import Decision, Held
 from catalog.records import HeadRow, SnapshotRow
 from lake.commit.core import CommitCore, Prepared
-from lake.commit.judgement import EVERY_RIGHT, Judge, Judged, Rights
+from lake.commit.judgement import EVERY_RIGHT, Judge, Judged, Rights, RowsChanged
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.past_lists import PastLists
 from lake.commit.publish import Publisher
@@ -52,6 +52,8 @@ class ClientCommit:
     statistics: tuple[PartitionStatistics, ...] = ()
     principal: str = ""
     """Who sent it."""
+    judged: Callable[[RowsChanged], None] = lambda rows: None
+    """Told what it does to rows, once that is known."""
 
     @property
     def writer(self) -> str:
@@ -139,7 +141,7 @@ class ClientCommitter:
         if not _goes_on(head, commit):
             return False
         try:
-            judged = self._judged(table, head, files, commit.snapshot, rights)
+            judged = self._judged(table, head, files, commit, rights)
         except CommitConflict:
             return False
         if head.snapshot_key and not head.published and not self._publisher.known(head.table_id, table.branch, head.snapshot_key):
@@ -166,7 +168,7 @@ class ClientCommitter:
         if not _goes_on(head, commit):
             return None
         try:
-            judged = self._judged(table, head, files, snapshot, rights)
+            judged = self._judged(table, head, files, commit, rights)
         except LakeError:  # what is remembered may be old
             self._publisher.doubt(head.table_id, table.branch)
             return None
@@ -258,8 +260,9 @@ class ClientCommitter:
         except Unavailable as away:  # its client is not told before Postgres answers again
             raise OutcomeUnknown(away.message) from away
 
-    def _judged(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot, rights: Rights) -> Judged:
+    def _judged(self, table: Identifier, head: HeadRow, files: TableFiles, commit: ClientCommit, rights: Rights) -> Judged:
         """What the commit does; raises for what it may not do."""
+        snapshot = commit.snapshot
         rights.table(head.table_id)
         _check_schema(table, head, snapshot)
         schema, base = self._schema(table, head), self._base(table, head)
@@ -270,6 +273,7 @@ class ClientCommitter:
             self._reserve.require()
         if judged.versions:  # it adds files
             self._past.require_new(table, head.table_id, _at(head), snapshot)
+        commit.judged(judged.rows)
         return judged
 
     def _check_versions(self, table: Identifier, head: HeadRow, versions: set[int]) -> None:

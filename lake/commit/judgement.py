@@ -59,10 +59,19 @@ EVERY_RIGHT = Rights()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowsChanged:
+    """Rows of the files that a commit adds, and of those that it takes away."""
+
+    added: int
+    taken: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
     """What a commit does, as its manifests tell it."""
 
     statistics: tuple[PartitionStatistics, ...]
+    rows: RowsChanged
     live: Live
     """What is live after it."""
     versions: frozenset[int]
@@ -114,7 +123,11 @@ class Judge:
         if not takes_away or any(entry.kind is EntryKind.ADD for entry in changes):
             rights.insert()
         versions = frozenset(entry.file.schema_id for entry in changes if entry.kind is EntryKind.ADD)
-        return Judged(statistics=tuple(sums_of_entries(schema, changes)), live=live, versions=versions)
+        rows = RowsChanged(
+            added=sum(entry.file.row_count for entry in changes if entry.kind is EntryKind.ADD),
+            taken=sum(entry.file.row_count for entry in changes if entry.kind is EntryKind.DELETE),
+        )
+        return Judged(statistics=tuple(sums_of_entries(schema, changes)), live=live, versions=versions, rows=rows)
 
     def decided(self, table_id: UUID, branch: str, files: TableFiles, snapshot: Snapshot, judged: Judged) -> None:
         """Remember what is live after a commit that was decided."""

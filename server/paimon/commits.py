@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
+from lake.commit.judgement import RowsChanged
 from model.errors import BadRequest, SnapshotNotExist
 from model.whole_number import whole_number
+from server.access.audit import tell
 from server.paimon.paging import max_results, number_token
 from server.paimon.routes import argument, body, lake, route
 from server.paimon.snapshots import client_commit, snapshot_json, tells_counts
@@ -19,7 +22,18 @@ MOST_WAIT_SECONDS = 30.0
 @route("POST", "databases/{}/tables/{}/commit")
 def commit(database: str, table: str) -> object:
     """Make a client's snapshot the latest; false is the protocol's word for "look again and rebuild"."""
-    return {"success": lake().client_commit(object_name(database, table), client_commit(body()))}
+    name, sent = object_name(database, table), client_commit(body())
+    snapshot, rows = sent.snapshot, "rows unknown"
+    what = f"{name.written()}, snapshot {snapshot.id}, {snapshot.commit_kind}, {snapshot.done or 'no operation told'}"
+
+    def judged(changed: RowsChanged) -> None:
+        nonlocal rows
+        rows = f"files with {changed.added} rows added and with {changed.taken} rows taken away"
+
+    tell(what)
+    made = lake().client_commit(name, replace(sent, judged=judged))
+    tell(f"{what}, {rows}" if made else f"{what}, not taken: another came first")
+    return {"success": made}
 
 
 @route("GET", "databases/{}/tables/{}/snapshot")

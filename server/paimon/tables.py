@@ -9,6 +9,7 @@ from model.errors import BadRequest, TableNotExist
 from model.identifier import Identifier
 from model.schema.change import RemoveOption, SetOption
 from model.schema.schema import Schema
+from server.access.audit import tell
 from server.paimon.changes import schema_changes
 from server.paimon.paging import one_more, page, pages_everywhere, slice_of
 from server.paimon.routes import argument, body, lake, route
@@ -68,7 +69,9 @@ def rename_table() -> None:
     """Give one another name."""
     sent = body()
     source = identifier_of(member(sent, "source", dict, required=True))
-    lake().rename_table(source, identifier_of(member(sent, "destination", dict, required=True)))
+    destination = identifier_of(member(sent, "destination", dict, required=True))
+    tell(f"{source.written()} RENAME TO {destination.written()}")
+    lake().rename_table(source, destination)
 
 
 @route("GET", "databases/{}/tables/{}")

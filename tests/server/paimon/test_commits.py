@@ -328,3 +328,19 @@ def test_statistics_feed_the_list_of_partitions(rest: Rest, gateway: Gateway) ->
     writer.commit(changes=[gone, writer.file(rows=2, partition=("b",), buckets=-1)], commitKind="OVERWRITE")
     (found,) = rest.get(f"{T}/partitions")["partitions"]
     assert (found["spec"], found["recordCount"], found["fileCount"], found["lastFileCreationTime"]) == ({"day": "b"}, 4, 2, 7)
+
+
+def test_the_audit_log_tells_what_a_commit_did(rest: Rest, writer: Writer, gateway: Gateway) -> None:
+    first = writer.file(rows=5)
+    writer.commit(changes=[first])
+    gone = replace(first, kind=EntryKind.DELETE)
+    writer.commit(changes=[gone, writer.file(rows=3)], commitKind="OVERWRITE", operation="DELETE")
+    rest.refused("POST", COMMIT, {"snapshot": {"id": 0}})
+    rest.post("tables/rename", {"source": {"database": "d", "object": "t"}, "destination": {"database": "d", "object": "u"}})
+    told = [row.action.partition("/tables/")[2] for row in gateway.lake.audit.newest(None)][::-1][-4:]
+    assert told == [
+        "t/commit /* d.t, snapshot 1, APPEND, no operation told, files with 5 rows added and with 0 rows taken away */",
+        "t/commit /* d.t, snapshot 2, OVERWRITE, DELETE, files with 3 rows added and with 5 rows taken away */",
+        "t/commit",
+        "rename /* d.t RENAME TO d.u */",
+    ]

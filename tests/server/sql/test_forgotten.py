@@ -57,13 +57,13 @@ def test_the_audit_log_keeps_what_was_named_where_it_shall() -> None:
 
 def test_statements_in_memory_forget_what_they_named() -> None:
     kept = RecentStatements()
-    for text in ("SELECT * FROM t WHERE name = 'Erika' AND x = 'it''s'", "SELECT * FROM other WHERE name = 'Erika'"):
+    for text in ("SELECT * FROM t WHERE name = 'Erika'", "SELECT * FROM other WHERE name = 'Erika'"):
         operation = Operation(text)
         operation.begin()
-        operation.fail(AnalysisError("No column x beside 'Erika' and it's."))
+        operation.fail(AnalysisError("No column x beside 'Erika'."))
         kept.note(operation)
-    assert kept.forget(lambda text: text.replace("'Erika'", "******").replace("'it''s'", "******") if " t " in text else text) == 1
-    other, ended = kept.newest()
-    assert (ended.text, ended.error) == ("SELECT * FROM t WHERE name = ****** AND x = ******", "No column x beside '******' and ******.")
-    assert other.text.endswith("'Erika'")
-    assert "Erika" in str(other.error)
+    assert kept.forget(lambda text: text.replace("'Erika'", "******") if " t " in text else text) == 1
+    assert [(ended.text, ended.error) for ended in kept.newest()] == [
+        ("SELECT * FROM other WHERE name = 'Erika'", "No column x beside 'Erika'."),
+        ("SELECT * FROM t WHERE name = ******", "No column x beside '******'."),
+    ]
