@@ -31,6 +31,13 @@ class StateRepository:
         query = "INSERT INTO catalog_state (catalog_id) VALUES (%s) ON CONFLICT (one) DO UPDATE SET catalog_id = excluded.catalog_id"
         self._conn.execute(query, (catalog_id,))
 
+    def erasure_key(self) -> bytes:
+        """The key of digests of erasures; raises `LookupError` where the catalog has lost its identity."""
+        row = self._conn.execute("SELECT erasure_key FROM catalog_state").fetchone()
+        if row is None:
+            raise LookupError("The catalog has no identity.")
+        return bytes(row[0])
+
     def pages_key(self, made: bytes) -> bytes:
         """The key that signs the pages' cookies on all servers: the one there is, or ``made``, which all take from now on."""
         query = "INSERT INTO pages_key (key) VALUES (%s) ON CONFLICT (one) DO UPDATE SET key = pages_key.key RETURNING key"

@@ -96,6 +96,8 @@ class Operation:
         """Whose it is."""
         self.progress = Progress()
         self.text = text
+        self.values: Callable[[], bytes] = bytes
+        """What tells the values of its parameters from others."""
         self.describes = False
         """Whether the text is only looked at, which nobody keeps a record of."""
         self.session = session

@@ -89,6 +89,8 @@ class StatementOptionsReader:
             name=name,
             server=self._limits.server,
         )
+        if script.parameters != NO_PARAMETERS:
+            operation.values = script.parameters.spelled
         script.statement_seconds = self._limits.statement_seconds if timeout is None else None
         operation.limit_statement(script.seconds())
         return operation

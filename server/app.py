@@ -61,7 +61,8 @@ def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
     if services.settings.audit_kept:
         audit(app, services.gateway.lake.audit)
         erasures = services.settings.audit_erasures
-        services.gateway.listen(lambda operation: services.gateway.lake.audit.note(row_of(operation, erasures=erasures)))
+        log = services.gateway.lake.audit
+        services.gateway.listen(lambda operation: log.note(row_of(operation, erasures=erasures, digest=log.digest)))
     app.register_error_handler(Exception, _answer_failure)
     own = (health, metrics, statements, kept, rows, tokens, jobs)
     for blueprint in (*(module.bp for module in own), api_page.bp, api_page.page, *FLINK_BLUEPRINTS, PAIMON_BLUEPRINT):

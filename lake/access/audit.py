@@ -6,6 +6,7 @@ until there is room, and once half of the reserve is used all others do.
 
 from __future__ import annotations
 
+import hmac
 import logging
 import re
 import threading
@@ -56,6 +57,7 @@ class AuditLog:
         self._erasures = erasures
         self._reserve = reserve or StorageReserve()
         self._lock = threading.Lock()
+        self._key: bytes | None = None
         self._elsewhere: list[Forgetting] = []
         self._waiting: deque[AuditRow] = deque()
         self._waiting_bytes = 0
@@ -70,6 +72,16 @@ class AuditLog:
     def start(self) -> None:
         """Begin to write."""
         self._thread.start()
+
+    def digest(self, named: bytes) -> str | None:
+        """A keyed digest of what an erasure named; None while its key cannot be read."""
+        try:
+            if self._key is None:
+                with self._catalog.reading() as tx:
+                    self._key = tx.state.erasure_key()
+        except (LakeError, LookupError):
+            return None
+        return hmac.new(self._key, named, "sha256").hexdigest()
 
     def note(self, row: AuditRow) -> None:
         """Put a row into the log, soon."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import time
+from collections.abc import Callable
 
 from flask import Flask, Response, g, request
 
@@ -52,7 +52,11 @@ def tell(what: str) -> None:
     g.audited = f" /* {what.replace('*/', '* /')} */"
 
 
-def row_of(operation: Operation, *, erasures: bool = False) -> AuditRow:
+Digest = Callable[[bytes], str | None]
+"""A keyed digest of what an erasure named; None where there is no key."""
+
+
+def row_of(operation: Operation, *, erasures: bool = False, digest: Digest = lambda named: None) -> AuditRow:
     """A text that ended, as the log keeps it; with what it named where it erases rows only if ``erasures`` are kept."""
     now = time.time()
     text = masked_secrets(operation.text) if erasures else operation.masked
@@ -64,18 +68,23 @@ def row_of(operation: Operation, *, erasures: bool = False) -> AuditRow:
         request_id=operation.origin.request_id,
         session=operation.session,
         statement_id=operation.handle,
-        action=(text[:_MOST_CHARS] + _erased(operation)).replace("\0", ""),
+        action=(text[:_MOST_CHARS] + _erased(operation, digest)).replace("\0", ""),
         outcome=operation.state.value,
         error_class=None if operation.error is None else getattr(operation.error, "error_class", "InternalError"),
         millis=max(0, int((now - operation.submitted) * 1000)),
     )
 
 
-def _erased(operation: Operation) -> str:
-    """Of a text that deletes rows: how many they were, and a digest by which who has the text knows it again."""
+def _erased(operation: Operation, digest: Digest) -> str:
+    """Of a text that deletes rows: how many they were, and a digest by which who has the text and its parameters knows it again."""
     if not erases(operation.text):
         return ""
     result = operation.result
     rows = None if result is None else result.erased_rows if result.affected_rows is None else result.affected_rows
-    digest = hashlib.sha256(operation.text.strip().encode()).hexdigest()
-    return f" /* rows: {'unknown' if rows is None else rows}, sha256 of the text: {digest} */"
+    known = digest(named_by(operation.text, operation.values()))
+    return f" /* rows: {'unknown' if rows is None else rows}, keyed digest: {known or 'unknown'} */"
+
+
+def named_by(text: str, values: bytes = b"") -> bytes:
+    """What an erasure names: its text, which has the table and the condition, and the values of its parameters."""
+    return text.strip().encode() + b"\0" + values

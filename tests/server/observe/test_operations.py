@@ -154,13 +154,22 @@ def test_the_audit_log_tells_who_ran_what_and_how_it_ended(client: FlaskClient) 
     assert re.fullmatch(r"[0-9a-f-]{36}", rows[-1][6])
 
 
+def test_the_digest_of_an_erasure_stands_for_its_parameters(client: FlaskClient) -> None:
+    for value in ("erika", "ada", "erika"):
+        client.post("/sql", json={"statement": "DELETE FROM t WHERE name = ?", "parameters": [value]})
+    rows = client.post("/sql", data="SELECT * FROM sys.audit_log").json["rows"]  # type: ignore[index]
+    digests = [row[7].rpartition("keyed digest: ")[2] for row in rows if row[7].startswith("DELETE")]
+    assert [len(digest) for digest in digests] == [67] * 3
+    assert digests[0] == digests[2] != digests[1]
+
+
 @pytest.mark.parametrize("kept", [False, True])
 def test_the_audit_log_keeps_what_an_erasure_named_where_it_shall(services: Services, tmp_path: Path, kept: bool) -> None:
     settings = read_settings({"SLUICE_DATA": str(tmp_path), **({"SLUICE_AUDIT_ERASURES": "true"} if kept else {})})
     client = create_app(replace(services, settings=settings)).test_client()
     client.post("/sql", data="DELETE FROM t WHERE id = 4711")
     (row,) = client.post("/sql", data="SELECT * FROM sys.audit_log").json["rows"]  # type: ignore[index]
-    assert row[7].startswith(f"DELETE FROM t WHERE id = {'4711' if kept else '******'} /* rows: unknown, sha256 of the text: ")
+    assert row[7].startswith(f"DELETE FROM t WHERE id = {'4711' if kept else '******'} /* rows: unknown, keyed digest: ")
 
 
 def test_secrets_stay_out_of_the_log() -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+from datetime import timedelta
+
+from catalog import CatalogStore
 from gateway.operation import Operation, OperationState
 from gateway.recent import RecentStatements
+from lake.access.audit import AuditLog
 from model.errors import AnalysisError
 from model.options.masking import masked_text
-from server.access.audit import row_of
+from server.access.audit import named_by, row_of
 from sql.execution.results import ResultSet
 
 
@@ -33,7 +39,7 @@ def test_what_was_to_be_forgotten_is_in_no_record() -> None:
     (ended,) = kept.newest()
     assert ended.text == f"DELETE FROM t WHERE name LIKE {stars} AND id = {stars}"
     assert ended.error == f"Value '{stars}' is no INT at {stars}."
-    assert row_of(operation).action.startswith(f"{ended.text} /* rows: unknown, sha256 of the text: ")
+    assert row_of(operation).action.startswith(f"{ended.text} /* rows: unknown, keyed digest: ")
 
 
 def test_how_many_rows_were_erased_is_told() -> None:
@@ -43,7 +49,7 @@ def test_how_many_rows_were_erased_is_told() -> None:
     result = ResultSet.ok()
     result.erased_rows = 2
     operation.succeed(result)
-    assert row_of(operation).action.startswith("CALL sys.erase(******, ******) /* rows: 2, sha256 of the text: ")
+    assert row_of(operation).action.startswith("CALL sys.erase(******, ******) /* rows: 2, keyed digest: ")
 
 
 def test_the_audit_log_keeps_what_was_named_where_it_shall() -> None:
@@ -51,7 +57,7 @@ def test_the_audit_log_keeps_what_was_named_where_it_shall() -> None:
     operation.begin()
     operation.fail(AnalysisError("no"))
     action = row_of(operation, erasures=True).action
-    assert action.startswith("DELETE FROM t WHERE id = 4711; SET 'db.password' = '******' /* rows: unknown, sha256 of the text: ")
+    assert action.startswith("DELETE FROM t WHERE id = 4711; SET 'db.password' = '******' /* rows: unknown, keyed digest: ")
     assert "4711" not in operation.masked
 
 
@@ -67,3 +73,22 @@ def test_statements_in_memory_forget_what_they_named() -> None:
         ("SELECT * FROM other WHERE name = 'Erika'", "No column x beside 'Erika'."),
         ("SELECT * FROM t WHERE name = ******", "No column x beside '******'."),
     ]
+
+
+def test_the_digest_of_an_erasure_tells_its_parameters_and_cannot_be_tried_without_the_key(catalog: CatalogStore) -> None:
+    log = AuditLog(catalog, kept=timedelta(days=1))
+
+    def digest(text: str, values: bytes = b"") -> str:
+        operation = Operation(text)
+        operation.values = lambda: values
+        return row_of(operation, digest=log.digest).action.rpartition("keyed digest: ")[2].removesuffix(" */")
+
+    text = "DELETE FROM t WHERE email = ?"
+    one, other = digest(text, b"('erika',)"), digest(text, b"('ada',)")
+    assert len({one, other, digest("DELETE FROM u WHERE email = ?", b"('erika',)")}) == 3
+    assert digest(text, b"('erika',)") == one
+    with catalog.reading() as tx:
+        key = tx.state.erasure_key()
+    assert len(key) == 32
+    assert hmac.new(key, named_by(text, b"('erika',)"), "sha256").hexdigest() == one
+    assert one != hashlib.sha256(named_by(text, b"('erika',)")).hexdigest()
