@@ -27,6 +27,7 @@ from catalog.objects.branches import BranchRepository, StaleFileRepository
 from catalog.objects.databases import DatabaseRepository
 from catalog.objects.drops import DropRepository
 from catalog.objects.partitions import PartitionRepository
+from catalog.objects.publications import PublicationRepository
 from catalog.objects.snapshots import SnapshotRepository
 from catalog.objects.tables import TableRepository
 from catalog.objects.tags import TagRepository
@@ -77,6 +78,7 @@ class CatalogTransaction:
         self.drops = DropRepository(conn)
         self.tables = TableRepository(conn)
         self.snapshots = SnapshotRepository(conn)
+        self.publications = PublicationRepository(conn)
         self.decisions = DecisionRepository(conn)
         self.turns = TurnRepository(conn)
         self.tags = TagRepository(conn)
@@ -306,7 +308,7 @@ class CatalogStore:
 
     def _newest_published(self, branches: Sequence[Place]) -> Mapping[Place, int]:
         with self.reading() as tx:
-            return tx.snapshots.newest_published(branches)
+            return tx.publications.newest_published(branches)
 
     def _cause(self) -> str:
         """Why Postgres is away, to follow what is said of it; empty where nobody knows."""

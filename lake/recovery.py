@@ -82,7 +82,7 @@ def _steps(catalog: CatalogStore, finishing: Finishing) -> Iterator[tuple[str, C
     with catalog.reading() as tx:
         garbage = tx.tables.dropped_directories()
         rows = tx.tables.half_done()
-        behind = tx.snapshots.tables_with_unpublished()
+        behind = tx.publications.tables_with_unpublished()
     for location in garbage:
         yield "directories", partial(finishing.remove, location)
     for row in rows:

@@ -16,7 +16,7 @@ from catalog.records import CountsRow, HeadRow, SnapshotRow
 from model.errors import CommitConflict
 from model.identifier import MAIN_BRANCH, Identifier
 
-_COLUMNS = "s.snapshot_id, s.snapshot_uuid, s.body, s.published"
+SNAPSHOT_COLUMNS = "s.snapshot_id, s.snapshot_uuid, s.body, s.published"
 _COUNTS = "p.record_count, p.file_size, p.file_count, p.last_file_millis, p.counted, p.listed"
 _POINTER = """
     snapshot_pointer (table_id, branch, snapshot_id, snapshot_uuid, record_count, file_size, file_count, last_file_millis, counted, listed)
@@ -60,16 +60,6 @@ class Added:
     """Whether the rows of the partitions follow the commit too."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """A snapshot whose file is there."""
-
-    table_id: UUID
-    branch: str
-    snapshot_id: int
-    key: str
-
-
 def values_of_added(added: Added | None) -> dict[str, object]:
     """What the statements of this package call its parts."""
     if added is None:
@@ -84,7 +74,7 @@ IN_ORDER = """
     SELECT 1 FROM table_snapshot WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_id > %(above)s
     ORDER BY snapshot_id FOR UPDATE
 """
-"""Takes a branch's rows as `SnapshotRepository.note` does, which does not hold the table: two would wait for each other otherwise."""
+"""Takes a branch's rows as `PublicationRepository.note` does, which does not hold the table: two would wait for each other otherwise."""
 
 
 class SnapshotRepository:
@@ -96,7 +86,7 @@ class SnapshotRepository:
     def latest(self, table_id: UUID, branch: str) -> SnapshotRow | None:
         """The snapshot the branch points at, or None for a table without any."""
         query = f"""
-            SELECT {_COLUMNS} FROM snapshot_pointer p
+            SELECT {SNAPSHOT_COLUMNS} FROM snapshot_pointer p
             JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
             WHERE p.table_id = %s AND p.branch = %s
         """  # noqa: S608 - the columns are a literal of this module
@@ -106,7 +96,7 @@ class SnapshotRepository:
     def latest_counted(self, table_id: UUID, branch: str) -> tuple[SnapshotRow, CountsRow] | None:
         """The same with what it holds, as far as that is known."""
         query = f"""
-            SELECT {_COLUMNS}, {_COUNTS} FROM snapshot_pointer p
+            SELECT {SNAPSHOT_COLUMNS}, {_COUNTS} FROM snapshot_pointer p
             JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
             WHERE p.table_id = %s AND p.branch = %s
         """  # noqa: S608
@@ -121,14 +111,14 @@ class SnapshotRepository:
 
     def get(self, table_id: UUID, branch: str, snapshot_id: int) -> SnapshotRow | None:
         """One snapshot, or None."""
-        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_id = %s"  # noqa: S608
+        query = f"SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_id = %s"  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch, snapshot_id)).fetchone()
 
     def newest_of(self, table_id: UUID, branch: str, kind: str, *, most: int) -> list[SnapshotRow]:
         """The newest kept snapshots of one commit kind, newest first."""
         query = f"""
-            SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND body ->> 'commitKind' = %s
+            SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND body ->> 'commitKind' = %s
             ORDER BY snapshot_id DESC LIMIT %s
         """  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
@@ -165,7 +155,7 @@ class SnapshotRepository:
 
     def by_uuid(self, table_id: UUID, snapshot_uuid: str, branch: str = MAIN_BRANCH) -> SnapshotRow | None:
         """The snapshot of that uuid, or None: how the outcome of a lost answer is found out."""
-        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_uuid = %s"  # noqa: S608
+        query = f"SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_uuid = %s"  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch, snapshot_uuid)).fetchone()
 
@@ -179,7 +169,7 @@ class SnapshotRepository:
     def by_commit(self, table_id: UUID, branch: str, *, user: str, identifier: int, kind: str) -> SnapshotRow | None:
         """The snapshot of a streaming writer's commit, or None; never asked for the batch identifier."""
         query = f"""
-            SELECT {_COLUMNS} FROM table_snapshot s
+            SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s
             WHERE table_id = %(table)s AND branch = %(branch)s
               AND body ->> 'commitUser' = %(user)s AND (body ->> 'commitIdentifier')::bigint = %(id)s AND body ->> 'commitKind' = %(kind)s
             ORDER BY snapshot_id DESC LIMIT 1
@@ -190,7 +180,7 @@ class SnapshotRepository:
 
     def history(self, table_id: UUID, branch: str, *, first: int | None = None) -> list[SnapshotRow]:
         """All snapshots, oldest first, or the oldest few."""
-        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id LIMIT %s"  # noqa: S608
+        query = f"SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id LIMIT %s"  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch, first)).fetchall()
 
@@ -219,7 +209,7 @@ class SnapshotRepository:
     def since(self, table_id: UUID, branch: str, first: int, *, limit: int) -> list[SnapshotRow]:
         """Snapshots from an id on, oldest first."""
         query = f"""
-            SELECT {_COLUMNS} FROM table_snapshot s
+            SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s
             WHERE table_id = %s AND branch = %s AND snapshot_id >= %s ORDER BY snapshot_id LIMIT %s
         """  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
@@ -240,7 +230,7 @@ class SnapshotRepository:
     def page(self, table_id: UUID, branch: str, *, below: int | None, limit: int) -> list[SnapshotRow]:
         """Snapshots with ids below one, newest first."""
         query = f"""
-            SELECT {_COLUMNS} FROM table_snapshot s
+            SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s
             WHERE table_id = %(table)s AND branch = %(branch)s AND (%(below)s::bigint IS NULL OR snapshot_id < %(below)s)
             ORDER BY snapshot_id DESC LIMIT %(limit)s
         """  # noqa: S608
@@ -254,7 +244,7 @@ class SnapshotRepository:
 
     def earliest(self, table_id: UUID, branch: str) -> SnapshotRow | None:
         """The oldest snapshot, or None."""
-        query = f"SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id LIMIT 1"  # noqa: S608
+        query = f"SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s ORDER BY snapshot_id LIMIT 1"  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch)).fetchone()
 
@@ -317,7 +307,7 @@ class SnapshotRepository:
     def remove(self, table_id: UUID, branch: str, *, above: int) -> list[SnapshotRow]:
         """Forget the snapshots with larger ids; returns them."""
         self._conn.later(IN_ORDER, {"table": table_id, "branch": branch, "above": above})
-        query = f"DELETE FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_id > %s RETURNING {_COLUMNS}"  # noqa: S608
+        query = f"DELETE FROM table_snapshot s WHERE table_id = %s AND branch = %s AND snapshot_id > %s RETURNING {SNAPSHOT_COLUMNS}"  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch, above)).fetchall()
 
@@ -328,69 +318,6 @@ class SnapshotRepository:
             VALUES (%s, %s, %s, %s, %s, %s)
         """
         self._conn.execute(query, (table_id, branch, snapshot_id, uuid, Jsonb(dict(body)), published))
-
-    def note(self, notes: Sequence[Note]) -> list[Note]:
-        """Note that snapshots' files are there, and wake whoever waits for one of the branches; returns those that are no more.
-
-        Not waited for on Postgres's disk: a note that a crash loses makes the file be looked for again, no more.
-        """
-        query = """
-            WITH told AS (
-                SELECT * FROM unnest(%s::uuid[], %s::text[], %s::bigint[], %s::text[]) AS n (table_id, branch, snapshot_id, snapshot_uuid)
-            ), held AS (
-                SELECT s.table_id, s.branch, s.snapshot_id FROM table_snapshot s JOIN told n USING (table_id, branch, snapshot_id)
-                WHERE s.snapshot_uuid = n.snapshot_uuid AND NOT s.published
-                ORDER BY s.table_id, s.branch, s.snapshot_id FOR NO KEY UPDATE OF s
-            ), noted AS (
-                UPDATE table_snapshot s SET published = true FROM held n
-                WHERE s.table_id = n.table_id AND s.branch = n.branch AND s.snapshot_id = n.snapshot_id
-            ), woken AS (
-                SELECT pg_notify('sluice_snapshot', n.table_id || ' ' || n.branch)
-                FROM (SELECT DISTINCT table_id, branch FROM told) n, (SELECT set_config('synchronous_commit', 'off', true)) AS unhurried
-            )
-            SELECT n.table_id, n.branch, n.snapshot_id, n.snapshot_uuid
-            FROM told n JOIN (SELECT count(*) FROM woken) w ON true
-            WHERE NOT EXISTS (
-                SELECT 1 FROM table_snapshot s
-                WHERE s.table_id = n.table_id AND s.branch = n.branch
-                  AND s.snapshot_id = n.snapshot_id AND s.snapshot_uuid = n.snapshot_uuid
-            )
-        """
-        ordered = sorted(notes, key=lambda note: (note.table_id, note.branch, note.snapshot_id))  # two servers' do not block each other
-        columns = ([n.table_id for n in ordered], [n.branch for n in ordered], [n.snapshot_id for n in ordered], [n.key for n in ordered])
-        gone = self._conn.execute(query, columns).fetchall()
-        return [Note(table_id=table, branch=branch, snapshot_id=snapshot_id, key=key) for table, branch, snapshot_id, key in gone]
-
-    def newest_published(self, branches: Sequence[tuple[UUID, str]]) -> dict[tuple[UUID, str], int]:
-        """The newest snapshots whose files are known to be there; none for a branch without any."""
-        query = """
-            SELECT n.table_id, n.branch, s.snapshot_id FROM unnest(%s::uuid[], %s::text[]) AS n (table_id, branch)
-            CROSS JOIN LATERAL (
-                SELECT snapshot_id FROM table_snapshot s
-                WHERE s.table_id = n.table_id AND s.branch = n.branch AND s.published ORDER BY snapshot_id DESC LIMIT 1
-            ) s
-        """
-        rows = self._conn.execute(query, ([table for table, _ in branches], [branch for _, branch in branches]))
-        return {(table, branch): snapshot_id for table, branch, snapshot_id in rows}
-
-    def decided(self, table_id: UUID, branch: str, snapshot_id: int, *, location: str) -> SnapshotRow | None:
-        """The snapshot of that id where the table lies at this location; None where there is none of that id (any more)."""
-        query = f"""
-            SELECT {_COLUMNS} FROM table_snapshot s JOIN sluice_table t ON t.table_id = s.table_id
-            WHERE s.table_id = %s AND s.branch = %s AND s.snapshot_id = %s AND t.location = %s AND t.moving_from IS NULL
-        """  # noqa: S608
-        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, (table_id, branch, snapshot_id, location)).fetchone()
-
-    def unpublished(self, table_id: UUID, branch: str, *, location: str) -> list[SnapshotRow]:
-        """Decided snapshots whose files may not exist yet, oldest first; none where the table does not lie there (any more)."""
-        query = f"""
-            SELECT {_COLUMNS} FROM table_snapshot s JOIN sluice_table t ON t.table_id = s.table_id
-            WHERE s.table_id = %s AND s.branch = %s AND NOT s.published AND t.location = %s AND t.moving_from IS NULL
-            ORDER BY s.snapshot_id
-        """  # noqa: S608
-        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, (table_id, branch, location)).fetchall()
 
     def forget(self, table_id: UUID, branch: str, *, below: int) -> None:
         """Forget expired snapshots; never the one the branch points at."""
@@ -413,7 +340,7 @@ class SnapshotRepository:
     def told_otherwise(self, table_id: UUID, branch: str, words: Sequence[str], *, most: int) -> list[SnapshotRow]:
         """The newest snapshots whose operation is none of these."""
         query = f"""
-            SELECT {_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND body ->> 'operation' <> ALL(%s)
+            SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s WHERE table_id = %s AND branch = %s AND body ->> 'operation' <> ALL(%s)
             ORDER BY snapshot_id DESC LIMIT %s
         """  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
@@ -423,8 +350,3 @@ class SnapshotRepository:
         """Spell a snapshot in another way."""
         query = "UPDATE table_snapshot SET body = %s WHERE table_id = %s AND branch = %s AND snapshot_id = %s"
         self._conn.execute(query, (Jsonb(dict(body)), table_id, branch, snapshot_id))
-
-    def tables_with_unpublished(self) -> list[tuple[UUID, str]]:
-        """Tables and branches a crash may have left behind their pointers."""
-        query = "SELECT DISTINCT s.table_id, s.branch FROM table_snapshot s JOIN sluice_table t USING (table_id) WHERE NOT s.published"
-        return [(table_id, branch) for table_id, branch in self._conn.execute(query).fetchall()]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from catalog import CatalogStore
-from catalog.objects.snapshots import Note
+from catalog.objects.publications import Note
 from model.errors import LakeError
 from model.repeats import REPEATS
 from model.snapshot import Snapshot
@@ -113,7 +113,7 @@ class Notifier:
             return
         try:
             with self._catalog.reading() as tx:
-                gone = tx.snapshots.note(list(files))
+                gone = tx.publications.note(list(files))
         except LakeError as away:
             _log.info("%d published snapshots could not be noted: %s", len(files), away, extra=REPEATS)
             return

@@ -12,7 +12,7 @@ from uuid import UUID
 from cachetools import LRUCache, TTLCache
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.objects.snapshots import Note
+from catalog.objects.publications import Note
 from catalog.records import SnapshotRow
 from lake.commit.notifier import Hook as Hook
 from lake.commit.notifier import Notifier
@@ -131,7 +131,7 @@ class Publisher:
         try:
             with contextlib.suppress(FileNotFoundError), files.snapshots() as place:
                 with self._catalog.reading() as tx:  # once the directory is held: then it is the one the table lies in
-                    waiting = tx.snapshots.unpublished(table_id, branch, location=files.location)
+                    waiting = tx.publications.unpublished(table_id, branch, location=files.location)
                     schemas = tx.tables.unpublished_schemas(table_id, branch) if waiting else None
                 if schemas is not None and schemas.bodies:  # as after a decision of both, or of a branch's for main
                     self.schemas(table_id, files, branch)
@@ -195,7 +195,7 @@ class Publisher:
 
     def _lies_there(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot) -> bool:
         with self._catalog.reading() as tx:
-            row = tx.snapshots.decided(table_id, branch, snapshot.id, location=files.location)
+            row = tx.publications.decided(table_id, branch, snapshot.id, location=files.location)
         return row is not None and row.snapshot_uuid == snapshot.key
 
     def _late(self, note: Note, files: TableFiles) -> None:
@@ -219,7 +219,7 @@ class Publisher:
             tx.snapshots.wait_for_deciders(table_id)
             if not tx.tables.lies_at(table_id, files.location):
                 return False
-            row = tx.snapshots.decided(table_id, branch, snapshot_id, location=files.location)
+            row = tx.publications.decided(table_id, branch, snapshot_id, location=files.location)
             lying = files.read_snapshot(snapshot_id)
             if lying is None or lying.key != key or (row is not None and row.snapshot_uuid == key):
                 return True

@@ -165,7 +165,12 @@ IDEMPOTENCY = _parameter(
     {"type": "string", "minLength": 1, "maxLength": 255},
     "Under it a write lands once.",
 )
-WAIT = _parameter("wait", "query", {"type": "number", "minimum": 0}, "Seconds to hold the answer back until it has ended, 30 at most.")
+WAIT = _parameter(
+    "wait",
+    "query",
+    {"type": "number", "minimum": 0},
+    "Seconds to wait until it has ended: 30 at most, none where too many wait.",
+)
 SQL_PARAMETERS = (
     _parameter("database", "query", TEXT, "Where unqualified names are looked up."),
     _parameter("timeout", "query", SECONDS, "Seconds for the whole text, waiting included."),

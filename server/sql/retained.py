@@ -35,7 +35,7 @@ def show_statement(statement: str) -> ResponseReturnValue:
     wait = _number("wait", 0.0)
     gateway = services().gateway
     operation = gateway.kept_or_running(statement, caller=caller())
-    operation.wait(min(wait, MOST_WAIT_SECONDS))
+    _wait(operation, wait)
     return status_of(operation, gateway.kept.find(operation.handle, caller())), 200, {"Cache-Control": "no-store"}
 
 
@@ -68,7 +68,7 @@ def show_result(statement: str) -> ResponseReturnValue:
     if asked is not None and page is None:
         raise BadRequest(f"A page is a whole number from 0 on, not {asked!r}.")
     retained = services().gateway.kept.get(statement, caller())
-    if not retained.operation.wait(min(wait, MOST_WAIT_SECONDS)):
+    if not _wait(retained.operation, wait):
         return (
             status_of(retained.operation, retained),
             202,
@@ -79,6 +79,12 @@ def show_result(statement: str) -> ResponseReturnValue:
     if page is not None and retained.has_page(page + 1):
         response.headers["Link"] = f'</statements/{retained.operation.handle}/result?page={page + 1}>; rel="next"'
     return response
+
+
+def _wait(operation: Operation, seconds: float) -> bool:
+    """Whether a statement has ended, after so many seconds at most; at once where too many wait."""
+    with services().waiting.place(caller().principal) as may:
+        return operation.wait(min(seconds, MOST_WAIT_SECONDS) if may else 0.0)
 
 
 def status_of(operation: Operation, retained: RetainedResult | None) -> dict[str, Any]:

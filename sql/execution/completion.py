@@ -36,26 +36,27 @@ KEYWORDS = _words(
     RIGHT JOIN | SELECT | SUM | THEN | TRUE | UNION | UNION ALL | USING | VALUES | WHEN | WHERE | WITH
     """
 )
-_WORD = re.compile(r"[\w$.`]*$")
+_BACKWARDS_WORD = re.compile(r"[\w$.`]*")
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
 _BEFORE_TABLE = re.compile(r"\b(FROM|JOIN|INTO|OVERWRITE|TABLE|VIEW|DESCRIBE|DESC|PARTITIONS)\s+$", re.IGNORECASE)
 _BEFORE_DATABASE = re.compile(r"\b(USE|DATABASE)\s+$", re.IGNORECASE)
 _TABLES = re.compile(r"\b(?:FROM|JOIN|INTO|TABLE)\s+((?:`[^`]+`|\w+)(?:\s*\.\s*(?:`[^`]+`|[\w$]+)){0,2})", re.IGNORECASE)
 _AROUND_DOT = re.compile(r"\s*\.\s*(?=(?:[^`]|`[^`]*`)*$)")
 """A dot between names, not one within backquotes, with its spaces."""
-_AT_START = re.compile(r"^\s*[A-Za-z ]*$")
+_AT_START = re.compile(r"^\s*+[A-Za-z ]*$")
 _MOST_TABLES = 8
+_MOST_CHARACTERS = 4000
+"""So much of a statement is looked at before its place and behind it: nothing else runs while an expression looks for its place."""
 
 
 def complete(lake: Lake, session: Session, text: str, position: int) -> list[str]:
     """What may stand at a position (0-based) of a text; names of the lake come first, then keywords."""
-    before = text[: max(0, position)]
-    start = before.rfind(";") + 1
-    end = text.find(";", len(before))
-    word = _WORD.search(before[start:])
-    typed = word.group() if word else ""
-    head = before[start : len(before) - len(typed)]
-    statement = text[start : end if end >= 0 else len(text)]
+    at = min(max(0, position), len(text))
+    before = text[max(0, at - _MOST_CHARACTERS) : at].rpartition(";")[2]
+    word = _BACKWARDS_WORD.match(before[::-1])
+    typed = word.group()[::-1] if word else ""
+    head = before.removesuffix(typed)
+    statement = before + text[at : at + _MOST_CHARACTERS].partition(";")[0]
     return [candidate for candidate in _unique(_candidates(lake, session, head, statement, typed)) if _begins(candidate, typed)]
 
 

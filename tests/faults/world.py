@@ -99,7 +99,7 @@ class World:
 
     def _behind(self) -> set[UUID]:
         with self._catalog.reading() as tx:
-            return {table_id for table_id, branch in tx.snapshots.tables_with_unpublished() if branch == MAIN_BRANCH}
+            return {table_id for table_id, branch in tx.publications.tables_with_unpublished() if branch == MAIN_BRANCH}
 
     def close(self) -> None:
         """Stop the server."""

@@ -95,7 +95,7 @@ def test_a_dropped_table_is_nowhere_else(lake: Lake, catalog: CatalogStore) -> N
         assert tx.tables.everywhere(databases=None, tables=None, after=None, limit=9) == []
         assert (tx.overview.sums().tables, tx.overview.sums().unpublished_snapshots) == (0, 0)
         assert [one.tables for one in tx.browse.databases()] == [0]
-        assert not any((tx.tables.half_done(), tx.snapshots.tables_with_unpublished()))
+        assert not any((tx.tables.half_done(), tx.publications.tables_with_unpublished()))
         assert (tx.overview.sums().dropped_tables, tx.overview.sums().dropped_bytes) == (1, 1)
     with pytest.raises(TableNotExist):
         lake.commit(table, append("b"))

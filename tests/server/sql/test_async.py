@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +16,10 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from gateway.gateway import Gateway
+from gateway.operation import Operation
 from lake import EVERYBODY
+from lake.access.callers import ADMINISTRATOR
+from server.process.services import EXTENSION
 from sql.execution.results import ResultSet
 from tests.gateway.held import Held
 from tests.server.protocols_of_a_module import Doors, doors
@@ -139,6 +143,23 @@ def test_what_runs_is_told_and_canceled(client: FlaskClient, held: Held) -> None
     assert (waiting.status_code, waiting.headers["Location"], waiting.json["state"]) == (202, at, "RUNNING")  # type: ignore[index]
     assert client.delete(at).json["state"] == "CANCELED"  # type: ignore[index]
     assert client.get(at).status_code == 404
+
+
+def test_who_waits_beyond_the_places_is_answered_at_once(
+    opened: Doors, client: FlaskClient, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each waiting request holds a thread; one caller could take them all."""
+    services = opened.app.extensions[EXTENSION]
+    waited: list[float | None] = []
+    monkeypatch.setattr(Operation, "wait", lambda self, seconds: waited.append(seconds))
+    statement = submit(client, "SELECT held()").get_json()["statementId"]
+    with ExitStack() as places:
+        while places.enter_context(services.waiting.place(ADMINISTRATOR.principal)):
+            pass
+        for path in (f"/statements/{statement}?wait=20", f"/statements/{statement}/result?wait=20"):
+            assert client.get(path).get_json()["state"] in ("SUBMITTED", "RUNNING")
+    assert client.get(f"/statements/{statement}?wait=20").status_code == 200
+    assert waited == [0.0, 0.0, 20.0]
 
 
 def test_what_nobody_asks_for_goes(gateway: Gateway) -> None:

@@ -65,3 +65,11 @@ def test_views_are_completed_behind_tables(gateway: Gateway, lake: Lake, session
     assert gateway.complete(session, "SELECT * FROM shop.", 19) == ["shop.items", "shop.fresh"]
     gateway.run("USE shop", session=session).close()
     assert gateway.complete(session, "DROP VIEW fr", 12) == ["fresh"]
+
+
+@pytest.mark.parametrize("before", [" " * 300_000 + "!", "a" * 300_000 + " ", "FROM " * 100_000 + "x ", "a ." * 100_000 + "`"])
+def test_a_long_text_holds_up_nobody(gateway: Gateway, session: str, before: str) -> None:
+    """Expressions that looked at it from every place took minutes, and nothing else ran meanwhile."""
+    gateway.complete(session, before, len(before))
+    asked = f"{before}; SELECT * FROM o"
+    assert gateway.complete(session, asked, len(asked)) == ["orders"]
