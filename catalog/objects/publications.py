@@ -49,8 +49,7 @@ class PublicationRepository:
                 FROM (SELECT DISTINCT table_id, branch FROM told) n, (SELECT set_config('synchronous_commit', 'off', true)) AS unhurried
             )
             SELECT n.table_id, n.branch, n.snapshot_id, n.snapshot_uuid
-            FROM told n JOIN (SELECT count(*) FROM woken) w ON true
-            WHERE NOT EXISTS (
+            FROM (SELECT count(*) FROM woken) w LEFT JOIN told n ON NOT EXISTS (
                 SELECT 1 FROM table_snapshot s
                 WHERE s.table_id = n.table_id AND s.branch = n.branch
                   AND s.snapshot_id = n.snapshot_id AND s.snapshot_uuid = n.snapshot_uuid
@@ -58,8 +57,8 @@ class PublicationRepository:
         """
         ordered = sorted(notes, key=lambda note: (note.table_id, note.branch, note.snapshot_id))  # two servers' do not block each other
         columns = ([n.table_id for n in ordered], [n.branch for n in ordered], [n.snapshot_id for n in ordered], [n.key for n in ordered])
-        gone = self._conn.execute(query, columns).fetchall()
-        return [Note(table_id=table, branch=branch, snapshot_id=snapshot_id, key=key) for table, branch, snapshot_id, key in gone]
+        gone = self._conn.execute(query, columns).fetchall()  # a row of NULL where there is none: the waking is done in any case
+        return [Note(table_id=one[0], branch=one[1], snapshot_id=one[2], key=one[3]) for one in gone if one[0] is not None]
 
     def newest_published(self, branches: Sequence[tuple[UUID, str]]) -> dict[tuple[UUID, str], int]:
         """The newest snapshots whose files are known to be there; none for a branch without any."""

@@ -30,6 +30,7 @@ DELETES = {
     "table/format/consumers.py": "consumers",
     "table/compaction/rewrite.py": "files merged before anybody was given them",
     "table/format/store.py": "metadata files marked as stale",
+    "table/retention/empty_directories.py": "the markers of partitions without a file",
     "table/write/writer.py": "files of a write that failed before it gave any away",
 }
 """Every module that deletes files of the warehouse, and which."""
