@@ -152,6 +152,15 @@ class PolicyRepository:
         except errors.UniqueViolation as clash:
             raise AccessAlreadyExist(f"The table has a policy named {policy.name}.") from clash
 
+    def name_columns(self, table_id: UUID) -> bool:
+        """Whether a table has a policy, or a grant on its columns."""
+        query = """
+            SELECT EXISTS (SELECT 1 FROM table_policy WHERE table_id = %(table)s)
+                   OR EXISTS (SELECT 1 FROM access_grant WHERE table_id = %(table)s AND resource_type = %(column)s)
+        """
+        row = self._conn.execute(query, {"table": table_id, "column": ResourceType.COLUMN.value}).fetchone()
+        return row is not None and bool(row[0])
+
     def of(self, table_id: UUID) -> list[Policy]:
         """A table's policies, by name."""
         query = "SELECT name, column_name, principals, sql, rule FROM table_policy WHERE table_id = %s ORDER BY name"
