@@ -108,11 +108,12 @@ def refuse_guarded(
     apart = not any(home.contains(real(Location.parse(root))) for root in import_dirs)
     if apart and (met := next((place for place in wanted if _may_meet(place, home, around)), None)) is not None:
         raise Forbidden(f"'{met}' is not allowed: the warehouse lies there. {_READ_TABLES}")
-    places, warehouses = RealPlaces(), f"{warehouse}/"
+    places = RealPlaces()
     for taken, text in tx.tables.locations():
-        if apart and text.startswith(warehouses):
+        place = Location.parse(text)
+        if apart and warehouse.contains(place):
             continue  # most are there, where none of the wanted is
-        other = places.of(Location.parse(text))
+        other = places.of(place)
         if (met := next((place for place in wanted if _may_meet(place, other, around)), None)) is not None:
             whose = "a table of this catalog" if taken in (Taken.TABLE, Taken.FILES) else "a dropped table that is still kept"
             raise Forbidden(f"'{met}' is not allowed: files of {whose} lie there. {_READ_TABLES}")

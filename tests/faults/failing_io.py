@@ -139,6 +139,10 @@ class FailingFileIO(LocalFileIO):
         self.faults.come(path)
         super().delete_tree(path)
 
+    def remove_empty(self, path: str) -> bool:
+        self.faults.come(path)
+        return super().remove_empty(path)
+
     def rename(self, source: str, target: str) -> None:
         self.faults.come(target)
         super().rename(source, target)

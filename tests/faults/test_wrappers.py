@@ -39,6 +39,7 @@ CHANGES: dict[str, Call] = {
     "replace_end": lambda io, path: io.replace_end(path, 1, b"x"),
     "delete": lambda io, path: io.delete(path),
     "delete_tree": lambda io, path: io.delete_tree(path),
+    "remove_empty": lambda io, path: io.remove_empty(path),
     "rename": lambda io, path: io.rename(path, f"{path}-new"),
     "mkdirs": lambda io, path: io.mkdirs(f"{path}-new"),
     "arrow": lambda io, path: io.arrow(),

@@ -101,6 +101,10 @@ class MortalIO(LocalFileIO):
         self.change()
         super().delete_tree(path)
 
+    def remove_empty(self, path: str) -> bool:
+        self.change()
+        return super().remove_empty(path)
+
     def rename(self, source: str, target: str) -> None:
         self.change()
         super().rename(source, target)

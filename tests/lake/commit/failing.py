@@ -62,6 +62,10 @@ class FailingIO(LocalFileIO):
         self.change(f"delete {path}")
         super().delete_tree(path)
 
+    def remove_empty(self, path: str) -> bool:
+        self.change(f"delete {path}")
+        return super().remove_empty(path)
+
     def rename(self, source: str, target: str) -> None:
         self.change(f"rename {target}")
         super().rename(source, target)
