@@ -104,5 +104,16 @@ class StaleFileRepository:
             return cur.execute("SELECT path, mark FROM stale_file WHERE table_id = %s ORDER BY path FOR UPDATE", (table_id,)).fetchall()
 
     def removed(self, table_id: UUID) -> None:
-        """Forget them: they are gone."""
-        self._conn.execute("DELETE FROM stale_file WHERE table_id = %s", (table_id,))
+        """Let them be on record as gone, for a day: one may be written by whoever was held up since before it was taken away."""
+        query = """
+            WITH gone AS (DELETE FROM stale_file WHERE table_id = %(table)s RETURNING table_id, path, mark),
+                 old AS (DELETE FROM removed_file WHERE removed_at < now() - interval '1 day')
+            INSERT INTO removed_file (table_id, path, mark) SELECT table_id, path, mark FROM gone
+            ON CONFLICT (table_id, path) DO UPDATE SET mark = excluded.mark, removed_at = excluded.removed_at
+        """
+        self._conn.execute(query, {"table": table_id})
+
+    def mark_of_removed(self, table_id: UUID, path: str) -> Mapping[str, Any] | None:
+        """By what the file that was removed there last is told from others; None where none was within a day."""
+        row = self._conn.execute("SELECT mark FROM removed_file WHERE table_id = %s AND path = %s", (table_id, path)).fetchone()
+        return None if row is None else row[0]

@@ -210,18 +210,22 @@ class Publisher:
             _log.warning("The file of a snapshot that is no more is at %s: %s", files.layout.snapshot_file(note.snapshot_id), problem)
 
     def _take_back(self, table_id: UUID, files: TableFiles, branch: str, snapshot_id: int, key: str) -> bool:
-        """Where a snapshot's file came after it was rolled back or had expired, put what is decided now in its place; or nothing.
+        """Where a snapshot's file came after it was rolled back, put what is decided now in its place, or nothing.
 
-        Nobody decides, or goes back, meanwhile. False where no table lies there (any more).
+        Only the record of its removal tells that: a catalog that is older than its warehouse knows nothing of the newest snapshots,
+        and their files are all that is left of them. Nobody decides, or goes back, meanwhile. False where no table lies there (any more).
         """
         path = files.layout.snapshot_file(snapshot_id)
         with self._catalog.transaction() as tx:
             tx.snapshots.wait_for_deciders(table_id)
             if not tx.tables.lies_at(table_id, files.location):
                 return False
+            mark = tx.stale.mark_of_removed(table_id, files.layout.below(path))
             row = tx.publications.decided(table_id, branch, snapshot_id, location=files.location)
             lying = files.read_snapshot(snapshot_id)
-            if lying is None or lying.key != key or (row is not None and row.snapshot_uuid == key):
+            if mark is None or lying is None or lying.key != key or (row is not None and row.snapshot_uuid == key):
+                return True
+            if any(lying.to_json().get(name) != value for name, value in mark.items()):
                 return True
             if row is not None:
                 files.write_snapshot_anew(Snapshot.from_json(row.body))

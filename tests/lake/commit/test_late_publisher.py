@@ -12,6 +12,7 @@ from lake import Lake
 from model.errors import TableDiverged
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
+from tests.lake.register.test_standing import older
 from tests.lake.rewrite.test_compaction import append, ids
 
 T = Identifier("default", "t")
@@ -100,6 +101,33 @@ def test_nothing_of_what_is_no_more_comes_back(catalog: CatalogStore, lake: Lake
     append(lake, lake.open(T), [60])
     assert rows(fresh) == sorted([*expected, 50, 60])
     assert fresh.standing.troubles() == []
+    fresh.close()
+
+
+def test_a_catalog_put_back_from_before_takes_no_file_of_what_it_does_not_know(
+    catalog: CatalogStore, lake: Lake, place: str, dsn: str, tmp_path: Path
+) -> None:
+    """The files of what was acknowledged since are all that is left of it."""
+    lake.create_table(T, SCHEMA)
+    append(lake, lake.open(T), [1])
+    older(dsn, tmp_path / "old")
+    done: list[str] = []
+
+    def put_back(step: str) -> None:
+        if step == "hinted" and not done:
+            done.append(step)
+            older(dsn, tmp_path / "old", back=True)
+
+    server = Lake(catalog, place, hook=put_back)
+    append(server, server.open(T), [2])
+    server.close()  # sends what is to be noted
+    assert done
+    fresh = Lake(catalog, place)
+    assert fresh.open(T).files.read_snapshot(2) is not None
+    with pytest.raises(TableDiverged):
+        append(fresh, fresh.open(T), [3])
+    assert fresh.repair_table(T).adopted == (2,)
+    assert rows(fresh) == [1, 2]
     fresh.close()
 
 
