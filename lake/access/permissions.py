@@ -197,9 +197,7 @@ class Permissions:
     def _table_id(self, tx: CatalogTransaction, grant: Grant) -> UUID | None:
         if grant.resource.type not in _TABLE_BOUND:
             return None
-        row = self._table(tx, grant.resource)
-        if grant.columns is not None:
-            row = self._held(tx, grant.resource)
+        row = self._table(tx, grant.resource) if grant.columns is None else self._held(tx, grant.resource)
         names = {field["name"] for field in row.schema["fields"]}
         if grant.columns is not None and (unknown := [name for name in grant.columns.names if name not in names]):
             raise InvalidGrant(f"{grant.resource} has no column {unknown[0]}.")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from catalog import CatalogStore
+from lake.register.known_lines import known_lines
 from model.errors import LakeError
 from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
@@ -29,8 +30,8 @@ def live_name(catalog: CatalogStore, io: FileIO, table_id: UUID, location: str, 
     with catalog.consistent() as tx:
         if tx.tables.by_id(table_id) is None:
             return None
-        branches = [MAIN_BRANCH, *tx.branches.names(table_id)]
         if name.startswith(_SCHEMA):
+            branches = [MAIN_BRANCH, *tx.branches.names(table_id)]
             number = whole_number(name.removeprefix(_SCHEMA), most=2**31 - 1)
             # Each branch has schemas of its own: another's of that number says nothing of this one.
             known = number is not None and any(
@@ -38,8 +39,7 @@ def live_name(catalog: CatalogStore, io: FileIO, table_id: UUID, location: str, 
                 for branch in branches
             )
             return 0 if known else None
-        lines = [[Snapshot.from_json(row.body) for row in tx.snapshots.history(table_id, branch)] for branch in branches]
-        lines += [[Snapshot.from_json(row.snapshot)] for branch in branches for row in tx.tags.all(table_id, branch)]
+        lines = known_lines(tx, table_id)
     files = TableFiles(io, location)  # one that asks nobody: what else is missing is not the question
     for line in lines:
         for snapshot in reversed(line):

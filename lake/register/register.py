@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from uuid import UUID, uuid4
 
 from lake.access.allowed_locations import allowed_place, check_all_inside, place_to_register, refuse_guarded, refuse_overlap
@@ -17,6 +18,7 @@ from lake.commit.core import deciding
 from lake.commit.decided import follow
 from lake.commit.write_context import paths_of
 from lake.register.foreign_tables import external_places, what_lies
+from lake.register.known_lines import known_lines
 from lake.register.operations import rewrite_operations
 from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
@@ -203,7 +205,9 @@ class LakeAdoption(LakeBase):
         """
         self.caller.require(Access.UPDATE, table_resource(table.identifier))
         place, sources = self._survey(source, threads, into=table.table_id)
-        sources = replace(sources, files=_new_to(table, sources.files, self._known_snapshots(table)))
+        with self.catalog.consistent() as tx:
+            known = [*chain.from_iterable(known_lines(tx, table.table_id))]
+        sources = replace(sources, files=_new_to(table, sources.files, known))
         schema = table.schema
         if schema.bucket != -1:
             raise InvalidSchema(f"Files can be added to tables with 'bucket' = '-1' only; {table.identifier} has {schema.bucket}.")
@@ -223,14 +227,6 @@ class LakeAdoption(LakeBase):
                     if column_type is None or column_type.nullable:
                         raise InvalidSchema(f"Column {field.name} of {table.identifier} is NOT NULL; {file.path} may hold NULL there.")
         return Migration(schema=schema, place=place, source=sources, renamed=_renamed(sources.files))
-
-    def _known_snapshots(self, table: LakeTable) -> list[Snapshot]:
-        """All that the catalog has of a table, its branches and its tags."""
-        with self.catalog.consistent() as tx:
-            branches = (MAIN_BRANCH, *tx.branches.names(table.table_id))
-            bodies = [row.body for branch in branches for row in tx.snapshots.history(table.table_id, branch)]
-            bodies += [row.snapshot for branch in branches for row in tx.tags.all(table.table_id, branch)]
-        return [Snapshot.from_json(body) for body in bodies]
 
     @asks_itself
     def record_place(self, table: LakeTable, plan: Migration) -> None:

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from catalog import CatalogTransaction
@@ -18,6 +19,7 @@ from catalog.records import TagRow
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
 from lake.register.expired import check_there, forget_expired
+from lake.register.known_lines import known_lines
 from lake.register.unknown_branches import snapshots_kept
 from lake.tables.handle import LakeTable
 from lake.tables.history import clear_expired
@@ -100,11 +102,8 @@ def _may(lake: Lake, table: LakeTable) -> None:
 
 def _kept_elsewhere(tx: CatalogTransaction, table: LakeTable) -> list[Snapshot]:
     """Snapshots and tags of other branches, also of those an old catalog does not know: their data lies in this table's directories."""
-    snapshots = []
-    for branch in {MAIN_BRANCH, *tx.branches.names(table.table_id)} - {table.identifier.branch}:
-        snapshots += [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, branch)]
-        snapshots += [Snapshot.from_json(row.snapshot) for row in tx.tags.all(table.table_id, branch)]
-    return snapshots + snapshots_kept(tx, table)
+    lines = known_lines(tx, table.table_id, but=table.identifier.branch)
+    return [*chain.from_iterable(lines), *snapshots_kept(tx, table)]
 
 
 def _tag(row: TagRow) -> Tag:

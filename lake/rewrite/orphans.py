@@ -6,12 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lake.register.known_lines import known_lines
 from lake.register.unknown_branches import snapshots_kept
 from lake.rewrite.expiry import clear_stale_snapshots, tags_of
 from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
 from model.errors import InvalidOption
-from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
 from table.format.io.file_io import FileStatus
 from table.retention.orphans import Check, candidates, names_in_use
@@ -63,11 +63,8 @@ def remove_orphan_files(
 def _known(lake: Lake, table: LakeTable) -> list[list[Snapshot]]:
     """Every snapshot, by line of history: each branch, each tag, and files of snapshots and tags the catalog does not have."""
     lake.snapshots(table)  # publishes what is decided, and forgets what clients expired
-    lines: list[list[Snapshot]] = []
     with lake.catalog.consistent() as tx:
-        for branch in {MAIN_BRANCH, *tx.branches.names(table.table_id)}:
-            lines.append([Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, branch)])
-            lines += [[Snapshot.from_json(row.snapshot)] for row in tx.tags.all(table.table_id, branch)]
+        lines = known_lines(tx, table.table_id)
         lines += [[snapshot] for snapshot in snapshots_kept(tx, table, known={snapshot.key for line in lines for snapshot in line})]
     lines += [[tag.snapshot] for tag in tags_of(lake, table)]  # also those whose files clients wrote themselves
     return lines

@@ -6,9 +6,7 @@ import logging
 import math
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
@@ -19,6 +17,7 @@ from lake.register.expired import forget_expired
 from lake.streams.followers import LOOK_AHEAD, Followers
 from lake.tables.consumers import ConsumerProgress
 from lake.tables.handle import LakeTable
+from lake.waiting_places import WaitingPlaces
 from model.errors import SnapshotNotExist, TableDamaged, Unavailable
 from model.predicate import Predicate
 from model.snapshot import Snapshot
@@ -44,21 +43,8 @@ class OpenStreams:
         self._lock = threading.Lock()
         self._open: WeakSet[TableStream] = WeakSet()
         self.followers = Followers()
-        self._waiting: Counter[str] = Counter()
-
-    @contextmanager
-    def waiting(self, who: str, most: int) -> Iterator[bool]:
-        """Whether a principal may wait for a snapshot, of whose requests at most so many do; it counts as long as the block lasts."""
-        with self._lock:
-            may = self._waiting[who] < most
-            self._waiting[who] += may
-        try:
-            yield may
-        finally:
-            with self._lock:
-                self._waiting[who] -= may
-                if not self._waiting[who]:
-                    del self._waiting[who]
+        self.waiting = WaitingPlaces()
+        """Of requests that wait for a table's next snapshot."""
 
     def of(self, table_id: UUID) -> list[TableStream]:
         """Those of a table, the oldest first."""

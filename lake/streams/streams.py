@@ -79,7 +79,7 @@ class LakeStreams(LakeBase):
 
         Of these half may be one principal's. Whoever could open the table may know it.
         """
-        with self.open_streams.waiting(self.caller.principal, max(1, most_waiters // 2)) as may:
+        with self.open_streams.waiting.place(self.caller.principal, most_waiters) as may:
             if may:
                 self._wait_beyond(table, known, seconds, most_waiters=most_waiters, stopping=stopping)
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from flask import current_app
 
 from gateway.gateway import Gateway
+from lake.waiting_places import WaitingPlaces
 from model.file_name import hide_places
 from server.access.data_tokens import DataTokens
-from server.http.waiting_places import WaitingPlaces
 from server.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,14 +34,13 @@ class Services:
     peers: Peers | None = None
     """The other servers of the catalog; None where nobody asks them."""
     stopping: threading.Event = field(default_factory=threading.Event)
-    waiting: WaitingPlaces = field(init=False)
-    """For requests that wait until a statement has ended; those that wait for a table's next snapshot have half of the threads."""
+    waiting: WaitingPlaces = field(default_factory=WaitingPlaces)
+    """Of requests that wait until a statement has ended."""
     data_tokens: DataTokens = field(init=False)
     oidc: OidcIssuer | None = field(init=False)
     """The issuer whose tokens are taken, too."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "waiting", WaitingPlaces(self.settings.threads // 4))
         object.__setattr__(self, "data_tokens", DataTokens(self.settings))
         hide_places(self.settings.warehouse, str(self.settings.data), *self.settings.import_dirs, sys.prefix, str(_PROGRAM))
         issuer = None

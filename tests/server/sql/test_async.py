@@ -154,7 +154,7 @@ def test_who_waits_beyond_the_places_is_answered_at_once(
     monkeypatch.setattr(Operation, "wait", lambda self, seconds: waited.append(seconds))
     statement = submit(client, "SELECT held()").get_json()["statementId"]
     with ExitStack() as places:
-        while places.enter_context(services.waiting.place(ADMINISTRATOR.principal)):
+        while places.enter_context(services.waiting.place(ADMINISTRATOR.principal, services.settings.threads // 4)):
             pass
         for path in (f"/statements/{statement}?wait=20", f"/statements/{statement}/result?wait=20"):
             assert client.get(path).get_json()["state"] in ("SUBMITTED", "RUNNING")

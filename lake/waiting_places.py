@@ -9,18 +9,17 @@ from contextlib import contextmanager
 
 
 class WaitingPlaces:
-    """Places for so many waiting requests; of one principal half of them, so that nobody waits alone and other requests find threads."""
+    """Places for waiting requests; of one principal half of them, so that nobody waits alone and other requests find threads."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._share = max(1, most), max(1, most // 2)
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._taken: Counter[str] = Counter()
 
     @contextmanager
-    def place(self, principal: str) -> Iterator[bool]:
-        """Whether a request of a principal may wait; its place is taken as long as the block lasts."""
+    def place(self, principal: str, most: int) -> Iterator[bool]:
+        """Whether a request of a principal may wait where so many may; its place is taken as long as the block lasts."""
         with self._lock:
-            may = self._taken[principal] < self._share and self._taken.total() < self._most
+            may = self._taken[principal] < max(1, most // 2) and self._taken.total() < max(1, most)
             self._taken[principal] += may
         try:
             yield may
