@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from lake.commit.steps import Steps
 from lake.rewrite import expiry as retention
 from lake.rewrite.expiry import Tag, tags_of
 from lake.tables.handle import LakeTable
@@ -112,9 +113,11 @@ def expire_tags(lake: Lake, table: LakeTable, *, older_than: dt.datetime | None 
     now = time.time_ns() // 1_000_000
     limit = None if older_than is None else older_than.timestamp() * 1000
     gone = []
-    for tag in tags_of(lake, table):
-        if tag.expired(now) or (limit is not None and tag.created_millis is not None and tag.created_millis < limit):
-            gone.append(tag)
-            if not dry_run:
-                retention.delete_tag(lake, table, tag.name)
+    with Steps("The expiry of tags") as steps:
+        for tag in tags_of(lake, table):
+            if tag.expired(now) or (limit is not None and tag.created_millis is not None and tag.created_millis < limit):
+                gone.append(tag)
+                if not dry_run:
+                    retention.delete_tag(lake, table, tag.name)
+                    steps.made()
     return gone

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from lake.commit.claims import Claim
+from lake.commit.steps import Steps
 from lake.tables.handle import LakeTable
 from lake.tables.partitions import Partition
 from model.options.table import TABLE_OPTIONS
@@ -66,8 +67,10 @@ def expire_partitions(
 ) -> None:
     """Remove partitions that are too old, in commits of `partition.expiration-batch-size` each; once under a claim that the last holds."""
     size = rules.batch or max(1, len(partitions))
-    for at in range(0, len(partitions), size):
-        drop_partitions(lake, table, partitions[at : at + size], claim=claim if at + size >= len(partitions) else None)
+    with Steps("The expiry of partitions") as steps:
+        for at in range(0, len(partitions), size):
+            drop_partitions(lake, table, partitions[at : at + size], claim=claim if at + size >= len(partitions) else None)
+            steps.made()
 
 
 def drop_partitions(lake: Lake, table: LakeTable, partitions: Sequence[Partition], *, claim: Claim | None = None) -> Snapshot | None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.faults.disk import Disk, Left
-from tests.faults.operations import Operation, made, verified
+from tests.faults.operation import Operation, made, verified
 from tests.faults.shim import KILL, POWER_CUT, Shim
 from tests.faults.world import Answer, World, world
 

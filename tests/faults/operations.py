@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -16,7 +14,7 @@ import pyarrow as pa
 
 from lake import LakeTable
 from lake.rewrite.change_rows import Changes, change_rows
-from model.errors import LakeError, OutcomeUnknown
+from model.errors import LakeError
 from model.identifier import Identifier
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from model.snapshot import Operation as SnapshotOperation
@@ -26,60 +24,14 @@ from table.scan.read import read_batches
 from table.write.copy_on_write import FileChange
 from table.write.snapshot_builder import CommitRequest, build_snapshot, everything
 from table.write.writer import write_batches
+from tests.faults.operation import BEFORE, KEY, QUEUE, Operation, Told, asking, hint_holds, is_there, made, refused
+from tests.faults.upkeep import UPKEEP, UPKEEP_WITHOUT_FILES
 from tests.faults.world import Answer, World
-
-T = TypeVar("T")
-BEFORE = (1, 2, 3, 4, 5, 6)
-_KEY = "the-key-of"
-QUEUE = "'bucket' = '1'"
-
-
-class Told(Enum):
-    """What clients were told of an operation."""
-
-    DONE = "done"
-    REFUSED = "refused, so that nothing has changed"
-    UNKNOWN = "nothing that is certain"
-
-    def one_of(self, before: T, after: T) -> tuple[T, ...]:
-        """What may be there."""
-        return {Told.DONE: (after,), Told.REFUSED: (before,), Told.UNKNOWN: (before, after)}[self]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operation:
-    """One way to change a table ``t`` that holds `BEFORE` in three files of three snapshots."""
-
-    name: str
-    run: Callable[[World, str], Sequence[Answer]]
-    """Ask for it; several answers where several clients ask at once."""
-    after: Sequence[int] = BEFORE
-    """What the table holds once it is done."""
-    each: Sequence[Sequence[int]] = ()
-    """What each of several clients adds."""
-    prepare: Callable[[World, str], None] = lambda world, table: None
-    options: str = "'bucket' = '-1'"
-    """How its rows lie."""
-    completes: bool = False
-    """Whether the check does it where it was not done."""
-    check: Callable[[World, str, Told], str] = lambda world, table, told: table
-    """Look at what else must be so; returns the name the table has."""
-
-
-def made(world: World, table: str, options: str = "'bucket' = '-1'") -> None:
-    """Make the table every operation begins with."""
-    world.must(f"CREATE TABLE {table} (id INT, s STRING) WITH ({options}, 'compaction.min.file-num' = '2')")
-    for first in (1, 3, 5):
-        world.must(f"INSERT INTO {table} VALUES ({first}, 'a'), ({first + 1}, 'b')")
-
-
-def _asking(text: str, *, key: bool = False) -> Callable[[World, str], Sequence[Answer]]:
-    return lambda world, table: [world.ask(text.replace("{t}", table), f"{_KEY}-{table}" if key else None)]
 
 
 def _repeated(world: World, table: str, told: Told) -> str:
     """The same request under the same key is answered, and has happened once."""
-    answer = world.ask(f"INSERT INTO {table} VALUES (7, 'c'), (8, 'd')", f"{_KEY}-{table}")
+    answer = world.ask(f"INSERT INTO {table} VALUES (7, 'c'), (8, 'd')", f"{KEY}-{table}")
     if answer.status == 409 and told is not Told.DONE:  # whoever began it is dead, and is taken for alive for half a minute
         return table
     assert answer.ok, answer
@@ -100,13 +52,9 @@ def _overwritten(world: World, table: str) -> Sequence[Answer]:
         files = tuple(write_batches(opened.files, opened.schema, [batch]))
         request = CommitRequest(kind=CommitKind.OVERWRITE, adds=files, overwrite=everything, commit_user="u", operation="OVERWRITE")
         world.lake.commit(opened, request)
-    except LakeError as refused:
-        return [_refused(refused)]
+    except LakeError as problem:
+        return [refused(problem)]
     return [Answer(status=200, body=None)]
-
-
-def _refused(problem: LakeError) -> Answer:
-    return Answer(status=problem.status, body={"errorClass": type(problem).__name__, "detail": problem.message})
 
 
 def _erasable(world: World, table: str) -> None:
@@ -129,8 +77,8 @@ def _merged(world: World, table: str) -> Sequence[Answer]:
 
     try:
         change_rows(world.lake, world.lake.open(Identifier("default", table)), find, operation=SnapshotOperation.MERGE)
-    except LakeError as refused:
-        return [_refused(refused)]
+    except LakeError as problem:
+        return [refused(problem)]
     return [Answer(status=200, body=None)]
 
 
@@ -150,15 +98,9 @@ def _renamed(world: World, table: str, told: Told) -> str:
     return str(names.pop())
 
 
-def _is_there(world: World, table: str, expected: Sequence[bool]) -> bool:
-    there = any(row[0] == table for row in world.rows("SHOW TABLES"))
-    assert there in expected, f"{table} is {'there' if there else 'not there'}"
-    return there
-
-
 def _dropped(world: World, table: str, told: Told) -> str:
     """A dropped table's name is free; one that was not dropped is whole."""
-    if _is_there(world, table, told.one_of(True, False)):
+    if is_there(world, table, told.one_of(True, False)):
         assert world.ids(table) == list(BEFORE)
     else:
         made(world, table)
@@ -175,14 +117,14 @@ def _dropped_before(world: World, table: str) -> None:
 
 
 def _dropped_for_a_while(world: World, table: str, told: Told) -> str:
-    if not _is_there(world, table, told.one_of(True, False)):
+    if not is_there(world, table, told.one_of(True, False)):
         world.must(f"UNDROP TABLE {table}")
     return table
 
 
 def _undropped(world: World, table: str, told: Told) -> str:
     """It is back, or can be brought back."""
-    if not _is_there(world, table, told.one_of(False, True)):
+    if not is_there(world, table, told.one_of(False, True)):
         world.must(f"UNDROP TABLE {table}")
     return table
 
@@ -285,7 +227,7 @@ def _written_past(world: World, table: str) -> None:
 
 
 def _repaired(world: World, table: str, told: Told) -> str:
-    _hint_holds(world, table)
+    hint_holds(world, table)
     if told is not Told.DONE:
         world.must(f"CALL sys.repair_table('{table}')")
     assert world.ids(table) == [*BEFORE, 7, 8]
@@ -310,7 +252,7 @@ def _register(world: World, table: str) -> Sequence[Answer]:
 
 
 def _registered(world: World, table: str, told: Told) -> str:
-    if not _is_there(world, table, told.one_of(False, True)):
+    if not is_there(world, table, told.one_of(False, True)):
         assert _register(world, table)[0].ok
     return table
 
@@ -329,10 +271,10 @@ def _tag_both(world: World, table: str) -> None:
 
 
 OPERATIONS = [
-    Operation(name="insert", run=_asking("INSERT INTO {t} VALUES (7, 'c'), (8, 'd')"), after=(*BEFORE, 7, 8)),
+    Operation(name="insert", run=asking("INSERT INTO {t} VALUES (7, 'c'), (8, 'd')"), after=(*BEFORE, 7, 8)),
     Operation(
         name="insert with a key",
-        run=_asking("INSERT INTO {t} VALUES (7, 'c'), (8, 'd')", key=True),
+        run=asking("INSERT INTO {t} VALUES (7, 'c'), (8, 'd')", key=True),
         after=(*BEFORE, 7, 8),
         check=_repeated,
         completes=True,
@@ -340,113 +282,72 @@ OPERATIONS = [
     Operation(name="inserts at once", run=_grouped, each=_AT_ONCE),
     Operation(name="rows by body", run=_by_body, after=(*BEFORE, 7, 8)),
     Operation(name="overwrite", run=_overwritten, after=(20,)),
-    Operation(name="delete", run=_asking("DELETE FROM {t} WHERE id IN (2, 5)"), prepare=_erasable, after=(1, 3, 4, 6)),
-    Operation(name="update", run=_asking("UPDATE {t} SET id = 20 WHERE id = 2"), prepare=_erasable, after=(1, 3, 4, 5, 6, 20)),
+    Operation(name="delete", run=asking("DELETE FROM {t} WHERE id IN (2, 5)"), prepare=_erasable, after=(1, 3, 4, 6)),
+    Operation(name="update", run=asking("UPDATE {t} SET id = 20 WHERE id = 2"), prepare=_erasable, after=(1, 3, 4, 5, 6, 20)),
     Operation(name="merge", run=_merged, prepare=_erasable, after=(2, 4, 5, 6, 7, 8, 10)),
     Operation(
         name="update of a queue",
-        run=_asking("UPDATE {t} SET id = 20 WHERE id = 2"),
+        run=asking("UPDATE {t} SET id = 20 WHERE id = 2"),
         prepare=_erasable,
         after=(1, 3, 4, 5, 6, 20),
         options=QUEUE,
     ),
-    Operation(name="truncate", run=_asking("TRUNCATE TABLE {t}"), after=()),
-    Operation(name="compaction", run=_asking("CALL sys.compact('{t}')")),
-    Operation(name="compaction of a queue", run=_asking("CALL sys.compact('{t}')"), options=QUEUE),
-    Operation(name="expiry", run=_asking("CALL sys.expire_snapshots(`table` => '{t}', retain_max => 1)")),
-    Operation(name="tag", run=_asking("CALL sys.create_tag('{t}', 'one')"), check=_tagged),
-    Operation(name="tag removed", run=_asking("CALL sys.delete_tag('{t}', 'old')"), prepare=_tag_old, check=_tags({"old": 3}, {})),
+    Operation(name="truncate", run=asking("TRUNCATE TABLE {t}"), after=()),
+    Operation(name="compaction", run=asking("CALL sys.compact('{t}')")),
+    Operation(name="compaction of a queue", run=asking("CALL sys.compact('{t}')"), options=QUEUE),
+    Operation(name="expiry", run=asking("CALL sys.expire_snapshots(`table` => '{t}', retain_max => 1)")),
+    Operation(name="tag", run=asking("CALL sys.create_tag('{t}', 'one')"), check=_tagged),
+    Operation(name="tag removed", run=asking("CALL sys.delete_tag('{t}', 'old')"), prepare=_tag_old, check=_tags({"old": 3}, {})),
     Operation(
         name="tags removed",
-        run=_asking("CALL sys.delete_tag('{t}', 'old,older')", key=True),
+        run=asking("CALL sys.delete_tag('{t}', 'old,older')", key=True),
         prepare=_tag_both,
         check=_tags(_BOTH, {}),
     ),
     Operation(
         name="tag renamed",
-        run=_asking("CALL sys.rename_tag('{t}', 'old', 'new')"),
+        run=asking("CALL sys.rename_tag('{t}', 'old', 'new')"),
         prepare=_tag_both,
         check=_tags(_BOTH, {"new": 3, "older": 2}),
     ),
     Operation(
         name="tag replaced",
-        run=_asking("CALL sys.replace_tag('{t}', 'old', 1)"),
+        run=asking("CALL sys.replace_tag('{t}', 'old', 1)"),
         prepare=_tag_both,
         check=_tags(_BOTH, {"old": 1, "older": 2}),
     ),
     Operation(
         name="consumer reset",
-        run=_asking("CALL sys.reset_consumer('{t}', 'c', 2)", key=True),
+        run=asking("CALL sys.reset_consumer('{t}', 'c', 2)", key=True),
         prepare=lambda world, table: world.must(f"CALL sys.reset_consumer('{table}', 'c', 1)"),
         check=_consumed,
     ),
-    Operation(name="branch", run=_asking("CALL sys.create_branch('{t}', 'b', 'old')"), prepare=_tag_old, check=_branched),
+    Operation(name="branch", run=asking("CALL sys.create_branch('{t}', 'b', 'old')"), prepare=_tag_old, check=_branched),
     Operation(
         name="insert into a branch",
-        run=_asking("INSERT INTO {t}$branch_b VALUES (51, 'x')"),
+        run=asking("INSERT INTO {t}$branch_b VALUES (51, 'x')"),
         prepare=_branched_off,
         check=_written_to_branch,
     ),
-    Operation(name="fast forward", run=_asking("CALL sys.fast_forward('{t}', 'b')"), prepare=_branched_off, after=(50,)),
-    Operation(name="rollback", run=_asking("CALL sys.rollback_to('{t}', 2)"), after=(1, 2, 3, 4)),
-    Operation(name="rename", run=_asking("ALTER TABLE {t} RENAME TO {t}_new"), check=_renamed),
-    Operation(name="alter", run=_asking("ALTER TABLE {t} ADD n INT"), check=_altered),
-    Operation(name="drop", run=_asking("DROP TABLE {t}"), check=_dropped),
-    Operation(name="drop for a while", run=_asking("DROP TABLE {t}"), prepare=_retained, check=_dropped_for_a_while),
-    Operation(name="undrop", run=_asking("UNDROP TABLE {t}"), prepare=_dropped_before, check=_undropped),
+    Operation(name="fast forward", run=asking("CALL sys.fast_forward('{t}', 'b')"), prepare=_branched_off, after=(50,)),
+    Operation(name="rollback", run=asking("CALL sys.rollback_to('{t}', 2)"), after=(1, 2, 3, 4)),
+    Operation(name="rename", run=asking("ALTER TABLE {t} RENAME TO {t}_new"), check=_renamed),
+    Operation(name="alter", run=asking("ALTER TABLE {t} ADD n INT"), check=_altered),
+    Operation(name="drop", run=asking("DROP TABLE {t}"), check=_dropped),
+    Operation(name="drop for a while", run=asking("DROP TABLE {t}"), prepare=_retained, check=_dropped_for_a_while),
+    Operation(name="undrop", run=asking("UNDROP TABLE {t}"), prepare=_dropped_before, check=_undropped),
     Operation(name="register", run=_register, prepare=_unregistered, check=_registered),
     Operation(
         name="repair",
-        run=_asking("CALL sys.repair_table('{t}')"),
+        run=asking("CALL sys.repair_table('{t}')"),
         prepare=_written_past,
         check=_repaired,
         completes=True,
         after=(*BEFORE, 7, 8),
     ),
     Operation(name="commit of a client", run=_client_commits, prepare=_client_builds, after=(*BEFORE, 7, 8)),
+    *UPKEEP,
 ]
-NO_FILES = ("rename", "drop for a while")
+NO_FILES = ("rename", "drop for a while", *UPKEEP_WITHOUT_FILES)
 """Decided in Postgres alone."""
 BY_NAME = {operation.name: operation for operation in OPERATIONS}
-REFUSALS = {503, 507}
-"""What a client may be told where the store fails: neither a bug of the server nor a mistake of its own."""
-
-
-def _hint_holds(world: World, table: str) -> None:
-    """Other readers of files find the newest snapshot by the hint: they believe it where there is no next one."""
-    files = world.lake.open(Identifier("default", table)).files
-    hint = files.read_hint(files.layout.latest_hint())
-    assert hint is None or files.io.exists(files.layout.snapshot_file(hint)), f"{hint} is not there"
-
-
-def _surely_failed(answer: Answer) -> bool:
-    """Whether an error says that nothing has happened; the protocol of the REST catalog has one word for both."""
-    return (
-        not answer.ok
-        and isinstance(answer.body, dict)
-        and answer.body.get("errorClass", OutcomeUnknown.__name__) != OutcomeUnknown.__name__
-    )
-
-
-def verified(world: World, operation: Operation, table: str, answers: Sequence[Answer]) -> None:
-    """Compare a table with what its clients were told, by a server that knows nothing of it, and use it on."""
-    done = all(answer.ok for answer in answers)
-    assert all(answer.ok or answer.status in REFUSALS for answer in answers), answers
-    refused = bool(answers) and all(map(_surely_failed, answers))
-    name = operation.check(world, table, Told.DONE if done else Told.REFUSED if refused else Told.UNKNOWN)
-    found = world.ids(name)
-    _hint_holds(world, name)
-    if operation.each:
-        for added, answer in zip(operation.each, answers, strict=True):
-            here = [number for number in found if number in added]
-            assert here == list(added) or (not here and not answer.ok), (found, answers)
-        assert [number for number in found if number <= 6] == list(BEFORE)
-        assert len(found) == len(set(found)), found
-    else:
-        # Who is told that it failed, and not that nobody knows, sends it again.
-        maybe = [list(BEFORE)] if refused and not operation.completes else [list(BEFORE), list(operation.after)]
-        assert found in ([list(operation.after)] if done else maybe), (found, answers)
-    world.must(f"INSERT INTO {name} (id, s) VALUES (99, 'next')")
-    assert world.ids(name) == [*found, 99]
-    world.must(f"CALL sys.compact('{name}')")
-    assert world.ids(name) == [*found, 99]

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.faults.failing_io import FailingFileIO, Faults
-from tests.faults.operations import OPERATIONS, Operation, made
+from tests.faults.operation import Operation, made
+from tests.faults.operations import OPERATIONS
 from tests.faults.world import World, world
 from tests.waiting import eventually
 

@@ -10,7 +10,8 @@ import pytest
 
 from tests.faults.below import each
 from tests.faults.failing_io import SHORT_WRITE, FailingFileIO, Faults
-from tests.faults.operations import NO_FILES, OPERATIONS, Operation, made, verified
+from tests.faults.operation import Operation, made, verified
+from tests.faults.operations import NO_FILES, OPERATIONS
 from tests.faults.world import World, world
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EROFS, SHORT_WRITE)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.disks import PAGE, fill, mounted
-from tests.faults.operations import BY_NAME, OPERATIONS, Operation, made, verified
+from tests.faults.operation import Operation, made, verified
+from tests.faults.operations import BY_NAME, OPERATIONS
 from tests.faults.world import Answer, World, world
 
 MEGABYTES = 16

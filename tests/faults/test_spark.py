@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.agreement import embedded_dsn
 from tests.faults.below import each
 from tests.faults.disk import Disk
-from tests.faults.operations import BEFORE, Operation, made, verified
+from tests.faults.operation import BEFORE, Operation, made, verified
 from tests.faults.shim import SHORT_WRITE, Shim, server_below
 from tests.faults.test_order import checked
 from tests.faults.world import Answer, World, world

@@ -8,7 +8,8 @@ import pytest
 
 from tests.faults.below import CampaignBelow, counted, cut, killed
 from tests.faults.disk import Left
-from tests.faults.operations import BY_NAME, NO_FILES, OPERATIONS, Operation
+from tests.faults.operation import Operation
+from tests.faults.operations import BY_NAME, NO_FILES, OPERATIONS
 from tests.faults.shim import SHORT_WRITE
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EROFS, SHORT_WRITE)

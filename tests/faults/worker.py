@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.faults.operations import BEFORE, BY_NAME, Operation
+from tests.faults.operation import BEFORE, Operation
+from tests.faults.operations import BY_NAME
 from tests.faults.world import World
 
 _ARMED = 0

@@ -12,6 +12,7 @@ from uuid import uuid4
 from sqlglot import exp
 
 from lake import LakeTable
+from lake.commit.steps import Steps
 from lake.rewrite import expiry as kept
 from lake.rewrite.change_rows import Changes, change_rows, require_erasable
 from lake.rewrite.orphans import remove_orphan_files
@@ -70,7 +71,12 @@ def erase_rows(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     require_erasable(table)
     # Under the key of a repeat stands this call's own answer, none of a commit in it.
     erasing = _Erasing(replace(context, idempotency=None), table, str(arguments["where"]), dry_run=arguments.dry_run)
-    places = list(erasing.places())
+    places = []
+    with Steps("sys.erase") as steps:
+        for place in erasing.places():
+            places.append(place)
+            if not arguments.dry_run and place.left is None:
+                steps.made()
     rows = [(one.what, one.name, one.rows, one.left, arguments.dry_run) for one in places]
     result = ResultSet.of_rows(_COLUMNS, rows)
     if not arguments.dry_run:

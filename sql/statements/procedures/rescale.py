@@ -6,6 +6,7 @@ import datetime as dt
 from uuid import uuid4
 
 from lake.commit.claims import DONE
+from lake.commit.steps import Steps
 from lake.rewrite import expiry as kept
 from lake.rewrite.rescale import outgrown, rescale
 from model.access import Access, table_resource
@@ -49,11 +50,13 @@ def rescale_partitions(context: ExecutionContext, arguments: Arguments) -> Resul
         )
         outgrown_partitions = [partition for partition in outgrown_partitions if partition.row in chosen]
     context.progress.begin("writing partitions anew", total=len(outgrown_partitions))
-    for partition in () if arguments.dry_run else outgrown_partitions:
-        context.cancellation.check()
-        with context.lake.reserve.promise(partition.size):
-            rescale(context.lake, table, partition, check=context.cancellation.check)
-        context.progress.advance(size=partition.size)
+    with Steps("sys.rescale") as steps:
+        for partition in () if arguments.dry_run else outgrown_partitions:
+            context.cancellation.check()
+            with context.lake.reserve.promise(partition.size):
+                rescale(context.lake, table, partition, check=context.cancellation.check)
+            steps.made()
+            context.progress.advance(size=partition.size)
     rows = [
         (partition.name, partition.buckets, buckets, len(partition.entries), partition.rows, partition.size, arguments.dry_run)
         for partition in outgrown_partitions
@@ -73,17 +76,20 @@ def purge_files(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     gone += [("snapshot", str(snapshot.id)) for snapshot in lake.snapshots(table)]
     if not arguments.dry_run and gone:
         lake.clock.require(table.latest())
-        kept.expire_snapshots(lake, table, _ALL_BUT_THE_LAST)
-        for what, name in gone:
-            match what:
-                case "branch":
-                    lake.branches.drop(table, [name])
-                case "tag":
-                    kept.delete_tag(lake, table, name)
-                case "consumer":
-                    lake.forget_consumer(table, name)
-        request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="TRUNCATE")
-        # Once under a key: what was written since belongs to nobody who repeats this. Before it a repeat goes on where the last one ended.
-        lake.commit(table, request, claim=context.idempotency, answer=lambda _: DONE)
-        kept.expire_snapshots(lake, table, _ALL_BUT_THE_LAST)
+        with Steps("sys.purge_files") as steps:
+            kept.expire_snapshots(lake, table, _ALL_BUT_THE_LAST)
+            for what, name in gone:
+                steps.made()  # from the first on: what has expired is gone
+                match what:
+                    case "branch":
+                        lake.branches.drop(table, [name])
+                    case "tag":
+                        kept.delete_tag(lake, table, name)
+                    case "consumer":
+                        lake.forget_consumer(table, name)
+            request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="TRUNCATE")
+            # Once under a key: what was written since belongs to nobody who repeats this. Before it a repeat goes on where it ended.
+            lake.commit(table, request, claim=context.idempotency, answer=lambda _: DONE)
+            steps.made()
+            kept.expire_snapshots(lake, table, _ALL_BUT_THE_LAST)
     return ResultSet.of_rows(_PURGED, [(*row, arguments.dry_run) for row in gone])

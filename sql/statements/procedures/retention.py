@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from lake import LakeTable, Partition
+from lake.commit.steps import Steps
 from lake.rewrite import expiry as kept
 from lake.rewrite.done import mark_done
 from lake.rewrite.expiry import Removed
@@ -266,8 +267,10 @@ def clear_consumers(context: ExecutionContext, arguments: Arguments) -> ResultSe
     names = [consumer.name for consumer in read_consumers(table.files)]
     chosen = Choice(arguments, "consumers").among(names)
     gone = [name for name in names if name in chosen]
-    for name in () if arguments.dry_run else gone:  # a repeat goes on where the last one ended; with the last name all is done
-        context.lake.forget_consumer(table, name, claim=context.idempotency if name == gone[-1] else None)
+    with Steps("sys.clear_consumers") as steps:
+        for name in () if arguments.dry_run else gone:  # a repeat goes on where the last one ended; with the last name all is done
+            context.lake.forget_consumer(table, name, claim=context.idempotency if name == gone[-1] else None)
+            steps.made()
     return ResultSet.of_rows([ResultColumn("cleared_consumers", STRING), DRY_COLUMN], [(name, arguments.dry_run) for name in gone])
 
 
