@@ -14,6 +14,7 @@ from lake.tables.handle import LakeTable
 from lake.tables.partitions import Partition
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import CommitKind, Snapshot
+from table.format.manifest import ManifestEntry
 from table.format.rows import binary_row
 from table.write.data_file import local_wall_millis
 from table.write.partition_time import PartitionTime
@@ -69,16 +70,28 @@ def expire_partitions(
     size = rules.batch or max(1, len(partitions))
     with Steps("The expiry of partitions") as steps:
         for at in range(0, len(partitions), size):
-            drop_partitions(lake, table, partitions[at : at + size], claim=claim if at + size >= len(partitions) else None)
+            batch, claimed = partitions[at : at + size], claim if at + size >= len(partitions) else None
+            drop_partitions(lake, table, batch, claim=claimed, idle=rules.strategy == "update-time")
             steps.made()
 
 
-def drop_partitions(lake: Lake, table: LakeTable, partitions: Sequence[Partition], *, claim: Claim | None = None) -> Snapshot | None:
-    """Remove partitions with all their rows as one commit, once under a claim; earlier snapshots still hold them."""
+def drop_partitions(
+    lake: Lake, table: LakeTable, partitions: Sequence[Partition], *, claim: Claim | None = None, idle: bool = False
+) -> Snapshot | None:
+    """Remove partitions with all their rows as one commit, once under a claim; earlier snapshots still hold them.
+
+    Where they go because they are ``idle``, those stay to which something came since they were looked at.
+    """
     if not partitions:
         return None
     types = [f.type for f in table.schema.partition_fields]
-    gone = frozenset(binary_row.encode_prefixed(types, partition.values) for partition in partitions)
+    gone = {binary_row.encode_prefixed(types, partition.values): partition for partition in partitions}
     request: dict[str, Any] = {"kind": CommitKind.OVERWRITE, "overwrite": gone.__contains__, "commit_user": str(uuid4())}
-    done = CommitRequest(**request, operation="DROP_PARTITION")
+
+    def changed(partition: bytes, entries: Sequence[ManifestEntry]) -> bool:
+        seen = gone[partition]
+        rows, size = sum(entry.file.row_count for entry in entries), sum(entry.file.file_size for entry in entries)
+        return (seen.file_count, seen.record_count, seen.file_size) != (len(entries), rows, size)
+
+    done = CommitRequest(**request, operation="DROP_PARTITION", spared=changed if idle else None)
     return lake.commit(table, done, claim=claim, answer=lambda snapshot: {"ok": True})

@@ -35,6 +35,8 @@ class CommitRequest:
     """Live entries a rewrite takes away; the commit loses when one of them is gone."""
     overwrite: Callable[[bytes], bool] | None = None
     """Which partitions lose what they hold at the moment of the commit; evaluated anew at every attempt."""
+    spared: Callable[[bytes, Sequence[ManifestEntry]], bool] | None = None
+    """Whether a partition, given its live files, is spared from that: where something came since it was found to be of no more use."""
     commit_user: str
     commit_identifier: int = BATCH_COMMIT_IDENTIFIER
     watermark: int | None = None
@@ -313,7 +315,12 @@ def _deletion(entry: ManifestEntry) -> ManifestEntry:
 
 def _deleted(schema: Schema, request: CommitRequest, live: Sequence[ManifestEntry]) -> list[ManifestEntry]:
     if request.overwrite is not None:
-        return [entry for entry in live if request.overwrite(entry.partition)]
+        chosen: dict[bytes, list[ManifestEntry]] = {}
+        for entry in live:
+            if request.overwrite(entry.partition):
+                chosen.setdefault(entry.partition, []).append(entry)
+        spared = request.spared or (lambda _, __: False)
+        return [entry for partition, entries in chosen.items() if not spared(partition, entries) for entry in entries]
     present = {entry.key(): entry for entry in live}
     lost = [entry for entry in request.deletes if entry.key() not in present]
     if lost:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -10,6 +11,7 @@ from catalog import CatalogStore
 from lake import Lake, LakeTable
 from lake.rewrite.done import done_partitions
 from lake.rewrite.maintenance import maintain
+from lake.rewrite.partition_expiry import PartitionExpiry, expire_partitions, expired_partitions
 from table.write.data_file import local_wall_millis
 from tests.lake.kept import history
 from tests.lake.rewrite.test_compaction import append
@@ -71,3 +73,18 @@ def test_partitions_expire_in_batches(lake: Lake) -> None:
     append(lake, table, list(range(5)), dt=[f"2020-01-0{n + 1}" for n in range(5)])
     assert len(maintain(lake, table).partitions_gone) == 5
     assert len(history(lake, table)) == 1 + 3  # two, two and one
+
+
+def test_what_comes_to_an_idle_partition_while_it_expires_stays(lake: Lake) -> None:
+    """Between the look and the commit: the newest file says that the partition is not idle any more."""
+    table = make_table(lake, options={"bucket": "-1"}, partition="dt", id="INT", dt="STRING")
+    append(lake, table, [1, 2], dt=["2020-01-01", "2020-01-02"])
+    rules = PartitionExpiry.of(table, {"partition.expiration-time": "1 ms", "partition.expiration-strategy": "update-time"})
+    assert rules is not None
+    time.sleep(0.01)
+    old = expired_partitions(table, lake.partitions(table, table.latest()), rules)
+    assert len(old) == 2
+    append(lake, table, [3], dt=["2020-01-01"])
+    expire_partitions(lake, table, old, rules)
+    assert [one.name for one in lake.partitions(table, table.latest())] == ["dt=2020-01-01"]
+    assert sum(one.record_count for one in lake.partitions(table, table.latest())) == 2
