@@ -11,13 +11,13 @@ from tests.running import RunningServer
 def test_sixteen_clients_and_readers(server: RunningServer, database: str) -> None:
     table = f"{database}.t"
     create(server, table)
-    load = Load(server, table, clients=16, inserts=50, readers=3).start()
+    load = Load(server, table, clients=16, inserts=20, readers=3).start()
     load.join()
     assert not load.book.problems
     assert load.book.reads > 3
-    assert load.book.acknowledged == {(client, n) for client in range(16) for n in range(50)}
+    assert load.book.acknowledged == {(client, n) for client in range(16) for n in range(20)}
     assert whole_inserts(server, table) == load.book.acknowledged
-    assert server.value(f"SELECT COUNT(*) FROM {table}") == 16 * 50 * 3
+    assert server.value(f"SELECT COUNT(*) FROM {table}") == 16 * 20 * 3
     assert_agreement(embedded_dsn(server), server, table)
 
 

@@ -318,7 +318,7 @@ def big_table(server: RunningServer, rows: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("rows", [2_000_000, pytest.param(20_000_000, marks=[pytest.mark.torture, pytest.mark.timeout(3600)])])
+@pytest.mark.parametrize("rows", [800_000, pytest.param(20_000_000, marks=[pytest.mark.torture, pytest.mark.timeout(3600)])])
 def test_a_large_select_has_bounded_memory(start_server: StartServer, rows: int) -> None:
     server = start_server()
     big_table(server, rows)

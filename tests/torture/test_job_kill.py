@@ -29,6 +29,7 @@ def _kill_postgres(server: RunningServer, number: int) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
+@pytest.mark.torture
 def test_a_kill_and_what_users_say_to_a_job(start_server: StartServer) -> None:
     server = start_server()
     run(server, lambda number: _kill(server, number), kills=1, seed=SEED, longest=0.5, pause=0.2)
