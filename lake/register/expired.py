@@ -41,7 +41,9 @@ def forget_expired(catalog: CatalogStore, table: LakeTable) -> bool:
             row = None if published else tx.snapshots.get(table.table_id, branch, snapshot_id)
             return snapshot_id not in there and (row is None or files.is_expired(Snapshot.from_json(row.body)))
 
-        first = next(snapshot_id for snapshot_id, published in known if not gone(snapshot_id, published))
+        first = next((snapshot_id for snapshot_id, published in known if not gone(snapshot_id, published)), None)
+        if first is None:
+            return False  # nothing that the catalog knows is there: it is older than the warehouse, which commits and the doctor tell
         tx.snapshots.forget(table.table_id, branch, below=first)
     _log.info("Snapshots %d to %d of %s were expired by a client.", known[0][0], first - 1, table.identifier)
     return first > known[0][0]

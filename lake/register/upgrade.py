@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from lake.register.operations import rewrite_operation
-from lake.tables.handle import LakeTable
+from lake.register.operations import rewrite_all
 from lake.tables.tables import LakeTables
-from model.errors import LakeError
+from model.errors import LakeError, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.schema import DIRECTORY_KINDS, other_kind
-from model.snapshot import Operation, Snapshot
+from model.snapshot import Operation
 from table.format.store import TableFiles
 
-_BATCH = 200
-"""Files that are written under one lock of the table's retention: an expiry waits for no more."""
 _PAUSE_SECONDS = 30.0
 """Before what failed is tried again."""
 _log = logging.getLogger(__name__)
@@ -29,8 +28,9 @@ def upgrade_operations(lake: LakeTables) -> int:
     for table_id, database, name, branch in waiting:
         try:
             opened = lake.open_any(Identifier(database, name, branch))
-            while opened.table_id == table_id and (changed := _upgrade(lake, opened)):
-                done += changed
+            if opened.table_id != table_id:
+                raise TableNotExist(str(opened.identifier))  # renamed meanwhile: the next round finds it
+            done += rewrite_all(lake.catalog, opened, lake.step)
         except LakeError as problem:
             failure = problem
     if failure is not None:
@@ -39,42 +39,32 @@ def upgrade_operations(lake: LakeTables) -> int:
 
 
 def remove_schema_files(lake: LakeTables) -> None:
-    """Take the schema files away that version 0.1 put among the rows of format and object tables, whose readers list the directory."""
+    """Take the schema files away that version 0.1 put among the rows of format and object tables, whose readers list the directory.
+
+    Each table by itself: what fails raises after all others.
+    """
     with lake.catalog.reading() as tx:
         rows = [row for row in tx.tables.all() if row.branch == MAIN_BRANCH and other_kind(row.schema["options"]) in DIRECTORY_KINDS]
         schemas_by_row = [(row, tx.tables.schemas(row.table_id, row.branch)) for row in rows]
+    failure = None
     for row, schemas in schemas_by_row:
-        files = TableFiles(lake.file_io, row.location)
-        place = files.layout.schema_dir()
-        if not files.io.exists(place):
-            continue
-        for schema_id, body in schemas:
-            path = files.layout.below(files.layout.schema_file(schema_id))
-            files.remove_marked(path, {"id": schema_id, "timeMillis": body.get("timeMillis"), "highestFieldId": body.get("highestFieldId")})
-        if not files.io.list(place):
-            files.io.delete_tree(place)
+        try:
+            _remove_schema_files(TableFiles(lake.file_io, row.location), schemas)
+        except LakeError as problem:
+            failure = problem
+    if failure is not None:
+        raise failure
 
 
-def _upgrade(lake: LakeTables, table: LakeTable) -> int:
-    """Some files of a table or branch and their rows; returns how many."""
-    files, branch, id_ = table.files, table.identifier.branch, table.table_id
-    with lake.catalog.transaction() as tx:
-        # Nothing expires, is rolled back, dropped or moved meanwhile: no file is written that is no more.
-        if tx.tables.lock_retention(Identifier(table.identifier.database, table.identifier.table)) != (id_, table.location):
-            return 0
-        snapshots = tx.snapshots.told_otherwise(id_, branch, tuple(Operation), most=_BATCH)
-        tags = tx.tags.told_otherwise(id_, branch, tuple(Operation)) if not snapshots else []
-        for row in snapshots:
-            snapshot = Snapshot.from_json(row.body)
-            if rewrite_operation(files, files.layout.snapshot_file(snapshot.id), snapshot):
-                lake.step("operation rewritten")
-            tx.snapshots.tell(id_, branch, snapshot_id=snapshot.id, body=snapshot.to_json())
-        for tag in tags:
-            snapshot = Snapshot.from_json(tag.snapshot)
-            if rewrite_operation(files, files.layout.tag_file(tag.name), snapshot):
-                lake.step("tag's operation rewritten")
-            tx.tags.tell(id_, branch, tag.name, snapshot.to_json())
-    return len(snapshots) + len(tags)
+def _remove_schema_files(files: TableFiles, schemas: Sequence[tuple[int, Mapping[str, Any]]]) -> None:
+    place = files.layout.schema_dir()
+    if not files.io.exists(place):
+        return
+    for schema_id, body in schemas:
+        path = files.layout.below(files.layout.schema_file(schema_id))
+        files.remove_marked(path, {"id": schema_id, "timeMillis": body.get("timeMillis"), "highestFieldId": body.get("highestFieldId")})
+    if not files.io.list(place):
+        files.io.delete_tree(place)
 
 
 def in_background(lake: LakeTables, *, pause: float = _PAUSE_SECONDS) -> threading.Event:
@@ -85,15 +75,23 @@ def in_background(lake: LakeTables, *, pause: float = _PAUSE_SECONDS) -> threadi
 
 
 def _until_done(lake: LakeTables, stop: threading.Event, pause: float) -> None:
-    is_logged = False
+    steps: dict[str, Callable[[LakeTables], object]] = {
+        "Snapshots of earlier versions that Paimon 2 cannot parse could not be written again yet": upgrade_operations,
+        "Schema files that version 0.1 left among the rows of format and object tables could not be removed yet": remove_schema_files,
+    }
+    told: set[str] = set()
     while not stop.is_set():
-        try:
-            remove_schema_files(lake)
-            if done := upgrade_operations(lake):
+        for what, step in list(steps.items()):
+            try:
+                done = step(lake)
+            except LakeError as problem:
+                if what not in told:
+                    _log.warning("%s, which is tried again: %s", what, problem)
+                told.add(what)
+                continue
+            if done:
                 _log.info("%d snapshots and tags of earlier versions were written again so that Paimon 2 parses them.", done)
+            del steps[what]
+        if not steps:
             return
-        except LakeError as problem:
-            if not is_logged:
-                _log.warning("Snapshots of earlier versions that Paimon 2 cannot parse could not be written again yet: %s", problem)
-            is_logged = True
         stop.wait(pause)

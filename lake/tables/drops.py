@@ -24,6 +24,7 @@ from lake.access.permissions import sees_part
 from lake.base import LakeBase
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow
+from lake.register.operations import rewrite_all
 from lake.rewrite.garbage import own_directory
 from lake.tables.names import check_name
 from model.access import CATALOG, Access, Resource, database_resource, inside, table_resource
@@ -283,6 +284,7 @@ class LakeDrops(LakeBase):
         for branch in (MAIN_BRANCH, *branches):
             opened = self._ready(self._row_of(replace(table, branch=branch)))
             self._publisher.try_to_catch_up(opened.table_id, opened.files, branch)
+            rewrite_all(self.catalog, opened, self._hook)  # an upgrade does it only of tables that are there
 
     def _row_of(self, table: Identifier) -> TableRow:
         with self.catalog.reading() as tx:

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from lake import Lake, LakeTable
+from lake.register.expired import forget_expired
 from lake.rewrite.expiry import create_tag, expire_snapshots, replace_tag, rollback, tags_of
 from lake.rewrite.orphans import remove_orphan_files
 from lake.streams.snapshot_steps import TableStream
@@ -38,6 +39,24 @@ def expired_by_client(table: LakeTable, below: int) -> None:
             table.files.io.delete(table.files.layout.manifest(name))
         table.files.io.delete(table.files.layout.snapshot_file(snapshot_id))
     table.files.io.write(table.files.layout.earliest_hint(), str(below).encode())
+
+
+def test_a_catalog_of_which_nothing_is_there_is_older_than_its_warehouse_and_no_bug(lake: Lake, table: LakeTable, dsn: str) -> None:
+    """A dump made right after a commit, whose snapshot was not noted yet, brought back when clients had expired all of it."""
+    with psycopg.connect(dsn) as conn:
+        conn.execute("UPDATE table_snapshot SET published = snapshot_id < 3 WHERE snapshot_id < 4")
+        conn.execute("UPDATE snapshot_pointer SET snapshot_id = 3")
+        conn.execute("DELETE FROM table_snapshot WHERE snapshot_id > 3")
+    expired_by_client(table, 6)
+    fresh = Lake(lake.catalog, lake.warehouse)
+    assert not forget_expired(fresh.catalog, fresh.open(table.identifier))
+    assert [number for number, _ in known(dsn)] == [1, 2, 3]
+    fresh.close()
+
+
+def known(dsn: str) -> list[tuple[int, bool]]:
+    with psycopg.connect(dsn) as conn:
+        return conn.execute("SELECT snapshot_id, published FROM table_snapshot ORDER BY snapshot_id").fetchall()
 
 
 LOOKS: dict[str, Callable[[Lake, LakeTable], object]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import errno
 import json
 import os
@@ -16,9 +17,11 @@ import psycopg
 import pytest
 
 from lake import Lake, LakeTable
+from lake.register import upgrade
 from lake.register.upgrade import in_background, upgrade_operations
 from lake.rewrite.compaction import compact, plan
 from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rollback, tags_of
+from model.errors import Unavailable
 from model.identifier import Identifier
 from model.snapshot import OPERATION, Operation, Snapshot
 from tests.interop.strict import check_warehouse
@@ -150,6 +153,45 @@ def test_a_server_writes_them_again_while_it_answers(lake: Lake, old: LakeTable,
     until(lambda: spelled(dsn) == {None})
     stop.set()
     check_warehouse(warehouse)
+
+
+def test_a_table_that_was_dropped_meanwhile_is_written_again_when_it_is_brought_back(
+    lake: Lake, old: LakeTable, dsn: str, warehouse: Path
+) -> None:
+    lake.drop_retention = dt.timedelta(days=1)
+    lake.drop_table(T)
+    assert upgrade_operations(lake) == 0
+    lake.undrop_table(T)
+    assert spelled(dsn) == {None}
+    check_warehouse(warehouse)
+
+
+def test_a_table_that_is_renamed_meanwhile_is_written_again_in_the_next_round(
+    lake: Lake, old: LakeTable, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = lake.open_any
+
+    def renamed(table: Identifier) -> LakeTable:
+        monkeypatch.setattr(lake, "open_any", opened)
+        lake.rename_table(T, Identifier("default", "elsewhere"))
+        return opened(table)
+
+    monkeypatch.setattr(lake, "open_any", renamed)
+    stop = in_background(lake, pause=0.05)
+    until(lambda: spelled(dsn) == {None})
+    stop.set()
+
+
+def test_a_place_that_cannot_be_cleared_keeps_no_table_from_it(
+    lake: Lake, old: LakeTable, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: Lake) -> None:
+        raise Unavailable("The directory is another user's.")
+
+    monkeypatch.setattr(upgrade, "remove_schema_files", refused)
+    stop = in_background(lake, pause=0.05)
+    until(lambda: spelled(dsn) == {None})
+    stop.set()
 
 
 def test_what_expired_or_was_rolled_back_does_not_come_back(lake: Lake, old: LakeTable, warehouse: Path) -> None:
