@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from lake.commit.kept_rows import same_counts, same_row_ids
 from lake.commit.live_digests import BYTES_A_FILE, Live, data_paths, live_in, path_digest
 from lake.inspect.counts import sums_of_entries
 from model.catalog_errors import InvalidCommit
@@ -342,11 +343,9 @@ class _Case:
         if new.commit_kind is CommitKind.ANALYZE and changes:
             raise self.fault("an ANALYZE changes no files.")
         if new.commit_kind is CommitKind.COMPACT:
-            counts: Counter[tuple[bytes, int]] = Counter()
-            for entry in changes:
-                counts[entry.partition, entry.bucket] += entry.file.row_count if entry.kind is EntryKind.ADD else -entry.file.row_count
             shrunk = new.index_manifest != (self.base.index_manifest if self.base is not None else None)  # by rows already deleted
-            if any(rows > 0 or (rows < 0 and not shrunk) for rows in counts.values()):
+            evolves = is_on(self.schema.options, "data-evolution.enabled")
+            if not (same_row_ids(changes) if evolves else same_counts(changes, shrunk=shrunk)):
                 raise self.fault("a COMPACT keeps the number of rows of each bucket.")
 
     def check_row_ids(self, changes: Sequence[ManifestEntry]) -> None:

@@ -352,3 +352,28 @@ def test_clients_may_bound_a_partition_of_nan_as_they_do(
             client.setattr("table.format.manifest._in_java_order", lambda value: value)
         body = writer.body(None, changes=[writer.file(rows=1, partition=(value,)) for value in values])
     assert writer.post(body)
+
+
+def test_a_compaction_of_data_evolution_keeps_the_rows_and_not_the_counts_of_files(rest: Rest, gateway: Gateway) -> None:
+    """As Java merges a file and one that holds a changed column of the same rows: two files of two rows become one of two."""
+    made = schema(("a", "INT"), ("b", "INT"), bucket="-1")
+    made["options"] |= {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+    rest.post("databases/d/tables", new_table("e", made))
+    writer, name = Writer(rest, gateway.lake, "e"), Identifier("d", "e")
+    for rows, first, end in ((2, 0, 2), (3, 2, 5), (2, 0, 5)):
+        assert gateway.lake.client_commit(
+            name, client_commit(writer.body(writer.latest(), changes=[_numbered(writer.file(rows=rows), first)], nextRowId=end))
+        )
+    latest = writer.latest()
+    assert latest is not None
+    old = live(writer._files, latest)
+    assert len(old) == 3
+
+    def compacted(*ranges: tuple[int, int]) -> dict[str, Any]:
+        added = [_numbered(writer.file(rows=rows), first) for first, rows in ranges]
+        return writer.body(latest, changes=[*map(gone, old), *added], commitKind="COMPACT", nextRowId=5)
+
+    for ranges in ([(0, 4)], [(1, 4)], [(0, 2)], []):
+        with pytest.raises(InvalidCommit, match="keeps the number of rows"):
+            gateway.lake.client_commit(name, client_commit(compacted(*ranges)))
+    assert gateway.lake.client_commit(name, client_commit(compacted((0, 2), (2, 3))))
