@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from lake import Lake
-from model.errors import ExecutionError, JobCheckpointDamaged, JobLeaseLost, LakeError, TableDamaged
+from model.errors import ExecutionError, JobCheckpointDamaged, JobLeaseLost, LakeError, SnapshotNotExist, TableDamaged
 from model.job import Job, JobLease, JobState, Wish
 from sql.execution.session_settings import CHECKPOINT_INTERVAL, INITIAL_BACKOFF, MAX_BACKOFF
 
@@ -239,8 +239,11 @@ def _passes(problem: LakeError) -> bool:
 
 
 def _stays(problem: BaseException) -> bool:
-    """Whether it happens again until somebody mends the table, the checkpoint, or what the source holds."""
-    return isinstance(problem, TableDamaged | JobCheckpointDamaged) or (
+    """Whether it happens again until somebody mends the table, the checkpoint, or what the source holds.
+
+    A snapshot that was read and rolled back, or not read and expired, does not come again: the job would wait for it for ever.
+    """
+    return isinstance(problem, TableDamaged | JobCheckpointDamaged | SnapshotNotExist) or (
         isinstance(problem, ExecutionError) and problem.sqlstate is not None
     )
 

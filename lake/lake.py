@@ -30,6 +30,7 @@ from lake.register.repair import Repair, repair
 from lake.register.upgrade import upgrade_operations
 from lake.reserve import StorageReserve
 from lake.rewrite.replace import partition_filter
+from lake.rewrite.undo import undo_compaction
 from lake.streams.streams import LakeStreams
 from lake.tables.drops import LakeDrops
 from lake.tables.handle import LakeTable
@@ -282,6 +283,12 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         """Make a snapshot of what is left of a table its latest; see `lake.commit.built.decide_built`."""
         self.standing.require_own()
         return decide_built(self._core, (table.table_id, table.identifier.branch), build)
+
+    @needs(Access.DELETE)
+    def undo_compaction(self, table: LakeTable, *, latest: int) -> bool:
+        """Give a client back the files that a compaction took from it; see `lake.rewrite.undo.undo_compaction`."""
+        self.standing.require_own()
+        return undo_compaction(self._core, table, latest)
 
     @asks_itself
     def recover(self) -> Recovered:

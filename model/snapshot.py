@@ -37,6 +37,8 @@ class Operation(StrEnum):
 
 OPERATION = "sluice.operation"
 """The property of a snapshot that holds an operation for which Paimon has no word: ``COMPACT``, ``DROP_PARTITION``."""
+INSTEAD_OF = "sluice.instead-of"
+"""The property that names, by their keys, the snapshots of the same id and rows in whose place a snapshot is: compactions undone since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,10 @@ class Snapshot:
     def key(self) -> str:
         """What the catalog knows the snapshot by: its uuid, or for old clients' snapshots, which have none, what stands for it."""
         return self.uuid or f"{self.id}:{self.delta_manifest_list}"
+
+    def stands_for(self, key: str | None) -> bool:
+        """Whether who has read the snapshot of a key has read this one: it is the same, or a compaction of it was undone."""
+        return key == self.key or (key is not None and key in self.properties.get(INSTEAD_OF, "").split(","))
 
     @property
     def done(self) -> str | None:

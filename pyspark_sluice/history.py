@@ -111,9 +111,11 @@ class History:
             snapshot = self._snapshot(snapshot_id)
             if snapshot is None:
                 past = Past(table=str(self._table.identifier), snapshots=self._table.history())
-                if any(known.id == snapshot_id for known in past.snapshots):
+                if not any(known.id == snapshot_id for known in past.snapshots):
+                    raise expired(past, snapshot_id, f"The stream of table {self._table.identifier}")
+                snapshot = self.files.read_snapshot(snapshot_id)  # as the server puts its file there before it answers
+                if snapshot is None:
                     raise self.files.damaged(self.files.layout.snapshot_file(snapshot_id), "is missing between snapshots that are there")
-                raise expired(past, snapshot_id, f"The stream of table {self._table.identifier}")
             yield snapshot
 
     def _snapshot(self, snapshot_id: int) -> Snapshot | None:
@@ -127,13 +129,13 @@ class History:
     def _follows(self, position: Position) -> bool:
         """Whether what was read last is still the table's past; nobody can tell where it has expired."""
         before = self._snapshot(position.snapshot - 1)
-        return before is None or before.key == position.after
+        return before is None or before.stands_for(position.after)
 
     def _rolled_back(self, position: Position) -> SnapshotNotExist:
         name = str(self._table.identifier)
         return SnapshotNotExist(
             f"Table {name} was rolled back to before snapshot {position.snapshot - 1}, which this stream has read. "
-            "Start the query again with a new checkpoint, where its rows are to begin.",
+            "Start the query, or a job's INSERT, again with a new checkpoint and the 'scan.snapshot-id' where its rows are to begin.",
             resource_name=name,
         )
 

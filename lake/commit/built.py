@@ -29,7 +29,8 @@ class BuiltCommit:
     snapshot: Snapshot
     sync: Collection[str]
     """Every file that must be on disk before the snapshot is decided."""
-    new_schema: bool = False
+    others_first: bool = False
+    """See `lake.commit.core.Prepared`."""
     with_it: Callable[[CatalogTransaction], None] = lambda _: None
     """Called in the transaction that decides, before the pointer moves; may raise `CommitConflict`."""
 
@@ -103,7 +104,7 @@ def _decided(core: CommitCore, built: BuiltCommit, turn: Turn | None, progress: 
             files=table.files,
             snapshot=snapshot,
             place=directory,
-            new_schema=built.new_schema,
+            others_first=built.others_first,
         )
         return core.commit([prepared], decide, progress=[progress], sync=built.sync)
 

@@ -42,8 +42,8 @@ class Prepared:
     files: TableFiles
     snapshot: Snapshot
     place: Directory
-    new_schema: bool = False
-    """Whether the version of the schema by which the snapshot is read is decided with it: its file comes first."""
+    others_first: bool = False
+    """Whether more is decided with it whose files come first: the version of the schema by which it is read, or snapshots before it."""
 
 
 class CommitCore:
@@ -159,7 +159,7 @@ class CommitCore:
             _log.exception("A listener failed after a commit to %s", prepared[0].identifier)
         for table in prepared:
             try:
-                if table.new_schema:
+                if table.others_first:
                     self.publisher.catch_up(table.table_id, table.files, table.identifier.branch)
                 else:
                     self.publisher.publish_next(table.table_id, table.files, table.identifier.branch, table.snapshot, table.place)

@@ -61,7 +61,7 @@ def _decided(core: CommitCore, open_table: Callable[[], LakeTable], place: Place
             base=latest,
             snapshot=made,
             sync=metadata_written(table.files, latest, made),
-            new_schema=True,
+            others_first=True,
             with_it=lambda tx: _advance_schema(tx, table, new, by),
         )
 

@@ -282,7 +282,7 @@ class TableStream:
                 if latest is not None or tx.tables.by_id(table.table_id) is not None:
                     raise self._rolled_back()
         if snapshots and snapshots[0].id < cursor.next_snapshot_id:
-            if snapshots[0].key != self._last_key:
+            if not snapshots[0].stands_for(self._last_key):
                 raise self._rolled_back()
             snapshots = snapshots[1:]
         if snapshots and snapshots[0].id > cursor.next_snapshot_id:

@@ -252,7 +252,7 @@ def _check_line(tx: CatalogTransaction, table: LakeTable, name: str, snapshot: S
         latest = tx.snapshots.latest(table.table_id, table.identifier.branch)
         if latest is None or snapshot.id < latest.snapshot_id:
             return
-    elif row.snapshot_uuid == snapshot.key:
+    elif Snapshot.from_json(row.body).stands_for(snapshot.key):
         return
     raise SnapshotNotExist(
         f"Tag {name} of table {table.identifier} is of a snapshot {snapshot.id} that is none of the table's: the table was rolled back "

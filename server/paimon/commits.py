@@ -88,7 +88,10 @@ def snapshot_by_version(database: str, table: str, version: str) -> object:
 
 @route("POST", "databases/{}/tables/{}/rollback")
 def rollback(database: str, table: str) -> None:
-    """Go back to a snapshot or a tag."""
+    """Go back to a snapshot or a tag.
+
+    From a compaction to the snapshot just before it: so a writer asks whose files it took away, and the compaction is undone.
+    """
     sent = body()
     instant = member(sent, "instant", dict, required=True)
     expected = member(sent, "fromSnapshot", int)
@@ -96,7 +99,9 @@ def rollback(database: str, table: str) -> None:
     opened = here.open_any(object_name(database, table))
     match instant.get("type"):
         case "snapshot":
-            here.history.rollback_to_snapshot(opened, member(instant, "snapshotId", int, required=True), expected=expected)
+            to = member(instant, "snapshotId", int, required=True)
+            if expected is None or to != expected - 1 or not here.undo_compaction(opened, latest=expected):
+                here.history.rollback_to_snapshot(opened, to, expected=expected)
         case "tag":
             here.history.rollback_to_tag(opened, member(instant, "tagName", str, required=True), expected=expected)
         case other:

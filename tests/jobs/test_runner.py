@@ -16,7 +16,7 @@ from jobs.run import said
 from jobs.runner import JobRunner
 from lake import Lake
 from lake.process_name import process_space
-from model.errors import ExecutionError, Forbidden
+from model.errors import ExecutionError, Forbidden, SnapshotNotExist
 from model.job import Job, JobState, Wish
 from model.work_limits import JobLimits
 
@@ -138,6 +138,16 @@ def test_a_job_that_fails_starts_again_after_longer_and_longer_pauses(lake: Lake
     found = lake.jobs.get(job_id)
     assert (found.attempts, found.error) == (2, "ValueError: a bug")
     until(lambda: lake.jobs.get(job_id).lag == "2 snapshots")
+
+
+def test_a_job_whose_source_was_rolled_back_fails_for_good(lake: Lake, maker: Maker, start: Start) -> None:
+    job_id = made(lake)
+    start()
+    until(lambda: maker.queries)
+    maker.queries[-1].problem = SnapshotNotExist("Table d.t was rolled back to before snapshot 3.", resource_name="d.t")
+    until(lambda: lake.jobs.get(job_id).state is JobState.FAILED)
+    assert lake.jobs.get(job_id).error == "Table d.t was rolled back to before snapshot 3."
+    assert len(maker.queries) == 1
 
 
 def test_a_server_that_could_not_run_a_job_yet_leaves_it_to_another(lake: Lake, maker: Maker, start: Start) -> None:

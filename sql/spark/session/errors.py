@@ -15,6 +15,7 @@ from model.errors import (
     ExecutionError,
     LakeError,
     OutOfMemory,
+    SnapshotNotExist,
     SqlError,
     SqlSyntaxError,
     StatementCanceled,
@@ -52,6 +53,7 @@ _APART = re.compile(r"Python worker exited unexpectedly|FetchFailed(?:Exception)
 """Processes of one Spark that lost each other, as on a machine with too much to do."""
 _SOURCE = re.compile(r"^(?:\w+\.)*model\.errors\.(\w+): ([^\n]*)", re.MULTILINE)
 """An error of ours in the words of a Python process of Spark's that read for the statement."""
+_TABLE = re.compile(r"\b[Tt]able (\S+)")
 _DATA = re.compile(r"SQLSTATE: (2[123]\w{3})")
 """The class of a failure that lies in values: cardinality, data, constraints (ISO 9075)."""
 _NO_CODEC = re.compile(r"Class (?:\w+\.)*(\w+)Codec was not found")
@@ -145,6 +147,9 @@ def _ours(chain: str) -> LakeError | None:
             continue
         if issubclass(kind, StorageFull):
             return StorageFull(message)
+        if issubclass(kind, SnapshotNotExist):  # of a stream: a job does not begin again where it cannot go on
+            table = _TABLE.search(message)
+            return SnapshotNotExist(message, resource_name=table[1] if table else "")
         return Unavailable(message) if kind.status >= 500 else ExecutionError(message)
     return None
 

@@ -6,7 +6,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from model.errors import ExecutionError, LakeError, StorageFull, Unavailable
+from model.errors import ExecutionError, LakeError, SnapshotNotExist, StorageFull, Unavailable
 from sql.spark.session.errors import _java, translating
 
 WAITED = "org.apache.spark.SparkException: Exception thrown in awaitResult: "
@@ -63,6 +63,13 @@ class _Said(PySparkException):
         ("x.FetchFailedException: Connection from /10.0.0.1 closed", "", Unavailable, "lost each other", False),
         ("Traceback …\nmodel.errors.StorageFull: No room.\n", "PYTHON_DATA_SOURCE_ERROR", StorageFull, "^No room.$", False),
         ("Traceback …\nmodel.errors.Unavailable: Postgres is away.", "PYTHON_DATA_SOURCE_ERROR", Unavailable, "^Postgres is away.$", False),
+        (
+            "Traceback …\nmodel.errors.SnapshotNotExist: Table d.t was rolled back.",
+            "PYTHON_DATA_SOURCE_ERROR",
+            SnapshotNotExist,
+            "^Table d.t was rolled back.$",
+            False,
+        ),
         ("Traceback …\nmodel.errors.InvalidData: No such row.", "PYTHON_DATA_SOURCE_ERROR", ExecutionError, "^No such row.$", False),
     ],
 )
