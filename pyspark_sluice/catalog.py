@@ -93,9 +93,10 @@ class RemoteTable:
         """The next snapshot of each consumer."""
         return {consumer["consumerId"]: consumer["nextSnapshot"] for consumer in self._pages("/consumers", "consumers")}
 
-    def tell_consumer(self, name: str, next_snapshot: int) -> None:
-        """Note a consumer's progress."""
-        self._ask("POST", self._path("/consumers/reset"), json={"consumerId": name, "nextSnapshotId": next_snapshot})
+    def tell_consumer(self, name: str, next_snapshot: int, after: str | None) -> None:
+        """Note a consumer's progress, unless the snapshot of the key before is the table's no more: then the next look tells."""
+        sent = {"consumerId": name, "nextSnapshotId": next_snapshot} | ({} if after is None else {"after": after})
+        self._ask("POST", self._path("/consumers/reset"), json=sent, missing=SnapshotNotExist)
 
     def commit(self, snapshot: Snapshot, base: str | None) -> bool:
         """Make a snapshot the latest; False where it is to be built anew on what the latest is by now."""

@@ -161,7 +161,7 @@ class History:
     def done(self, position: Position) -> None:
         """Tell the consumer that everything before a position has been read."""
         if self._consumer is not None and not position.cursor.whole and position.snapshot != self._told:
-            self._table.tell_consumer(self._consumer, position.snapshot)
+            self._table.tell_consumer(self._consumer, position.snapshot, position.after)
             self._told = position.snapshot
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from uuid import UUID
 
 from psycopg import Connection
@@ -53,3 +54,30 @@ class ConsumerRepository:
               SET owner = excluded.owner, next_snapshot = excluded.next_snapshot, written = excluded.written, updated_at = now()
         """
         self._conn.execute(query, {"table": table_id, "branch": branch, "name": name, "next": next_snapshot})
+
+    def progress(self, table_id: UUID, branch: str) -> dict[str, ConsumerRow]:
+        """How far the consumers of a branch are, by name."""
+        query = "SELECT name, next_snapshot, written FROM stream_consumer WHERE table_id = %s AND branch = %s"
+        rows = self._conn.execute(query, (table_id, branch)).fetchall()
+        return {name: ConsumerRow(next_snapshot=following, written=written) for name, following, written in rows}
+
+    def lower(self, table_id: UUID, branch: str, first: int, filed: Mapping[str, int]) -> None:
+        """Let all that are beyond a snapshot go on there, and the streams that read under their names end.
+
+        ``filed`` are those whose files say that they are beyond it. What the files hold is noted as written: from then on they are believed
+        only where they say something else.
+        """
+        query = """
+            INSERT INTO stream_consumer AS c (table_id, branch, name, owner, next_snapshot, written)
+            SELECT %(table)s, %(branch)s, f.name, gen_random_uuid(), %(first)s, f.written
+            FROM unnest(%(names)s::text[], %(written)s::bigint[]) AS f (name, written) ORDER BY f.name
+            ON CONFLICT (table_id, branch, name) DO UPDATE
+              SET owner = excluded.owner, next_snapshot = excluded.next_snapshot, written = excluded.written, updated_at = now()
+        """
+        sent = {"table": table_id, "branch": branch, "first": first, "names": list(filed), "written": list(filed.values())}
+        self._conn.execute(query, sent)
+
+    def filed(self, table_id: UUID, branch: str, name: str) -> None:
+        """A consumer's file says what its row does."""
+        query = "UPDATE stream_consumer SET written = next_snapshot WHERE table_id = %s AND branch = %s AND name = %s"
+        self._conn.execute(query, (table_id, branch, name))

@@ -269,7 +269,7 @@ def _still_behind(lake: Lake, noted: Sequence[ConsumerLagRow]) -> list[ConsumerL
     behind = []
     for consumer in noted:
         with contextlib.suppress(LakeError):
-            known = consumers(lake.open(Identifier(consumer.database, consumer.table_name))).get(consumer.name)
+            known = consumers(lake.catalog, lake.open(Identifier(consumer.database, consumer.table_name))).get(consumer.name)
             if known is not None and consumer.latest - known + 1 >= _BEHIND:
                 behind.append(replace(consumer, next_snapshot=known))
     return behind

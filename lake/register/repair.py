@@ -23,6 +23,7 @@ from lake.register.operations import rewrite_operations
 from lake.register.readable_line import read_snapshot, readable_line
 from lake.register.unknown_branches import adoptable_branches
 from lake.register.whole import is_readable
+from lake.tables.consumers import file_lowered, lower_consumers
 from lake.tables.handle import LakeTable
 from model.errors import LakeError, TableDamaged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
@@ -121,6 +122,7 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
             tx.branches.create(table.table_id, lying.branch, schema_id=lying.schema.id, table=str(table.identifier))
             lying.put(tx, table.table_id)
         _adopt(tx, table, plan, history)
+        lowered = lower_consumers(tx, table, _lost(plan, history))
         tx.tables.set_diverged(table.table_id, None)
     publisher.doubt(table.table_id, branch)
     publisher.try_to_catch_up(table.table_id, files, branch)
@@ -129,6 +131,7 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         follow(
             partial(rewrite_operations, lying.files, lying.snapshots), f"Operations that Paimon cannot parse are told by {lying.files.name}"
         )
+    file_lowered(catalog, table, lowered)
     follow(lambda: _hinted(table), f"The hint of {table.identifier} does not name its newest snapshot")
     return done
 
@@ -189,6 +192,17 @@ def _adopt(tx: CatalogTransaction, table: LakeTable, plan: _Plan, history: Seque
     newest = plan.history[-1]
     row = SnapshotRow(snapshot_id=newest.id, snapshot_uuid=newest.key, body=newest.to_json(), published=False)
     tx.snapshots.point(table.table_id, branch, row)
+
+
+def _lost(plan: _Plan, history: Sequence[SnapshotRow]) -> list[int]:
+    """The ids whose snapshots, of the catalog or beyond it, are no more and may be another's next."""
+    top = history[-1].snapshot_id if history else 0
+    lost = [number for number in plan.aside if number > top]
+    if plan.history is not None:
+        stay = {snapshot.key for snapshot in plan.history}
+        first = plan.history[0].id  # what lies before has expired
+        lost += [row.snapshot_id for row in history if row.snapshot_id >= first and row.snapshot_uuid not in stay]
+    return lost
 
 
 def _plan(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: int) -> _Plan:

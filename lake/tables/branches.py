@@ -18,6 +18,7 @@ from lake.register.expired import forget_expired
 from lake.register.standing import Standing
 from lake.register.whole import require_whole
 from lake.rewrite.garbage import make_way
+from lake.tables.consumers import file_lowered, lower_consumers
 from lake.tables.handle import LakeTable, schemas_of
 from lake.tables.history import clear_expired, lower_earliest_hint
 from lake.tables.names import check_name
@@ -189,6 +190,7 @@ class Branches:
             self._tags.take_in(tx, table)  # also those that clients wrote as files
             self._tags.take_in(tx, opened)
             lost = self._clear(tx, table, name, history)
+            lowered = lower_consumers(tx, table, [snapshot.id for snapshot in lost])
             present = dict(tx.tables.schemas(table.table_id, MAIN_BRANCH))
             # Also those before the first snapshot's: main may have lost them by going forward to another branch, and files name them.
             added = {number: body for number, body in tx.tables.schemas(table.table_id, name) if number not in present}
@@ -208,6 +210,7 @@ class Branches:
                 tx.stale.keep(table.table_id, *stale_snapshot(table.files, table.files.layout.tag_file(tag.name), tag.snapshot))
         if not dry_run:
             remove_stale(self._publisher, table)
+            file_lowered(self._catalog, table, lowered)
         return lost, Snapshot.from_json(history[-1].body)
 
     @staticmethod

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
+from catalog.records import ConsumerRow
 from lake.commit.claims import Claim, claimed_in
+from lake.commit.decided import follow
 from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
-from model.errors import ConsumerTaken, InvalidData, InvalidName
+from model.errors import ConsumerTaken, InvalidData, InvalidName, SnapshotNotExist
+from model.snapshot import Snapshot
 from table.format.consumers import delete_consumer, read_consumers, write_consumer
 from table.format.json_document import parse_json
 
@@ -24,31 +28,116 @@ _FILING = threading.BoundedSemaphore(4)
 """Each who writes a consumer's file holds a connection meanwhile; a store that hangs must leave the others theirs."""
 
 
-def consumers(table: LakeTable) -> dict[str, int]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lowered:
+    """Consumers that go on from an earlier snapshot, as those they had read are no more."""
+
+    to: int
+    files: Mapping[str, int]
+    """What their files said before."""
+
+
+def consumers(catalog: CatalogStore, table: LakeTable) -> dict[str, int]:
     """Each consumer's next snapshot, by name; a file that cannot be read is no consumer."""
-    consumers_by_name = {}
-    for status in table.files.io.list(table.files.layout.consumer_dir()):
-        name = status.path.rpartition("/")[2]
-        if not name.startswith("consumer-"):
-            continue
-        next_snapshot = _read(table, name.removeprefix("consumer-"))
-        if next_snapshot is not None:
-            consumers_by_name[name.removeprefix("consumer-")] = next_snapshot
-    return dict(sorted(consumers_by_name.items()))
+    with catalog.reading() as tx:
+        rows = tx.consumers.progress(table.table_id, table.identifier.branch)
+    filed = {consumer.name: consumer.next_snapshot for consumer in read_consumers(table.files)}
+    return {name: _next(rows.get(name), following) for name, following in sorted(filed.items())}
 
 
-def reset_consumer(catalog: CatalogStore, table: LakeTable, name: str, next_snapshot: int | None, *, claim: Claim | None = None) -> None:
-    """Let a consumer go on from a snapshot, once under a claim; None forgets it. A stream that reads under this name here ends."""
+def _next(row: ConsumerRow | None, filed: int) -> int:
+    """Where a consumer goes on, of which a file tells: the file is believed, unless the row was changed since that was written."""
+    return filed if row is None or row.next_snapshot is None or row.written != filed else row.next_snapshot
+
+
+def lower_consumers(tx: CatalogTransaction, table: LakeTable, gone: Iterable[int]) -> Lowered:
+    """Let the consumers that are beyond the first of the snapshots that are no more go on there, with the decision that ends these.
+
+    Other snapshots get their ids, whose rows nobody has read. The files of the consumers follow by `file_lowered`.
+    """
+    if (first := min(gone, default=None)) is None:
+        return Lowered(to=0, files={})
+    rows = tx.consumers.progress(table.table_id, table.identifier.branch)
+    filed = {consumer.name: consumer.next_snapshot for consumer in read_consumers(table.files)}
+    beyond = {name: following for name, following in filed.items() if _next(rows.get(name), following) > first}
+    named = {name: following for name, following in beyond.items() if _can_be_named(name)}
+    tx.consumers.lower(table.table_id, table.identifier.branch, first, named)
+    return Lowered(to=first, files=beyond)
+
+
+def file_lowered(catalog: CatalogStore, table: LakeTable, lowered: Lowered) -> None:
+    """Write the files of consumers that were lowered; where one cannot be written, the catalog knows better than it."""
+
+    def write() -> None:
+        for name, before in lowered.files.items():
+            _file_lowered(catalog, table, name, before, lowered.to)
+
+    follow(write, f"Files of consumers of {table.identifier} name snapshots that are no more")
+
+
+def _file_lowered(catalog: CatalogStore, table: LakeTable, name: str, before: int, following: int) -> None:
+    """Write one, unless somebody else has written it since."""
+    if not _can_be_named(name):
+        if _read(table, name) == before:
+            write_consumer(table.files, name, following)
+        return
+    branch = table.identifier.branch
+    with _filing(catalog, table, name) as tx:
+        row = tx.consumers.progress(table.table_id, branch).get(name)
+        if row == ConsumerRow(next_snapshot=following, written=before) and _read(table, name) in (before, None):
+            tx.consumers.filed(table.table_id, branch, name)
+            write_consumer(table.files, name, following)
+
+
+def _can_be_named(name: str) -> bool:
+    """Whether Postgres has rows of a name; clients can give others to their files."""
+    try:
+        check_name(name, "consumer")
+    except (InvalidName, UnicodeError):
+        return False
+    return True
+
+
+def reset_consumer(
+    catalog: CatalogStore,
+    table: LakeTable,
+    name: str,
+    next_snapshot: int | None,
+    *,
+    after: str | None = None,
+    claim: Claim | None = None,
+) -> None:
+    """Let a consumer go on from a snapshot, once under a claim; None forgets it. A stream that reads under this name here ends.
+
+    ``after``: the key of the snapshot read before it; raises `SnapshotNotExist` where the table was rolled back to before that one.
+    """
     check_name(name, "consumer")
     if next_snapshot is not None and next_snapshot < 0:
         raise InvalidData(f"Consumer {name} cannot go on from snapshot {next_snapshot}: ids are not negative.")
     with _filing(catalog, table, name) as tx:
+        if after is not None and next_snapshot is not None:
+            tx.tables.stay(table.table_id)  # who goes back in history holds its row
+            _require_read(tx, table, name, next_snapshot - 1, after)
         with claimed_in(tx, claim):
             tx.consumers.reset(table.table_id, table.identifier.branch, name, next_snapshot)
         if next_snapshot is None:  # the file last: whoever is refused before it has changed nothing
             delete_consumer(table.files, name)
         else:
             write_consumer(table.files, name, next_snapshot)
+
+
+def _require_read(tx: CatalogTransaction, table: LakeTable, name: str, snapshot_id: int, key: str) -> None:
+    """Raise `SnapshotNotExist` where a snapshot that was read is none of the table's; of one that has expired nobody can tell."""
+    row = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
+    earliest = tx.snapshots.earliest(table.table_id, table.identifier.branch)
+    if row is None and earliest is not None and earliest.snapshot_id > snapshot_id:
+        return
+    if row is None or not Snapshot.from_json(row.body).stands_for(key):
+        raise SnapshotNotExist(
+            f"Table {table.identifier} was rolled back to before snapshot {snapshot_id}, which consumer {name} has read. "
+            "Nothing was changed.",
+            resource_name=str(snapshot_id),
+        )
 
 
 def forget_consumer(

@@ -13,6 +13,7 @@ from lake.commit.decided import follow, require_writable
 from lake.commit.publish import Publisher
 from lake.register.expired import check_there, forget_expired
 from lake.register.whole import require_whole
+from lake.tables.consumers import Lowered, file_lowered, lower_consumers
 from lake.tables.handle import LakeTable
 from lake.tables.stale import remove_stale, stale_file, stale_schema
 from lake.tables.tags import Tags, require_same
@@ -33,6 +34,8 @@ class WentBack:
     """The later ones."""
     tags: tuple[str, ...]
     """What was on them."""
+    lowered: Lowered
+    """Consumers that had read of them."""
     tidy: bool = False
     """Whether their own files are gone."""
 
@@ -81,7 +84,7 @@ class History:
     def rollback_to_snapshot(
         self, table: LakeTable, snapshot_id: int, *, expected: int | None = None, claim: Claim | None = None
     ) -> WentBack:
-        """Make a snapshot the latest again, once under a claim; later ones, and the tags on them, are gone.
+        """Make a snapshot the latest again, once under a claim; later ones, and the tags on them, are gone, and consumers read on after it.
 
         Raises `SnapshotNotExist`, `TableDamaged`, `StaleRollback` where the latest is not the one expected, or `RewriteConflict` where
         the snapshot went, or became another, meanwhile.
@@ -102,7 +105,7 @@ class History:
                 raise _another(table, snapshot_id)
             check_there(table, row)
             done = self._back_to(tx, table, row)
-        return replace(done, tidy=self.tidy(table))
+        return self._followed(table, done)
 
     @needs(Access.DELETE)
     def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None, claim: Claim | None = None) -> WentBack:
@@ -134,7 +137,7 @@ class History:
                 )
                 row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
             done = self._back_to(tx, table, row)
-        return replace(done, tidy=self.tidy(table))
+        return self._followed(table, done)
 
     @needs(Access.ALTER)
     def rollback_schema(self, table: LakeTable, schema_id: int) -> None:
@@ -194,6 +197,7 @@ class History:
             to=Snapshot.from_json(row.body),
             removed=tuple(Snapshot.from_json(gone.body) for gone in removed),
             tags=tuple(tag.name for tag in later),
+            lowered=lower_consumers(tx, table, [row.snapshot_id + 1]),
         )
 
     def _require_whole(self, table: LakeTable, row: SnapshotRow) -> None:
@@ -205,6 +209,10 @@ class History:
                 if tx.snapshots.by_uuid(table.table_id, row.snapshot_uuid, table.identifier.branch) is None:
                     raise _another(table, row.snapshot_id) from None
             raise
+
+    def _followed(self, table: LakeTable, done: WentBack) -> WentBack:
+        file_lowered(self._catalog, table, done.lowered)
+        return replace(done, tidy=self.tidy(table))
 
     def tidy(self, table: LakeTable) -> bool:
         """Remove the files of what is gone, and publish what is the latest now; False where that is still to be done."""

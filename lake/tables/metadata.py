@@ -77,12 +77,14 @@ class LakeMetadata(LakeDatabases):
     @needs(Access.SELECT)
     def consumers(self, table: LakeTable) -> dict[str, int]:
         """Each consumer's next snapshot, by name."""
-        return consumers(table)
+        return consumers(self.catalog, table)
 
     @needs(Access.UPDATE)
-    def reset_consumer(self, table: LakeTable, name: str, next_snapshot: int | None, *, claim: Claim | None = None) -> None:
-        """Let a consumer go on from a snapshot, once under a claim; None forgets it."""
-        reset_consumer(self.catalog, table, name, next_snapshot, claim=claim)
+    def reset_consumer(
+        self, table: LakeTable, name: str, next_snapshot: int | None, *, after: str | None = None, claim: Claim | None = None
+    ) -> None:
+        """Let a consumer go on from a snapshot, once under a claim; None forgets it. See `lake.tables.consumers.reset_consumer`."""
+        reset_consumer(self.catalog, table, name, next_snapshot, after=after, claim=claim)
 
     @needs(Access.UPDATE)
     def forget_consumer(self, table: LakeTable, name: str, *, claim: Claim | None = None) -> None:

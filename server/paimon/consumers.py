@@ -22,8 +22,12 @@ def list_consumers(database: str, table: str) -> object:
 
 @route("POST", "databases/{}/tables/{}/consumers/reset")
 def reset_consumer(database: str, table: str) -> None:
-    """Let one go on from a snapshot, or forget it."""
+    """Let one go on from a snapshot, or forget it.
+
+    With `after` (our own), the key of the snapshot before: only where that is the table's still.
+    """
     sent = body()
     here = lake()
     opened = here.open_any(object_name(database, table))
-    here.reset_consumer(opened, member(sent, "consumerId", str, required=True), member(sent, "nextSnapshotId", int))
+    name, following = member(sent, "consumerId", str, required=True), member(sent, "nextSnapshotId", int)
+    here.reset_consumer(opened, name, following, after=member(sent, "after", str))

@@ -9,6 +9,7 @@ from model.errors import InvalidOption, SnapshotNotExist
 from model.options.scan import parse_time
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import CommitKind, Snapshot
+from model.sql_text import literal
 from table.scan.scan_mode import scan_mode
 from table.scan.stream import Cursor
 
@@ -63,9 +64,16 @@ def start_of(past: Past, options: Mapping[str, str], *, zone: str = "UTC") -> Cu
 
 
 def resumed(past: Past, consumer: str, next_snapshot: int) -> Cursor:
-    """The cursor of a consumer's progress; raises `SnapshotNotExist` where what it has not read is gone."""
+    """The cursor of a consumer's progress; raises `SnapshotNotExist` where what it has not read is gone, or what it has read."""
     if next_snapshot < past.earliest_id:
         raise expired(past, next_snapshot, f"Consumer {consumer} of table {past.table}")
+    if next_snapshot > past.next_id:
+        raise SnapshotNotExist(
+            f"Consumer {consumer} of table {past.table} would go on at snapshot {next_snapshot}, and {past.shown()}: the table was rolled "
+            f"back or put back from a backup, or the consumer was set beyond it. CALL sys.reset_consumer({literal(past.table)}, "
+            f"{literal(consumer)}, {past.next_id}) lets it go on with what comes next, an earlier snapshot's id with that one.",
+            resource_name=past.table,
+        )
     return Cursor(next_snapshot_id=next_snapshot)
 
 

@@ -540,7 +540,7 @@ def test_a_consumer_goes_on_where_it_was(lake: Lake, catalog: CatalogStore, dsn:
     reset_consumer(catalog, table, "c", 2)
     lake.drop_table(T)
     lake.undrop_table(T)
-    assert consumers(lake.open(T)) == {"c": 2}
+    assert consumers(catalog, lake.open(T)) == {"c": 2}
     with psycopg.connect(dsn) as conn:
         assert conn.execute("SELECT name, next_snapshot FROM stream_consumer").fetchall() == [("c", 2)]
 

@@ -250,7 +250,9 @@ def test_a_commit_is_heard_of_and_its_stream_ends_at_the_watermark(url: str, que
 def test_a_consumer_goes_on_where_it_was(url: str, queue: Lake) -> None:
     reader = reader_of(url, **{"consumer-id": "c", "scan_snapshot-id": "2"})
     assert reader.initialOffset() == {"snapshot": 2}
-    reader.commit({"snapshot": 3, "after": "x"})
+    reader.commit({"snapshot": 2, "after": "of a snapshot that was rolled back"})
+    assert queue.consumers(queue.open(T)) == {}
+    reader.commit({"snapshot": 3, "after": queue.history.version(queue.open(T), "2").key})
     assert queue.consumers(queue.open(T)) == {"c": 3}
     assert reader_of(url, **{"consumer-id": "c"}).initialOffset() == {"snapshot": 3}
 
