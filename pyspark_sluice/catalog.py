@@ -79,6 +79,11 @@ class RemoteTable:
         body = self._ask("GET", self._path(f"/snapshots/{quote_plus(version)}"), missing=SnapshotNotExist)
         return Snapshot.from_json(body["snapshot"]) if body else None
 
+    def is_past(self, snapshot_id: int, key: str) -> bool:
+        """Whether the snapshot of a key is one of the table's past; of one that has expired the server knows the last."""
+        body = self._ask("GET", self._path(f"/snapshots/{snapshot_id}"), params={"key": key}, missing=SnapshotNotExist)
+        return body is None or bool(body.get("isPast", True))  # an earlier server does not tell
+
     def history(self) -> list[Snapshot]:
         """All snapshots that are left, oldest first."""
         snapshots = [Snapshot.from_json(entry) for entry in self._pages("/snapshots", "snapshots")]

@@ -127,9 +127,10 @@ class History:
         return snapshot
 
     def _follows(self, position: Position) -> bool:
-        """Whether what was read last is still the table's past; nobody can tell where it has expired."""
+        """Whether what was read last is still the table's past; of what has expired the server knows the last."""
         before = self._snapshot(position.snapshot - 1)
-        return before is None or before.stands_for(position.after)
+        assert position.after is not None
+        return self._table.is_past(position.snapshot - 1, position.after) if before is None else before.stands_for(position.after)
 
     def _rolled_back(self, position: Position) -> SnapshotNotExist:
         name = str(self._table.identifier)

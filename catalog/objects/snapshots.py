@@ -320,12 +320,24 @@ class SnapshotRepository:
         self._conn.execute(query, (table_id, branch, snapshot_id, uuid, Jsonb(dict(body)), published))
 
     def forget(self, table_id: UUID, branch: str, *, below: int) -> None:
-        """Forget expired snapshots; never the one the branch points at."""
+        """Forget expired snapshots but the last of them; never the one the branch points at."""
         query = """
-            DELETE FROM table_snapshot s WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_id < %(below)s
-              AND snapshot_id <> (SELECT snapshot_id FROM snapshot_pointer p WHERE p.table_id = %(table)s AND p.branch = %(branch)s)
+            WITH gone AS (
+                DELETE FROM table_snapshot s WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_id < %(below)s
+                  AND snapshot_id <> (SELECT snapshot_id FROM snapshot_pointer p WHERE p.table_id = %(table)s AND p.branch = %(branch)s)
+                RETURNING table_id, branch, snapshot_id, body
+            )
+            INSERT INTO expired_snapshot (table_id, branch, snapshot_id, body)
+            SELECT table_id, branch, snapshot_id, body FROM gone ORDER BY snapshot_id DESC LIMIT 1
+            ON CONFLICT (table_id, branch) DO UPDATE SET snapshot_id = excluded.snapshot_id, body = excluded.body
         """
         self._conn.execute(query, {"table": table_id, "branch": branch, "below": below})
+
+    def last_expired(self, table_id: UUID, branch: str) -> Mapping[str, Any] | None:
+        """The snapshot that expired last; None where none has since that is kept."""
+        query = "SELECT body FROM expired_snapshot WHERE table_id = %s AND branch = %s"
+        row = self._conn.execute(query, (table_id, branch)).fetchone()
+        return None if row is None else row[0]
 
     def tables_told_otherwise(self, words: Sequence[str]) -> list[tuple[UUID, str, str, str]]:
         """Tables and branches with snapshots or tags whose operation is none of these: id, database, name, branch."""

@@ -8,8 +8,9 @@ Of a snapshot that is not noted as published, as where a dump was made just afte
 from __future__ import annotations
 
 import logging
+from uuid import UUID
 
-from catalog import CatalogStore
+from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow
 from lake.tables.handle import LakeTable
 from model.errors import TableDamaged
@@ -47,6 +48,25 @@ def forget_expired(catalog: CatalogStore, table: LakeTable) -> bool:
         tx.snapshots.forget(table.table_id, branch, below=first)
     _log.info("Snapshots %d to %d of %s were expired by a client.", known[0][0], first - 1, table.identifier)
     return first > known[0][0]
+
+
+def is_past(tx: CatalogTransaction, table_id: UUID, branch: str, snapshot_id: int, key: str) -> bool:
+    """Whether the snapshot of a key is one of a branch's past, of which the last expired one is known still.
+
+    What was read of a line that a rollback has left is not, though another snapshot of its id has expired since. Where nothing has expired
+    since the catalog keeps that, it counts as the past's.
+    """
+    row = tx.snapshots.get(table_id, branch, snapshot_id)
+    if row is not None:
+        return Snapshot.from_json(row.body).stands_for(key)
+    earliest = tx.snapshots.earliest(table_id, branch)
+    if earliest is None or earliest.snapshot_id < snapshot_id:
+        return False
+    body = tx.snapshots.last_expired(table_id, branch)
+    if body is None:
+        return True
+    expired = Snapshot.from_json(body)
+    return expired.id == snapshot_id and expired.stands_for(key)
 
 
 def check_there(table: LakeTable, row: SnapshotRow) -> None:

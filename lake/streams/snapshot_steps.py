@@ -13,7 +13,7 @@ from uuid import UUID
 from weakref import WeakSet
 
 from catalog import CatalogStore
-from lake.register.expired import forget_expired
+from lake.register.expired import forget_expired, is_past
 from lake.streams.followers import LOOK_AHEAD, Followers
 from lake.tables.consumers import ConsumerProgress
 from lake.tables.handle import LakeTable
@@ -285,9 +285,17 @@ class TableStream:
             if not snapshots[0].stands_for(self._last_key):
                 raise self._rolled_back()
             snapshots = snapshots[1:]
+        elif snapshots and self._last_key is not None and not self._is_past(self._last_key):
+            raise self._rolled_back()
         if snapshots and snapshots[0].id > cursor.next_snapshot_id:
             raise expired(self._past(), cursor.next_snapshot_id, f"The stream of table {table.identifier}")
         return snapshots[:LOOK_AHEAD]
+
+    def _is_past(self, key: str) -> bool:
+        """Whether what was read last, which has expired since, was the table's then."""
+        table = self._table
+        with self._catalog.reading() as tx:
+            return is_past(tx, table.table_id, table.identifier.branch, self.cursor.next_snapshot_id - 1, key)
 
     def _past(self) -> Past:
         table = self._table

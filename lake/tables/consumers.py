@@ -17,10 +17,10 @@ from catalog import CatalogStore, CatalogTransaction
 from catalog.records import ConsumerRow
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow
+from lake.register.expired import is_past
 from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
 from model.errors import ConsumerTaken, InvalidData, InvalidName, SnapshotNotExist
-from model.snapshot import Snapshot
 from table.format.consumers import delete_consumer, read_consumers, write_consumer
 from table.format.json_document import parse_json
 
@@ -127,12 +127,8 @@ def reset_consumer(
 
 
 def _require_read(tx: CatalogTransaction, table: LakeTable, name: str, snapshot_id: int, key: str) -> None:
-    """Raise `SnapshotNotExist` where a snapshot that was read is none of the table's; of one that has expired nobody can tell."""
-    row = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
-    earliest = tx.snapshots.earliest(table.table_id, table.identifier.branch)
-    if row is None and earliest is not None and earliest.snapshot_id > snapshot_id:
-        return
-    if row is None or not Snapshot.from_json(row.body).stands_for(key):
+    """Raise `SnapshotNotExist` where a snapshot that was read is none of the table's past."""
+    if not is_past(tx, table.table_id, table.identifier.branch, snapshot_id, key):
         raise SnapshotNotExist(
             f"Table {table.identifier} was rolled back to before snapshot {snapshot_id}, which consumer {name} has read. "
             "Nothing was changed.",

@@ -11,7 +11,7 @@ from lake.access.rules import require_columns_kept
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
 from lake.commit.publish import Publisher
-from lake.register.expired import check_there, forget_expired
+from lake.register.expired import check_there, forget_expired, is_past
 from lake.register.whole import require_whole
 from lake.tables.consumers import Lowered, file_lowered, lower_consumers
 from lake.tables.handle import LakeTable
@@ -79,6 +79,13 @@ class History:
         if row is None:
             raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {version}.", resource_name=version)
         return Snapshot.from_json(row.body)
+
+    def is_past(self, table: LakeTable, snapshot_id: int, key: str) -> bool:
+        """Whether the snapshot of a key is one of the table's past; see `lake.register.expired.is_past`."""
+        table.latest()
+        forget_expired(self._catalog, table)
+        with self._catalog.reading() as tx:
+            return is_past(tx, table.table_id, table.identifier.branch, snapshot_id, key)
 
     @needs(Access.DELETE)
     def rollback_to_snapshot(

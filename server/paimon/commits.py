@@ -80,9 +80,14 @@ def list_snapshots(database: str, table: str) -> object:
 
 @route("GET", "databases/{}/tables/{}/snapshots/{}")
 def snapshot_by_version(database: str, table: str, version: str) -> object:
-    """EARLIEST, LATEST, a number, or else a tag's name."""
+    """EARLIEST, LATEST, a number, or else a tag's name.
+
+    With `key` (our own) and a number: whether the snapshot of that key is one of the table's past, as far as that is known of expired ones.
+    """
     here = lake()
     opened = here.open_any(object_name(database, table))
+    if (key := argument("key")) is not None and (number := whole_number(version)) is not None:
+        return {"isPast": here.history.is_past(opened, number, key)}
     return {"snapshot": snapshot_json(here.history.version(opened, version), told=tells_counts(here, opened))}
 
 

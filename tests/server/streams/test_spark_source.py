@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from gateway.gateway import Gateway
 from lake import Lake
 from lake.rewrite.compaction import compact, plan
+from lake.rewrite.expiry import expire_snapshots
 from model.errors import Forbidden, InvalidOption, LakeError, NotAuthorized, SnapshotNotExist, StreamChanged
 from model.identifier import Identifier
 from model.predicate import And, Compare, In, IsNull, Op, Or
@@ -32,6 +34,7 @@ from pyspark_sluice.position import Position
 from pyspark_sluice.pushed import predicate_of, predicate_text
 from pyspark_sluice.source import DefaultSource
 from pyspark_sluice.stream import StreamReader
+from table.retention.expiry import ExpiryRules
 from table.scan.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.snapshot_builder import CommitRequest
@@ -277,6 +280,31 @@ def test_what_ends_a_stream(url: str, queue: Lake) -> None:
     queue.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=adds, commit_user="u"))
     with pytest.raises(StreamChanged, match="BIGINT"):
         rows(pinned, start, {"snapshot": start["snapshot"] + 2})
+
+
+def test_a_stream_does_not_go_on_behind_another_snapshot_that_has_expired(url: str, queue: Lake) -> None:
+    """Of what it has read last an expiry leaves nothing but its key, and of what came in its place after a rollback."""
+    reader = reader_of(url, **{"scan_snapshot-id": "1"})
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    table = queue.open(T)
+    expire_all_but_one(queue)
+    append(queue, 7)
+    expire_all_but_one(queue)
+    end = reader_of(url).latestOffset(end, ReadAllAvailable())
+    assert end["snapshot"] == queue.snapshots(table)[-1].id + 1, "of the same line"
+    append(queue, 7)
+    append(queue, 8)
+    last = reader_of(url).latestOffset(end, ReadAllAvailable())
+    queue.history.rollback_to_snapshot(table, last["snapshot"] - 2)
+    append(queue, 9)
+    append(queue, 10)
+    expire_all_but_one(queue)
+    with pytest.raises(SnapshotNotExist, match="rolled back"):
+        reader_of(url).latestOffset(last, ReadAllAvailable())
+
+
+def expire_all_but_one(lake: Lake) -> None:
+    expire_snapshots(lake, lake.open(T), ExpiryRules(at_least=1, at_most=1, retained=timedelta(0), per_run=None))
 
 
 @pytest.mark.parametrize(
