@@ -95,6 +95,19 @@ class WatchedTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PresentTable:
+    """A table that is there, as a server sees it that has looked after it."""
+
+    table_id: UUID
+    database: str
+    name: str
+    taken: bool
+    """Whether another server looks after it."""
+    settled: str | None
+    """The key of its latest snapshot where nothing is to be done as of that; falling due by time is not asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettledTable:
     """A table of which nothing is to be done for some seconds unless something is committed or its options change."""
 

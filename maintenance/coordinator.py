@@ -1,8 +1,11 @@
 """The coordinator: one in every server, each table looked after by one of them, by a lease in Postgres.
 
 It asks the catalog which tables may want work, so it sees commits of every writer; commits of its own process wake it.
-Where nothing is left to do it says so there, and no server looks at the table until something changes or falls due. It holds no
-lock while it works: what it commits may lose a race like anybody's rewrite, and is then planned anew.
+Where nothing is left to do it says so there, gives the lease up, and no server looks at the table until something changes or falls due. It
+holds no lock while it works: what it commits may lose a race like anybody's rewrite, and is then planned anew.
+
+However many tables a round finds, it asks Postgres only a handful of times: with Postgres far away a question for each table took longer
+than the lease lasts.
 """
 
 from __future__ import annotations
@@ -13,14 +16,14 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
-from catalog.records import SettledTable, WatchedTable
+from catalog.records import PresentTable, SettledTable, WatchedTable
 from catalog.work.maintenance import LEASE_SECONDS
 from lake import Lake
 from lake.leases import HeldLeases
@@ -37,12 +40,15 @@ from table.compaction.backlog import CompactionBacklog
 _log = logging.getLogger(__name__)
 _WAKING_FILES = 16
 """Files added by this process's own commits after which a table is looked at without waiting for the next round."""
-_LONGEST_PAUSE = 600.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 600.0
 _SWEEP_SECONDS = 60.0
 _IN_HAND = 100
 """Tables handed out at once: the others wait in Postgres, where another server can take them."""
+_FAILURES = 3
+"""After so many in a row a server gives a table up for as long as it rests: the trouble may be its own."""
 _FORGET_SECONDS = 60.0
-_IDLE_SECONDS = 600.0
+_IDLE_SECONDS, _UNHELD_SECONDS = 600.0, 3600.0
+"""Seconds after its last look for which an idle table is kept in mind, and one with small files that is settled."""
 _LONGEST_REST = 24 * 3600.0
 """Seconds after which a table is looked at though nothing was committed and nothing falls due."""
 
@@ -64,6 +70,8 @@ class Coordinator:
         self._lake = lake
         self._limits = limits
         self._leases = HeldLeases(lease_seconds)
+        self._leasing = threading.Lock()
+        """Held while leases are renewed or taken: what was taken under a lease that got lost must not count under the next one."""
         self._server = server or f"{process_space()}:{os.getpid()}"
         self._context = RunnerContext(lake=lake, limits=limits, server=self._server, background=background, check=self._check)
         self._runners: dict[UUID, MaintenanceRunner] = {}
@@ -82,19 +90,22 @@ class Coordinator:
         self._workers = ThreadPoolExecutor(limits.jobs, thread_name_prefix="sluice-maintenance")
         self._retainers = ThreadPoolExecutor(limits.jobs, thread_name_prefix="sluice-retention")
         self._thread = threading.Thread(target=self._run, name="sluice-coordinator", daemon=True)
+        self._renewing = threading.Thread(target=self._keep, name="sluice-leases", daemon=True)
 
     def start(self) -> None:
         """Begin; does nothing where looking after tables is switched off."""
         if self._limits.enabled:
             self._lake.listeners.append(self._heard)
             self._thread.start()
+            self._renewing.start()
 
     def close(self) -> None:
         """Stop working and give the tables up at once, so that another server need not wait."""
         self._stop.set()
         self._wake.set()
-        if self._thread.is_alive():
-            self._thread.join(10)
+        for thread in (self._thread, self._renewing):
+            if thread.is_alive():
+                thread.join(10)
         for pool in (self._workers, self._retainers):
             pool.shutdown(wait=True, cancel_futures=True)
         if self._heard in self._lake.listeners:
@@ -142,6 +153,16 @@ class Coordinator:
             self._wake.wait(self._limits.interval)
             self._wake.clear()
 
+    def _keep(self) -> None:
+        """Renew by time: rounds may lie further apart than a lease lasts, or take longer."""
+        while not self._stop.wait(self._leases.seconds / 10):
+            try:
+                self._renew()
+            except LakeError as problem:  # what could not be renewed is not trusted after a while
+                _log.info("The leases on tables are not renewed for now: %s", problem.message, extra=REPEATS)
+            except Exception:  # leases are renewed as long as the server lives
+                _log.exception("The leases on tables could not be renewed")
+
     def round(self) -> None:
         """Look at the catalog once and hand out what is to be done; one thread's, the coordinator's own once it is started."""
         self._renew()
@@ -152,23 +173,25 @@ class Coordinator:
         self._forget(now)
         self._running = {table_id: work for table_id, work in self._running.items() if not work.done()}
         self._retaining = {table_id: work for table_id, work in self._retaining.items() if not work.done()}
+        chosen = self._choose(due, now)
+        self._take([table.table_id for table in chosen if not self.looks_after(table.table_id)])
         settled: list[SettledTable] = []
+        idle = self._leases.all() - {table.table_id for table in due}
         for table in due:
             if self._stop.is_set():
                 return
             try:
-                if self._due(table, now) and len(self._running) < _IN_HAND and self._take(table):
+                if table in chosen and self.looks_after(table.table_id) and self._due(table, now):
                     self._submit(table)
                 self._retain(table, now)
                 if (quiet := self._settled_for(table, now)) is not None:
                     settled.append(_settled(table, quiet))
-            except LakeError:
-                raise
+                    idle.add(table.table_id)
+                elif self._due(table, now) or self._failed(table.table_id, now):
+                    idle.add(table.table_id)  # no place is free for it here, or it is not this server that gets on with it
             except Exception:  # one table's trouble must not keep the others waiting
                 _log.exception("%s.%s could not be looked at", table.database, table.name)
-        if settled:
-            with self._lake.catalog.transaction() as tx:
-                tx.leases.settle(settled)
+        self._settle(settled, {table_id for table_id in idle if self._holds_idly(table_id)})
 
     def _sweep(self, now: float) -> None:
         """Remove for good what was dropped longer ago than it is kept, once a minute and beside all else."""
@@ -187,28 +210,80 @@ class Coordinator:
         except Exception:  # tables are looked after as long as the server lives
             _log.exception("What was dropped could not be removed")
 
+    def _choose(self, due: Sequence[WatchedTable], now: float) -> set[WatchedTable]:
+        """The tables there is a place for: by need and by how long ago each was looked at, in turns.
+
+        By need alone, a hundred busy tables would keep all others waiting.
+        """
+        waiting = [table for table in due if self._due(table, now) or self._takes(table.table_id, now)]
+        chosen: set[WatchedTable] = set()
+        for pair in zip(waiting, sorted(waiting, key=self._looked), strict=True):
+            for table in pair:
+                if len(self._running) + len(chosen) < _IN_HAND:
+                    chosen.add(table)
+        return chosen
+
+    def _takes(self, table_id: UUID, now: float) -> bool:
+        """Whether to take a table for what is not merging: something of it may be to let go, or to be noted as settled."""
+        return not (self.looks_after(table_id) or self._rests(table_id, now) or self._busy_with(table_id))
+
+    def _looked(self, table: WatchedTable) -> float:
+        runner = self._runners.get(table.table_id)
+        return 0.0 if runner is None else runner.looked
+
+    def _rests(self, table_id: UUID, now: float) -> bool:
+        return self._pauses.get(table_id, 0.0) > now
+
+    def _failed(self, table_id: UUID, now: float) -> bool:
+        """Whether the table makes so much trouble here that another server may try."""
+        runner = self._runners.get(table_id)
+        return runner is not None and max(runner.failures, runner.retention.failures) >= _FAILURES and self._rests(table_id, now)
+
+    def _holds_idly(self, table_id: UUID) -> bool:
+        return table_id in self._leases.all() and not self._busy_with(table_id)
+
+    def _settle(self, settled: list[SettledTable], idle: Collection[UUID]) -> None:
+        """Note of which tables nothing is to be done, and give up those that nothing is done for here."""
+        for table_id in idle:
+            self._leases.drop(table_id)
+        if settled or idle:
+            with self._lake.catalog.transaction() as tx:
+                if settled:
+                    tx.leases.settle(settled)
+                if idle:
+                    tx.leases.give_up(idle, self.owner)
+
     def _renew(self) -> None:
         """Hold on to the leases; what was lost meanwhile is forgotten."""
-        if not self._leases.due():
-            return
-        sent_at = time.monotonic()
-        with self._lake.catalog.transaction() as tx:
-            renewed = tx.leases.renew(self.owner, self._server, self._leases.seconds)
-        for table_id in self._leases.renewed(self._leases.all() if renewed else (), asked=sent_at):
-            self._runners.pop(table_id, None)
+        with self._leasing:
+            if not self._leases.due():
+                return
+            sent_at = time.monotonic()
+            with self._lake.catalog.transaction() as tx:
+                renewed = tx.leases.renew(self.owner, self._server, self._leases.seconds)
+            for table_id in self._leases.renewed(self._leases.all() if renewed else (), asked=sent_at):
+                self._runners.pop(table_id, None)
 
     def _forget(self, now: float) -> None:
-        """Once a minute: what was dropped goes, what was renamed is called so, and idle tables' files are not kept in mind."""
+        """Once a minute: what was dropped goes, what was renamed is called so, and what is not worked on is not kept in mind.
+
+        Another server's tables are its own to tell of: what is known here of their small files is out of date.
+        """
         if now < self._forget_at:
             return
         self._forget_at = now + _FORGET_SECONDS
+        self._pauses = {table_id: until for table_id, until in list(self._pauses.items()) if until > now}
         with self._lake.catalog.reading() as tx:
-            present = tx.leases.present(list(self._runners))
+            present = {table.table_id: table for table in tx.leases.present(list(self._runners), MAIN_BRANCH, self.owner)}
         for table_id, runner in list(self._runners.items()):
-            name = present.get(table_id)
-            if name is not None:
-                runner.identifier = Identifier(*name)
-            if name is None or (runner.idle and now - runner.looked > _IDLE_SECONDS and not self._busy_with(table_id)):
+            table = present.get(table_id)
+            if table is not None:
+                runner.identifier = Identifier(table.database, table.name)
+            if self._busy_with(table_id):
+                continue
+            unlooked = now - runner.looked
+            idle = unlooked > _IDLE_SECONDS and (runner.idle or (not self.looks_after(table_id) and unlooked > _UNHELD_SECONDS))
+            if table is None or idle or _elsewhere(table, runner):
                 self._runners.pop(table_id, None)
                 self._answered.pop(table_id, None)
 
@@ -225,22 +300,23 @@ class Coordinator:
         return _busy(self._running.get(table_id)) or _busy(self._retaining.get(table_id))
 
     def _due(self, table: WatchedTable, now: float) -> bool:
-        if self._pauses.get(table.table_id, 0.0) > now or _busy(self._running.get(table.table_id)):
+        if self._rests(table.table_id, now) or _busy(self._running.get(table.table_id)):
             return False
         runner = self._runners.get(table.table_id)
         if runner is None or runner.seen != table.snapshot_uuid or runner.schema_id != table.schema_id or runner.wants_time(now):
             return True
         return table.overdue_since is not None and self._answered.get(table.table_id) != table.overdue_since
 
-    def _take(self, table: WatchedTable) -> bool:
-        """Become the one who looks after the table."""
-        if self.looks_after(table.table_id):
-            return True
-        with self._lake.catalog.transaction() as tx:
-            if not tx.leases.take(table.table_id, self.owner):
-                return False
-        self._leases.add(table.table_id, asked=self._leases.renewed_at)
-        return True
+    def _take(self, tables: Sequence[UUID]) -> None:
+        """Become the one who looks after the tables, as far as no other server is."""
+        if not tables:
+            return
+        with self._leasing:
+            with self._lake.catalog.transaction() as tx:
+                taken = tx.leases.take(tables, self.owner)
+                tx.compactions.interrupt(taken)
+            for table_id in taken:
+                self._leases.add(table_id, asked=self._leases.renewed_at)
 
     def _submit(self, table: WatchedTable) -> None:
         identifier = Identifier(table.database, table.name)
@@ -257,7 +333,7 @@ class Coordinator:
     def _retain(self, table: WatchedTable, now: float) -> None:
         """Hand out what is to be let go of a table, beside its merging."""
         runner = self._runners.get(table.table_id)
-        if runner is None or not self.looks_after(table.table_id) or self._pauses.get(table.table_id, 0.0) > now:
+        if runner is None or not self.looks_after(table.table_id) or self._rests(table.table_id, now):
             return
         if runner.retention.due(now, runner.seen) and not _busy(self._retaining.get(table.table_id)):
             self._retaining[table.table_id] = self._retainers.submit(
@@ -279,7 +355,7 @@ class Coordinator:
             self._runners.pop(table_id, None)
         except Exception as problem:  # one table's trouble must not keep the others waiting
             worker.failures += 1
-            pause = min(_LONGEST_PAUSE, 5.0 * 2**worker.failures)
+            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (worker.failures - 1))
             self._pauses[table_id] = time.monotonic() + pause
             if isinstance(problem, TableDamaged | TableDiverged | WarehouseMismatch):  # told once in an hour, and by whom it is mended
                 self._lake.standing.met(problem)
@@ -291,6 +367,14 @@ class Coordinator:
 
 def _settled(table: WatchedTable, seconds: float) -> SettledTable:
     return SettledTable(table_id=table.table_id, snapshot_uuid=table.snapshot_uuid, schema_id=table.schema_id, seconds=seconds)
+
+
+def _elsewhere(table: PresentTable, runner: MaintenanceRunner) -> bool:
+    """Whether another server looks after the table now, or has found since that nothing is to be done."""
+    failing = max(runner.failures, runner.retention.failures) > 0
+    if table.settled is not None and (failing or table.settled != runner.seen):
+        return True
+    return table.taken and not failing  # where it fails at both, each rests longer and longer
 
 
 def _busy(work: Future[Any] | None) -> bool:

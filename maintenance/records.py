@@ -75,9 +75,3 @@ class RunNote:
             row_count=done.rows,
             server=self._server,
         )
-
-
-def forget_running(lake: Lake, table_id: UUID) -> None:
-    """Close the notes of runs that ended with their server."""
-    with lake.catalog.transaction() as tx:
-        tx.compactions.interrupt(table_id)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from lake import Lake, LakeTable
 from lake.rewrite.compaction import Compacted, Rewriter, check_mergeable, compact, in_this_process, plan
-from maintenance.records import RunNote, forget_running
+from maintenance.records import RunNote
 from maintenance.retention import Retention
 from model.errors import UnsupportedType
 from model.identifier import MAIN_BRANCH, Identifier
@@ -67,7 +67,6 @@ class MaintenanceRunner:
         self._written: set[BucketKey] = set()
         self._commits = 0
         self.retention = Retention(context.lake, table_id, identifier)
-        self._begun = False
         self.failures = 0
         self._told: str | None = None
         """Why its files are not merged, as the log was told."""
@@ -119,9 +118,6 @@ class MaintenanceRunner:
                 _log.info("What is too old goes, and files are not merged: %s", reason)
             self.seen, self.schema_id, self._ledger, self._told = latest.key, table.schema.id, None, reason
             return
-        if not self._begun:
-            forget_running(self._context.lake, self._table_id)
-            self._begun = True
         self._follow(table, latest)
         # A compaction writes before it frees: where room is short it waits, and readyz, metrics and pages say why. It also waits for
         # changes of rows that have lost a race: a table that is merged again and again would make them lose for ever.

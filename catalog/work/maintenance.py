@@ -9,7 +9,7 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row
 
-from catalog.records import CompactionRunRow, SettledTable, TableRunRow, WatchedTable
+from catalog.records import CompactionRunRow, PresentTable, SettledTable, TableRunRow, WatchedTable
 
 LEASE_SECONDS = 15.0
 """A server that has not renewed for so long has lost its tables."""
@@ -62,21 +62,37 @@ class LeaseRepository:
         columns = zip(*((table.table_id, table.snapshot_uuid, table.schema_id, table.seconds) for table in tables), strict=True)
         self._conn.execute(query, [list(column) for column in columns])
 
-    def present(self, tables: Collection[UUID]) -> dict[UUID, tuple[str, str]]:
-        """Database and name of those of the tables that are there."""
-        query = "SELECT table_id, database, name FROM sluice_table WHERE table_id = ANY(%s)"
-        return {table_id: (database, name) for table_id, database, name in self._conn.execute(query, (list(tables),))}
+    def present(self, tables: Collection[UUID], branch: str, owner: UUID) -> list[PresentTable]:
+        """Those of the tables that are there."""
+        query = """
+            SELECT t.table_id, t.database, t.name, l.owner IS NOT NULL AND l.owner <> %s AS taken,
+                   CASE WHEN m.schema_id = t.schema_id AND m.snapshot_uuid = p.snapshot_uuid THEN m.snapshot_uuid END AS settled
+            FROM sluice_table t LEFT JOIN snapshot_pointer p ON p.table_id = t.table_id AND p.branch = %s
+            LEFT JOIN maintenance_mark m ON m.table_id = t.table_id LEFT JOIN maintenance_lease l ON l.table_id = t.table_id
+            WHERE t.table_id = ANY(%s)
+        """
+        with self._conn.cursor(row_factory=class_row(PresentTable)) as cur:
+            return cur.execute(query, (owner, branch, list(tables))).fetchall()
 
-    def take(self, table_id: UUID, owner: UUID) -> bool:
-        """Become the one who looks after a table; False while another is, where it has been dropped, or without a lease (`renew`)."""
+    def take(self, tables: Sequence[UUID], owner: UUID) -> list[UUID]:
+        """Become the one who looks after tables; returns which: not those of others, those dropped, nor any without a lease (`renew`).
+
+        One whose row another transaction holds is left for the next time, so that it does not keep the others waiting.
+        """
         query = """
             INSERT INTO maintenance_lease AS l (table_id, owner)
             SELECT t.table_id, o.owner FROM sluice_table t, maintenance_owner o
-            WHERE t.table_id = %s AND o.owner = %s AND o.lease_until > now()
-            FOR KEY SHARE
+            WHERE t.table_id = ANY(%s) AND o.owner = %s AND o.lease_until > now()
+            ORDER BY t.table_id
+            FOR KEY SHARE SKIP LOCKED
             ON CONFLICT (table_id) DO UPDATE SET owner = excluded.owner WHERE l.owner = excluded.owner
+            RETURNING table_id
         """
-        return self._conn.execute(query, (table_id, owner)).rowcount == 1
+        return [table_id for (table_id,) in self._conn.execute(query, (list(tables), owner))]
+
+    def give_up(self, tables: Collection[UUID], owner: UUID) -> None:
+        """Leave tables to whoever takes them next."""
+        self._conn.execute("DELETE FROM maintenance_lease WHERE owner = %s AND table_id = ANY(%s)", (owner, list(tables)))
 
     def renew(self, owner: UUID, server: str, seconds: float = LEASE_SECONDS) -> bool:
         """Hold on to all of an owner's tables; False where it has lost them, and begins anew. Leases that ran out go."""
@@ -133,9 +149,10 @@ class CompactionRunRepository:
         """Forget a run that came to nothing."""
         self._conn.execute("DELETE FROM compaction_run WHERE run_id = %s", (run_id,))
 
-    def interrupt(self, table_id: UUID) -> None:
-        """Close the notes of runs whose server did not: whoever has the table's lease knows that none is running."""
-        self._conn.execute("UPDATE compaction_run SET outcome = 'interrupted' WHERE table_id = %s AND outcome = %s", (table_id, RUNNING))
+    def interrupt(self, tables: Sequence[UUID]) -> None:
+        """Close the notes of runs whose server did not: whoever takes the tables' leases knows that none is running."""
+        query = "UPDATE compaction_run SET outcome = 'interrupted' WHERE table_id = ANY(%s) AND outcome = %s"
+        self._conn.execute(query, (list(tables), RUNNING))
 
     def newest(self, limit: int) -> list[TableRunRow]:
         """The newest runs of all tables; those that have not ended come first."""

@@ -36,7 +36,7 @@ def asked(dsn: str, warehouse: str, name: str, owner: UUID) -> dict[str, Any]:
         forgotten = tx.idempotency.forget_old()
         got: dict[str, Any] = {
             "renewed": tx.leases.renew(owner, "server", 600.0),
-            "maintenance": tx.leases.take(table.table_id, owner),
+            "maintenance": bool(tx.leases.take([table.table_id], owner)),
             "reservation": not tx.turns.line(table.table_id, MAIN_BRANCH).reserved_seconds,
             "jobs": len(tx.jobs.take(owner, "server", most=5, seconds=600.0)),
             "key": tx.idempotency.claim("sql:", name, body_hash="", owner=owner) == Taken(again=False),

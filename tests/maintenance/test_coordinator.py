@@ -19,8 +19,9 @@ from gateway.gateway import Gateway
 from lake import Lake, LakeTable
 from lake.rewrite.compaction import plan
 from maintenance.coordinator import Coordinator
-from maintenance.records import RunNote, forget_running
+from maintenance.records import RunNote
 from maintenance.retention import Retention
+from maintenance.runner import MaintenanceRunner
 from model.errors import InvalidOption, Unavailable
 from model.identifier import Identifier
 from model.options.option import Option
@@ -31,6 +32,7 @@ from tests.lake.rewrite.test_compaction import append, ids, live
 from tests.sql.tables import make_table
 
 LIMITS = MaintenanceLimits(interval=0.1, patience=0.5)
+WHOLE_DAY = (dt.time(0), dt.time(23, 59, 59, 999999))
 QUEUE = {"bucket": "1", "bucket-key": "id", "compaction.max.file-num": "5"}
 LOOSE = {"bucket": "-1"}
 Start = Callable[..., Coordinator]
@@ -72,6 +74,21 @@ def start(lake: Lake) -> Iterator[Start]:
         coordinator.close()
 
 
+@pytest.fixture
+def unsettled(monkeypatch: pytest.MonkeyPatch, start: Start) -> Iterator[threading.Event]:
+    """While it is not set there is always something of a table left to let go: no server gives a table up."""
+    done = threading.Event()
+    let_go = Retention.work
+
+    def work(self: Retention, identifier: Identifier, seen: str | None) -> None:
+        done.wait()
+        let_go(self, identifier, seen)
+
+    monkeypatch.setattr(Retention, "work", work)
+    yield done
+    done.set()
+
+
 def test_a_queue_is_merged_in_order(lake: Lake, start: Start) -> None:
     table = make_table(lake, options=QUEUE, id="INT")
     start()
@@ -103,7 +120,9 @@ def test_a_running_compaction_is_shown_and_closed_by_whoever_comes_after(lake: L
     note.running(plan(table, full=False))
     (run,) = runs_of(lake, table)
     assert (run.outcome, run.tasks, run.files_before, run.files_after) == ("running", 0, 5, 0)
-    forget_running(lake, table.table_id)  # the server died; another one has the table now
+    another = Coordinator(lake, replace(LIMITS, quiet=WHOLE_DAY))  # the server died
+    another.round()
+    another.close()
     assert [run.outcome for run in runs_of(lake, table)] == ["interrupted"]
     note.ended()  # nothing was merged after all
     assert runs_of(lake, table) == []
@@ -155,6 +174,7 @@ def test_snapshots_go_by_the_options(lake: Lake, start: Start) -> None:
     assert ids(table) == list(range(8))
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_one_server_looks_after_a_table_and_another_takes_over(catalog: CatalogStore, lake: Lake, warehouse: Path, start: Start) -> None:
     table = make_table(lake, options=QUEUE, id="INT")
     append(lake, table, [0])
@@ -176,10 +196,9 @@ def test_one_server_looks_after_a_table_and_another_takes_over(catalog: CatalogS
         append(lake, table, [n])
     until(lambda: len(live(table)) < 8)
     assert ids(table) == list(range(15))
-    second.close()
-    elsewhere.close()
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_one_that_is_back_under_its_name_need_not_wait(lake: Lake, start: Start) -> None:
     """A server with an embedded Postgres knows that who bore its name before is dead."""
     table = make_table(lake, options=QUEUE, id="INT")
@@ -195,6 +214,7 @@ def test_one_that_is_back_under_its_name_need_not_wait(lake: Lake, start: Start)
     until(lambda: again.looks_after(table.table_id))
 
 
+@pytest.mark.usefixtures("unsettled")
 def test_a_server_that_cannot_renew_stops_by_itself(lake: Lake, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_table(lake, options=QUEUE, id="INT")
     append(lake, table, [0])
@@ -204,12 +224,14 @@ def test_a_server_that_cannot_renew_stops_by_itself(lake: Lake, start: Start, mo
     until(lambda: not only.looks_after(table.table_id))
 
 
-def test_leases_given_up_are_free_at_once(catalog: CatalogStore, lake: Lake, start: Start) -> None:
+def test_leases_given_up_are_free_at_once(lake: Lake, start: Start, unsettled: threading.Event) -> None:
     table = make_table(lake, options=QUEUE, id="INT")
     append(lake, table, [0])
     first = start()
     until(lambda: first.looks_after(table.table_id))
+    unsettled.set()
     first.close()
+    unsettled.clear()
     append(lake, table, [1])
     second = start()
     until(lambda: second.looks_after(table.table_id))
@@ -217,7 +239,7 @@ def test_leases_given_up_are_free_at_once(catalog: CatalogStore, lake: Lake, sta
 
 def test_nothing_begins_in_quiet_hours(lake: Lake, start: Start) -> None:
     table = make_table(lake, options=QUEUE, id="INT")
-    start(limits=replace(LIMITS, quiet=(dt.time(0), dt.time(23, 59, 59, 999999))))
+    start(limits=replace(LIMITS, quiet=WHOLE_DAY))
     for n in range(8):
         append(lake, table, [n])
     time.sleep(1)
@@ -388,22 +410,143 @@ def test_a_lease_that_ran_out_takes_all_tables_with_it(lake: Lake) -> None:
     tables = [make_table(lake, name, id="INT") for name in ("a", "b")]
     first, second = uuid4(), uuid4()
     with lake.catalog.transaction() as tx:
-        assert not tx.leases.take(tables[0].table_id, first), "without a lease nobody takes anything"
+        assert not tx.leases.take([tables[0].table_id], first), "without a lease nobody takes anything"
         assert not tx.leases.renew(first, "first", 600)
         assert not tx.leases.renew(second, "second", 600)
-        assert all(tx.leases.take(table.table_id, first) for table in tables)
+        assert len(tx.leases.take([table.table_id for table in tables], first)) == 2
         assert all(tx.leases.renew(one, "", 600) for one in (first, second))
-        assert not tx.leases.take(tables[0].table_id, second)
+        assert not tx.leases.take([tables[0].table_id], second)
     with lake.catalog.transaction() as tx:
         tx.leases._conn.execute("UPDATE maintenance_owner SET lease_until = now() WHERE owner = %s", (first,))
     with lake.catalog.transaction() as tx:
-        assert not tx.leases.take(tables[0].table_id, second), "it is removed before it is taken"
+        assert not tx.leases.take([tables[0].table_id], second), "it is removed before it is taken"
         assert tx.leases.renew(second, "second", 600)
-        assert tx.leases.take(tables[0].table_id, second)
+        assert tx.leases.take([tables[0].table_id], second)
     with lake.catalog.transaction() as tx:
         assert not tx.leases.renew(first, "first", 600), "it learns that it has lost them"
-        assert not tx.leases.take(tables[0].table_id, first)
-        assert tx.leases.take(tables[1].table_id, first)
+        assert not tx.leases.take([tables[0].table_id], first)
+        assert tx.leases.take([tables[1].table_id], first)
+
+
+def transactions(catalog: CatalogStore, monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Grows by one with each transaction this thread begins."""
+    begun: list[None] = []
+    here = threading.current_thread()
+    for kind in ("transaction", "reading"):
+        begin = getattr(catalog, kind)
+
+        def counted(*given: Any, begin: Callable[..., Any] = begin, **more: Any) -> Any:
+            if threading.current_thread() is here:
+                begun.append(None)
+            return begin(*given, **more)
+
+        monkeypatch.setattr(catalog, kind, counted)
+    return begun
+
+
+def test_a_round_asks_postgres_no_oftener_for_many_tables(catalog: CatalogStore, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Postgres far away a transaction for each table took longer than the lease lasts."""
+    tables = [make_table(lake, f"t{n}", options=LOOSE, id="INT") for n in range(8)]
+    for table in tables:
+        append(lake, table, [0])
+    coordinator = Coordinator(lake, replace(LIMITS, patience=3600.0))
+    begun = transactions(catalog, monkeypatch)
+    coordinator.round()
+    assert len(begun) <= 4, "renewed, asked, asked for names, taken"
+    assert all(coordinator.looks_after(table.table_id) for table in tables)
+
+    def all_settled() -> bool:
+        coordinator.round()
+        return len(left_alone(lake)) == 8
+
+    until(all_settled)
+    begun.clear()
+    coordinator.round()
+    assert len(begun) <= 2
+    coordinator.close()
+
+
+def test_a_round_that_takes_long_loses_no_lease(lake: Lake, start: Start) -> None:
+    coordinator = start(lease_seconds=2.0)
+    going_on, stuck = threading.Event(), threading.Event()
+
+    def round_() -> None:
+        stuck.set()
+        going_on.wait()
+
+    coordinator.round = round_  # type: ignore[method-assign]
+    stuck.wait()
+
+    def held_until() -> dt.datetime:
+        with lake.catalog.reading() as tx:
+            row = tx.leases._conn.execute("SELECT max(lease_until) FROM maintenance_owner").fetchone()
+        assert row is not None
+        assert isinstance(row[0], dt.datetime)
+        return row[0]
+
+    before = held_until()
+    until(lambda: held_until() > before + dt.timedelta(seconds=2))
+    going_on.set()
+
+
+def test_what_is_settled_is_given_up_and_another_server_may_go_on(lake: Lake, start: Start) -> None:
+    table = make_table(lake, options=QUEUE, id="INT")
+    append(lake, table, [0])
+    first = start(lease_seconds=3600.0)
+    until(lambda: left_alone(lake) == [table.identifier.table])
+    until(lambda: not first.looks_after(table.table_id))
+    first._stop.set()  # it stands still: for an hour its lease holds
+    first._wake.set()
+    first._thread.join()
+    for n in range(1, 8):
+        append(lake, table, [n])
+    start()
+    until(lambda: len(live(table)) < 8)
+
+
+def test_where_a_server_fails_again_and_again_another_takes_the_table(lake: Lake, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be its own disk that is full, or its Spark that is away."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    for n in range(8):
+        append(lake, table, [n])
+    monkeypatch.setattr("maintenance.coordinator._FIRST_PAUSE", 0.1)
+    work = MaintenanceRunner.work
+    with monkeypatch.context() as broken:
+        first: list[Coordinator] = []
+
+        def fail(self: MaintenanceRunner) -> None:
+            if self._context.check == first[0]._check:
+                raise Unavailable("Spark is away")
+            work(self)
+
+        first.append(Coordinator(lake, LIMITS, lease_seconds=3600.0))
+        broken.setattr(MaintenanceRunner, "work", fail)
+        first[0].start()
+        until(lambda: bool(first[0].failing()))
+        start()
+        until(lambda: len(live(table)) < 8)
+        first[0].close()
+
+
+def test_busy_tables_do_not_keep_others_waiting(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is one place, and two tables of more files always have something to do."""
+    monkeypatch.setattr("maintenance.coordinator._IN_HAND", 2)
+    busy = [make_table(lake, f"busy{n}", options=LOOSE, id="INT") for n in range(3)]
+    for table in busy:
+        append(lake, table, [0])
+        append(lake, table, [1])
+    small = make_table(lake, "small", options=LOOSE, id="INT")
+    append(lake, small, [0])
+    coordinator = Coordinator(lake, replace(LIMITS, patience=3600.0))
+
+    def looked_after_small() -> bool:
+        coordinator.round()
+        for table in busy:
+            append(lake, table, [0])
+        return coordinator.looks_after(small.table_id)
+
+    until(looked_after_small, seconds=20)
+    coordinator.close()
 
 
 def test_a_retention_that_fails_is_not_tried_again_at_once(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
