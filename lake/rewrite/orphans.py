@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 YOUNGEST_MILLIS = 24 * 3600 * 1000
 """Files younger than a day are left alone where the caller names no time: a write may still be at work on them."""
+_BETWEEN_CHECKS = 100
+"""Files deleted between two looks whether the call was canceled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +53,9 @@ def remove_orphan_files(
         used |= names_in_use(table.files, snapshots, check)
     orphans = [status for status in old if status.path.rpartition("/")[2] not in used]
     expired = _expired(lake, table)
-    for status in () if dry_run else orphans:
+    for at in () if dry_run else range(0, len(orphans), _BETWEEN_CHECKS):
         check()
-        table.files.delete((status.path,))
+        table.files.delete(status.path for status in orphans[at : at + _BETWEEN_CHECKS])
     if expired and not dry_run:
         clear_stale_snapshots(lake, table)
     orphans += expired

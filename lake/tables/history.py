@@ -245,10 +245,11 @@ def clear_expired(tx: CatalogTransaction, table: LakeTable) -> int | None:
     An expiry that was killed leaves them: were their ids to live again, by going back to a tag, they would be in the way.
     """
     row = tx.snapshots.earliest(table.table_id, table.identifier.branch)
-    for snapshot_id in table.files.snapshot_ids() if row else ():
-        if row and snapshot_id < row.snapshot_id:
-            table.files.io.delete(table.files.layout.snapshot_file(snapshot_id))
-    return row.snapshot_id if row else None
+    if row is None:
+        return None
+    before = [snapshot_id for snapshot_id in table.files.snapshot_ids() if snapshot_id < row.snapshot_id]
+    table.files.delete(table.files.layout.snapshot_file(snapshot_id) for snapshot_id in before)
+    return row.snapshot_id
 
 
 def lower_earliest_hint(table: LakeTable, snapshot_id: int) -> None:

@@ -7,6 +7,7 @@ import copy
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from typing import Any, Self, TypeVar
 from uuid import uuid4
 
@@ -311,12 +312,13 @@ class TableFiles:
         directory = self.data_path(schema, entry).rpartition("/")[0]
         return [self.reach.named(directory, name) for name in entry.file.extra_files]
 
-    def delete(self, paths: Iterable[str]) -> None:
-        """Remove files of the table; none of them where one is not the table's. See `delete_all`."""
-        ordered = list(paths)
-        for path in ordered:
+    def delete(self, *groups: Iterable[str]) -> None:
+        """Remove files of the table, a group after the one before it; none of them where one is not the table's. See `delete_all`."""
+        ordered = [list(paths) for paths in groups]
+        for path in chain.from_iterable(ordered):
             self.reach.check(path)
-        delete_all(self.io, ordered)
+        for paths in ordered:
+            delete_all(self.io, paths)
 
     def index_manifest(self, name: str) -> list[dict[str, Any]]:
         """The entries of an index manifest, as Avro holds them."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import threading
 from pathlib import Path
 
+import pytest
+
 from tests.faults.world import World
-from tests.fix_s3_proxy import Proxy
+from tests.fix_s3_proxy import Fate, Proxy
 
 _DOC = Path(__file__).parents[2] / "docs" / "scaling.md"
 _TEN = ", ".join(f"({number}, {number})" for number in range(10))
@@ -61,3 +64,41 @@ def test_what_an_insert_waits_for_is_four_steps_deep(on_s3: World, s3_proxy: Pro
         "PUT snapshot/LATEST",
     ]
     assert not [request for request in s3_proxy.requests if "uploads" in request or "uploadId" in request]
+
+
+class Together:
+    """Holds each request that deletes a file until another such is there, for some seconds."""
+
+    def __init__(self, proxy: Proxy, names: str) -> None:
+        self._come, self._names = proxy.come, names
+        self._moved = threading.Condition()
+        self._waiting = 0
+        self.most = 0
+
+    def come(self, method: str, path: str) -> Fate:
+        fate = self._come(method, path)
+        if method == "DELETE" and self._names in path:
+            with self._moved:
+                self._waiting += 1
+                self.most = max(self.most, self._waiting)
+                self._moved.notify_all()
+                self._moved.wait_for(lambda: self.most > 1, timeout=3)
+                self._waiting -= 1
+        return fate
+
+
+@pytest.mark.parametrize("names", ["/bucket-0/data-", "/manifest/manifest-", "/snapshot/snapshot-"])
+def test_what_expires_is_deleted_many_at_once(on_s3: World, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch, names: str) -> None:
+    """One after another a table that is written to all the time gets files faster than it loses them."""
+    on_s3.must("INSERT INTO t VALUES (3)", "TRUNCATE TABLE t", "INSERT INTO t VALUES (4)")
+    s3_proxy.reset()
+    together = Together(s3_proxy, names)
+    monkeypatch.setattr(s3_proxy, "come", together.come)
+    on_s3.must("CALL sys.expire_snapshots(`table` => 't', retain_max => 1)")
+    assert together.most > 1
+    deleted = [request for request in s3_proxy.requests if request.startswith("DELETE")]
+    data = [at for at, request in enumerate(deleted) if "/bucket-0/data-" in request]
+    metadata = [at for at, request in enumerate(deleted) if "/manifest/manifest-" in request]
+    assert len(data) == 3
+    assert max(data) < min(metadata), "what names them goes after the data"
+    assert on_s3.ids("t") == [4]
