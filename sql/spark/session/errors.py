@@ -47,10 +47,15 @@ _DISK = re.compile(r"Input/output error|Too many open files|Read-only file syste
 """A disk that fails, which the statement cannot help; Hadoop says no more where a directory could not be made."""
 _UNLOADED = re.compile(r"Could not initialize class|ExceptionInInitializerError|UnsatisfiedLinkError")
 """A class that failed once while it was made ready, as a codec unpacked on a full disk, fails as long as its JVM lives."""
-_NO_PYTHON = re.compile(r"Python worker failed to connect back|Timed out while waiting for the Python worker")
-"""Spark gives a process of Python ten seconds to start, whatever else the machine does; no setting changes that."""
 _APART = re.compile(r"Python worker exited unexpectedly|FetchFailed(?:Exception)?\b|MetadataFetchFailed")
 """Processes of one Spark that lost each other, as on a machine with too much to do."""
+_UNSTARTED = r'Cannot run program "[^"\n]*python[^"\n]*"'
+_NO_PYTHON = re.compile(rf"Python worker failed to connect back|Timed out while waiting for the Python worker|{_UNSTARTED}")
+"""Spark gives a process of Python ten seconds to start, whatever else the machine does; no setting changes that."""
+_LACKING = re.compile(
+    rf"{_UNSTARTED}[^\n]*error[=:] ?(?:2|8|13|20)\b[^\n]*|Python in worker has different version[^\n,]*|No module named '[\w.]+'"
+)
+"""What an executor on another machine lacks: a Python (the numbers say that there is none to run), the server's, or its packages."""
 _SOURCE = re.compile(r"^(?:\w+\.)*model\.errors\.(\w+): ([^\n]*)", re.MULTILINE)
 """An error of ours in the words of a Python process of Spark's that read for the statement."""
 _TABLE = re.compile(r"\b[Tt]able (\S+)")
@@ -184,6 +189,14 @@ def _told(error: LakeError, chain: str, lost: Callable[[], None]) -> LakeError:
 
 
 def _of_processes(chain: str) -> Unavailable | None:
+    if _USER.search(chain) or _DATA.search(chain):  # values may say anything
+        return None
+    if (lacking := _LACKING.search(chain)) is not None:
+        said = re.sub(r'"[^"]*/', '"', lacking[0])
+        return Unavailable(
+            f"An executor of Spark lacks what it needs of Python: {said}. Each needs a python3 of the server's minor version in its PATH "
+            "and the server's packages: `sluice spark-archive` writes them, and SLUICE_SPARK_ARCHIVE names what it wrote."
+        )
     if _NO_PYTHON.search(chain):
         return Unavailable(
             "A process of Python that Spark needs for the statement did not start in time: the machine is busy. Try again later."

@@ -9,6 +9,10 @@ from pyspark.errors import PySparkException
 from model.errors import ExecutionError, LakeError, SnapshotNotExist, StorageFull, Unavailable
 from sql.spark.session.errors import _java, translating
 
+LACKS = "^An executor of Spark lacks what it needs of Python: "
+PROGRAM = 'Cannot run program "python3".* Each needs a python3 .* SLUICE_SPARK_ARCHIVE names'
+OLDER = "Python in worker has different version: 3.9 than that in driver: 3.11, PySpark cannot run with different minor versions."
+NO_MODULE = "ModuleNotFoundError: No module named 'pyspark_sluice'"
 WAITED = "org.apache.spark.SparkException: Exception thrown in awaitResult: "
 
 
@@ -61,6 +65,38 @@ class _Said(PySparkException):
         ("[USER_RAISED_EXCEPTION] Illegal size 5 of collection", "USER_RAISED_EXCEPTION", ExecutionError, "Illegal size", False),
         ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", "", Unavailable, "lost each other", False),
         ("x.FetchFailedException: Connection from /10.0.0.1 closed", "", Unavailable, "lost each other", False),
+        (
+            'x.IOException: Cannot run program "/opt/env/bin/python3": error=2, No such file or directory',
+            "",
+            Unavailable,
+            LACKS + PROGRAM,
+            False,
+        ),
+        ('Cannot run program "python3": Exec failed, error: 13 (Permission denied) ', "", Unavailable, LACKS + PROGRAM, False),
+        ('Cannot run program "python3": error=11, Resource temporarily unavailable', "", Unavailable, "did not start in time", False),
+        (
+            f"Traceback …\npyspark.errors…: [PYTHON_VERSION_MISMATCH] {OLDER}",
+            "",
+            Unavailable,
+            LACKS + "Python in worker has.* SLUICE_SPARK",
+            False,
+        ),
+        (
+            f"Traceback …\n{NO_MODULE}",
+            "PYTHON_DATA_SOURCE_ERROR",
+            Unavailable,
+            LACKS + "No module named 'pyspark_sluice'. Each needs",
+            False,
+        ),
+        (
+            "[USER_RAISED_EXCEPTION] Python worker exited unexpectedly",
+            "USER_RAISED_EXCEPTION",
+            ExecutionError,
+            "Python worker exited",
+            False,
+        ),
+        (f"[USER_RAISED_EXCEPTION] {NO_MODULE}", "USER_RAISED_EXCEPTION", ExecutionError, "No module named", False),
+        (f"[CAST_INVALID_INPUT] The value '{NO_MODULE}' SQLSTATE: 22018", "CAST_INVALID_INPUT", ExecutionError, "The value", False),
         ("Traceback …\nmodel.errors.StorageFull: No room.\n", "PYTHON_DATA_SOURCE_ERROR", StorageFull, "^No room.$", False),
         ("Traceback …\nmodel.errors.Unavailable: Postgres is away.", "PYTHON_DATA_SOURCE_ERROR", Unavailable, "^Postgres is away.$", False),
         (
