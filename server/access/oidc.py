@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import logging
 import secrets
 import threading
 import time
@@ -23,33 +22,16 @@ from joserfc import jwk, jws, jwt
 from joserfc.errors import JoseError
 
 from lake.access.callers import Identity, reserved_principal
-from model.errors import NotAuthorized, Unavailable
+from model.errors import NotAuthorized
+from server.access.provider import TIMEOUT_SECONDS, Provider, PublishedProvider
 from server.settings.oidc import OidcSettings
 
-_log = logging.getLogger(__name__)
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA")
 """Signatures by private keys alone: with `none` or a shared secret anybody who knows the public key could sign."""
-_KEY_TYPES = ("RSA", "EC", "OKP")
-_TIMEOUT_SECONDS = 5.0
-_LONGEST_DOCUMENT = 1 << 20
 _LONGEST_TOKEN = 32 << 10
-_FRESH_SECONDS = 300.0
-"""Keys are fetched anew after so long: one that the issuer withdrew counts no longer."""
-_STALE_SECONDS = 3600.0
-"""So long they count while the issuer cannot be asked."""
-_AGAIN_SECONDS = 10.0
-"""Between two attempts to fetch them, whatever keys tokens name."""
+_MOST_LOGINS = 8
+"""Logins whose code the issuer is asked about at once: each holds a thread, and whoever begins one has shown no token."""
 _REMEMBERED = 10_000
-_DISCOVERY = "/.well-known/openid-configuration"
-
-
-@dataclass(frozen=True, slots=True)
-class _Provider:
-    """What the issuer published, and when it was fetched (monotonic)."""
-
-    document: Mapping[str, Any]
-    keys: tuple[jwk.Key, ...]
-    at: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +50,11 @@ class OidcIssuer:
 
     def __init__(self, settings: OidcSettings) -> None:
         self.settings = settings
+        self._provider = PublishedProvider(settings.issuer)
         self._lock = threading.Lock()
-        self._provider: _Provider | None = None
-        self._tried = -_AGAIN_SECONDS
-        self._judged: LRUCache[bytes, Identity] = LRUCache(_REMEMBERED)
+        self._judged: LRUCache[bytes, tuple[Provider | None, Identity]] = LRUCache(_REMEMBERED)
+        """By the token's digest: who it speaks for, by which keys."""
+        self._logins = threading.BoundedSemaphore(_MOST_LOGINS)
 
     def identify(self, token: str) -> Identity | None:
         """Who a token speaks for; None where it is no JWT at all.
@@ -82,13 +65,16 @@ class OidcIssuer:
         if token.count(".") != 2 or len(token) > _LONGEST_TOKEN:
             return None
         digest = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+        provider = self._provider.latest
         with self._lock:
-            known = self._judged.get(digest)
-        if known is not None and known.expires_at > time.time() and self._provider_is_fresh():
-            return known
+            judged = self._judged.get(digest)
+        if judged is not None and provider is not None and provider.fresh():
+            by, identity = judged
+            if by is provider and identity.expires_at > time.time():
+                return identity
         identity = self._identity(self.claims(token, audience=self.settings.audience))
         with self._lock:
-            self._judged[digest] = identity
+            self._judged[digest] = (provider, identity)
         return identity
 
     def claims(self, token: str, *, audience: str, nonce: str | None = None) -> dict[str, Any]:
@@ -142,12 +128,17 @@ class OidcIssuer:
         auth = None if secret is None else httpx.BasicAuth(client, secret)
         if secret is None:
             form["client_id"] = client
+        endpoint = self._endpoint("token_endpoint")
+        if not self._logins.acquire(blocking=False):
+            raise self._provider.away(f"{_MOST_LOGINS} logins wait for its answer")
         try:
-            answer = httpx.post(self._endpoint("token_endpoint"), data=form, auth=auth, timeout=_TIMEOUT_SECONDS, follow_redirects=False)
+            answer = httpx.post(endpoint, data=form, auth=auth, timeout=TIMEOUT_SECONDS, follow_redirects=False)
         except httpx.HTTPError as problem:
-            raise self._away(problem) from None
+            raise self._provider.away(problem) from None
+        finally:
+            self._logins.release()
         if answer.status_code >= 500:
-            raise self._away(f"HTTP {answer.status_code}")
+            raise self._provider.away(f"HTTP {answer.status_code}")
         try:
             token = orjson.loads(answer.content).get("id_token") if answer.status_code == 200 else None
         except (orjson.JSONDecodeError, AttributeError):
@@ -173,9 +164,9 @@ class OidcIssuer:
         return self.settings.client_id
 
     def _endpoint(self, name: str) -> str:
-        endpoint = self._published().document.get(name)
+        endpoint = self._provider.get().document.get(name)
         if not isinstance(endpoint, str):
-            raise self._away(f"its document names no {name}")
+            raise self._provider.away(f"its document names no {name}")
         return endpoint
 
     def _key(self, header: Mapping[str, Any]) -> jwk.Key:
@@ -183,78 +174,16 @@ class OidcIssuer:
         algorithm, kid = header.get("alg"), header.get("kid")
         if algorithm not in ALGORITHMS:
             raise _refused(f"it is signed by {algorithm!r}, and one of {', '.join(ALGORITHMS)} is wanted")
-        for provider in (self._published(), self._published(unknown=True)):
+        provider = self._provider.get()
+        for renewed in (False, True):
+            if renewed:
+                provider = self._provider.get(beyond=provider)
             keys = provider.keys if kid is None else tuple(key for key in provider.keys if key.kid == kid)
             if len(keys) == 1:
                 return keys[0]
             if kid is None:
                 break
         raise _refused("it names no key of the issuer's" if kid is None else f"the issuer has no key '{str(kid)[:80]}'")
-
-    def _provider_is_fresh(self) -> bool:
-        provider = self._provider
-        return provider is not None and time.monotonic() - provider.at < _FRESH_SECONDS
-
-    def _published(self, *, unknown: bool = False) -> _Provider:
-        """What the issuer publishes; fetched anew when it is old, or where a key in it is ``unknown``."""
-        provider = self._provider
-        if provider is not None and self._provider_is_fresh() and not unknown:
-            return provider
-        with self._lock:
-            now = time.monotonic()
-            if self._provider is not provider and self._provider is not None:  # another thread has fetched it meanwhile
-                return self._provider
-            if now - self._tried >= _AGAIN_SECONDS or provider is None:
-                self._tried = now
-                try:
-                    self._provider = provider = self._fetch()
-                    self._judged.clear()
-                except (httpx.HTTPError, ValueError, JoseError) as problem:
-                    _log.warning("The keys of the issuer %s could not be fetched: %s", self.settings.issuer, problem)
-                    if provider is None or now - provider.at > _STALE_SECONDS:
-                        raise self._away(problem) from None
-            if now - provider.at > _STALE_SECONDS:
-                raise self._away("its keys are too old")
-            return provider
-
-    def _fetch(self) -> _Provider:
-        with httpx.Client(timeout=_TIMEOUT_SECONDS, follow_redirects=False) as client:
-            document = _document(client, self.settings.issuer.rstrip("/") + _DISCOVERY)
-            if document.get("issuer") != self.settings.issuer:
-                raise ValueError(f"it calls itself {document.get('issuer')!r}")
-            where = document.get("jwks_uri")
-            if not isinstance(where, str):
-                raise ValueError("its document names no jwks_uri")
-            published = _document(client, where).get("keys")
-        if not isinstance(published, list):
-            raise ValueError("its keys are no list")
-        keys = []
-        for key in published:
-            if isinstance(key, dict) and key.get("kty") in _KEY_TYPES and key.get("use", "sig") == "sig":
-                try:
-                    keys.append(jwk.import_key(key))
-                except (JoseError, ValueError):  # of a kind that is not known here; the others count
-                    _log.info("A key of the issuer %s is of no kind that is known here", self.settings.issuer)
-        return _Provider(document, tuple(keys), time.monotonic())
-
-    def _away(self, problem: object) -> Unavailable:
-        return Unavailable(
-            f"The issuer {self.settings.issuer} cannot be asked ({problem}); try again soon. Tokens made by this server work meanwhile."
-        )
-
-
-def _document(client: httpx.Client, url: str) -> dict[str, Any]:
-    with client.stream("GET", url) as answer:
-        answer.raise_for_status()
-        body = bytearray()
-        for piece in answer.iter_bytes():
-            body += piece
-            if len(body) > _LONGEST_DOCUMENT:
-                raise ValueError(f"{url} answers more than {_LONGEST_DOCUMENT} bytes")
-    document = orjson.loads(bytes(body))
-    if not isinstance(document, dict):
-        raise ValueError(f"{url} answers no JSON object")
-    return document
 
 
 def _header(token: str) -> dict[str, Any]:

@@ -29,6 +29,11 @@ class Issuer:
         self.fetched = 0
         """How often its keys were asked for."""
         self.away = False
+        self.answers = threading.Event()
+        """Cleared, it takes requests and answers none until it is set again."""
+        self.answers.set()
+        self.waiting = 0
+        """Requests it has taken and not answered."""
         self.url = ""
         self._codes: dict[str, dict[str, str]] = {}
 
@@ -50,6 +55,9 @@ class Issuer:
 
         @app.before_request
         def there() -> ResponseReturnValue | None:
+            self.waiting += 1
+            self.answers.wait()
+            self.waiting -= 1
             return Response("gone to lunch", 503) if self.away else None
 
         @app.get("/.well-known/openid-configuration")
@@ -98,6 +106,7 @@ def issuing() -> Iterator[Issuer]:
     try:
         yield issuer
     finally:
+        issuer.answers.set()
         server.shutdown()
         thread.join()
         server.server_close()

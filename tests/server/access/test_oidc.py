@@ -7,6 +7,7 @@ import hmac
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -18,8 +19,9 @@ import pytest
 from joserfc import jwk, jws
 
 from lake import Lake
+from lake.access.callers import Identity
 from model.errors import InvalidOption, NotAuthorized, Unavailable
-from server.access import oidc
+from server.access import oidc, provider
 from server.access.oidc import OidcIssuer
 from server.flight.messages import packed
 from server.flight.server import FlightEndpoint
@@ -29,6 +31,7 @@ from server.settings.oidc import OidcSettings
 from server.settings.settings import read_settings
 from tests.server.issuer import CLIENT, SECRET, Issuer, issuing
 from tests.server.protocols_of_a_module import Doors, doors
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -139,25 +142,74 @@ def test_keys_are_rotated_and_withdrawn_ones_count_no_longer(issuer: Issuer, jud
     with pytest.raises(NotAuthorized, match="no key 'second'"):  # asked a moment ago
         judge.identify(new)
     assert issuer.fetched == 1
-    monkeypatch.setattr(oidc, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(provider, "_AGAIN_SECONDS", 0.0)
     assert judge.identify(new) is not None
     with pytest.raises(NotAuthorized, match="no key 'first'"):
         judge.identify(old)
 
 
 def test_an_issuer_that_is_away_costs_no_one_who_is_known(issuer: Issuer, judge: OidcIssuer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oidc, "_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(provider, "_AGAIN_SECONDS", 0.0)
     issuer.away = True
     with pytest.raises(Unavailable, match="cannot be asked"):
         judge.identify(issuer.token())
     issuer.away = False
     assert judge.identify(issuer.token()) is not None
     issuer.away = True
-    monkeypatch.setattr(oidc, "_FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(provider, "_FRESH_SECONDS", 0.0)
     assert judge.identify(issuer.token(sub="bob")) is not None
-    monkeypatch.setattr(oidc, "_STALE_SECONDS", 0.0)
+    monkeypatch.setattr(provider, "_STALE_SECONDS", 0.0)
     with pytest.raises(Unavailable):
         judge.identify(issuer.token())
+
+
+def test_an_issuer_that_hangs_holds_few_threads(issuer: Issuer, judge: OidcIssuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provider, "_MOST_WAITING", 3)
+    issuer.answers.clear()
+    with ThreadPoolExecutor(20) as threads:
+        asked = [threads.submit(judge.identify, issuer.token(sub=f"user {number}")) for number in range(20)]
+        assert eventually(lambda: sum(one.done() for one in asked) == 17, pause=0.01)
+        assert all(isinstance(one.exception(), Unavailable) for one in asked if one.done())
+        issuer.answers.set()
+    assert len([one for one in asked if one.exception() is None]) == 3
+    assert issuer.fetched == 1
+
+
+def test_who_names_an_unknown_key_makes_nobody_else_wait(issuer: Issuer, judge: OidcIssuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judge.identify(issuer.token()) is not None
+    monkeypatch.setattr(provider, "_AGAIN_SECONDS", 0.0)
+    issuer.answers.clear()
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(judge.identify, issuer.token(kid="nobodys"))
+        assert eventually(lambda: issuer.waiting > 0, pause=0.01)
+        assert judge.identify(issuer.token()) is not None
+        assert judge.identify(issuer.token(sub="bob")) is not None
+        monkeypatch.setattr(provider, "_FRESH_SECONDS", 0.0)
+        assert judge.identify(issuer.token(sub="eve")) is not None
+        assert not waiting.done()
+        issuer.answers.set()
+        with pytest.raises(NotAuthorized, match="no key 'nobodys'"):
+            waiting.result()
+
+
+def test_logins_at_an_issuer_that_hangs_hold_few_threads(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oidc, "_MOST_LOGINS", 2)
+    judge = OidcIssuer(OidcSettings(issuer=issuer.url, audience=CLIENT, client_id=CLIENT, client_secret=SECRET))
+    login = judge.begin_login("http://here")
+    code = parse_qs(urlsplit(httpx.get(login.url).headers["location"]).query)["code"][0]
+    issuer.answers.clear()
+
+    def finish(code: str) -> Identity:
+        return judge.finish_login(code, nonce=login.nonce, verifier=login.verifier, redirect_url="http://here")
+
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(finish, one) for one in (code, "a guess")]
+        assert eventually(lambda: issuer.waiting == 2, pause=0.01)
+        with pytest.raises(Unavailable, match="2 logins wait"):
+            finish("another guess")
+        issuer.answers.set()
+    assert asked[0].result().principal == "ada"
+    assert isinstance(asked[1].exception(), NotAuthorized)
 
 
 def test_every_protocol_takes_the_issuers_tokens_with_the_roles_of_their_groups(opened: Doors, issuer: Issuer, tmp_path: Path) -> None:
