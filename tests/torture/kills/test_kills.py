@@ -74,7 +74,7 @@ def test_kills_beside_renames(start_server: StartServer) -> None:
     _run(start_server, kills=KILLS, seed=SEED + 2, renames=True)
 
 
-@pytest.mark.slow
+@pytest.mark.torture
 def test_kills_while_a_table_is_taken_back_branched_and_dropped(start_server: StartServer) -> None:
     server = start_server()
     _rounds(Campaign([server], dsn=lambda: embedded_dsn(server), seed=SEED, clients=0), 2, [SERVER, POSTGRES])
