@@ -403,7 +403,6 @@ class Gateway:
         if (result := operation.result) is None:
             return
         result.on_failure = self._lake.standing.met
-        result.reading_seconds = operation.timeout
         if result.unbounded:
             self._streams.add(result)
 

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
-from model.errors import LakeError, StatementCanceled, StatementTimeout, Unavailable
+from model.errors import LakeError, StatementCanceled, Unavailable
 from model.schema.types import BigIntType, DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
 from table.format.rows.arrow import arrow_type
 
@@ -123,8 +123,6 @@ class ResultSet:
         """Whether rows were cut off; known when all that are left were read."""
         self.on_failure: Callable[[BaseException], None] | None = None
         """Hears of what reading the rows failed with."""
-        self.reading_seconds: float | None = None
-        """How long its rows may be read, where they are read as they are asked for; None for any time."""
         self._open = open_batches
         self._releases: list[Callable[[], None]] = [close] if close else []
         self._lock = threading.Lock()
@@ -237,13 +235,6 @@ class ResultSet:
         finally:
             self.close()
 
-    def go_on(self, spent: float) -> None:
-        """Raise why no more is to be read, after so many seconds of reading: it was closed, or its time is over."""
-        if self._closed:
-            raise self._closed_early()
-        if self.reading_seconds is not None and spent > self.reading_seconds:
-            raise StatementTimeout(f"The rows took longer to read than the statement's limit of {self.reading_seconds:g} s.")
-
     def _failed(self, problem: BaseException) -> None:
         if self.on_failure is not None:
             self.on_failure(problem)
@@ -265,7 +256,6 @@ class ResultSet:
 
     def _first(self, whole: ResultSet, most: int) -> Iterator[pa.RecordBatch]:
         left = most
-        whole.reading_seconds = self.reading_seconds
         for batch in whole.batches():
             if batch.num_rows > left:
                 self.truncated = True

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +19,6 @@ from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
 from sql.analysis.views import is_view
 from sql.connectors.stored import means_connector
-from sql.execution.cancellation import Cancellation
 from sql.execution.results import ResultColumn, ResultSet, batch_of_rows, result_schema
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
@@ -52,65 +48,20 @@ class LocalScan(LocalStatement):
     limit: int | None
 
     def run(self, context: ExecutionContext) -> ResultSet:
-        """Read up to the first rows, so that a search which finds none is ended as any statement; its reader has the others read."""
         table = self.table
         plan = plan_scan(table.files, table.schema, table.latest(), self.predicate)
         names = list(dict.fromkeys(field.name for _, field in self.columns))
-        reading = _Reading(context.cancellation)
-        selection = Selection(
-            columns=names, filter=self.condition, filter_columns=self.condition_columns, limit=self.limit, check=reading.check
-        )
+        selection = Selection(columns=names, filter=self.condition, filter_columns=self.condition_columns, limit=self.limit)
         columns = [ResultColumn(name, field.type) for name, field in self.columns]
         schema = result_schema(columns)
         positions = [names.index(field.name) for _, field in self.columns]
 
-        source = read_batches(table.files, table.schema, plan.files, selection)
-        first = next(source, None)
-
         def batches() -> Iterator[pa.RecordBatch]:
-            batch = first
-            while batch is not None:
+            for batch in read_batches(table.files, table.schema, plan.files, selection):
+                context.cancellation.check()
                 yield pa.RecordBatch.from_arrays([batch.column(at) for at in positions], schema=schema)
-                with reading.timed():
-                    batch = next(source, None)
 
-        reading.result = ResultSet.streaming(columns, batches, partial(_end, source))
-        return reading.result
-
-
-class _Reading:
-    """What ends the reading of a scan: a cancel, its result's close, and the statement's time, of which its reader's is no part."""
-
-    def __init__(self, cancellation: Cancellation) -> None:
-        self._cancellation = cancellation
-        self._spent = 0.0
-        self._since: float | None = None
-        self.result: ResultSet | None = None
-        """None as long as the statement itself reads."""
-
-    @contextlib.contextmanager
-    def timed(self) -> Iterator[None]:
-        """A block in which somebody reads."""
-        self._since = time.monotonic()
-        try:
-            yield
-        finally:
-            self._spent += time.monotonic() - self._since
-            self._since = None
-
-    def check(self) -> None:
-        """Raise what the reading ends with."""
-        self._cancellation.check()
-        if self.result is not None:
-            since = self._since
-            self.result.go_on(self._spent + (0.0 if since is None else time.monotonic() - since))
-
-
-def _end(source: Iterator[pa.RecordBatch]) -> None:
-    """Free the threads that read ahead; where somebody reads just now, that ends at its next batch."""
-    assert isinstance(source, Generator)
-    with contextlib.suppress(ValueError):  # it is running
-        source.close()
+        return ResultSet.streaming(columns, batches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

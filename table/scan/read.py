@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
@@ -55,10 +55,6 @@ _PIECE_BYTES = 8 << 20
 """Bytes of a batch of rows that lie in memory as they are."""
 
 
-def _goes_on() -> None:
-    """Nobody asks to stop."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """What of each row is wanted: columns (None for all), a filter in the table's names, and how many rows at most."""
@@ -67,8 +63,6 @@ class Selection:
     filter: ds.Expression | None = None
     filter_columns: frozenset[str] = frozenset()
     limit: int | None = None
-    check: Callable[[], None] = _goes_on
-    """Called for each batch that is read, also where no row of it is wanted, by several threads; what it raises ends the reading."""
 
 
 def read_batches(
@@ -186,7 +180,6 @@ def _one_file(
     check_whole(planned.file, schema, file_schema)
     reader = Projection(schema, file_schema, planned, wanted)
     for batch in reader.batches(files):
-        selection.check()
         yield from _filtered(batch, selection.filter, [f.name for f in fields])
 
 
