@@ -280,7 +280,7 @@ class Gateway:
         return self._running.all()
 
     def running_statement(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
-        """The one of this name or handle that waits or runs: one's own, to administrators anybody's; raises `OperationNotExist`."""
+        """The one of this name that waits, runs or is being read: one's own, to administrators anybody's; raises `OperationNotExist`."""
         return self._running.named(name, caller)
 
     def kept_or_running(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
@@ -344,7 +344,7 @@ class Gateway:
         """Cancel everything and free all; lake and Spark are their owner's to close."""
         self._stopping.set()
         self.jobs.close()
-        for operation in self.running():
+        for operation in self._running.at_work():
             operation.cancel()
         self._streams.end()
         self._sessions.close_all()
@@ -409,7 +409,7 @@ class Gateway:
     def _work_periodically(self) -> None:
         while not self._stopping.wait(_TICK_SECONDS):
             try:
-                for operation in self.running():
+                for operation in self._running.at_work():
                     if operation.overdue():
                         operation.expire()
                 self._sessions.expire()

@@ -104,7 +104,9 @@ class Operation:
         self.cancellation = Cancellation()
         self.origin = ORIGIN.get()
         self.submitted = time.time()
-        begun = time.monotonic()
+        self._begun = begun = time.monotonic()
+        self._took = 0.0
+        """Seconds from then until its client was told the end."""
         self._text_limits = [_Limit(begun, seconds, by) for seconds, by in ((timeout, ""), (quota, SECONDS)) if seconds is not None]
         self._limit = min(self._text_limits, default=None)
         """The one that ends first."""
@@ -161,6 +163,7 @@ class Operation:
     def _ended(self) -> None:
         """Tell the lists, then whoever waits: who has heard of the end finds it in every list."""
         self.ended = time.time()
+        self._took = time.monotonic() - self._begun
         with self._lock:
             callbacks, self._on_end = self._on_end, []
         try:
@@ -196,15 +199,31 @@ class Operation:
         self._ended()
 
     def stop(self, to: OperationState, reason: LakeError) -> bool:
-        """End it from outside: waiters are free at once, the worker hears of it; False where it has ended already."""
+        """End it from outside: waiters are free at once, the worker hears of it; False where it has ended already.
+
+        Where its rows are still being made by whoever reads them, those end, and it is closed.
+        """
         with self._lock:
-            if self._state.terminal:
+            if self._state.terminal and not self.being_read:
                 return False
-            self.error = reason
-            self._state = to
-        self._ended()
+            reading = self.result
+            if reading is None:
+                self.error = reason
+                self._state = to
+            else:
+                self._state = OperationState.CLOSED
+        if reading is None:
+            self._ended()
+        else:
+            reading.close(reason)
         self.cancellation.cancel(reason)
         return True
+
+    @property
+    def being_read(self) -> bool:
+        """Whether it has ended for its client, who makes its rows by reading them."""
+        result = self.result
+        return self._state is OperationState.FINISHED and result is not None and result.made_while_read and not result.closed
 
     def cancel(self) -> bool:
         """Stop it because its client asks; False where it has ended already."""
@@ -229,12 +248,18 @@ class Operation:
         return self.stop(OperationState.TIMEOUT, reason)
 
     def overdue(self) -> bool:
-        """Whether it runs past its limit."""
-        return not self._state.terminal and self._limit is not None and self._limit.left() <= 0
+        """Whether it runs past its limit, or its rows are made past it; time in which its client asks for no rows does not count."""
+        limit, result = self._limit, self.result
+        if limit is None:
+            return False
+        if self.being_read and result is not None:
+            return self._took + result.making_seconds >= limit.seconds + limit.begun - self._begun
+        return not self._state.terminal and limit.left() <= 0
 
     def close(self) -> None:
         """Forget it and free its result; twice is fine."""
-        self.stop(OperationState.CANCELED, StatementCanceled("The statement was closed while it ran."))
+        if not self._state.terminal:
+            self.stop(OperationState.CANCELED, StatementCanceled("The statement was closed while it ran."))
         self._try(OperationState.CLOSED)
         if self.result is not None:
             self.result.close()

@@ -15,6 +15,8 @@ class RunningOperations:
 
     def __init__(self) -> None:
         self._by_handle: dict[str, Operation] = {}
+        self._being_read: dict[str, Operation] = {}
+        """Ended for their clients, who make their rows by reading them: limits and cancels hold for these, too."""
         self._lock = threading.Lock()
 
     def add(self, operation: Operation) -> None:
@@ -23,18 +25,32 @@ class RunningOperations:
             self._by_handle[operation.handle] = operation
 
     def remove(self, operation: Operation) -> None:
-        """Forget one that has ended."""
+        """Forget one that has ended; one that is being read, once its result is closed."""
+        reading = operation.being_read
         with self._lock:
             self._by_handle.pop(operation.handle, None)
+            if reading:
+                self._being_read[operation.handle] = operation
+        if reading and operation.result is not None:
+            operation.result.on_close(lambda: self._read(operation))
 
     def all(self) -> list[Operation]:
         """Those that wait or run."""
         with self._lock:
             return list(self._by_handle.values())
 
+    def at_work(self) -> list[Operation]:
+        """Those, and the ones that are being read."""
+        with self._lock:
+            return [*self._being_read.values(), *self._by_handle.values()]
+
+    def _read(self, operation: Operation) -> None:
+        with self._lock:
+            self._being_read.pop(operation.handle, None)
+
     def named(self, name: str, caller: Caller) -> Operation:
-        """The one of this name or handle: one's own, to administrators anybody's; raises `OperationNotExist`."""
-        named = [entry for entry in reversed(self.all()) if name in (entry.handle, entry.name)]
+        """The one at work of this name or handle: one's own, to administrators anybody's; raises `OperationNotExist`."""
+        named = [entry for entry in reversed(self.at_work()) if name in (entry.handle, entry.name)]
         if allowed := [entry for entry in named if entry.principal == caller.principal] or (named if caller.administrator else []):
             return allowed[0]
         raise OperationNotExist(f"No statement {name} of yours is running.")

@@ -23,12 +23,12 @@ from model.errors import InvalidOption, RewriteConflict, UnsupportedStatement, U
 from model.options.table import TABLE_OPTIONS
 from model.predicate import Predicate
 from model.snapshot import CommitKind, Operation, Snapshot
-from table.compaction.rewrite import Check, go_on
 from table.format.deletions import deletions_of
 from table.format.layout import partition_dirs
 from table.format.manifest import ManifestEntry
 from table.format.rows import binary_row
 from table.scan.entry_scan import PlannedFile
+from table.scan.going_on import Check, go_on
 from table.scan.skipping.partition_filter import BucketFilter
 from table.write.copy_on_write import (
     FileChange,

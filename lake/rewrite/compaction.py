@@ -16,11 +16,12 @@ from model.errors import LakeError, RewriteConflict, UnsupportedType
 from model.options.table import TABLE_OPTIONS, is_on
 from model.snapshot import CommitKind, Snapshot
 from table.compaction.candidates import BucketKey, CompactionRules, CompactionTask, choose
-from table.compaction.rewrite import Check, go_on, rewrite
+from table.compaction.rewrite import rewrite
 from table.format.deletions import with_vectors
 from table.format.formats import FileFormat
 from table.format.manifest import ManifestEntry, NewFile
 from table.format.rows import binary_row
+from table.scan.going_on import Check, go_on
 from table.scan.skipping.partition_filter import BucketFilter
 from table.write.snapshot_builder import CommitRequest, check_writable
 

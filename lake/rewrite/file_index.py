@@ -11,11 +11,12 @@ from lake.commit.write_context import Write
 from lake.rewrite.compaction import Commit
 from lake.tables.handle import LakeTable
 from model.snapshot import CommitKind, Snapshot
-from table.compaction.rewrite import Check, planned
+from table.compaction.rewrite import planned
 from table.format.manifest import ManifestEntry, NewFile
 from table.index.build import FileIndexes, attached, index_of_file
 from table.index.checksum import CHECKSUM_ALONE_BYTES
 from table.index.container import SUFFIX
+from table.scan.going_on import Check
 
 
 def to_index(table: LakeTable, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:

@@ -13,11 +13,11 @@ from lake.rewrite.compaction import in_order, live_files
 from lake.tables.handle import LakeTable
 from model.errors import RewriteConflict, UnsupportedType
 from model.snapshot import CommitKind, Snapshot
-from table.compaction.rewrite import Check, go_on
 from table.format.layout import partition_dirs
 from table.format.manifest import ManifestEntry, NewFile
 from table.format.parquet.footer import Marks
 from table.format.rows import binary_row
+from table.scan.going_on import Check, go_on
 from table.write.annotate import MarkTask, marked_copies, marks_to_set, unmarked
 from table.write.snapshot_builder import check_writable
 

@@ -14,7 +14,8 @@ from model.access import Access, table_resource
 from model.errors import InvalidOption
 from model.snapshot import Snapshot
 from table.format.io.file_io import FileStatus
-from table.retention.orphans import Check, candidates, names_in_use
+from table.retention.orphans import candidates, names_in_use
+from table.scan.going_on import Check
 
 if TYPE_CHECKING:
     from lake.lake import Lake

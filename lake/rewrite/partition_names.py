@@ -11,11 +11,11 @@ from lake.rewrite.done import told_done, told_of
 from lake.tables import done_marks
 from lake.tables.handle import LakeTable
 from model.errors import InvalidData
-from table.compaction.rewrite import Check
 from table.format.hive import partition_value
 from table.format.layout import DEFAULT_PARTITION_NAME, escape, partition_spec, respelled
 from table.format.rows import binary_row
 from table.retention.empty_directories import remove_empty_directories
+from table.scan.going_on import Check
 
 if TYPE_CHECKING:
     from lake.lake import Lake

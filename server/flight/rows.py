@@ -66,10 +66,12 @@ class RowsAnswer:
     def begin(self) -> None:
         """Send; returns when all is sent or nothing is there now."""
         result = self._result
-        if self._sleeper is not None and result is not None and result.waiting is not None:
+        if result is not None and result.waiting is not None:
             result.waiting.never_wait()
-            if not self._call.on_end(lambda: self._turns.submit(result.close)):  # nobody asks a sleeping call whether its client is there
-                result.close()
+        # Nobody asks a call that sleeps, or makes rows none of which matches, whether its client is there.
+        unasked = result is not None and (result.waiting is not None or result.made_while_read)
+        if result is not None and unasked and not self._call.on_end(lambda: self._turns.submit(result.close)):
+            result.close()
         self._go_on()
 
     def _go_on(self) -> None:

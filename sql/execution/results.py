@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -119,6 +120,10 @@ class ResultSet:
         """Whether the rows go on for ever; an empty batch then says that none came for a moment."""
         self.waiting: Waiting | None = None
         """Of rows without end that need no thread while none comes."""
+        self.made_while_read = False
+        """Whether reading the rows is what makes them: what its statement may take, and a cancel, hold until it is closed."""
+        self._making = 0.0
+        self._making_since: float | None = None
         self.truncated = False
         """Whether rows were cut off; known when all that are left were read."""
         self.on_failure: Callable[[BaseException], None] | None = None
@@ -218,14 +223,14 @@ class ResultSet:
         try:
             if self._closed:
                 raise self._closed_early()
-            for batch in self._open():
+            for batch in self._timed(self._open()):
                 yield batch
                 if self._closed:
                     raise self._closed_early()
             if self._closed:  # a stream that is closed just ends
                 raise self._closed_early()
-        except (OSError, Unavailable, pa.ArrowInvalid) as problem:
-            if self._closed:  # the files went away because of the close, which is the true story
+        except (OSError, Unavailable, pa.ArrowInvalid, StatementCanceled) as problem:
+            if self._closed:  # the files went away, or whoever makes the rows stopped, because of the close: the true story
                 raise self._closed_early() from problem
             self._failed(problem)
             raise
@@ -234,6 +239,30 @@ class ResultSet:
             raise
         finally:
             self.close()
+
+    def _timed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches; the time until each is there counts, that in which nobody asks for one does not."""
+        while True:
+            self._making_since = since = time.monotonic()
+            try:
+                batch = next(batches, None)
+            finally:
+                self._making_since = None
+                self._making += time.monotonic() - since
+            if batch is None:
+                return
+            yield batch
+
+    @property
+    def making_seconds(self) -> float:
+        """How long the rows have been made while they were read; from any thread."""
+        since = self._making_since
+        return self._making + (0.0 if since is None else time.monotonic() - since)
+
+    def check_open(self) -> None:
+        """Raise the reason where the result is closed: whoever makes its rows asks between steps."""
+        if self._closed:
+            raise self._closed_early()
 
     def _failed(self, problem: BaseException) -> None:
         if self.on_failure is not None:
@@ -251,7 +280,7 @@ class ResultSet:
             close=self.close,
         )
         made.snapshot_id, made.unbounded, made.waiting = self.snapshot_id, self.unbounded, self.waiting
-        made.notices = self.notices
+        made.notices, made.made_while_read = self.notices, self.made_while_read
         return made
 
     def _first(self, whole: ResultSet, most: int) -> Iterator[pa.RecordBatch]:

@@ -56,12 +56,17 @@ class LocalScan(LocalStatement):
         schema = result_schema(columns)
         positions = [names.index(field.name) for _, field in self.columns]
 
+        def check() -> None:
+            context.cancellation.check()
+            result.check_open()
+
         def batches() -> Iterator[pa.RecordBatch]:
-            for batch in read_batches(table.files, table.schema, plan.files, selection):
-                context.cancellation.check()
+            for batch in read_batches(table.files, table.schema, plan.files, selection, check):
                 yield pa.RecordBatch.from_arrays([batch.column(at) for at in positions], schema=schema)
 
-        return ResultSet.streaming(columns, batches)
+        result = ResultSet.streaming(columns, batches)
+        result.made_while_read = True
+        return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

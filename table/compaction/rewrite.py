@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -15,15 +15,9 @@ from table.format.manifest import DataFile, EntryKind, FileSource, ManifestEntry
 from table.format.rows import binary_row
 from table.format.store import TableFiles
 from table.scan.entry_scan import PlannedFile
+from table.scan.going_on import Check, go_on
 from table.scan.read import read_batches
 from table.write.writer import write_bucket
-
-Check = Callable[[], None]
-"""Called between batches; raises where the work is to stop."""
-
-
-def go_on() -> None:
-    """A check that never stops."""
 
 
 def planned(files: TableFiles, schema: Schema, entries: Iterable[ManifestEntry]) -> list[PlannedFile]:

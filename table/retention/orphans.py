@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from model.schema.schema import Schema
@@ -11,9 +11,9 @@ from table.format.io.file_io import FileStatus
 from table.format.manifest import EntryKind
 from table.format.store import TableFiles
 from table.retention.expiry import metadata_of
+from table.scan.going_on import Check
 
 _KEPT_IN_SNAPSHOT_DIR = ("snapshot-", "changelog-", "EARLIEST", "LATEST")
-Check = Callable[[], None]
 
 
 def names_in_use(files: TableFiles, snapshots: Iterable[Snapshot], check: Check) -> set[str]:

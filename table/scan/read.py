@@ -35,6 +35,7 @@ from table.format.rows.stats import column_stats
 from table.format.rows.unpacked import pieces
 from table.format.store import TableFiles
 from table.scan.checksums import check_bytes
+from table.scan.going_on import Check, go_on
 from table.scan.plan import PlannedFile
 from table.scan.statistics_check import ToldStats, has_checksums
 
@@ -66,15 +67,18 @@ class Selection:
 
 
 def read_batches(
-    files: TableFiles, schema: Schema, planned: Sequence[PlannedFile], selection: Selection | None = None
+    files: TableFiles, schema: Schema, planned: Sequence[PlannedFile], selection: Selection | None = None, check: Check = go_on
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in plan order, in bounded memory; a filter keeps only rows for which it is true."""
+    """Yield the rows in plan order, in bounded memory; a filter keeps only rows for which it is true.
+
+    ``check`` is called for each file and each batch that is read, also while no row is kept, and from several threads.
+    """
     selection = selection or Selection()
     fields = list(schema.fields) if selection.columns is None else [schema.field(name) for name in selection.columns]
     left = selection.limit
     if left == 0:
         return
-    for batch in _in_order(files, schema, fields, _enough(planned, selection), selection):
+    for batch in _in_order(files, schema, fields, _enough(planned, selection), selection, check):
         if left is not None:
             batch = batch.slice(0, left)
             left -= batch.num_rows
@@ -98,14 +102,14 @@ def _enough(planned: Sequence[PlannedFile], selection: Selection) -> Sequence[Pl
 
 
 def _in_order(
-    files: TableFiles, schema: Schema, fields: Sequence[Field], planned: Sequence[PlannedFile], selection: Selection
+    files: TableFiles, schema: Schema, fields: Sequence[Field], planned: Sequence[PlannedFile], selection: Selection, check: Check
 ) -> Iterator[pa.RecordBatch]:
     """Several files are read ahead of the consumer; where that gains nothing, no thread is started beside Arrow's own.
 
     Local files that are small as a whole are there at once, while handing each from thread to thread costs several turns
     of the interpreter's lock, and a server under load waits for each.
     """
-    streams = [partial(_one_file, files, schema, fields, planned_file, selection) for planned_file in planned]
+    streams = [partial(_one_file, files, schema, fields, planned_file, selection, check) for planned_file in planned]
     at_hand = files.io.atomic_rename and _are_small(planned)
     if len(streams) < 2 or (at_hand and len(streams) < _MANY):
         for stream in streams:
@@ -172,14 +176,16 @@ def check_whole(file: DataFile, schema: Schema, file_schema: Schema) -> None:
 
 
 def _one_file(
-    files: TableFiles, schema: Schema, fields: Sequence[Field], planned: PlannedFile, selection: Selection
+    files: TableFiles, schema: Schema, fields: Sequence[Field], planned: PlannedFile, selection: Selection, check: Check
 ) -> Iterator[pa.RecordBatch]:
+    check()
     wanted = list(fields)
     wanted += [f for f in schema.fields if f.name in selection.filter_columns and f not in wanted]
     file_schema = schema if planned.file.schema_id == schema.id else files.read_schema(planned.file.schema_id)
     check_whole(planned.file, schema, file_schema)
     reader = Projection(schema, file_schema, planned, wanted)
     for batch in reader.batches(files):
+        check()  # before the filter, which may keep nothing for hours
         yield from _filtered(batch, selection.filter, [f.name for f in fields])
 
 

@@ -9,12 +9,13 @@ from uuid import uuid4
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 from model.schema.types import Field
-from table.compaction.rewrite import Check, as_entry
+from table.compaction.rewrite import as_entry
 from table.format.formats import format_of
 from table.format.io.storage_errors import translating
 from table.format.manifest import ManifestEntry, NewFile
 from table.format.parquet.footer import Marks, marks_of
 from table.format.store import TableFiles
+from table.scan.going_on import Check
 from table.write.places import overlapping
 
 _CHUNK = 8 << 20

@@ -22,11 +22,12 @@ from sql.spark.write.writes import Arrange, write
 from sql.spark.write.zorder import alike, zorder_numbers
 from table.compaction.clustering import Clustering, strategy_of
 from table.compaction.curves import hilbert_keys, zorder_keys
-from table.compaction.rewrite import Check, planned
+from table.compaction.rewrite import planned
 from table.compaction.task import CompactionTask
 from table.format.formats import FileFormat
 from table.format.manifest import FileSource, ManifestEntry, NewFile
 from table.scan.entry_scan import ScanPlan
+from table.scan.going_on import Check
 
 _KEY = "__sluice_sort_key"
 _MOST_TASKS = 1000

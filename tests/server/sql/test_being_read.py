@@ -1,0 +1,98 @@
+"""A SELECT whose rows are made as they are read keeps its time limit, and can be canceled, until its result is closed."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from urllib.parse import urlsplit
+
+import httpx
+import pyarrow as pa
+import pytest
+
+from gateway.gateway import Gateway
+from gateway.operation import Operation, OperationState
+from lake import LakeTable
+from model.errors import OperationNotExist, StatementCanceled
+from sql.execution.writing import append_batches
+from table.scan.entry_scan import plan_scan
+from table.scan.read import Selection, read_batches
+from tests.sql.tables import make_table
+from tests.waiting import eventually
+
+LONG = "SELECT s FROM big WHERE s LIKE '%nomatch%'"
+
+
+@pytest.fixture
+def big(gateway: Gateway) -> LakeTable:
+    """A table that takes some seconds to look through."""
+    table = make_table(gateway.lake, "big", options={"bucket": "-1"}, s="STRING")
+    batch = pa.RecordBatch.from_arrays([pa.array(["abcdefgh" * 40] * 100_000)], ["s"])
+    append_batches(gateway.lake, table, [batch] * 20)
+    return table
+
+
+def being_read(gateway: Gateway, name: str) -> Operation:
+    """The statement of this name, once its rows are being made."""
+    found: list[Operation] = []
+
+    def look() -> bool:
+        try:
+            operation = gateway.running_statement(name)
+        except OperationNotExist:
+            return False
+        found.append(operation)
+        return operation.being_read
+
+    assert eventually(look, pause=0.01)
+    return found[-1]
+
+
+@pytest.mark.usefixtures("big")
+def test_the_limit_holds_while_no_row_matches(url: str) -> None:
+    answer = httpx.post(f"{url}/sql?timeout=0.3", content=LONG, timeout=120)
+    assert (answer.status_code, answer.json()["errorClass"]) == (408, "StatementTimeout")
+
+
+@pytest.mark.usefixtures("big")
+def test_it_can_be_deleted_while_it_is_read(url: str, gateway: Gateway) -> None:
+    answers: list[httpx.Response] = []
+    asking = threading.Thread(
+        target=lambda: answers.append(httpx.post(f"{url}/sql", content=LONG, headers={"X-Request-Id": "mine"}, timeout=120))
+    )
+    asking.start()
+    being_read(gateway, "mine")
+    assert httpx.delete(f"{url}/statements/mine", timeout=120).json()["state"] == "CLOSED"
+    asking.join()
+    assert answers[0].json()["errorClass"] == "StatementCanceled"
+    with pytest.raises(OperationNotExist):
+        gateway.running_statement("mine")
+
+
+@pytest.mark.usefixtures("big")
+def test_it_ends_when_its_client_hangs_up(url: str, gateway: Gateway) -> None:
+    place = urlsplit(url)
+    with socket.create_connection((str(place.hostname), place.port)) as client:
+        head = f"POST /sql HTTP/1.1\r\nHost: {place.netloc}\r\nX-Request-Id: mine\r\nContent-Length: {len(LONG)}\r\n\r\n"
+        client.sendall(head.encode() + LONG.encode())
+        operation = being_read(gateway, "mine")
+    assert eventually(lambda: operation.state is OperationState.CLOSED, pause=0.01)
+    assert operation.result is not None
+    assert operation.result.closed
+
+
+def test_a_scan_that_keeps_nothing_asks_at_each_batch_whether_it_goes_on(gateway: Gateway, big: LakeTable) -> None:
+    import pyarrow.compute as pc
+
+    asked: list[str] = []
+
+    def check() -> None:
+        asked.append("")
+        if len(asked) == 5:
+            raise StatementCanceled("That is enough.")
+
+    plan = plan_scan(big.files, big.schema, big.latest())
+    selection = Selection(columns=["s"], filter=pc.match_like(pc.field("s"), "%nomatch%"), filter_columns=frozenset({"s"}))
+    with pytest.raises(StatementCanceled, match="enough"):
+        list(read_batches(big.files, big.schema, plan.files, selection, check))
+    assert len(asked) == 5
