@@ -99,7 +99,7 @@ class Gateway:
             spark_streams=self.spark_streams,
             delegated_access=self._delegated_access,
         )
-        self._runner = ScriptRunner(context_factory)
+        self._runner = ScriptRunner(context_factory, self.limits.held_bytes)
         self.jobs = JobRunner(lake, self.limits.jobs, JobMaker(context_factory, self.limits.jobs))
         self._ends_workers = workers is None
         self.workers = workers if workers is not None else WorkerPool(self.limits.workers)

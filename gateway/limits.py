@@ -32,6 +32,8 @@ class GatewayLimits:
     """How long the result of a statement submitted to be asked for later stays after it was last asked for."""
     result_bytes: int = 50 << 30
     spool_bytes: int = 200 << 30
+    held_bytes: int = 256 << 20
+    """Results of queries in memory that wait to be read; more of them go to the spool."""
     import_dirs: tuple[str, ...] = ()
     remote_catalogs: tuple[str, ...] = ()
     kafka_brokers: tuple[str, ...] | None = None

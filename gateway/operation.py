@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -39,6 +40,8 @@ class OperationState(StrEnum):
         return self not in (OperationState.INITIALIZED, OperationState.PENDING, OperationState.RUNNING)
 
 
+ENDED_CHARS = 20_000
+"""Characters kept of the text of a statement that has ended."""
 _S = OperationState
 _STOP = frozenset({_S.CANCELED, _S.TIMEOUT, _S.ERROR, _S.CLOSED})
 NEXT: dict[OperationState, frozenset[OperationState]] = {
@@ -170,7 +173,22 @@ class Operation:
             for callback in callbacks:
                 callback()
         finally:
+            self._let_go()
             self._done.set()
+
+    def _let_go(self) -> None:
+        """Keep no more of a long text than is shown of it, nor its values, nor what a failure's trace holds of them.
+
+        Sessions keep hundreds that ended, and clients close none that failed.
+        """
+        if len(self.text) > ENDED_CHARS:
+            self.text = self.masked = self.masked[:ENDED_CHARS]
+        self.values = bytes
+        error, seen = self.error, set[int]()
+        while error is not None and id(error) not in seen:
+            seen.add(id(error))
+            traceback.clear_frames(error.__traceback__)
+            error = error.__cause__ or error.__context__
 
     def begin(self) -> bool:
         """A worker takes it up; False where it was stopped before."""

@@ -8,12 +8,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from gateway.operation import Operation, OperationState
+from gateway.operation import ENDED_CHARS, Operation, OperationState
 from model.errors import LakeError
 from model.options.masking import MASK, erases, literals_in
 
 _MOST = 500
-_MOST_CHARS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +83,7 @@ def _ended(operation: Operation) -> EndedStatement:
         principal=operation.principal,
         protocol=operation.origin.protocol,
         session=operation.session,
-        text=operation.masked[:_MOST_CHARS],
+        text=operation.masked[:ENDED_CHARS],
         state=state,
         submitted=operation.submitted,
         seconds=max(0.0, time.time() - operation.submitted),

@@ -32,6 +32,7 @@ from sql.execution.answers import answer_of, replayed
 from sql.execution.describe import Described, described_last
 from sql.execution.dry_run import can_be_read, looked_at, only_looks
 from sql.execution.environment import ContextFactory
+from sql.execution.held_results import HeldResults
 from sql.execution.results import Analysed, ResultColumn, ResultSet
 from sql.execution.session import Session
 from sql.execution.session_settings import statement_seconds
@@ -100,8 +101,10 @@ class Script:
 class ScriptRunner:
     """Turns scripts into steps for the executor."""
 
-    def __init__(self, context_factory: ContextFactory) -> None:
+    def __init__(self, context_factory: ContextFactory, held_bytes: int) -> None:
+        """``held_bytes`` is what results of queries may hold in memory."""
         self._context_factory = context_factory
+        self.held = HeldResults(context_factory.spool, held_bytes)
         self._lake = context_factory.lake
 
     def steps(self, operation: Operation, script: Script) -> Steps:
@@ -180,7 +183,10 @@ class ScriptRunner:
         if script.kept and result.unbounded:
             result.close()
             raise UnsupportedStatement("The rows of a streaming query are read as they come; run it without asking for its result later.")
-        return result if script.max_rows is None else result.limited(script.max_rows)
+        if script.max_rows is not None:
+            result = result.limited(script.max_rows)
+        self.held.keep(result, script.caller, operation.cancellation)
+        return result
 
     def _count_stream(self, result: ResultSet, caller: Caller) -> None:
         """Count an open stream; raises `QuotaExceeded` where the caller has as many as it may."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -106,6 +107,8 @@ class ResultSet:
         """Rows an INSERT wrote; None for everything else."""
         self.held: pa.RecordBatch | None = None
         """The rows of a small result that is all in memory."""
+        self.size = 0
+        """Bytes of the rows that lie in memory until they are read."""
         self.erased_rows: int | None = None
         """Rows that a call took away for good, for the audit log; None for everything else."""
         self.snapshot_id: int | None = None
@@ -172,12 +175,27 @@ class ResultSet:
         batch = batch_of_rows(columns, rows)
         result = cls(columns, lambda: iter((batch,)), kind=kind, is_query=is_query, job_id=job_id, affected_rows=affected_rows)
         result.held = batch
+        result.size = batch.nbytes
         return result
 
     @classmethod
     def of_batch(cls, columns: Sequence[ResultColumn], batch: pa.RecordBatch) -> ResultSet:
         """A small result of these rows."""
         return cls(columns, lambda: iter((batch,)))
+
+    @classmethod
+    def of_batches(cls, columns: Sequence[ResultColumn], batches: Iterable[pa.RecordBatch]) -> ResultSet:
+        """The result of a query whose rows lie in memory until it is closed."""
+        rows = deque(batches)
+        size = sum(batch.nbytes for batch in rows)
+
+        def taken() -> Iterator[pa.RecordBatch]:
+            while rows:
+                yield rows.popleft()
+
+        result = cls(columns, taken, is_query=True, close=rows.clear)
+        result.size = size
+        return result
 
     @classmethod
     def of_strings(cls, names: Sequence[str], rows: Iterable[Sequence[str | None]], *, is_query: bool = False) -> ResultSet:
@@ -264,6 +282,12 @@ class ResultSet:
         if self._closed:
             raise self._closed_early()
 
+    def moved_to(self, open_batches: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        """The rows, once, for whoever puts them where the result reads them from now on."""
+        rows, self._open = self._open(), open_batches
+        self.held, self.size = None, 0
+        return rows
+
     def _failed(self, problem: BaseException) -> None:
         if self.on_failure is not None:
             self.on_failure(problem)
@@ -281,6 +305,7 @@ class ResultSet:
         )
         made.snapshot_id, made.unbounded, made.waiting = self.snapshot_id, self.unbounded, self.waiting
         made.notices, made.made_while_read = self.notices, self.made_while_read
+        made.size = self.size
         return made
 
     def _first(self, whole: ResultSet, most: int) -> Iterator[pa.RecordBatch]:

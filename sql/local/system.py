@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from model.schema.schema import Schema
 from model.schema.types import BigIntType, Field
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
+from sql.execution.held_results import gathered
 from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
@@ -47,37 +48,45 @@ class SystemSelect(LocalStatement):
             count = self.system.count(self.scan)
             if count is not None:
                 return self._count(self.counted, count)
-        batches: list[pa.RecordBatch] = []
-        rows = 0
-        for batch in self.system.read(self.scan, self.read):
-            context.cancellation.check()
-            matching = pa.Table.from_batches([batch])
-            if self.condition is not None:
-                matching = matching.filter(self.condition)
-            if self.read:
-                batches += matching.select(list(self.read)).combine_chunks().to_batches()
-            rows += matching.num_rows
-            if self.limit is not None and not self.order and self.counted is None and rows >= self.limit:
-                break
-        return self._ordered(batches) if self.counted is None else self._count(self.counted, rows)
+        if self.counted is not None:
+            return self._count(self.counted, sum(matching.num_rows for matching in self._matching(context)))
+        columns = [ResultColumn(name, field.type) for name, field in self.columns]
+        rows = (self._shaped(batch, columns) for batch in self._batches(context))
+        return gathered(context.spool, columns, rows, context.lake.caller, context.cancellation)
 
     def _count(self, name: str, rows: int) -> ResultSet:
         return ResultSet.of_rows([ResultColumn(name, BigIntType(nullable=False))], [(rows,)], is_query=True)
 
-    def _ordered(self, parts: Sequence[pa.RecordBatch]) -> ResultSet:
-        columns = [ResultColumn(name, field.type) for name, field in self.columns]
-        schema = result_schema(columns)
-        table = pa.Table.from_batches(parts) if parts else None
-        if table is not None and self.order:
-            # NULLs are the smallest, as in Spark.
-            keys = [(name, "descending" if falling else "ascending", "at_end" if falling else "at_start") for name, falling in self.order]
-            table = table.take(pc.sort_indices(table, sort_keys=keys))
-        if table is not None and self.limit is not None:
-            table = table.slice(0, self.limit)
-        batches = [] if table is None else table.combine_chunks().to_batches()
+    def _matching(self, context: ExecutionContext) -> Iterator[pa.Table]:
+        for batch in self.system.read(self.scan, self.read):
+            context.cancellation.check()
+            matching = pa.Table.from_batches([batch])
+            yield matching if self.condition is None else matching.filter(self.condition)
+
+    def _batches(self, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
+        """What is read of the rows that are wanted, in their order."""
+        if self.order:
+            yield from self._ordered(list(self._matching(context)))
+            return
+        left = self.limit
+        for matching in self._matching(context) if left != 0 else ():
+            wanted = matching if left is None else matching.slice(0, left)
+            yield from wanted.select(list(self.read)).combine_chunks().to_batches()
+            if left is not None and (left := left - wanted.num_rows) == 0:
+                return
+
+    def _ordered(self, parts: Sequence[pa.Table]) -> list[pa.RecordBatch]:
+        if not parts:
+            return []
+        table = pa.concat_tables(parts).select(list(self.read))
+        # NULLs are the smallest, as in Spark.
+        keys = [(name, "descending" if falling else "ascending", "at_end" if falling else "at_start") for name, falling in self.order]
+        table = table.take(pc.sort_indices(table, sort_keys=keys))
+        return list((table if self.limit is None else table.slice(0, self.limit)).combine_chunks().to_batches())
+
+    def _shaped(self, batch: pa.RecordBatch, columns: Sequence[ResultColumn]) -> pa.RecordBatch:
         positions = [list(self.read).index(field.name) for _, field in self.columns]
-        shaped = [pa.RecordBatch.from_arrays([batch.column(at) for at in positions], schema=schema) for batch in batches]
-        return ResultSet(columns, lambda: iter(shaped), is_query=True)
+        return pa.RecordBatch.from_arrays([batch.column(at) for at in positions], schema=result_schema(columns))
 
 
 def plan_system(tree: exp.Select, context: ExecutionContext) -> SystemSelect | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from gateway.gateway import Gateway, GatewayLimits
-from gateway.operation import OperationState
+from gateway.operation import ENDED_CHARS, OperationState
 from gateway.result_pages import NotReady, ResultPage
 from lake import Lake
 from model.errors import (
@@ -194,6 +195,20 @@ def test_operations_nobody_closes_do_not_pile_up(gateway: Gateway, monkeypatch: 
         with pytest.raises(OperationNotExist):
             gateway.status(session, gone)
     assert [gateway.status(session, kept) for kept in handles[2:]] == [OperationState.ERROR] * 3
+
+
+def test_what_has_ended_keeps_no_long_text(gateway: Gateway) -> None:
+    """Sessions keep two hundred operations, and a text may have a megabyte."""
+    session = gateway.open_session()
+    long = "x" * 100_000
+    for text in (f"SHOW DATABASES LIKE '{long}'", f"SELEC '{long}'"):
+        operation = gateway._sessions.get(session).operation(gateway.submit(session, text))
+        assert operation.wait(30)
+        assert operation.text == operation.masked == text[:ENDED_CHARS]
+        trace = None if operation.error is None else operation.error.__traceback__
+        held = [value for frame, _ in traceback.walk_tb(trace) for value in frame.f_locals.values()]
+        assert not [value for value in held if isinstance(value, str) and len(value) > ENDED_CHARS]
+    assert gateway.recent.newest()[0].text == text[:ENDED_CHARS]
 
 
 def test_reset_brings_back_what_the_session_was_opened_with(gateway: Gateway) -> None:

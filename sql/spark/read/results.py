@@ -67,8 +67,7 @@ def result_of(context: ExecutionContext, query: Prepared) -> ResultSet:
             raise
         context.cancellation.check()
         return _spooled(context, in_arrow(frame, columns), columns)
-    batches = [fitted(batch, columns) for batch in rows.to_batches()]
-    return ResultSet(columns, lambda: iter(batches), is_query=True)
+    return ResultSet.of_batches(columns, (fitted(batch, columns) for batch in rows.to_batches()))
 
 
 def room_of_texts(types: Sequence[st.DataType], rows: int) -> int | None:

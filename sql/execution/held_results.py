@@ -1,0 +1,124 @@
+"""Results of queries that lie in memory until they are read, counted by whose they are; what finds no room there goes to the spool."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.ipc as ipc
+
+from lake import Caller
+from sql.execution.cancellation import Cancellation
+from sql.execution.results import ResultColumn, ResultSet, result_schema
+from sql.execution.spool import Spool, SpoolEntry
+from table.format.io.file_io import FileIO
+from table.format.io.storage_errors import translating
+
+_SHARE = 4, 5
+"""How much of the room one principal may fill: the rest is the others'."""
+_FEW_BYTES = 32 << 20
+"""Of rows that are gathered, what is not put into the spool as they come."""
+_FILE = "rows.arrow"
+_SMALL_BYTES = 1 << 16
+"""Smaller results stay in memory in any case: a file for each costs more, and there are only so many results."""
+
+
+class HeldResults:
+    """The bytes of all results in memory: of all principals together, and of each."""
+
+    def __init__(self, spool: Spool, most: int) -> None:
+        self._spool = spool
+        self._most = most
+        self._lock = threading.Lock()
+        self._of: Counter[str] = Counter()
+
+    def usage(self) -> dict[str, int]:
+        """Bytes by principal."""
+        with self._lock:
+            return dict(self._of)
+
+    def keep(self, result: ResultSet, caller: Caller, cancellation: Cancellation) -> None:
+        """Count a result until it is closed, or put its rows into the spool; raises what the spool raises, for queries alone.
+
+        What has changed something is done: its rows never fail it.
+        """
+        size = result.size
+        if not size:
+            return
+        if self._take(caller.principal, size, forced=size < _SMALL_BYTES or not result.is_query):
+            result.on_close(lambda: self._give(caller.principal, size))
+        else:
+            self._spill(result, caller, cancellation)
+
+    def _take(self, principal: str, size: int, *, forced: bool) -> bool:
+        part, whole = _SHARE
+        with self._lock:
+            fits = self._of.total() + size <= self._most and self._of[principal] + size <= self._most * part // whole
+            if fits or forced:
+                self._of[principal] += size
+            return fits or forced
+
+    def _give(self, principal: str, size: int) -> None:
+        with self._lock:
+            self._of[principal] -= size
+            if not self._of[principal]:
+                del self._of[principal]
+
+    def _spill(self, result: ResultSet, caller: Caller, cancellation: Cancellation) -> None:
+        try:
+            entry = self._spool.new(cancellation, caller=caller)
+            result.on_close(entry.remove)
+            rows = partial(_rows_in, self._spool.file_io, entry.path)
+            _write(self._spool.file_io, entry, result.schema, result.moved_to(rows), cancellation)
+        except BaseException:
+            result.close()
+            raise
+
+
+def gathered(
+    spool: Spool, columns: Sequence[ResultColumn], batches: Iterator[pa.RecordBatch], caller: Caller, cancellation: Cancellation
+) -> ResultSet:
+    """The result of a query whose rows are all read now: in memory while they are few, else in the spool."""
+    few: deque[pa.RecordBatch] = deque()
+    size = 0
+    for batch in batches:
+        few.append(batch)
+        size += batch.nbytes
+        if size > _FEW_BYTES:
+            break
+    else:
+        return ResultSet.of_batches(columns, few)
+    entry = spool.new(cancellation, caller=caller)
+    try:
+        _write(spool.file_io, entry, result_schema(columns), chain(_taken(few), batches), cancellation)
+    except BaseException:
+        entry.remove()
+        raise
+    return ResultSet.streaming(columns, partial(_rows_in, spool.file_io, entry.path), entry.remove)
+
+
+def _taken(batches: deque[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    while batches:
+        yield batches.popleft()
+
+
+def _write(io: FileIO, entry: SpoolEntry, schema: pa.Schema, batches: Iterable[pa.RecordBatch], cancellation: Cancellation) -> None:
+    """Put rows into an entry, where `_rows_in` reads them; raises `ResultTooLarge` and `QuotaExceeded` where they are too many."""
+    io.mkdirs(entry.path)
+    path = f"{entry.path}/{_FILE}"
+    options = ipc.IpcWriteOptions(compression="zstd")
+    with translating(path), io.open_output(path) as sink, ipc.new_stream(sink, schema, options=options) as writer:
+        for batch in batches:
+            cancellation.check()
+            writer.write_batch(batch)
+    entry.finish()
+
+
+def _rows_in(io: FileIO, directory: str) -> Iterator[pa.RecordBatch]:
+    path = f"{directory}/{_FILE}"
+    with translating(path), io.open_input(path) as source, ipc.open_stream(source) as reader:
+        yield from reader

@@ -1,0 +1,100 @@
+"""Results in memory are counted by whose they are; what finds no room there lies in the spool, where quotas count it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from catalog import CatalogStore
+from gateway.gateway import Gateway, GatewayLimits
+from lake import Caller, Lake
+from model.errors import QuotaExceeded
+from sql.execution import held_results
+from tests.fix_gateway import NoSpark
+
+ANNA = Caller(principal="anna", administrator=True)
+BEN = Caller(principal="ben", administrator=True)
+QUERY = "SELECT * FROM t$audit_log"
+
+
+@pytest.fixture
+def small(catalog: CatalogStore, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
+    """A gateway with room in memory for two and a half of these results, of one principal for two."""
+    monkeypatch.setattr(held_results, "_SMALL_BYTES", 500)
+    lake = Lake(catalog, str(warehouse))
+    gateway = Gateway(lake, NoSpark(), limits=GatewayLimits(local_threads=4, spark_statements=1))
+    gateway.start()
+    gateway.run("CREATE TABLE t (id INT, s STRING)").close()
+    gateway.run("INSERT INTO t VALUES " + ", ".join(f"({number}, 'some text of row {number}')" for number in range(30))).close()
+    with gateway.run(QUERY) as result:
+        size = result.size
+    assert size > 500
+    gateway.close()
+    gateway = Gateway(lake, NoSpark(), limits=replace(gateway.limits, held_bytes=size * 5 // 2))
+    gateway.start()
+    yield gateway
+    gateway.close()
+    lake.close()
+
+
+def spooled(warehouse: Path) -> int:
+    return len(list(warehouse.rglob(".sluice/spool/*/*/rows.arrow")))
+
+
+def test_what_finds_no_room_in_memory_lies_in_the_spool(small: Gateway, warehouse: Path) -> None:
+    results = [small.run(QUERY, caller=caller) for caller in (ANNA, ANNA, ANNA, BEN)]
+    assert [result.size > 0 for result in results] == [True, True, False, False]
+    assert spooled(warehouse) == 2
+    rows = [result.collect() for result in results]
+    assert len(rows[0]) == 30
+    assert rows == [rows[0]] * 4
+    assert spooled(warehouse) == 0, "read to their ends, they are gone"
+    assert small._runner.held.usage() == {}
+
+
+def test_one_principal_leaves_room_to_others(small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held_results, "_SHARE", (1, 2))
+    results = [small.run(QUERY, caller=caller) for caller in (ANNA, ANNA, BEN)]
+    assert [result.size > 0 for result in results] == [True, False, True]
+    for result in results:
+        result.close()
+    assert spooled(warehouse) == 0
+
+
+def test_rows_that_were_cut_off_are_told_from_the_spool_too(small: Gateway) -> None:
+    results = [small.run(QUERY, caller=ANNA, max_rows=29) for _ in range(3)]
+    assert results[2].size == 0
+    for result in results:
+        assert len(result.collect()) == 29
+        assert result.truncated
+
+
+def test_the_quota_of_the_spool_counts_them_and_small_answers_go_on(small: Gateway, warehouse: Path) -> None:
+    small.run("SET QUOTA spool.bytes = 1 FOR USER anna").close()
+    results = [small.run(QUERY, caller=ANNA) for _ in range(2)]
+    with pytest.raises(QuotaExceeded, match=r"spool\.bytes"):
+        small.run(QUERY, caller=ANNA)
+    assert spooled(warehouse) == 0, "what is refused leaves no file"
+    small.run("SHOW DATABASES", caller=ANNA).close()
+    small.run(QUERY, caller=BEN).close()
+    for result in results:
+        result.close()
+    small.run(QUERY, caller=ANNA).close()
+
+
+def test_a_table_that_is_gathered_lies_in_the_spool_from_the_first_megabytes_on(
+    small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_results, "_FEW_BYTES", 100)
+    with small.run(f"{QUERY} WHERE id > 3 LIMIT 20", caller=ANNA) as result:
+        assert result.size == 0
+        assert spooled(warehouse) == 1
+        assert [row[1] for row in result.collect()] == list(range(4, 24))
+    assert spooled(warehouse) == 0
+    with small.run("SELECT COUNT(*) FROM t$audit_log WHERE id > 3") as result:
+        assert result.collect() == [(26,)]
+    with small.run("SELECT id FROM t$audit_log ORDER BY id DESC LIMIT 2") as result:
+        assert result.collect() == [(29,), (28,)]
