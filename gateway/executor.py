@@ -65,10 +65,8 @@ class Work:
 class _Queue:
     """A lane's waiting works."""
 
-    def __init__(
-        self, lock: threading.Lock, limit: int, running_limit: Callable[[str], int | None] = lambda _: None, places: int | None = None
-    ) -> None:
-        self.works: FairQueue[Work] = FairQueue(limit, running_limit, places)
+    def __init__(self, lock: threading.Lock, works: FairQueue[Work]) -> None:
+        self.works = works
         self.filled = threading.Condition(lock)
 
 
@@ -85,29 +83,35 @@ def _no_limits(_: str) -> StatementLimits:
 
 
 class Executor:
-    """Runs statements; ``queue_limit`` bounds how many may wait in each lane, ``chain_limit`` in each session.
+    """Runs statements; ``queue_limit`` bounds how many may wait for Spark, ``local_queue_limit`` in the local lane, ``chain_limit`` in each
+    session.
 
     ``kept_threads`` are Spark threads beyond the others, for principals that run nothing there.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a number for each kind of thread and of queue
         self,
         *,
         local_threads: int = 32,
         spark_threads: int = 4,
         kept_threads: int = 0,
         queue_limit: int = 256,
+        local_queue_limit: int = 256,
         chain_limit: int = 64,
         limits: Callable[[str], StatementLimits] = _no_limits,
     ) -> None:
         # Long statements of one principal leave threads to the short ones of others.
         most_local = max(1, local_threads - max(1, local_threads // _KEPT_LOCAL))
+        local_works = FairQueue[Work](local_queue_limit, threads=local_threads, running_limit=lambda _: most_local)
+        spark_works = FairQueue[Work](
+            queue_limit, threads=spark_threads + kept_threads, running_limit=lambda owner: limits(owner).running, places=spark_threads
+        )
         self._limits = limits
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._queues = {
-            Lane.LOCAL: _Queue(self._lock, queue_limit, lambda _: most_local),
-            Lane.SPARK: _Queue(self._lock, queue_limit, lambda owner: limits(owner).running, spark_threads),
+            Lane.LOCAL: _Queue(self._lock, local_works),
+            Lane.SPARK: _Queue(self._lock, spark_works),
         }
         self._stuck = 0
         self._chain_limit = chain_limit

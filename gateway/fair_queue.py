@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from model.errors import QuotaExceeded, TooManyStatements
+from model.fair_share import may_have_another
 from model.quota import QUEUED
 
 
@@ -20,18 +21,19 @@ class Owned(Protocol):
 
 
 W = TypeVar("W", bound=Owned)
-_SHARE = 4
-"""A principal may wait with so many times what is still free: one alone fills four fifths, and whoever comes next finds room."""
 
 
 class FairQueue(Generic[W]):
-    """At most ``limit`` works; the next one is of whoever runs least, and among these of whoever was served longest ago.
+    """Works for ``threads`` that run one each; at most ``limit`` wait besides those that a free thread is about to take.
 
-    Its caller holds a lock.
+    The next one is of whoever runs least, and among these of whoever was served longest ago. Its caller holds a lock.
     """
 
-    def __init__(self, limit: int, running_limit: Callable[[str], int | None] = lambda _: None, places: int | None = None) -> None:
+    def __init__(
+        self, limit: int, *, threads: int, running_limit: Callable[[str], int | None] = lambda _: None, places: int | None = None
+    ) -> None:
         self.limit = limit
+        self._threads = threads
         self._places = places
         """So many works run at once, and beyond them those of owners of whom none runs; None where nothing is kept for these."""
         self._running_limit = running_limit
@@ -48,7 +50,9 @@ class FairQueue(Generic[W]):
         return work in self._waiting.get(work.owner, ())
 
     def check_room(self, owner: str | None, queued_limit: int | None = None) -> None:
-        """Raise `TooManyStatements` where no more may wait, or no more of this owner."""
+        """Raise `TooManyStatements` where no more may wait, or no more of this owner, and another one of it would have to."""
+        if self._runs_at_once(owner):
+            return
         waiting = len(self._waiting.get(owner, ()))
         if queued_limit is not None and waiting >= queued_limit:
             raise QuotaExceeded(
@@ -56,13 +60,32 @@ class FairQueue(Generic[W]):
                 f"{waiting} statements of {owner} wait for Spark already, as many as the quota {QUEUED} = {queued_limit} lets. "
                 "Try again later.",
             )
+        if not self.limit:
+            raise TooManyStatements(
+                f"{self._running.total()} statements run on Spark, and none may wait (SLUICE_STATEMENT_QUEUE = 0); try again later."
+            )
         if self._length >= self.limit:
             raise TooManyStatements(f"{self.limit} statements already wait; try again later.")
-        if owner is not None and waiting and waiting >= _SHARE * (self.limit - self._length):
+        if owner is not None and not may_have_another(waiting, self._length, self.limit):
             raise TooManyStatements(
                 f"{waiting} statements of {owner} wait already; the rest of the queue's {self.limit} places is kept for others. "
                 "Try again later."
             )
+
+    def _runs_at_once(self, owner: str | None) -> bool:
+        """Whether a thread is free for another work of an owner, which those that wait leave to it."""
+        own = self._running[owner] + len(self._waiting.get(owner, ()))
+        most = self._most_running(owner)
+        if most is not None and own >= most:
+            return False
+        taken = self._running.total()
+        for waiting, works in self._waiting.items():
+            fits = self._most_running(waiting)
+            taken += len(works) if fits is None else min(len(works), max(0, fits - self._running[waiting]))
+        return taken < (self._threads if self._places is None or not own else self._places)
+
+    def _most_running(self, owner: str | None) -> int | None:
+        return None if owner is None else self._running_limit(owner)
 
     def push(self, work: W) -> None:
         """Let a work wait; whether there is room was asked before."""
@@ -74,7 +97,7 @@ class FairQueue(Generic[W]):
         best: str | None = None
         any_fits = False
         for owner in self._waiting:
-            limit = self._running_limit(owner) if owner is not None else None
+            limit = self._most_running(owner)
             if limit is not None and self._running[owner] >= limit:
                 continue
             if not any_fits or self._running[owner] < self._running[best]:

@@ -69,6 +69,7 @@ class Gateway:
             spark_threads=self.limits.spark_statements,
             kept_threads=self.limits.kept_for_others,
             queue_limit=self.limits.queued_statements,
+            local_queue_limit=self.limits.queued_locally,
             chain_limit=self.limits.queued_per_session,
             limits=lambda owner: StatementLimits(running=lake.quotas.room(owner, RUNNING), queued=lake.quotas.room(owner, QUEUED)),
         )
@@ -85,7 +86,7 @@ class Gateway:
         self._options_reader = StatementOptionsReader(lake, self.limits)
         self.bodies = bodies or BodyFiles()
         """Where bodies and results lie that are too large for memory."""
-        self.kept = RetainedResults(seconds=self.limits.kept_seconds, files=self.bodies)
+        self.kept = RetainedResults(seconds=self.limits.kept_seconds, files=self.bodies, most=self.limits.kept_statements)
         self.spark_streams = OpenStreams(self.limits.spark_streams, lambda handle: self._canceller.look_after(handle))
         self._uri: str | None = None
         context_factory = ContextFactory(
@@ -154,7 +155,6 @@ class Gateway:
 
     def keep(self, text: str, **options: Unpack[StatementOptions]) -> RetainedResult:
         """Queue the statements of a text as `run` runs them, and keep the result to be asked for; raises `TooManyStatements`."""
-        self.kept.reserve()
         script, operation = self._options_reader.script(text, None, options)
         script.kept = True
         statement = self.kept.add(operation)

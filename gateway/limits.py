@@ -27,7 +27,11 @@ class GatewayLimits:
     spark_streams: int = 32
     """Streaming queries that clients read from Spark at the same time."""
     queued_statements: int = 256
+    """Those that may wait for Spark; with 0 one that cannot run there at once is refused."""
+    least_queued_locally: int = 256
     queued_per_session: int = 64
+    kept_statements: int = 1000
+    """Statements submitted to be asked for later, and their results, at the same time."""
     kept_seconds: float = 3600.0
     """How long the result of a statement submitted to be asked for later stays after it was last asked for."""
     result_bytes: int = 50 << 30
@@ -41,6 +45,11 @@ class GatewayLimits:
     workers: WorkerLimits = field(default_factory=WorkerLimits)
     server: int = NO_SERVER
     """The number of the process among the servers of its catalog, which handles tell."""
+
+    @property
+    def queued_locally(self) -> int:
+        """Statements that may wait for a thread of this process."""
+        return max(self.queued_statements, self.least_queued_locally)
 
     @property
     def spark_threads(self) -> int:

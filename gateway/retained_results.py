@@ -17,6 +17,7 @@ from gateway.operation import Operation
 from gateway.result_pages import Pages
 from lake import Caller
 from model.errors import InvalidToken, OperationNotExist, TooManyStatements
+from model.fair_share import may_have_another
 from sql.execution.results import ResultColumn, ResultSet
 from workers.spool import BodyFiles
 
@@ -127,26 +128,26 @@ class RetainedResult:
 class RetainedResults:
     """All that were submitted to be asked for later."""
 
-    def __init__(self, *, seconds: float, files: BodyFiles, most: int = 1000) -> None:
+    def __init__(self, *, seconds: float, files: BodyFiles, most: int) -> None:
         self._seconds = seconds
         self._files = files
         self._most = most
         self._kept: dict[str, RetainedResult] = {}
         self._lock = threading.Lock()
 
-    def reserve(self) -> None:
-        """Raise `TooManyStatements` where no more can be kept."""
-        with self._lock:
-            if len(self._kept) >= self._most:
-                raise TooManyStatements(
-                    f"{self._most} statements are kept already; DELETE /statements/{{id}} lets one go, and each goes by itself "
-                    f"{self._seconds:g} s after it was last asked for."
-                )
-
     def add(self, operation: Operation) -> RetainedResult:
-        """Keep a statement from now on."""
+        """Keep a statement from now on; raises `TooManyStatements` where no more can be kept, or no more of its principal."""
         statement = RetainedResult(operation, self._seconds, self._files)
         with self._lock:
+            own = sum(kept.operation.principal == operation.principal for kept in self._kept.values())
+            if not may_have_another(own, len(self._kept), self._most):
+                full = len(self._kept) >= self._most
+                kept = f"{self._most} statements are" if full else f"{own} statements of {operation.principal} are"
+                rest = "" if full else f", and the rest of the {self._most} places is for others"
+                raise TooManyStatements(
+                    f"{kept} kept already{rest}; DELETE /statements/{{id}} lets one go, and each goes by itself {self._seconds:g} s after "
+                    "it was last asked for."
+                )
             self._kept[operation.handle] = statement
         return statement
 

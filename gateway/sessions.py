@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from gateway.executor import Chain
 from gateway.operation import Operation
 from model.errors import OperationNotExist, SessionNotExist, TooManyStatements
+from model.fair_share import may_have_another
 from model.handle import NO_SERVER, new_handle
 from sql.execution.session import Session
 
@@ -102,11 +103,17 @@ class Sessions:
         self._sessions: dict[str, GatewaySession] = {}
 
     def open(self, name: str | None, properties: Mapping[str, str], *, owner: str = "") -> GatewaySession:
-        """A new session; raises `TooManyStatements` where there are as many as there may be."""
+        """A new session; raises `TooManyStatements` where there are as many as there may be, or of this owner."""
         opened = GatewaySession(Session(new_handle(self._server), name, settings=dict(properties)), self._chain(), owner=owner)
         with self._lock:
-            if len(self._sessions) >= self._max:
-                raise TooManyStatements(f"There are {self._max} sessions, as many as this server keeps; close some or try again later.")
+            own = sum(session.owner == owner for session in self._sessions.values())
+            if not may_have_another(own, len(self._sessions), self._max):
+                if len(self._sessions) >= self._max:
+                    raise TooManyStatements(f"There are {self._max} sessions, as many as this server keeps; close some or try again later.")
+                raise TooManyStatements(
+                    f"{own} sessions of {owner} are open; the rest of the {self._max} this server keeps is for others. "
+                    "Close some or try again later."
+                )
             self._sessions[opened.handle] = opened
         return opened
 

@@ -185,7 +185,7 @@ SPARK_KEEP_CLASSES = SERVER_OPTIONS.declare(spark_options.KEEP_CLASSES)
 SESSION_IDLE = SERVER_OPTIONS.declare(
     Option("session.idle-seconds", number(at_least=1), 600.0, "A session nobody used for so long is closed.")
 )
-SESSION_LIMIT = SERVER_OPTIONS.declare(Option("session.limit", integer(at_least=1), 1000, "Open sessions at most."))
+SESSION_LIMIT = SERVER_OPTIONS.declare(Option("session.limit", integer(at_least=1), 1000, "Open sessions; of one user four fifths."))
 STATEMENT_CONCURRENCY = SERVER_OPTIONS.declare(
     Option(
         "statement.concurrency",
@@ -195,7 +195,12 @@ STATEMENT_CONCURRENCY = SERVER_OPTIONS.declare(
     )
 )
 STATEMENT_QUEUE = SERVER_OPTIONS.declare(
-    Option("statement.queue", integer(at_least=0), 100, "Statements that may wait for Spark; the next one is answered 429.")
+    Option(
+        "statement.queue",
+        integer(at_least=0),
+        100,
+        "Statements that may wait for Spark; the next one is answered 429. With 0 so is each that cannot run there at once.",
+    )
 )
 STATEMENT_TIMEOUT = SERVER_OPTIONS.declare(
     Option("statement.timeout-seconds", number(at_least=0), 3600.0, "A statement that runs longer is canceled; 0 means no limit.")

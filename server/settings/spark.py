@@ -43,8 +43,8 @@ STREAMS = Option(
     "spark.streams",
     integer(at_least=0),
     32,
-    "Streaming SELECTs that run on Spark at the same time; the next one is answered 429. Each keeps a process of Python for every table it "
-    "follows. Those that need no Spark do not count.",
+    "Streaming SELECTs that run on Spark at the same time, of one user four fifths; the next one is answered 429. Each keeps a process of "
+    "Python for every table it follows. Those that need no Spark do not count.",
 )
 CONF = Option(
     "spark.conf",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Protocol
 
 from model.errors import TooManyStatements
+from model.fair_share import may_have_another
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0
@@ -19,6 +20,11 @@ _ENDERS = 4
 
 class SparkStream(Protocol):
     """A query as this module sees it."""
+
+    @property
+    def principal(self) -> str:
+        """Whose it is."""
+        ...
 
     def look(self) -> bool:
         """Ask Spark how it is, and tell its reader where it has ended; whether it has."""
@@ -37,29 +43,38 @@ class OpenStreams:
         self._most = most
         self.stopped = stopped
         self._lock = threading.Condition()
-        self._places = 0
+        self._places: Counter[str] = Counter()
+        """How many each principal has."""
         self._watched: list[SparkStream] = []
         self._ending: deque[SparkStream] = deque()
         self._threads = 0
         self._looking = False
 
     def __len__(self) -> int:
-        return self._places
+        return self._places.total()
 
-    def take(self) -> None:
-        """A place for one more; raises `TooManyStatements` where none is left."""
+    def take(self, principal: str) -> None:
+        """A place for one more of a principal; raises `TooManyStatements` where none is left for it."""
         with self._lock:
-            if self._places >= self._most:
+            own, taken = self._places[principal], len(self)
+            if not may_have_another(own, taken, self._most):
+                limit = f"SLUICE_SPARK_STREAMS = {self._most}"
+                if taken >= self._most:
+                    open_now = f"{taken} streaming queries on Spark are open on this server, as many as {limit} lets."
+                else:
+                    open_now = f"{own} streaming queries of {principal} on Spark are open; the rest of {limit} is for others."
                 raise TooManyStatements(
-                    f"{self._places} streaming queries on Spark are open on this server, as many as SLUICE_SPARK_STREAMS lets. Close some "
-                    "or try again later; a SELECT of columns of one table that compares them with literals is followed without Spark."
+                    f"{open_now} Close some or try again later; a SELECT of columns of one table that compares them with literals is "
+                    "followed without Spark."
                 )
-            self._places += 1
+            self._places[principal] += 1
 
-    def give_back(self) -> None:
-        """A place of a query that never began."""
+    def give_back(self, principal: str) -> None:
+        """A place of a query that never began, or has ended."""
         with self._lock:
-            self._places -= 1
+            self._places[principal] -= 1
+            if not self._places[principal]:
+                del self._places[principal]
             self._lock.notify_all()
 
     def watch(self, stream: SparkStream) -> None:
@@ -87,7 +102,7 @@ class OpenStreams:
         """Whether all have ended in time."""
         until = time.monotonic() + seconds
         with self._lock:
-            while self._places:
+            while len(self):
                 left = until - time.monotonic()
                 if left <= 0:
                     return False
@@ -123,5 +138,6 @@ class OpenStreams:
                 stream.end()
             except Exception:
                 _log.exception("What a streaming query held could not be freed")
+            principal = stream.principal
             del stream  # an idle thread must not hold what it ended last
-            self.give_back()
+            self.give_back(principal)

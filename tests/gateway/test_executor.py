@@ -1,5 +1,6 @@
 """Two lanes: what needs no Spark never waits behind what does; bounds, order in a session, draining."""
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from model.errors import TooManyStatements, Unavailable
 
 @pytest.fixture
 def executor() -> Iterator[Executor]:
-    running = Executor(local_threads=2, spark_threads=1, queue_limit=2, chain_limit=2)
+    running = Executor(local_threads=2, spark_threads=1, queue_limit=2, local_queue_limit=2, chain_limit=2)
     yield running
     running.close(2)
 
@@ -234,7 +235,7 @@ def test_principals_take_turns_whatever_one_of_them_queued() -> None:
 
 
 def test_one_principal_does_not_fill_the_queue() -> None:
-    executor = Executor(local_threads=1, spark_threads=1, queue_limit=10)
+    executor = Executor(local_threads=1, spark_threads=1, local_queue_limit=10)
     gate = Gate()
     try:
         executor.submit(doing(gate), owner="loud")
@@ -251,23 +252,53 @@ def test_one_principal_does_not_fill_the_queue() -> None:
         executor.close(2)
 
 
+def counted(ran: list[int], refused: list[TooManyStatements], number: int) -> Steps:
+    try:
+        yield Lane.SPARK
+        ran.append(number)
+    except TooManyStatements as full:
+        refused.append(full)
+
+
+@pytest.mark.parametrize("quota", [None, 0])
+def test_where_none_may_wait_for_spark_what_runs_at_once_runs(quota: int | None) -> None:
+    limit = 0 if quota is None else 100
+    executor = Executor(local_threads=1, spark_threads=2, kept_threads=1, queue_limit=limit, limits=lambda _: StatementLimits(queued=quota))
+    gates, local, ran, refused = [Gate() for _ in range(3)], threading.Event(), list[int](), list[TooManyStatements]()
+    try:
+        for gate, owner in zip(gates, ("ada", "ada", "bob"), strict=True):
+            executor.submit(on_spark(gate), owner=owner)
+            assert gate.reached.wait(60)
+        for owner in ("ada", "cid"):
+            executor.submit(counted(ran, refused, 1), owner=owner)
+        wait_for(lambda: len(refused) == 2)
+        wanted = (
+            r"3 statements run on Spark, and none may wait \(SLUICE_STATEMENT_QUEUE = 0\)" if quota is None else "statements.queued = 0"
+        )
+        assert all(re.search(wanted, problem.message) for problem in refused)
+        executor.submit(doing(local.set), owner="ada")
+        assert local.wait(60), "what needs no Spark has a queue of its own"
+        for gate in gates:
+            gate.opened.set()
+        wait_for(lambda: not executor.usage())
+        executor.submit(counted(ran, refused, 2), owner="ada")
+        wait_for(lambda: ran == [2])
+    finally:
+        for gate in gates:
+            gate.opened.set()
+        executor.close(2)
+
+
 def test_a_quota_bounds_what_runs_and_waits_for_spark() -> None:
     limits = {"few": StatementLimits(running=1, queued=2)}
     executor = Executor(local_threads=1, spark_threads=3, limits=lambda owner: limits.get(owner, StatementLimits()))
     first, other, ran, refused = Gate(), threading.Event(), list[int](), list[TooManyStatements]()
 
-    def counted(number: int) -> Steps:
-        try:
-            yield Lane.SPARK
-            ran.append(number)
-        except TooManyStatements as full:
-            refused.append(full)
-
     try:
         executor.submit(on_spark(first), owner="few")
         assert first.reached.wait(60)
         for number in range(3):
-            executor.submit(counted(number), owner="few")
+            executor.submit(counted(ran, refused, number), owner="few")
         wait_for(lambda: len(refused) == 1)
         assert "the quota statements.queued = 2" in refused[0].message
         executor.submit(on_spark(other.set), owner="many")

@@ -167,7 +167,7 @@ def test_a_stuck_spark_statement_holds_up_none_that_needs_no_spark(gateway: Gate
 
 
 def test_a_full_queue_is_told(lake: Lake, spark_stub: NoSpark, held: Callable[..., Held]) -> None:
-    gateway = Gateway(lake, spark_stub, limits=GatewayLimits(local_threads=1, queued_statements=1))
+    gateway = Gateway(lake, spark_stub, limits=GatewayLimits(local_threads=1, queued_statements=1, least_queued_locally=1))
     stuck = held()
     running = in_background(lambda: gateway.run("SELECT held()"))
     assert stuck.reached.wait(60)

@@ -90,11 +90,13 @@ class _Running:
         self._refusal: LakeError | None = None
         self._topics: list[Partitions] = []
         self._rows_in = ""
+        self.principal = context.lake.caller.principal
+        """Whose it is."""
         self._streams: OpenStreams = context.spark_streams
         self._freed = contextlib.ExitStack()
         self._freed.callback(context.lake.quotas.take(context.lake.caller, SPARK_STREAMS, "open streams on Spark"))
         try:
-            self._streams.take()
+            self._streams.take(self.principal)
         except LakeError:
             self._freed.close()
             raise

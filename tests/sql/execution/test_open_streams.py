@@ -12,6 +12,8 @@ from tests.waiting import eventually
 
 
 class _Stream:
+    principal = "ada"
+
     def __init__(self) -> None:
         self.looks = 0
         self.over = False
@@ -32,28 +34,42 @@ class _Stream:
 
 def test_a_place_is_free_again_when_spark_has_ended_the_query() -> None:
     streams = OpenStreams(1)
-    streams.take()
+    streams.take("ada")
     with pytest.raises(TooManyStatements, match=r"^1 streaming queries on Spark are open .* SLUICE_SPARK_STREAMS"):
-        streams.take()
+        streams.take("ada")
     stream = _Stream()
     streams.watch(stream)
     streams.end(stream)  # and does not wait for it
     assert stream.ended.wait(60)
     with pytest.raises(TooManyStatements):
-        streams.take()
+        streams.take("ada")
     assert not streams.wait_for_none(0.0)
     stream.may_end.set()
     assert streams.wait_for_none(60)
-    streams.take()
-    streams.give_back()
+    streams.take("ada")
+    streams.give_back("ada")
     assert len(streams) == 0
 
 
+def test_one_principal_leaves_places_to_others() -> None:
+    streams = OpenStreams(5)
+    for _ in range(4):
+        streams.take("ada")
+    with pytest.raises(TooManyStatements, match="4 streaming queries of ada on Spark are open; the rest of SLUICE_SPARK_STREAMS = 5 is"):
+        streams.take("ada")
+    streams.take("bob")
+    with pytest.raises(TooManyStatements, match="5 streaming queries on Spark are open on this server"):
+        streams.take("bob")
+    streams.give_back("ada")
+    streams.give_back("ada")
+    streams.take("ada")
+
+
 def test_one_that_hangs_holds_up_no_other_and_one_thread_looks_after_all() -> None:
-    streams = OpenStreams(10)
+    streams = OpenStreams(20)
     many = [_Stream() for _ in range(10)]
     for stream in many:
-        streams.take()
+        streams.take("ada")
         streams.watch(stream)
     assert eventually(lambda: all(stream.looks for stream in many), 60)
     many[0].over = True  # it fails; the others are looked at as before
