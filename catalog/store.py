@@ -20,7 +20,7 @@ from catalog.backup.holds import HoldRepository
 from catalog.browse import BrowseRepository
 from catalog.commits.decisions import DecisionRepository
 from catalog.commits.idempotency import IdempotencyRepository
-from catalog.commits.reservations import TURN_ENDED, Place, Turn, TurnRepository, in_order
+from catalog.commits.reservations import Place, Turn, TurnRepository, in_order
 from catalog.connection import LOCK_TIMEOUT_MILLIS, STATEMENT_TIMEOUT_MILLIS, CatalogConnection, PooledConnection
 from catalog.notices import Notices
 from catalog.objects.branches import BranchRepository, StaleFileRepository
@@ -238,10 +238,8 @@ class CatalogStore:
                 locks.callback(turn.end)
                 yield turn if turn.take(seconds) else None
                 self._worked[conn] = time.monotonic()
-        except (psycopg.OperationalError, psycopg.InterfaceError, TURN_ENDED) as problem:
+        except (psycopg.OperationalError, psycopg.InterfaceError) as problem:
             raise away(problem, self._cause()) from problem
-        except psycopg.errors.ReadOnlySqlTransaction as problem:
-            raise read_only() from problem
 
     @contextlib.contextmanager
     def consistent(self) -> Iterator[CatalogTransaction]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -21,17 +20,12 @@ from psycopg import ClientCursor
 
 from catalog.connection import CatalogConnection
 from catalog.records import SnapshotRow
-from model.errors import CommitConflict
 
 Place = tuple[UUID, str]
 """A table's id, and a branch."""
 
 HELD_SECONDS = 5.0
 """Postgres ends a turn whose server is silent for so long: one that stands still keeps nobody for longer."""
-KEPT_SECONDS = 60.0
-"""So long a server keeps a turn while it builds and syncs; one whose store takes longer stands in line anew."""
-TURN_ENDED = psycopg.errors.IdleInTransactionSessionTimeout
-"""What Postgres answers in a turn that it has ended."""
 _LOCK = "hashtextextended('sluice turn ' || {table}::text || ' ' || {branch}::text, 0)"
 NOBODYS_TURN = f"pg_try_advisory_xact_lock_shared({_LOCK.format(table='%(table)s', branch='%(branch)s')})"
 """True where nobody has the turn or waits for it; until the transaction ends nobody gets it then."""
@@ -63,7 +57,6 @@ class Turn:
         self._conn = conn
         self._places = places
         self._ended = False
-        self._gone = False
         self.latest: dict[Place, SnapshotRow] = {}
         """The snapshots the branches point at; none for a branch without any."""
         self.reserved_seconds = 0.0
@@ -90,16 +83,13 @@ class Turn:
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
-        """Keep the turn while the block does something else, for `KEPT_SECONDS`: Postgres hears of its holder now and then."""
+        """Keep the turn while the block does something else, however long that takes: Postgres hears of its holder now and then."""
         over = threading.Event()
-        until = time.monotonic() + KEPT_SECONDS
 
         def keep() -> None:
-            try:
-                while not over.wait(HELD_SECONDS / 4) and time.monotonic() < until:
+            with contextlib.suppress(psycopg.Error):  # it is lost then, and others go on
+                while not over.wait(HELD_SECONDS / 4):
                     self.look()
-            except psycopg.Error:  # others go on
-                self._gone = True
 
         keeper = threading.Thread(target=keep, name="keeps-turn", daemon=True)
         keeper.start()
@@ -120,39 +110,21 @@ class Turn:
 
     @contextlib.contextmanager
     def deciding(self) -> Iterator[CatalogConnection]:
-        """The connection, for a statement that decides and ends the transaction itself; raises `CommitConflict` where the turn is gone."""
-        self._require()
+        """The connection, for a statement that decides and ends the transaction itself."""
         try:
             yield self._conn
-        except TURN_ENDED as gone:
-            raise self._lost() from gone
         finally:
             self.end()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[CatalogConnection]:
-        """The connection, for statements that are committed when the block ends, and rolled back when it raises.
-
-        Raises `CommitConflict` where the turn is gone.
-        """
-        self._require()
+        """The connection, for statements that are committed when the block ends, and rolled back when it raises."""
         self._conn.went_on()
         try:
             yield self._conn
             self._conn.finish()
-        except TURN_ENDED as gone:
-            raise self._lost() from gone
         finally:
             self.end()
-
-    def _require(self) -> None:
-        if self._gone:
-            raise self._lost()
-
-    def _lost(self) -> CommitConflict:
-        """Postgres ended it while its holder built: nothing was decided in it."""
-        (table, branch), row = self._places[0], self.latest.get(self._places[0])
-        return CommitConflict(f"Branch {branch} of table {table}", expected=row.snapshot_uuid if row else None)
 
     def end(self) -> None:
         """Let the next one have the turn; what was not committed is rolled back."""

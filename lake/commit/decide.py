@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,18 +39,6 @@ class _Built:
     table: LakeTable
     base: Snapshot | None
     snapshot: Snapshot
-
-
-@dataclass(slots=True, kw_only=True)
-class _Attempts:
-    """What one attempt to commit knows of those before it."""
-
-    uuids: Sequence[str]
-    """The snapshots' keys, the same in all."""
-    synced: set[str]
-    """Files that are on disk."""
-    at_once: bool = True
-    """Whether a single round trip may decide."""
 
 
 class Committer:
@@ -118,24 +105,20 @@ class Committer:
         """Attempt after attempt, each after the first in its own turn; ``turn`` is the first one's, which has ended when this returns."""
         for request in (request for of_table in requests for request in of_table):
             request.progress.looked = False
-        attempts = _Attempts(uuids=[str(uuid4()) for _ in tables], synced=synced)
+        uuids = [str(uuid4()) for _ in tables]
         places = [_place(table) for table in tables]
         try:
             while True:
-                in_turn = turn is not None
                 try:
                     if turn is not None:
-                        return self._attempt(tables, requests, claimed, attempts, turn)
+                        return self._attempt(tables, requests, uuids, claimed, synced, turn)
                     with self._turns.taken(places) as taken:
-                        in_turn = taken is not None
-                        return self._attempt(tables, requests, claimed, attempts, taken)
+                        return self._attempt(tables, requests, uuids, claimed, synced, taken)
                 except CommitConflict:
                     note.conflicts += 1
-                    # Nobody is faster in one's own turn: something else was in the way of the single round trip, as a newer schema is.
-                    attempts.at_once = attempts.at_once and not in_turn
                 except IdempotencyKeyTaken:
                     # Perhaps by ourselves: what was sent under the key may have landed after we looked for it.
-                    if landed := self._landed(tables, requests, attempts.uuids):
+                    if landed := self._landed(tables, requests, uuids):
                         return landed
                     raise
                 finally:
@@ -146,7 +129,7 @@ class Committer:
                     self._publisher.doubt(*place)
                     self._turns.met(place)
                 # The race may have been lost to ourselves: a COMMIT whose answer was lost can land after we looked for it.
-                if landed := self._landed(tables, requests, attempts.uuids):
+                if landed := self._landed(tables, requests, uuids):
                     return landed
         except OutcomeUnknown:
             raise
@@ -173,43 +156,41 @@ class Committer:
         self,
         tables: Sequence[LakeTable],
         requests: Sequence[Sequence[CommitRequest]],
+        uuids: Sequence[str],
         claimed: Sequence[Claimed],
-        attempts: _Attempts,
+        synced: set[str],
         turn: Turn | None,
     ) -> list[Snapshot]:
         built: list[_Built] = []
-        progress = [request.progress for of_table in requests for request in of_table]
-        with contextlib.ExitStack() as before_decision:
-            if turn is not None:
-                before_decision.enter_context(turn.kept())
-
-            def decide() -> bool:
-                before_decision.close()
-                return self._decide(built, claimed, turn, at_once=attempts.at_once)
-
-            for table, of_table, uuid in zip(tables, requests, attempts.uuids, strict=True):
-                if len(tables) == 1 and (repeated := self._repeat(table, of_table)):
-                    return [repeated]
-                latest, snapshot = self._build(table, of_table, uuid, turn)
-                self._publisher.check_free(table.table_id, table.files, table.identifier, snapshot.id)
-                built.append(_Built(table=table, base=latest, snapshot=snapshot))
-            sync = _written(built, requests) - attempts.synced
-            with self._core.places([table.files for table in tables]) as places:
-                prepared = [
-                    Prepared(
-                        identifier=entry.table.identifier,
-                        table_id=entry.table.table_id,
-                        files=entry.table.files,
-                        snapshot=entry.snapshot,
-                        place=place,
-                    )
-                    for entry, place in zip(built, places, strict=True)
-                ]
-                decided = self._core.commit(prepared, decide, progress=progress, sync=sync, told=lambda: self._tell(tables, requests))
-            if not decided:
-                attempts.synced |= sync
-                raise CommitConflict(str(tables[0].identifier), expected=built[0].base.key if built[0].base else None)
-            return [entry.snapshot for entry in built]
+        for table, of_table, uuid in zip(tables, requests, uuids, strict=True):
+            if len(tables) == 1 and (repeated := self._repeat(table, of_table)):
+                return [repeated]
+            latest, snapshot = self._build(table, of_table, uuid, turn)
+            self._publisher.check_free(table.table_id, table.files, table.identifier, snapshot.id)
+            built.append(_Built(table=table, base=latest, snapshot=snapshot))
+        sync = _written(built, requests) - synced
+        with self._core.places([table.files for table in tables]) as places:
+            prepared = [
+                Prepared(
+                    identifier=entry.table.identifier,
+                    table_id=entry.table.table_id,
+                    files=entry.table.files,
+                    snapshot=entry.snapshot,
+                    place=place,
+                )
+                for entry, place in zip(built, places, strict=True)
+            ]
+            decided = self._core.commit(
+                prepared,
+                lambda: self._decide(built, claimed, turn),
+                progress=[request.progress for of_table in requests for request in of_table],
+                sync=sync,
+                told=lambda: self._tell(tables, requests),
+            )
+        if not decided:
+            synced |= sync
+            raise CommitConflict(str(tables[0].identifier), expected=built[0].base.key if built[0].base else None)
+        return [entry.snapshot for entry in built]
 
     def _tell(self, tables: Sequence[LakeTable], requests: Sequence[Sequence[CommitRequest]]) -> None:
         for table, of_table in zip(tables, requests, strict=True) if self._heard else ():
@@ -246,11 +227,11 @@ class Committer:
             self._turns.met(place)
         return Snapshot.from_json(row.body)
 
-    def _decide(self, built: Sequence[_Built], claimed: Sequence[Claimed], turn: Turn | None, *, at_once: bool) -> bool:
+    def _decide(self, built: Sequence[_Built], claimed: Sequence[Claimed], turn: Turn | None) -> bool:
         """Compare and set every pointer: of one table in one round trip, unless more belongs to it than that can hold."""
         first = built[0]
         keys = [(request.claim, request.answer(first.snapshot)) for request in claimed if isinstance(request.claim, IdempotencyClaim)]
-        if at_once and len(built) == 1 and len(keys) == len(claimed):
+        if len(built) == 1 and len(keys) == len(claimed):
             decision = self._decision(first)
             if decision is not None:
                 if self._at_once(decision, keys, turn):

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import pyarrow as pa
 import pytest
 
 from catalog import CatalogStore
@@ -18,14 +17,10 @@ from lake import Lake, LakeTable
 from lake.commit.turns import ClientTurns
 from model.errors import RewriteConflict
 from model.identifier import MAIN_BRANCH
-from model.schema.change import AddColumn
 from model.schema.schema import column, new_schema
-from model.schema.types import parse_type
 from model.snapshot import CommitKind
-from table.format.rows.arrow import arrow_schema
 from table.write.snapshot_builder import everything
-from table.write.writer import write_batches
-from tests.lake.commit.test_faults import T, batch, insert
+from tests.lake.commit.test_faults import T, insert
 from tests.lake.test_guesses import client_commit
 from tests.waiting import eventually
 
@@ -149,73 +144,6 @@ def test_a_turn_whose_server_stands_still_ends(catalog: CatalogStore, table: Lak
     monkeypatch.setattr(turns, "HELD_SECONDS", 0.2)
     with catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=30), catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=30) as turn:
         assert turn is not None
-
-
-@pytest.mark.parametrize("kept", [60.0, 0.0], ids=["kept", "gone once"])
-def test_a_writer_whose_store_is_slow_in_its_turn_commits(
-    lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch, kept: float
-) -> None:
-    """It keeps its turn; where that took too long it stands in line anew, and its client hears nothing of it."""
-    monkeypatch.setattr(turns, "HELD_SECONDS", 0.3)
-    monkeypatch.setattr(turns, "KEPT_SECONDS", kept)
-    lake._committer._turns.met((table.table_id, MAIN_BRANCH))
-    steps: list[str] = []
-
-    def slow(step: str) -> None:
-        steps.append(step)
-        if step == "built" and steps.count("built") == 1:
-            time.sleep(1.0)
-
-    monkeypatch.setattr(lake._core, "_hook", slow)
-    insert(lake, 1)
-    assert steps.count("decided") == 1
-    assert steps.count("built") == (1 if kept else 2)
-    latest = table.latest()
-    assert latest is not None
-    assert latest.total_record_count == 2
-
-
-def wide(lake: Lake) -> None:
-    table = lake.open(T)
-    with table.write() as write:
-        rows = pa.RecordBatch.from_pydict({"id": [1], "n": [1]}, schema=arrow_schema(table.schema.fields))
-        write.add(write_batches(table.files, table.schema, [rows]))
-        lake.commit(table, write.request(CommitKind.APPEND))
-
-
-def test_rows_of_an_older_schema_are_committed_in_their_turn(
-    lake: Lake, other: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Written before an ALTER TABLE, while another server's writer is always next in line."""
-    with table.write() as write:
-        write.add(write_batches(table.files, table.schema, [batch(7)]))
-        other.alter_table(T, [AddColumn(name="n", type=parse_type("INT"))])
-        place, stop = (table.table_id, MAIN_BRANCH), threading.Event()
-        lake._committer._turns.met(place)
-        other._committer._turns.met(place)
-
-        def go_on() -> None:
-            while not stop.is_set():
-                wide(other)
-
-        writers = [threading.Thread(target=go_on) for _ in range(2)]
-        for writer in writers:
-            writer.start()
-        attempts: list[int] = []
-        try:
-            build = lake._committer._build
-
-            def counted(*given: Any) -> Any:
-                attempts.append(1)
-                return build(*given)
-
-            monkeypatch.setattr(lake._committer, "_build", counted)
-            lake.commit(table, write.request(CommitKind.APPEND))
-        finally:
-            stop.set()
-            for writer in writers:
-                writer.join()
-    assert len(attempts) <= 2
 
 
 def test_a_principal_whose_clients_do_not_come_reserves_less_and_less(
