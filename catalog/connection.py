@@ -10,6 +10,7 @@ there, and nothing that is prepared: `PooledConnection` sets its limits in each 
 from __future__ import annotations
 
 import contextlib
+import select
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Self
 
@@ -24,6 +25,8 @@ Owed = tuple[Query, Params | None]
 
 STATEMENT_TIMEOUT_MILLIS, LOCK_TIMEOUT_MILLIS = 60_000, 20_000
 """How long a statement, and its wait for a lock, may take."""
+ENDED_BY_POSTGRES = (psycopg.errors.IdleInTransactionSessionTimeout, psycopg.errors.TransactionTimeout)
+"""Postgres ends a transaction that is silent or open for too long, with its connection: nothing of it happened."""
 
 
 class CatalogConnection(Connection[Row]):
@@ -71,6 +74,12 @@ class CatalogConnection(Connection[Row]):
         if not self.closed and self.info.transaction_status != TransactionStatus.IDLE:
             with contextlib.suppress(psycopg.Error):  # a connection that broke; the pool makes another
                 self.rollback()
+
+    def something_came(self) -> bool:
+        """Whether there is anything to be read though nothing is waited for: the connection's end, as a rule."""
+        look = select.poll()
+        look.register(self.fileno(), select.POLLIN)
+        return bool(look.poll(0))
 
     def later(self, query: Query, params: Params | None = None) -> None:
         """Send a statement with the next one, or with COMMIT: for what has no result, and fails only where the transaction is to fail."""

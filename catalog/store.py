@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import select
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from weakref import WeakKeyDictionary
@@ -21,7 +20,7 @@ from catalog.browse import BrowseRepository
 from catalog.commits.decisions import DecisionRepository
 from catalog.commits.idempotency import IdempotencyRepository
 from catalog.commits.reservations import Place, Turn, TurnRepository, in_order
-from catalog.connection import LOCK_TIMEOUT_MILLIS, STATEMENT_TIMEOUT_MILLIS, CatalogConnection, PooledConnection
+from catalog.connection import ENDED_BY_POSTGRES, LOCK_TIMEOUT_MILLIS, STATEMENT_TIMEOUT_MILLIS, CatalogConnection, PooledConnection
 from catalog.notices import Notices
 from catalog.objects.branches import BranchRepository, StaleFileRepository
 from catalog.objects.databases import DatabaseRepository
@@ -157,7 +156,7 @@ class CatalogStore:
 
         A round trip finds out; it is spared for one that worked lately and on which nothing came since, not even its end.
         """
-        if time.monotonic() - self._worked.get(conn, 0.0) > TRUSTED_SECONDS or _something_came(conn):
+        if time.monotonic() - self._worked.get(conn, 0.0) > TRUSTED_SECONDS or conn.something_came():
             ConnectionPool.check_connection(conn)
 
     def close(self) -> None:
@@ -176,13 +175,19 @@ class CatalogStore:
         it goes away during it: then only a look at the data can tell.
         """
         done = False
-        try:
+        with self._problems_told(lambda: done):
             with turn.transaction() if turn else self._begun(keep=keep, one_moment=one_moment) as conn:
                 yield CatalogTransaction(conn, kept=keep)
                 done = keep
             self._worked[conn] = time.monotonic()
-        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
-            if done and _lost(problem):
+
+    @contextlib.contextmanager
+    def _problems_told(self, sent: Callable[[], bool] = lambda: False) -> Iterator[None]:
+        """What Postgres says in the words of this server; nobody knows of a change that was ``sent`` where the connection breaks."""
+        try:
+            yield
+        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, *ENDED_BY_POSTGRES) as problem:
+            if sent() and _lost(problem):
                 raise OutcomeUnknown(f"The catalog database went away while a change was being committed{self._cause()}.") from problem
             raise away(problem, self._cause()) from problem
         except psycopg.DataError as problem:
@@ -223,23 +228,20 @@ class CatalogStore:
     def turn(self, places: Sequence[Place], *, seconds: float) -> Iterator[Turn | None]:
         """The turn to decide about these branches, waited for in line; None where it did not come within so many seconds.
 
-        What the block has not decided through the turn (`transaction`, `deciding`, `Turn.reserve`) is nobody's when it ends.
-        Raises `Unavailable` when Postgres cannot be reached.
+        What the block has not decided through the turn (`transaction`, `deciding`, `Turn.reserve`) is nobody's when it ends; each of them
+        raises `TurnLost` where it is over. Raises `Unavailable` when Postgres cannot be reached or only be read.
         """
-        try:
-            with contextlib.ExitStack() as locks:
-                try:
-                    conn = locks.enter_context(self._turn_pool.connection(timeout=self._patience(min(seconds, WAIT_SECONDS))))
-                except PoolTimeout:
-                    self.ping()
-                    yield None  # so many wait on this server that it is better to race
-                    return
-                turn = Turn(conn, in_order(places))
-                locks.callback(turn.end)
-                yield turn if turn.take(seconds) else None
-                self._worked[conn] = time.monotonic()
-        except (psycopg.OperationalError, psycopg.InterfaceError) as problem:
-            raise away(problem, self._cause()) from problem
+        with self._problems_told(), contextlib.ExitStack() as locks:
+            try:
+                conn = locks.enter_context(self._turn_pool.connection(timeout=self._patience(min(seconds, WAIT_SECONDS))))
+            except PoolTimeout:
+                self.ping()
+                yield None  # so many wait on this server that it is better to race
+                return
+            turn = Turn(conn, in_order(places))
+            locks.callback(turn.end)
+            yield turn if turn.take(seconds) else None
+            self._worked[conn] = time.monotonic()
 
     @contextlib.contextmanager
     def consistent(self) -> Iterator[CatalogTransaction]:
@@ -256,18 +258,9 @@ class CatalogStore:
 
         ``seconds``: how long a connection is waited for.
         """
-        try:
-            with self._connection(seconds) as conn:
-                yield CatalogTransaction(conn)
-                self._worked[conn] = time.monotonic()
-        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
-            raise away(problem, self._cause()) from problem
-        except psycopg.DataError as problem:
-            raise unfit(problem) from problem
-        except psycopg.errors.UndefinedTable as problem:
-            raise CatalogLost from problem
-        except psycopg.errors.ReadOnlySqlTransaction as problem:
-            raise read_only() from problem
+        with self._problems_told(), self._connection(seconds) as conn:
+            yield CatalogTransaction(conn)
+            self._worked[conn] = time.monotonic()
 
     def pool_stats(self) -> dict[str, float]:
         """How many connections there are, how many are free, and how many requests wait for one; then those that are for turns."""
@@ -290,21 +283,10 @@ class CatalogStore:
         Raises `Unavailable` when Postgres cannot be reached or refuses it, and `OutcomeUnknown` when it goes away meanwhile.
         """
         sent = False
-        try:
-            with turn.deciding() if turn else self._connection() as conn:
-                sent = True
-                yield CatalogTransaction(conn)
-                self._worked[conn] = time.monotonic()
-        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as problem:
-            if sent and _lost(problem):
-                raise OutcomeUnknown(f"The catalog database went away while a change was being committed{self._cause()}.") from problem
-            raise away(problem, self._cause()) from problem
-        except psycopg.DataError as problem:
-            raise unfit(problem) from problem
-        except psycopg.errors.UndefinedTable as problem:
-            raise CatalogLost from problem
-        except psycopg.errors.ReadOnlySqlTransaction as problem:
-            raise read_only() from problem
+        with self._problems_told(lambda: sent), turn.deciding() if turn else self._connection() as conn:
+            sent = True
+            yield CatalogTransaction(conn)
+            self._worked[conn] = time.monotonic()
 
     def _newest_published(self, branches: Sequence[Place]) -> Mapping[Place, int]:
         with self.reading() as tx:
@@ -319,13 +301,6 @@ class CatalogStore:
         """Raise `Unavailable` unless Postgres answers."""
         with self.reading(seconds=PING_SECONDS if self._refusals.failing else WAIT_SECONDS) as tx:
             tx.databases.names()
-
-
-def _something_came(conn: CatalogConnection) -> bool:
-    """Whether there is anything to be read on a connection that waits for nothing: its end, as a rule."""
-    look = select.poll()
-    look.register(conn.fileno(), select.POLLIN)
-    return bool(look.poll(0))
 
 
 def _lost(problem: Exception) -> bool:

@@ -5,7 +5,7 @@ The protocol's word for each kind of resource is its ``resource_type``.
 
 from __future__ import annotations
 
-from model.errors import AlreadyExist, IdempotencyInProgress, LakeError, NotExist, ResourceError, Unavailable
+from model.errors import AlreadyExist, CommitConflict, IdempotencyInProgress, LakeError, NotExist, ResourceError, Unavailable
 
 
 class TagAlreadyExist(AlreadyExist):
@@ -206,3 +206,10 @@ class TableChanged(Unavailable):
 
 class IdempotencyKeyTaken(IdempotencyInProgress):
     """The key of work that was to be decided is somebody else's: what became of it tells who asks again."""
+
+
+class TurnLost(CommitConflict):
+    """A writer's turn went to others before it decided; nothing of it happened, and it stands in line anew."""
+
+    def __init__(self, places: str) -> None:
+        super().__init__(places, expected=None)

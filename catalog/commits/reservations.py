@@ -10,22 +10,27 @@ reservation in ``snapshot_pointer``, which only the holder of the lock may write
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 import psycopg
 from psycopg import ClientCursor
 
-from catalog.connection import CatalogConnection
+from catalog.connection import ENDED_BY_POSTGRES, CatalogConnection
 from catalog.records import SnapshotRow
+from model.catalog_errors import TurnLost
 
 Place = tuple[UUID, str]
 """A table's id, and a branch."""
 
 HELD_SECONDS = 5.0
 """Postgres ends a turn whose server is silent for so long: one that stands still keeps nobody for longer."""
+HEARD_SECONDS = HELD_SECONDS / 4
+"""So often Postgres hears of a server that keeps its turn (`Turn.kept`)."""
 _LOCK = "hashtextextended('sluice turn ' || {table}::text || ' ' || {branch}::text, 0)"
 NOBODYS_TURN = f"pg_try_advisory_xact_lock_shared({_LOCK.format(table='%(table)s', branch='%(branch)s')})"
 """True where nobody has the turn or waits for it; until the transaction ends nobody gets it then."""
@@ -57,6 +62,10 @@ class Turn:
         self._conn = conn
         self._places = places
         self._ended = False
+        self._lost = False
+        """Whether it went to others before it was used."""
+        self._let_go: Callable[[], None] = lambda: None
+        """Ends the keeping."""
         self.latest: dict[Place, SnapshotRow] = {}
         """The snapshots the branches point at; none for a branch without any."""
         self.reserved_seconds = 0.0
@@ -72,32 +81,46 @@ class Turn:
         values = [value for place in self._places for value in place]
         try:
             self._read(query, [*values, *self._columns()])
-        except psycopg.errors.LockNotAvailable:
+        except (psycopg.errors.LockNotAvailable, TurnLost):
             self.end()
             return False
         return True
 
     def look(self) -> None:
-        """Read again what the branches point at, and how long the next decision is another's."""
+        """Read again what the branches point at, and how long the next decision is another's; `TurnLost` where the turn is over."""
         self._read(_LOOK, self._columns())
 
     @contextlib.contextmanager
-    def kept(self) -> Iterator[None]:
-        """Keep the turn while the block does something else, however long that takes: Postgres hears of its holder now and then."""
-        over = threading.Event()
+    def kept(self, seconds: float = math.inf) -> Iterator[None]:
+        """Keep the turn while the block does something else, until it is used: Postgres hears of its holder now and then.
+
+        It goes to others after so many ``seconds``; whoever uses it then finds that it was lost.
+        """
+        over, until = threading.Event(), time.monotonic() + seconds
 
         def keep() -> None:
-            with contextlib.suppress(psycopg.Error):  # it is lost then, and others go on
-                while not over.wait(HELD_SECONDS / 4):
+            try:
+                while not over.wait(min(HEARD_SECONDS, max(0.0, until - time.monotonic()))):
+                    if time.monotonic() >= until:
+                        self._lost = True
+                        self._conn.forsake()
+                        return
                     self.look()
+            except (psycopg.Error, TurnLost):
+                self._lost = True
 
         keeper = threading.Thread(target=keep, name="keeps-turn", daemon=True)
+
+        def let_go() -> None:
+            over.set()
+            keeper.join()
+
+        self._let_go = let_go
         keeper.start()
         try:
             yield
         finally:
-            over.set()
-            keeper.join()
+            let_go()
 
     def reserve(self, writer: str, seconds: float) -> None:
         """Make the turn a client's for so long; it ends for its holder."""
@@ -105,29 +128,44 @@ class Turn:
             UPDATE snapshot_pointer SET reserved_by = %s, reserved_until = clock_timestamp() + make_interval(secs => %s)
             WHERE (table_id, branch) IN (SELECT * FROM unnest(%s::uuid[], %s::text[])); COMMIT
         """
-        ClientCursor(self._conn).execute(query, (writer, seconds, *self._columns()))
-        self._ended = True
+        with self._used():
+            ClientCursor(self._conn).execute(query, (writer, seconds, *self._columns()))
 
     @contextlib.contextmanager
     def deciding(self) -> Iterator[CatalogConnection]:
-        """The connection, for a statement that decides and ends the transaction itself."""
-        try:
+        """The connection, for a statement that decides and ends the transaction itself; raises `TurnLost`."""
+        with self._used():
             yield self._conn
-        finally:
-            self.end()
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[CatalogConnection]:
-        """The connection, for statements that are committed when the block ends, and rolled back when it raises."""
-        self._conn.went_on()
-        try:
+        """The connection, for statements that are committed when the block ends, and rolled back when it raises; raises `TurnLost`."""
+        with self._used():
+            self._conn.went_on()
             yield self._conn
             self._conn.finish()
+
+    @contextlib.contextmanager
+    def _used(self) -> Iterator[None]:
+        """The one use of the turn, which ends with it."""
+        try:
+            self._let_go()
+            if self._lost:
+                raise self._over()
+            if self._conn.something_came():  # its end, as a rule: several statements sent at once would not tell it from a lost connection
+                self.look()
+            yield
+        except ENDED_BY_POSTGRES as ended:
+            raise self._over() from ended
         finally:
             self.end()
 
+    def _over(self) -> TurnLost:
+        return TurnLost(", ".join(f"{branch} of {table}" for table, branch in self._places))
+
     def end(self) -> None:
         """Let the next one have the turn; what was not committed is rolled back."""
+        self._let_go()
         if not self._ended:
             self._ended = True
             with contextlib.suppress(psycopg.Error):
@@ -138,7 +176,10 @@ class Turn:
 
     def _read(self, query: str, values: Sequence[object]) -> None:
         cursor = ClientCursor(self._conn)
-        cursor.execute(query.encode(), values)
+        try:
+            cursor.execute(query.encode(), values)
+        except ENDED_BY_POSTGRES as ended:
+            raise self._over() from ended
         while cursor.nextset():
             pass
         rows = cursor.fetchall()

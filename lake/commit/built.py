@@ -7,6 +7,7 @@ is found again and not made twice.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from uuid import uuid4
@@ -47,9 +48,8 @@ def decide_built(core: CommitCore, place: Place, build: Callable[[str], BuiltCom
     """The last one of which Postgres was asked."""
     try:
         while True:
-            with contextlib.suppress(CommitConflict), core.turns.taken([place]) as turn:
-                with turn.kept() if turn is not None else contextlib.nullcontext():
-                    built = build(key)
+            with contextlib.suppress(CommitConflict), core.turns.taken([place], most=math.inf) as turn:
+                built = build(key)
                 if built is None:
                     return sent if sent is not None and _landed(core, sent, progress) else None
                 core.publisher.check_free(built.table.table_id, built.table.files, built.table.identifier, built.snapshot.id)

@@ -20,13 +20,16 @@ from lake.commit.group import Groups
 from lake.commit.idempotency import IdempotencyClaim
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
+from lake.commit.turns import BUILT_SECONDS
 from lake.commit.write_context import paths_of
 from lake.inspect.counts import added_by, by_name, committed_by, follow, statistics_of, takes_files_away
 from lake.tables.handle import LakeTable
-from model.catalog_errors import IdempotencyKeyTaken, TableChanged
+from model.catalog_errors import IdempotencyKeyTaken, TableChanged, TurnLost
 from model.errors import CommitConflict, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from table.write.snapshot_builder import CommitRequest, build_snapshot, metadata_written
+
+_MOST_TURNS_LOST = 3
 
 Listener = Callable[[UUID, int], None]
 """Told of each commit of this process: the table, and how many files were added. It must be quick and may not fail."""
@@ -39,6 +42,17 @@ class _Built:
     table: LakeTable
     base: Snapshot | None
     snapshot: Snapshot
+
+
+@dataclass(slots=True, kw_only=True)
+class _Tried:
+    """What a commit's attempts leave to the next one."""
+
+    synced: set[str]
+    """Files that are on disk already."""
+    step_by_step: bool = False
+    """Whether one failed in its turn: a single statement moved nothing then, and cannot tell why."""
+    turns_lost: int = 0
 
 
 class Committer:
@@ -91,7 +105,7 @@ class Committer:
     ) -> list[Snapshot]:
         names = ", ".join(str(table.identifier) for table in tables)
         with noting(self._noted, names, writer="server", writes=sum(map(len, requests))) as note:
-            return self._until_decided(tables, requests, claimed, note, turn, set(synced))
+            return self._until_decided(tables, requests, claimed, note, turn, _Tried(synced=set(synced)))
 
     def _until_decided(  # noqa: C901 - every end of an attempt, around the attempt
         self,
@@ -100,7 +114,7 @@ class Committer:
         claimed: Sequence[Claimed],
         note: CommitNote,
         turn: Turn | None,
-        synced: set[str],
+        tried: _Tried,
     ) -> list[Snapshot]:
         """Attempt after attempt, each after the first in its own turn; ``turn`` is the first one's, which has ended when this returns."""
         for request in (request for of_table in requests for request in of_table):
@@ -111,11 +125,13 @@ class Committer:
             while True:
                 try:
                     if turn is not None:
-                        return self._attempt(tables, requests, uuids, claimed, synced, turn)
+                        return self._attempt(tables, requests, uuids, claimed, tried, turn)
                     with self._turns.taken(places) as taken:
-                        return self._attempt(tables, requests, uuids, claimed, synced, taken)
-                except CommitConflict:
+                        return self._attempt(tables, requests, uuids, claimed, tried, taken)
+                except CommitConflict as conflict:
                     note.conflicts += 1
+                    if isinstance(conflict, TurnLost):
+                        _lost_turn(tried, tables[0], conflict)
                 except IdempotencyKeyTaken:
                     # Perhaps by ourselves: what was sent under the key may have landed after we looked for it.
                     if landed := self._landed(tables, requests, uuids):
@@ -158,7 +174,7 @@ class Committer:
         requests: Sequence[Sequence[CommitRequest]],
         uuids: Sequence[str],
         claimed: Sequence[Claimed],
-        synced: set[str],
+        tried: _Tried,
         turn: Turn | None,
     ) -> list[Snapshot]:
         built: list[_Built] = []
@@ -168,7 +184,7 @@ class Committer:
             latest, snapshot = self._build(table, of_table, uuid, turn)
             self._publisher.check_free(table.table_id, table.files, table.identifier, snapshot.id)
             built.append(_Built(table=table, base=latest, snapshot=snapshot))
-        sync = _written(built, requests) - synced
+        sync = _written(built, requests) - tried.synced
         with self._core.places([table.files for table in tables]) as places:
             prepared = [
                 Prepared(
@@ -182,13 +198,14 @@ class Committer:
             ]
             decided = self._core.commit(
                 prepared,
-                lambda: self._decide(built, claimed, turn),
+                lambda: self._decide(built, claimed, turn, tried),
                 progress=[request.progress for of_table in requests for request in of_table],
                 sync=sync,
                 told=lambda: self._tell(tables, requests),
             )
         if not decided:
-            synced |= sync
+            tried.synced |= sync
+            tried.step_by_step |= turn is not None
             raise CommitConflict(str(tables[0].identifier), expected=built[0].base.key if built[0].base else None)
         return [entry.snapshot for entry in built]
 
@@ -227,11 +244,15 @@ class Committer:
             self._turns.met(place)
         return Snapshot.from_json(row.body)
 
-    def _decide(self, built: Sequence[_Built], claimed: Sequence[Claimed], turn: Turn | None) -> bool:
-        """Compare and set every pointer: of one table in one round trip, unless more belongs to it than that can hold."""
+    def _decide(self, built: Sequence[_Built], claimed: Sequence[Claimed], turn: Turn | None, tried: _Tried) -> bool:
+        """Compare and set every pointer: of one table in one round trip, unless more belongs to it than that can hold.
+
+        That round trip ends a turn, also where nothing moved. Where it did not though nobody else could decide, as after an ALTER of the
+        table, the next turn goes step by step: it would end as the one before, again and again.
+        """
         first = built[0]
         keys = [(request.claim, request.answer(first.snapshot)) for request in claimed if isinstance(request.claim, IdempotencyClaim)]
-        if len(built) == 1 and len(keys) == len(claimed):
+        if len(built) == 1 and len(keys) == len(claimed) and not (turn is not None and tried.step_by_step):
             decision = self._decision(first)
             if decision is not None:
                 if self._at_once(decision, keys, turn):
@@ -244,6 +265,8 @@ class Committer:
                 self._advance(tx, built, turn=turn is not None)
                 for claim in claimed:
                     claim.claim.finish(tx, claim.answer(first.snapshot))
+        except TurnLost:
+            raise
         except CommitConflict:
             return False
         return True
@@ -325,6 +348,17 @@ class Committer:
 def _version_is_there(tx: CatalogTransaction, table: LakeTable) -> bool:
     """Whether the version of the schema by which rows were written is there still: without it nobody could read them."""
     return tx.tables.schema(table.table_id, table.schema.id, table.identifier.branch) is not None
+
+
+def _lost_turn(tried: _Tried, table: LakeTable, lost: TurnLost) -> None:
+    """Raise `Unavailable` where the turns of a commit are always over before it is built: it would keep everybody for ever."""
+    tried.turns_lost += 1
+    if tried.turns_lost == _MOST_TURNS_LOST:
+        raise Unavailable(
+            f"{table.identifier} is written by several servers, and writing the metadata of this commit below {table.location} took longer "
+            f"than the {BUILT_SECONDS:.0f} seconds that one may take, {_MOST_TURNS_LOST} times: the store or this server is too slow now. "
+            "Nothing was committed; repeat it."
+        ) from lost
 
 
 def _place(table: LakeTable) -> Place:

@@ -17,12 +17,15 @@ from cachetools import TTLCache
 from catalog import TURN_CONNECTIONS, CatalogStore
 from catalog.commits.reservations import Place, Turn
 from lake.waiting_lines import WaitingLines
+from model.catalog_errors import TurnLost
 from model.errors import LakeError
 
 CONTESTED_SECONDS = 5.0
 """For so long after another's commit to a branch a server stands in line for its own."""
 _LONGEST_WAIT = 15.0
 """For a turn; it is raced for afterwards."""
+BUILT_SECONDS = 30.0
+"""So long a commit of a server may take from its turn to its decision; then others go on, and it stands in line anew."""
 _CLIENT_SECONDS, _MOST_CLIENT_SECONDS = 0.5, 3.0
 """Of a client's reservation, which has to hear that it lost, wait as it does between its tries, build anew and send: twice what it took for
 that the last time, between these. One that takes longer gets none: it would keep everybody, and come too late all the same."""
@@ -56,18 +59,21 @@ class ServerTurns:
             self._contested[place] = None
 
     @contextlib.contextmanager
-    def taken(self, places: Sequence[Place]) -> Iterator[Turn | None]:
+    def taken(self, places: Sequence[Place], *, most: float | None = None) -> Iterator[Turn | None]:
         """The turn to decide about these branches, where one of them is contested; None where it is raced for.
 
+        It is kept until the block decides, for ``most`` seconds or `BUILT_SECONDS`: the block builds, perhaps on a slow store.
         Raises `Unavailable` while Postgres is away.
         """
         if not any(self.contested(place) for place in places):
             yield None
             return
         with self._catalog.turn(places, seconds=_LONGEST_WAIT) as turn:
-            if turn is not None:
-                _wait_for_clients(turn)
-            yield turn
+            if turn is None or not _still_ours(turn):
+                yield None
+                return
+            with turn.kept(BUILT_SECONDS if most is None else most):
+                yield turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +142,8 @@ class ClientTurns:
             with self._catalog.turn([place], seconds=left) as turn:
                 if turn is None:
                     return
-                _wait_for_clients(turn)
+                if not _still_ours(turn):
+                    return
                 if seconds and self._may_reserve(principal, writer, seconds):
                     turn.reserve(writer, seconds)
 
@@ -219,11 +226,18 @@ def _of_changes(place: Place) -> Place:
     return place[0], f"rows/{place[1]}"
 
 
-def _wait_for_clients(turn: Turn) -> None:
-    """Until the reservation made in the turn before this one was used or is over; by Postgres's clock it ends by itself."""
-    while turn.reserved_seconds > 0:
-        time.sleep(min(_LOOK_SECONDS, turn.reserved_seconds))
-        turn.look()
+def _still_ours(turn: Turn) -> bool:
+    """Wait until the reservation made in the turn before this one was used or is over; by Postgres's clock it ends by itself.
+
+    False where the turn was lost meanwhile.
+    """
+    try:
+        while turn.reserved_seconds > 0:
+            time.sleep(min(_LOOK_SECONDS, turn.reserved_seconds))
+            turn.look()
+    except TurnLost:
+        return False
+    return True
 
 
 def writer_of(principal: str, user: str) -> str:
