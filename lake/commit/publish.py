@@ -22,7 +22,7 @@ from model.identifier import Identifier
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.io.directory import Directory
-from table.format.layout import EARLIEST, LATEST, TableLayout, branch_of_snapshot
+from table.format.layout import TableLayout, branch_of_snapshot
 from table.format.store import Published, TableFiles
 
 _log = logging.getLogger(__name__)
@@ -167,18 +167,18 @@ class Publisher:
                 if tx.snapshots.by_uuid(table_id, snapshot.key, branch) is not None:  # else rolled back, and the file is the next one's
                     tx.tables.set_diverged(table_id, files.layout.snapshot_file(snapshot.id))
             return False
-        # Before it is noted, so that a crash in between leaves a snapshot that is published again, hints and all.
-        # A file that was there may be an older one than the hint names, as with an old dump: then only the hint tells of the newer ones.
-        if outcome is Published.WRITTEN or not _hints_beyond(files, snapshot.id):
-            files.write_hints(snapshot.id, place, earliest=1 if snapshot.id == 1 else None)
-        self._hook("hinted")
         if not place.follows and not self._lies_there(table_id, files, branch, snapshot):
             if outcome is Published.WRITTEN and not self._take_back(table_id, files, branch, snapshot.id, snapshot.key):
                 # Dropped meanwhile: a file left here would be in the way of the next table of this name.
                 place.delete(files.layout.snapshot_name(snapshot.id))
-                place.delete(LATEST)  # readers look for themselves where there are none
-                place.delete(EARLIEST)
             return True
+        # Before it is noted, so that a crash in between leaves a snapshot that is published again, hints and all.
+        # A file that was there may be an older one than the hint names, as with an old dump: then only the hint tells of the newer ones.
+        # One that was not may have been there and have expired, while this server stood still: on a disk that costs nothing to see, and a
+        # store was asked above.
+        if not ((place.follows or outcome is Published.THERE) and _hints_beyond(files, snapshot.id)):
+            files.write_hints(snapshot.id, place, earliest=1 if snapshot.id == 1 else None)
+        self._hook("hinted")
         with self._lock:
             newest = self._newest.get((table_id, branch))
             if newest is None or newest.id < snapshot.id:
@@ -205,15 +205,18 @@ class Publisher:
             if newest is not None and newest.key == note.key:
                 del self._newest[note.table_id, note.branch]
         try:
-            self._take_back(note.table_id, files, note.branch, note.snapshot_id, note.key)
+            if not self._take_back(note.table_id, files, note.branch, note.snapshot_id, note.key) and not files.layout.reach.is_local:
+                for hint in (files.layout.latest_hint(), files.layout.earliest_hint()):
+                    files.io.delete(hint)  # readers look for themselves where there are none
         except (LakeError, OSError) as problem:
             _log.warning("The file of a snapshot that is no more is at %s: %s", files.layout.snapshot_file(note.snapshot_id), problem)
 
     def _take_back(self, table_id: UUID, files: TableFiles, branch: str, snapshot_id: int, key: str) -> bool:
-        """Where a snapshot's file came after it was rolled back, put what is decided now in its place, or nothing.
+        """Where a snapshot's file came after it was rolled back or expired, put what is decided now in its place, or nothing.
 
-        Only the record of its removal tells that: a catalog that is older than its warehouse knows nothing of the newest snapshots,
-        and their files are all that is left of them. Nobody decides, or goes back, meanwhile. False where no table lies there (any more).
+        Only the record of its removal, or later snapshots than it with none before them, tell that: a catalog that is older than its
+        warehouse knows nothing of the newest snapshots, and their files are all that is left of them. Nobody decides, goes back or expires
+        meanwhile. False where no table lies there (any more).
         """
         path = files.layout.snapshot_file(snapshot_id)
         with self._catalog.transaction() as tx:
@@ -223,6 +226,14 @@ class Publisher:
             mark = tx.stale.mark_of_removed(table_id, files.layout.below(path))
             row = tx.publications.decided(table_id, branch, snapshot_id, location=files.location)
             lying = files.read_snapshot(snapshot_id)
+            earliest = tx.snapshots.earliest(table_id, branch)
+            if mark is None and earliest is not None and earliest.snapshot_id > snapshot_id:
+                if lying is not None and lying.key == key:
+                    files.io.delete(path)
+                newest = tx.publications.newest_published([(table_id, branch)]).get((table_id, branch), earliest.snapshot_id)
+                _raise_hint(files, files.layout.latest_hint(), newest, above=snapshot_id)
+                _raise_hint(files, files.layout.earliest_hint(), earliest.snapshot_id, above=snapshot_id)
+                return True
             if mark is None or lying is None or lying.key != key or (row is not None and row.snapshot_uuid == key):
                 return True
             if any(lying.to_json().get(name) != value for name, value in mark.items()):
@@ -331,6 +342,13 @@ def _lower_hints(tx: CatalogTransaction, table_id: UUID, files: TableFiles, remo
         named = layout.snapshot_file(hint)
         if layout.below(named) in removed and not files.io.file_exists(named):
             files.io.write(layout.latest_hint(), str(row.snapshot_id).encode())
+
+
+def _raise_hint(files: TableFiles, path: str, to: int, *, above: int) -> None:
+    """Let a hint name no snapshot up to one that has expired: Java's readers believe it where the one after it has expired, too."""
+    hint = files.read_hint(path)
+    if hint is not None and hint <= above:
+        files.io.write(path, str(to).encode())
 
 
 def _hints_beyond(files: TableFiles, newest: int) -> bool:

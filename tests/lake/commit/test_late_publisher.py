@@ -9,11 +9,13 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake
+from lake.rewrite.expiry import expire_snapshots
 from model.errors import TableDiverged
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from tests.lake.register.test_standing import older
 from tests.lake.rewrite.test_compaction import append, ids
+from tests.lake.tables.test_branch_races import EVERYTHING
 
 T = Identifier("default", "t")
 SCHEMA = new_schema([column("id", "BIGINT")], options={"bucket": "1", "bucket-key": "id"})
@@ -100,6 +102,44 @@ def test_nothing_of_what_is_no_more_comes_back(catalog: CatalogStore, lake: Lake
     append(fresh, fresh.open(T), [50])
     append(lake, lake.open(T), [60])
     assert rows(fresh) == sorted([*expected, 50, 60])
+    assert fresh.standing.troubles() == []
+    fresh.close()
+
+
+@pytest.mark.parametrize(("step", "first"), [("decided", 1), ("published", 3), ("hinted", 3)])
+def test_nothing_of_what_has_expired_comes_back(catalog: CatalogStore, lake: Lake, place: str, step: str, first: int) -> None:
+    """Readers believe the hint while the snapshot after the one it names is not there: it has expired as well."""
+    lake.create_table(T, SCHEMA)
+    for value in range(1, first):
+        append(lake, lake.open(T), [value])
+    done: list[str] = []
+    decided: list[str] = []
+    between: list[int | None] = []
+
+    def held_up(name: str) -> None:
+        if name == "decided":  # before it those of others may be published
+            decided.append(name)
+        if name == step and decided and not done:
+            done.append(name)
+            for value in (30, 40, 50):
+                append(other, other.open(T), [value])
+            expire_snapshots(other, other.open(T), EVERYTHING, now_millis=2**45)
+        elif name == "hinted" and done:
+            between.append(lake.open(T).files.latest_on_disk())
+
+    other = Lake(catalog, place)
+    slow = Lake(catalog, place, hook=held_up)
+    append(slow, slow.open(T), [first])
+    slow.close()  # sends what is to be noted
+    other.close()
+    fresh = Lake(catalog, place)
+    files = fresh.open(T).files
+    assert list(files.snapshot_ids()) == [first + 3]
+    assert files.read_hint(files.layout.latest_hint()) == first + 3
+    assert files.read_hint(files.layout.earliest_hint()) == first + 3
+    assert set(between) <= {first + 3}, "not even for a moment"
+    append(slow, slow.open(T), [60])
+    assert rows(fresh) == sorted([*range(1, first + 1), 30, 40, 50, 60])
     assert fresh.standing.troubles() == []
     fresh.close()
 
