@@ -18,6 +18,7 @@ import psycopg
 from psycopg import Connection, Cursor
 from psycopg.abc import Params
 from psycopg.abc import QueryNoTemplate as Query
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.rows import Row
 
@@ -25,6 +26,9 @@ Owed = tuple[Query, Params | None]
 
 STATEMENT_TIMEOUT_MILLIS, LOCK_TIMEOUT_MILLIS = 60_000, 20_000
 """How long a statement, and its wait for a lock, may take."""
+_NOTICED = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
+"""A machine that is gone without a word (power, network, failover) is noticed in 25 seconds, and in 20 where something was sent to it:
+the system's own limits are two hours, and a quarter of an hour."""
 ENDED_BY_POSTGRES = (psycopg.errors.IdleInTransactionSessionTimeout, psycopg.errors.TransactionTimeout)
 """Postgres ends a transaction that is silent or open for too long, with its connection: nothing of it happened."""
 
@@ -161,9 +165,20 @@ class PooledConnection(CatalogConnection[Row]):
     local_limits = f"SET LOCAL statement_timeout = {STATEMENT_TIMEOUT_MILLIS}; "
 
 
+def noticing_loss(dsn: str) -> dict[str, Any]:
+    """What a connection is made with so that it notices a machine that is gone, but for what the DSN says itself."""
+    try:
+        said = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:  # it is told when it is used
+        return {}
+    return {name: value for name, value in _NOTICED.items() if name not in said}
+
+
 def connect(dsn: str, *, application_name: str | None = None) -> Connection:
     """A connection of a command's, in autocommit; a pooler may be there, which bears nothing prepared."""
-    return psycopg.connect(dsn, autocommit=True, connect_timeout=10, prepare_threshold=None, application_name=application_name)
+    return psycopg.connect(
+        dsn, autocommit=True, connect_timeout=10, prepare_threshold=None, application_name=application_name, **noticing_loss(dsn)
+    )
 
 
 class CatalogCursor(Cursor[Row]):

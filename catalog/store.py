@@ -20,7 +20,14 @@ from catalog.browse import BrowseRepository
 from catalog.commits.decisions import DecisionRepository
 from catalog.commits.idempotency import IdempotencyRepository
 from catalog.commits.reservations import Place, Turn, TurnRepository, in_order
-from catalog.connection import ENDED_BY_POSTGRES, LOCK_TIMEOUT_MILLIS, STATEMENT_TIMEOUT_MILLIS, CatalogConnection, PooledConnection
+from catalog.connection import (
+    ENDED_BY_POSTGRES,
+    LOCK_TIMEOUT_MILLIS,
+    STATEMENT_TIMEOUT_MILLIS,
+    CatalogConnection,
+    PooledConnection,
+    noticing_loss,
+)
 from catalog.notices import Notices
 from catalog.objects.branches import BranchRepository, StaleFileRepository
 from catalog.objects.databases import DatabaseRepository
@@ -144,7 +151,7 @@ class CatalogStore:
             open=False,
             timeout=WAIT_SECONDS,
             reconnect_timeout=WAIT_SECONDS,
-            kwargs={"autocommit": True, "connect_timeout": 3, **(_THROUGH_A_POOLER if self._pooled else _OWN)},
+            kwargs={"autocommit": True, "connect_timeout": 3, **noticing_loss(dsn), **(_THROUGH_A_POOLER if self._pooled else _OWN)},
             check=self._check,
             name=name,
         )

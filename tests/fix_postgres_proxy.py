@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import re
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +24,8 @@ _CANCEL = 80877102
 _WITH_OTHERS = b"PBDEC"
 """Messages that nobody waits for: they go on with the one behind them."""
 _WAIT_SECONDS = 60.0
+_SO_ATTACH_FILTER, _RETURN = 26, 0x06
+"""Of Linux, which Python has no names for."""
 
 
 class Lost(Enum):
@@ -58,6 +62,13 @@ class PostgresProxy:
     lock: threading.Lock = field(default_factory=threading.Lock)
     left: int | None = None
     """How many more round trips are let through before Postgres is away, which is then gone for every connection; None for all."""
+
+    clients: list[socket.socket] = field(default_factory=list)
+
+    def vanish(self) -> None:
+        """Let nobody answer on the connections there are, nor end them, as a machine that is gone; new ones are of another."""
+        for client in self.clients:
+            _drop_all(client)
 
     def away_after(self, trips: int) -> None:
         """Let Postgres go away before a round trip: it arrives at nobody, nor does anything else until it is `back`."""
@@ -109,6 +120,12 @@ class PostgresProxy:
         """The round trips since `reset`, but for those that match."""
         with self.lock:
             return [trip for trip in self.trips if not without or not re.search(without, trip)]
+
+
+def _drop_all(client: socket.socket) -> None:
+    """Let the kernel drop what comes on a connection, unacknowledged: a filter of one instruction, which keeps nothing."""
+    instruction = ctypes.create_string_buffer(struct.pack("HBBI", _RETURN, 0, 0, 0))
+    client.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HL", 1, ctypes.addressof(instruction)))
 
 
 @dataclass
@@ -249,6 +266,7 @@ def before_postgres(dsn: str) -> Iterator[PostgresProxy]:
             while True:
                 client, _ = listening.accept()
                 open_.append(client)
+                proxy.clients.append(client)
                 with contextlib.suppress(OSError):  # a client that has gone by now
                     connect(client)
 

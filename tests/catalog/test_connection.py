@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
+import time
 from collections.abc import Iterator
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
-from catalog import CatalogStore
+from catalog import CatalogStore, connection
 from catalog.connection import CatalogConnection
 from model.errors import Unavailable
 from tests.fix_postgres_proxy import PostgresProxy
+from tests.waiting import eventually
 
 Rows = list[tuple[int]]
 
@@ -125,3 +130,51 @@ def test_what_postgres_refuses_at_the_commit_is_known_to_have_changed_nothing(ds
             discard()
         other.rollback()
     discard()
+
+
+QUICK = {"keepalives_idle": 1, "keepalives_interval": 1, "keepalives_count": 1, "tcp_user_timeout": 500}
+"""Milliseconds for the last one, seconds for the others."""
+
+
+def test_a_machine_that_is_gone_without_a_word_is_noticed(postgres_proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "_NOTICED", QUICK)
+    store = CatalogStore(postgres_proxy.dsn)
+    try:
+        answered = [threading.Event(), threading.Event()]
+
+        def asks_for_long() -> None:  # its question arrived, and is answered by nobody
+            with pytest.raises(Unavailable), store.reading() as tx:
+                tx.databases._conn.execute("SELECT pg_sleep(50)")
+            answered[0].set()
+
+        def asks_again() -> None:
+            while True:
+                with contextlib.suppress(Unavailable):
+                    store.ping()
+                    break
+            answered[1].set()
+
+        store.ping()
+        threading.Thread(target=asks_for_long, daemon=True).start()
+        assert eventually(lambda: any("pg_sleep" in trip for trip in postgres_proxy.trips), pause=0.01)
+        time.sleep(0.05)  # until it is acknowledged
+        postgres_proxy.vanish()
+        threading.Thread(target=asks_again, daemon=True).start()
+        for one in answered:
+            assert one.wait(20)
+    finally:
+        store.close()
+
+
+def test_what_a_dsn_says_of_lost_connections_counts(dsn: str) -> None:
+    mine = make_conninfo(dsn, keepalives_idle=7, tcp_user_timeout=7000)
+    with connection.connect(mine) as conn:
+        said = conn.info.get_parameters()
+    wanted = ["keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout"]
+    assert [said[name] for name in wanted] == ["7", "5", "3", "7000"]
+    store = CatalogStore(mine)
+    try:
+        with store.reading() as tx:
+            assert tx.databases._conn.info.get_parameters()["keepalives_count"] == "3"
+    finally:
+        store.close()
