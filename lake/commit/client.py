@@ -30,7 +30,7 @@ from model.errors import CommitConflict, LakeError, OutcomeUnknown, TableDiverge
 from model.identifier import Identifier
 from model.partition import PartitionStatistics
 from model.schema.schema import Schema
-from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from table.format.io.directory import Directory
 from table.format.io.file_io import FileIO
 from table.format.store import TableFiles
@@ -269,6 +269,8 @@ class ClientCommitter:
         files.partition_types = [field.type for field in schema.partition_fields]
         judged = self._judge.judge(table, head.table_id, files, schema, base, snapshot, rights)
         self._check_versions(table, head, {snapshot.schema_id, *judged.versions})
+        if snapshot.schema_id < (head.snapshot_schema_id or 0):
+            _check_older_schema(table, files, snapshot)
         if added_by(judged.statistics).size > 0:  # what takes away, or merges, makes room, though only as the past expires
             self._reserve.require()
         if judged.versions:  # it adds files
@@ -349,11 +351,21 @@ def _after(head: HeadRow, newest: Snapshot) -> HeadRow:
 
 
 def _check_schema(table: Identifier, head: HeadRow, snapshot: Snapshot) -> None:
-    """Raise where nobody could read the snapshot by its schema."""
-    if snapshot.schema_id < (head.snapshot_schema_id or 0):
+    """Raise where nobody could read the snapshot by its schema; an OVERWRITE may go back to an older one, as `rollbackToAsLatest` does."""
+    if snapshot.schema_id < (head.snapshot_schema_id or 0) and snapshot.commit_kind is not CommitKind.OVERWRITE:
         raise InvalidCommit(
             f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}, and the snapshot before it has "
             f"{head.snapshot_schema_id}: a schema id never shrinks. Load the table again and write with its present schema."
         )
     if snapshot.schema_id > head.schema_id:
         raise InvalidCommit(f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}; the newest is {head.schema_id}.")
+
+
+def _check_older_schema(table: Identifier, files: TableFiles, snapshot: Snapshot) -> None:
+    """Raise where a snapshot of an older schema holds a file of a newer one: a branch of it would not have the schema its rows need."""
+    newest = max((entry.file.schema_id for entry in files.live_entries(snapshot)), default=0)
+    if newest > snapshot.schema_id:
+        raise InvalidCommit(
+            f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}, and holds files of schema {newest}: an OVERWRITE goes "
+            "back to an older schema with files of it alone. Load the table again and write with its present schema."
+        )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TableRow
@@ -219,22 +220,29 @@ class Branches:
         files, first = TableFiles(table.files.io, table.location), Snapshot.from_json(history[0].body)
         stay = {row.snapshot_uuid for row in history}
         # Where main went another way before the branch's first snapshot, a file that it took away may be the branch's still, and expiry,
-        # which goes by what each snapshot took away, would remove it: nothing of that way stays.
+        # which goes by what each snapshot took away, would remove it: nothing of that way stays. Nor does what could not be read any more.
         there = tx.snapshots.get(table.table_id, MAIN_BRANCH, first.id)
-        above = first.id - 1 if there is not None and there.snapshot_uuid == history[0].snapshot_uuid else 0
+        taken, ours = dict(tx.tables.schemas(table.table_id, branch)), dict(tx.tables.schemas(table.table_id, MAIN_BRANCH))
+
+        def unreadable(body: Mapping[str, Any]) -> bool:
+            """By a schema after that of the branch's first snapshot, as where a client had gone back to an older one before it."""
+            schema_id = int(body["schemaId"])
+            return schema_id >= first.schema_id and taken.get(schema_id) != ours.get(schema_id)
+
+        goes_on = there is not None and there.snapshot_uuid == history[0].snapshot_uuid
+        before = [row for row in tx.snapshots.history(table.table_id, MAIN_BRANCH) if row.snapshot_id < first.id]
+        above = first.id - 1 if goes_on and not any(unreadable(row.body) for row in before) else 0
         lost = [row for row in tx.snapshots.remove(table.table_id, MAIN_BRANCH, above=above) if row.snapshot_uuid not in stay]
         for row in lost:
             stale_file(tx, table, files.layout.snapshot_file(row.snapshot_id), row.body)
-        taken = dict(tx.tables.schemas(table.table_id, branch))
-        for schema_id, body in tx.tables.schemas(table.table_id, MAIN_BRANCH):
+        for schema_id, body in ours.items():
             if schema_id >= first.schema_id and taken.get(schema_id) != body:
                 tx.stale.add(table.table_id, *stale_schema(files, schema_id, body))
         tx.tables.drop_schemas(table.table_id, MAIN_BRANCH, above=first.schema_id - 1)
         tags = {tag.name: tag.snapshot for tag in tx.tags.all(table.table_id, branch)}
         for tag in tx.tags.all(table.table_id):
             replaced = tag.name in tags or int(tag.snapshot["id"]) >= first.id
-            unreadable = int(tag.snapshot["schemaId"]) >= first.schema_id and int(tag.snapshot["schemaId"]) not in taken
-            if (replaced or unreadable) and tags.get(tag.name) != tag.snapshot:
+            if (replaced or unreadable(tag.snapshot)) and tags.get(tag.name) != tag.snapshot:
                 tx.tags.drop(table.table_id, tag.name)
                 stale_tag(tx, table, files, tag)
         return [Snapshot.from_json(row.body) for row in lost]

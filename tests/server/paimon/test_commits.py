@@ -18,7 +18,7 @@ from lake import Lake
 from server.app import create_app
 from server.process.services import Services
 from server.settings.settings import read_settings
-from table.format.manifest import EntryKind
+from table.format.manifest import EntryKind, ManifestEntry
 from tests.server.conftest import NoSpark
 from tests.server.paimon.committing import BATCH, Writer
 from tests.server.paimon.speaking import Rest, new_table, schema
@@ -190,6 +190,45 @@ def test_a_schema_id_never_shrinks(rest: Rest, writer: Writer) -> None:
     first = writer.commit(schemaId=1)
     assert rest.refused("POST", COMMIT, writer.body(first, schemaId=0))[0] == 400
     assert writer.post(writer.body(first, schemaId=1))
+
+
+def gone(entry: ManifestEntry) -> ManifestEntry:
+    return replace(entry, kind=EntryKind.DELETE)
+
+
+def of_version(entry: ManifestEntry, schema_id: int) -> ManifestEntry:
+    return replace(entry, file=replace(entry.file, schema_id=schema_id))
+
+
+def evolved(rest: Rest, writer: Writer) -> tuple[ManifestEntry, ManifestEntry]:
+    """A file of the first schema in the past, and one of the second that is live."""
+    old, new = writer.file(rows=2), of_version(writer.file(rows=3), 1)
+    writer.commit(changes=[old])
+    rest.post(T, {"changes": [{"action": "addColumn", "fieldNames": ["x"], "dataType": "INT"}]})
+    writer.commit(changes=[gone(old), new], schemaId=1, commitKind="OVERWRITE")
+    return old, new
+
+
+def test_an_overwrite_goes_back_to_an_older_schema(rest: Rest, writer: Writer) -> None:
+    """As Flink's sys.rollback_to_as_latest does, with the files of the snapshot it goes back to."""
+    old, new = evolved(rest, writer)
+    beside = rest.refused("POST", COMMIT, writer.body(writer.latest(), changes=[old], schemaId=0, commitKind="OVERWRITE"))
+    assert beside[0] == 400
+    back = writer.commit(changes=[gone(new), old], schemaId=0, commitKind="OVERWRITE")
+    assert rest.refused("POST", f"{T}/rollback-schema", {"schemaId": 0})[0] == 500  # a snapshot before it needs the newer one
+    assert writer.post(writer.body(back, changes=[of_version(writer.file(rows=1), 1)], schemaId=1))
+
+
+def test_going_forward_after_a_way_back_keeps_nothing_that_would_be_read_wrongly(rest: Rest, writer: Writer, gateway: Gateway) -> None:
+    old, new = evolved(rest, writer)
+    rest.post(f"{T}/tags", {"tagName": "evolved"})
+    writer.commit(changes=[gone(new), old], schemaId=0, commitKind="OVERWRITE")
+    rest.post(f"{T}/tags", {"tagName": "back"})
+    rest.post(f"{T}/branches", {"branch": "b", "fromTag": "back"})
+    gateway.run("ALTER TABLE d.`t$branch_b` ADD (y STRING)").close()
+    rest.post(f"{T}/branches/b/forward", {})
+    assert [one["id"] for one in rest.get(f"{T}/snapshots")["snapshots"]] == [3]
+    assert rest.get(f"{T}/tags")["tags"] == ["back"]
 
 
 def test_a_table_written_past_the_catalog_stops_until_it_is_repaired(rest: Rest, writer: Writer, gateway: Gateway, tmp_path: Path) -> None:
