@@ -19,7 +19,7 @@ from lake.tables.stale import remove_stale, stale_file, stale_schema
 from lake.tables.tags import Tags, require_same
 from model.access import Access
 from model.catalog_errors import SchemaStillUsed, StaleRollback
-from model.errors import RewriteConflict, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
+from model.errors import RewriteConflict, SnapshotNotExist, TableDamaged, TableDiverged, TableNotExist, TagNotExist
 from model.identifier import Identifier
 from model.snapshot import Snapshot
 from model.whole_number import whole_number
@@ -93,9 +93,10 @@ class History:
     ) -> WentBack:
         """Make a snapshot the latest again, once under a claim; later ones, and the tags on them, are gone, and consumers read on after it.
 
-        Raises `SnapshotNotExist`, `TableDamaged`, `StaleRollback` where the latest is not the one expected, or `RewriteConflict` where
+        Raises `SnapshotNotExist`, `TableDamaged`, `TableDiverged`, `StaleRollback` where the latest is not the one expected, or `RewriteConflict` where
         the snapshot went, or became another, meanwhile.
         """
+        self._require_newest(table)
         forget_expired(self._catalog, table)
         _require_writable(table)
         with self._catalog.reading() as tx:
@@ -118,9 +119,10 @@ class History:
     def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None, claim: Claim | None = None) -> WentBack:
         """Make a tag's snapshot the latest again, once under a claim, also where it has expired.
 
-        Raises `TagNotExist`, `StaleRollback`, `TableDamaged`, `SnapshotNotExist` for a tag of a line the table has left, or
+        Raises `TagNotExist`, `StaleRollback`, `TableDamaged`, `TableDiverged`, `SnapshotNotExist` for a tag of a line the table has left, or
         `RewriteConflict` where it was given to another snapshot meanwhile.
         """
+        self._require_newest(table)
         forget_expired(self._catalog, table)
         tag = self._tags.find(table, name)
         branch = table.identifier.branch
@@ -180,6 +182,12 @@ class History:
             tx.tables.drop_schemas(table.table_id, branch, above=schema_id)
             tx.tables.set_schema(table.table_id, branch, schema_id, published=min(schema_id, row.published_schema_id))
         remove_stale(self._publisher, table)
+
+    def _require_newest(self, table: LakeTable) -> None:
+        """Raise `TableDiverged` where files are ahead of the catalog: what it knows is not all that the table would lose."""
+        ahead = self._publisher.mark_ahead(table.table_id, table.files, table.identifier.branch)
+        if ahead is not None:
+            raise TableDiverged(table.identifier, path=ahead)
 
     def _hold(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:
         """The table's row, no commit going on until the transaction ends."""

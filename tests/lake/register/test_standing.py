@@ -16,7 +16,7 @@ from catalog import CatalogStore
 from catalog.backup.archive import restore_archive, write_archive
 from lake import Lake, LakeTable
 from lake.register.standing import MARKER
-from lake.rewrite.expiry import expire_snapshots
+from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots
 from lake.rewrite.orphans import remove_orphan_files
 from migrations import newest
 from model.access import Access, Grant, Policy, database_resource
@@ -27,6 +27,7 @@ from model.schema.schema import column, new_schema
 from model.view import View
 from table.retention.expiry import ExpiryRules
 from tests.fix_postgres import database
+from tests.lake.kept import keep
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
 
@@ -172,6 +173,34 @@ def test_expiry_of_a_diverged_table_takes_nothing(
     rules = ExpiryRules.of(lake.open(T).schema)
     assert expire_snapshots(lake, lake.open(T), rules).snapshots == ()
     assert sorted(p.name for p in (warehouse / "default.db/t").rglob("*")) == before
+
+
+@pytest.mark.parametrize("to", ["snapshot", "tag"])
+def test_a_catalog_older_than_all_that_is_left_of_a_table_is_not_rolled_back(
+    lake: Lake, table: object, dsn: str, catalog: CatalogStore, warehouse: Path, tmp_path: Path, to: str
+) -> None:
+    """The dump was made just after a commit, before it was noted that its file is there; all it knows has expired since."""
+    for name in ("a", "b"):
+        lake.commit(lake.open(T), append(name))
+    create_tag(lake, lake.open(T), "two", snapshot_id=2)
+    lake._publisher.close()
+    with psycopg.connect(dsn) as conn:
+        conn.execute("UPDATE table_snapshot SET published = false WHERE snapshot_id = 2")
+    older(dsn, tmp_path / "old")
+    for name in ("c", "d"):
+        lake.commit(lake.open(T), append(name))
+    delete_tag(lake, lake.open(T), "two")
+    expire_snapshots(lake, lake.open(T), keep(1))
+    older(dsn, tmp_path / "old", back=True)
+    fresh = Lake(catalog, str(warehouse))
+    opened = fresh.open(T)
+    assert fresh.history.page(opened, below=None, limit=9)  # which tells what it knows
+    with pytest.raises(TableDiverged, match="older than the warehouse"):
+        if to == "tag":
+            fresh.history.rollback_to_tag(opened, "two")
+        else:
+            fresh.history.rollback_to_snapshot(opened, 1)
+    fresh.close()
 
 
 def test_rollback_and_the_next_commit_are_no_divergence(lake: Lake, table: object, warehouse: Path) -> None:
