@@ -366,6 +366,6 @@ def _check_older_schema(table: Identifier, files: TableFiles, snapshot: Snapshot
     newest = max((entry.file.schema_id for entry in files.live_entries(snapshot)), default=0)
     if newest > snapshot.schema_id:
         raise InvalidCommit(
-            f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}, and holds files of schema {newest}: an OVERWRITE goes "
-            "back to an older schema with files of it alone. Load the table again and write with its present schema."
+            f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}, and holds files of schema {newest}: an OVERWRITE "
+            "goes back to an older schema with files of it alone. Load the table again and write with its present schema."
         )

@@ -93,8 +93,8 @@ class History:
     ) -> WentBack:
         """Make a snapshot the latest again, once under a claim; later ones, and the tags on them, are gone, and consumers read on after it.
 
-        Raises `SnapshotNotExist`, `TableDamaged`, `TableDiverged`, `StaleRollback` where the latest is not the one expected, or `RewriteConflict` where
-        the snapshot went, or became another, meanwhile.
+        Raises `SnapshotNotExist`, `TableDamaged`, `TableDiverged`, `StaleRollback` where the latest is not the one expected, or
+        `RewriteConflict` where the snapshot went, or became another, meanwhile.
         """
         self._require_newest(table)
         forget_expired(self._catalog, table)
@@ -119,8 +119,8 @@ class History:
     def rollback_to_tag(self, table: LakeTable, name: str, *, expected: int | None = None, claim: Claim | None = None) -> WentBack:
         """Make a tag's snapshot the latest again, once under a claim, also where it has expired.
 
-        Raises `TagNotExist`, `StaleRollback`, `TableDamaged`, `TableDiverged`, `SnapshotNotExist` for a tag of a line the table has left, or
-        `RewriteConflict` where it was given to another snapshot meanwhile.
+        Raises `TagNotExist`, `StaleRollback`, `TableDamaged`, `TableDiverged`, `SnapshotNotExist` for a tag of a line the table has
+        left, or `RewriteConflict` where it was given to another snapshot meanwhile.
         """
         self._require_newest(table)
         forget_expired(self._catalog, table)

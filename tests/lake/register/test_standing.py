@@ -6,6 +6,7 @@ import json
 import logging
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -195,11 +196,11 @@ def test_a_catalog_older_than_all_that_is_left_of_a_table_is_not_rolled_back(
     fresh = Lake(catalog, str(warehouse))
     opened = fresh.open(T)
     assert fresh.history.page(opened, below=None, limit=9)  # which tells what it knows
+    go_back = (
+        partial(fresh.history.rollback_to_tag, opened, "two") if to == "tag" else partial(fresh.history.rollback_to_snapshot, opened, 1)
+    )
     with pytest.raises(TableDiverged, match="older than the warehouse"):
-        if to == "tag":
-            fresh.history.rollback_to_tag(opened, "two")
-        else:
-            fresh.history.rollback_to_snapshot(opened, 1)
+        go_back()
     fresh.close()
 
 
