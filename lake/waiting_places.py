@@ -1,10 +1,10 @@
-"""How many requests may hold a thread while they wait for something to happen, and how many of them may be one principal's."""
+"""How many requests may hold a thread, as while they wait for something to happen, and how many of them may be one principal's."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
@@ -18,13 +18,23 @@ class WaitingPlaces:
     @contextmanager
     def place(self, principal: str, most: int) -> Iterator[bool]:
         """Whether a request of a principal may wait where so many may; its place is taken as long as the block lasts."""
-        with self._lock:
-            may = self._taken[principal] < max(1, most // 2) and self._taken.total() < max(1, most)
-            self._taken[principal] += may
+        give_back = self.take(principal, most, most // 2)
         try:
-            yield may
+            yield give_back is not None
         finally:
-            with self._lock:
-                self._taken[principal] -= may
-                if not self._taken[principal]:
-                    del self._taken[principal]
+            if give_back is not None:
+                give_back()
+
+    def take(self, principal: str, most: int, of_one: int) -> Callable[[], None] | None:
+        """A place of so many, of which one principal may have ``of_one``; returns what gives it back, None where none is free."""
+        with self._lock:
+            if self._taken[principal] >= max(1, of_one) or self._taken.total() >= max(1, most):
+                return None
+            self._taken[principal] += 1
+        return lambda: self._give_back(principal)
+
+    def _give_back(self, principal: str) -> None:
+        with self._lock:
+            self._taken[principal] -= 1
+            if not self._taken[principal]:
+                del self._taken[principal]

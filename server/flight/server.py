@@ -14,7 +14,17 @@ import grpc
 import pyarrow as pa
 
 from gateway.origin import ORIGIN, Origin
-from model.errors import BadRequest, InvalidOption, NotAuthorized, NotImplementedHere, StatementCanceled, Unavailable
+from lake.waiting_places import WaitingPlaces
+from model.errors import (
+    BadRequest,
+    InvalidOption,
+    NotAuthorized,
+    NotImplementedHere,
+    StatementCanceled,
+    StatementTooLarge,
+    TooManyStatements,
+    Unavailable,
+)
 from server.access.tls import TlsFiles
 from server.flight.actions import ACTIONS, Actions
 from server.flight.calls import Call, CallHeaders, HangUps
@@ -27,7 +37,7 @@ from server.flight.puts import Puts
 from server.flight.received import Message, ReceivedRows
 from server.flight.rows import RowsAnswer, Send, Turns
 from server.flight.sent import batch_message, schema_message
-from server.flight.service import MOST_CALLS, Context, FlightServer
+from server.flight.service import MOST_CALLS, Context, FlightServer, Requests
 from server.flight.stalls import Stalls
 from server.flight.statements import Statements, pieces
 from server.observe.metrics import Metrics
@@ -36,6 +46,11 @@ from server.settings.kinds import is_loopback
 
 _log = logging.getLogger(__name__)
 _TEND_SECONDS = 2.0
+_MOST_OF_ONE = MOST_CALLS * 4 // 5
+"""Calls of one principal at a time; the rest is kept for others."""
+_REQUEST_BYTES = 4 << 20
+"""Of a message that holds no rows."""
+_IDLE_BEYOND_SECONDS = 60.0
 _COMMAND = 2
 """The number of a `FlightDescriptor` that is a command."""
 T = TypeVar("T")
@@ -52,6 +67,7 @@ class FlightEndpoint:
         self._results = Results()
         self._hang_ups = HangUps()
         self._turns = Turns(MOST_CALLS)
+        self._places = WaitingPlaces()
         self._clients = ClientSessions(gateway)
         prepared = PreparedStatements()
         self._statements = Statements(gateway, self._clients, self._results, prepared, self._hang_ups)
@@ -75,6 +91,8 @@ class FlightEndpoint:
                 self,
                 f"{written}:{port}",
                 message_bytes=self._services.settings.flight_message_bytes,
+                # Whoever keeps no cookies has its session by its connection, which must not end before it.
+                idle_seconds=self._services.settings.session_idle + _IDLE_BEYOND_SECONDS,
                 tls=None if self._tls is None else self._tls.pem(),
             )
         except OSError as problem:
@@ -121,26 +139,26 @@ class FlightEndpoint:
             raise NotAuthorized("This server is reachable from other machines and has no token; make one, or restart it with SLUICE_TOKEN.")
         return access.caller(token)
 
-    def one(self, context: Context, method: str, request: bytes) -> bytes:
+    def one(self, context: Context, method: str, requests: Requests) -> Iterator[bytes]:
         """Answer a call that has one answer."""
         work = {"GetFlightInfo": self._flight_info, "GetSchema": self._schema}[method]
-        call, answer = self._answered(context, method, lambda call: work(call, parsed("FlightDescriptor", request)))
+        call, answer = self._answered(context, method, lambda call: work(call, parsed("FlightDescriptor", self._asked(call, requests))))
         call.begin_answer()
-        return answer
+        yield answer
 
-    def many(self, context: Context, method: str, request: bytes) -> Iterator[bytes]:
+    def many(self, context: Context, method: str, requests: Requests) -> Iterator[bytes]:
         """Answer a call that has several answers."""
-        call, answers = self._answered(context, method, lambda call: self._several(call, method, request))
+        call, answers = self._answered(context, method, lambda call: self._several(call, method, self._asked(call, requests)))
         call.begin_answer()
         yield from answers
 
-    def rows(self, context: Context, request: bytes, send: Send) -> None:
+    def rows(self, context: Context, requests: Requests, send: Send) -> None:
         """Answer DoGet; of rows without end only those that are there, the others follow."""
-        call, answer = self._answered(context, "DoGet", lambda call: self._rows(call, parsed("Ticket", request), send))
+        call, answer = self._answered(context, "DoGet", lambda call: self._rows(call, parsed("Ticket", self._asked(call, requests)), send))
         call.begin_answer()
         answer.begin()
 
-    def stream(self, context: Context, method: str, requests: Iterator[bytes]) -> Iterator[bytes]:
+    def stream(self, context: Context, method: str, requests: Requests) -> Iterator[bytes]:
         """Answer a call whose client sends a stream."""
         call, answers = self._answered(context, method, lambda call: self._sent(call, method, requests))
         call.begin_answer()
@@ -157,6 +175,7 @@ class FlightEndpoint:
             if self._stopped.is_set():
                 raise Unavailable("The server is stopping; connect again in a moment.")
             call.caller = self._access(call.token)
+            self._take_place(call)
             with self._stalls.at_work(call):
                 return call, work(call)
         except BaseException as error:
@@ -165,6 +184,34 @@ class FlightEndpoint:
             _refuse(call, failure)
         finally:
             self._metrics.call_answered("flight", method, status, time.perf_counter() - began)
+
+    def _take_place(self, call: Call) -> None:
+        """Count a call to its end; raises `TooManyStatements` where its principal has as many as one may."""
+        principal = call.caller.principal
+        give_back = self._places.take(principal, MOST_CALLS, _MOST_OF_ONE)
+        if give_back is None:
+            raise TooManyStatements(
+                f"{principal} has as many calls open here as one may have ({_MOST_OF_ONE} of {MOST_CALLS}), or the server as many as it "
+                "takes. Let some end and try again."
+            )
+        if not call.on_end(give_back):
+            give_back()
+
+    def _asked(self, call: Call, requests: Requests) -> bytes:
+        """The one message of a call, which is taken only of who may call."""
+        try:
+            with self._stalls.waiting(call, first=True):
+                request = next(requests, None)
+        except grpc.RpcError:  # canceled, or longer than any message may be
+            request = None
+        if request is None:
+            raise BadRequest("The call ended before its message had come.")
+        if len(request) > (most := max(_REQUEST_BYTES, 2 * self._services.settings.statement_bytes)):
+            raise StatementTooLarge(
+                f"The message has {len(request):,} bytes, and at most {most:,} are read of {call.method}: send rows by DoPut, "
+                "and parameters apart from the text."
+            )
+        return request
 
     # The calls
 
@@ -204,7 +251,7 @@ class FlightEndpoint:
         messages = itertools.chain([schema_message(schema)], (batch_message(batch) if batch.num_rows else None for batch in batches))
         return RowsAnswer(call, self._stalls.sending(call, messages), result, send, self._turns)
 
-    def _sent(self, call: Call, method: str, requests: Iterator[bytes]) -> Iterator[bytes]:
+    def _sent(self, call: Call, method: str, requests: Requests) -> Iterator[bytes]:
         if method == "Handshake":  # who calls is told by the headers, and they are answered in the form every other call has them
             call.set_header("authorization", f"Bearer {call.token or 'anonymous'}")
             return iter(())
@@ -218,7 +265,7 @@ class FlightEndpoint:
         sent = (Message(part.data_header, part.data_body) for part in itertools.chain([first], messages) if part.data_header)
         return iter([self._puts.put(call, name, command, ReceivedRows(sent, self._services.settings.rows_bytes))])
 
-    def _received(self, call: Call, requests: Iterator[bytes]) -> Iterator[Any]:
+    def _received(self, call: Call, requests: Requests) -> Iterator[Any]:
         """What the client sends, to its end; one that hangs up has not sent all of it, whatever the stream looks like."""
         while True:
             try:

@@ -11,23 +11,30 @@ import grpc
 _SERVICE = "/arrow.flight.protocol.FlightService/"
 MOST_CALLS = 1000
 """Calls at a time; each holds a thread, but rows without end only while there are some."""
+MOST_CONNECTIONS = 1000
+"""Each takes one of the files the process may open, of which HTTP, tables and Postgres need the rest (`server.http.gate`)."""
+_LONGEST_MILLIS = 2**31 - 1
 Context = Any
 """What gRPC knows of a call; its package is untyped."""
+
+
+Requests = Iterator[bytes]
+"""What a client sends. Every call has it as a stream: of a single message gRPC would take all before anybody asks who calls."""
 
 
 class Answering(Protocol):
     """What answers the calls: requests and answers are serialized messages of Flight."""
 
-    def one(self, context: Context, method: str, request: bytes) -> bytes:
+    def one(self, context: Context, method: str, requests: Requests) -> Iterator[bytes]:
         """The answer of a call that has one."""
 
-    def many(self, context: Context, method: str, request: bytes) -> Iterator[bytes]:
+    def many(self, context: Context, method: str, requests: Requests) -> Iterator[bytes]:
         """The answers of a call that has several."""
 
-    def rows(self, context: Context, request: bytes, send: Callable[[bytes | None], None]) -> None:
+    def rows(self, context: Context, requests: Requests, send: Callable[[bytes | None], None]) -> None:
         """Answer DoGet: send each message, and None at the end, which may come after this has returned."""
 
-    def stream(self, context: Context, method: str, requests: Iterator[bytes]) -> Iterator[bytes]:
+    def stream(self, context: Context, method: str, requests: Requests) -> Iterator[bytes]:
         """The answers of a call whose client sends a stream."""
 
 
@@ -51,17 +58,8 @@ class FlightService(grpc.GenericRpcHandler):  # type: ignore[misc]
 def _handler(answering: Answering, method: str, kind: str) -> Any:
     answer: Callable[..., Any] = getattr(answering, kind)
     if kind == "rows":
-        return grpc.unary_stream_rpc_method_handler(_Rows(answering))
-
-    def work(request: Any, context: Context) -> Any:
-        return answer(context, method, request)
-
-    make = {
-        "one": grpc.unary_unary_rpc_method_handler,
-        "many": grpc.unary_stream_rpc_method_handler,
-        "stream": grpc.stream_stream_rpc_method_handler,
-    }
-    return make[kind](work)
+        return grpc.stream_stream_rpc_method_handler(_Rows(answering))
+    return grpc.stream_stream_rpc_method_handler(lambda requests, context: answer(context, method, requests))
 
 
 class _Rows:
@@ -72,15 +70,20 @@ class _Rows:
     def __init__(self, answering: Answering) -> None:
         self._answering = answering
 
-    def __call__(self, request: bytes, context: Context, send: Callable[[bytes | None], None]) -> None:
-        self._answering.rows(context, request, send)
+    def __call__(self, requests: Requests, context: Context, send: Callable[[bytes | None], None]) -> None:
+        self._answering.rows(context, requests, send)
 
 
 class FlightServer:
     """A gRPC server with that service alone."""
 
-    def __init__(self, answering: Answering, address: str, *, message_bytes: int, tls: tuple[bytes, bytes] | None) -> None:
-        """Listen at ``host:port``; ``tls`` is a certificate and its key. Raises `OSError` where the address cannot be had."""
+    def __init__(
+        self, answering: Answering, address: str, *, message_bytes: int, idle_seconds: float, tls: tuple[bytes, bytes] | None
+    ) -> None:
+        """Listen at ``host:port``; ``tls`` is a certificate and its key. Raises `OSError` where the address cannot be had.
+
+        A connection without a call for ``idle_seconds`` is closed.
+        """
         self._threads = ThreadPoolExecutor(MOST_CALLS, thread_name_prefix="sluice-flight")
         self._server = grpc.server(
             self._threads,
@@ -90,6 +93,9 @@ class FlightServer:
                 ("grpc.max_receive_message_length", message_bytes),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", 0),
+                ("grpc.max_concurrent_streams", MOST_CALLS),
+                ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
+                ("grpc.max_connection_idle_ms", min(int(idle_seconds * 1000), _LONGEST_MILLIS)),
                 # A compressed message is unfolded before anybody asks for its size; Arrow has its own compression.
                 ("grpc.compression_enabled_algorithms_bitset", 1),
             ],

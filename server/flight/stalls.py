@@ -14,6 +14,8 @@ from server.flight.calls import Call
 from server.flight.connections import cut, endpoint
 
 _log = logging.getLogger(__name__)
+_FIRST_SECONDS = 20.0
+"""A call's only message is there so long after its headers."""
 T = TypeVar("T")
 
 
@@ -25,6 +27,8 @@ class _Connection:
     """Calls that wait for us."""
     waiting: int = 0
     """Calls that wait for the client."""
+    unasked: int = 0
+    """Of these, calls whose one message has not come."""
     moved: float = field(default_factory=time.monotonic)
 
 
@@ -50,14 +54,14 @@ class Stalls:
             self._move(peer, at_work=-1)
 
     @contextlib.contextmanager
-    def waiting(self, call: Call) -> Iterator[None]:
-        """A call at work waits until its client has taken or sent something."""
+    def waiting(self, call: Call, *, first: bool = False) -> Iterator[None]:
+        """A call at work waits until its client has taken or sent something; ``first`` is the message that every client sends at once."""
         peer = call.peer
-        self._move(peer, at_work=-1, waiting=1)
+        self._move(peer, at_work=-1, waiting=1, unasked=int(first))
         try:
             yield
         finally:
-            self._move(peer, at_work=1, waiting=-1)
+            self._move(peer, at_work=1, waiting=-1, unasked=-int(first))
 
     def sending(self, call: Call, messages: Iterable[T | None]) -> Generator[T | None]:
         """What is sent to a client, each piece of which it must take in time; None is no piece, and waits for us."""
@@ -71,26 +75,32 @@ class Stalls:
 
     def tend(self, port: int) -> None:
         """Cut the connections to a port on which only clients are waited for, and nothing has moved for too long."""
-        until = time.monotonic() - self._seconds
+        now = time.monotonic()
         with self._lock:
             stalled = {
-                endpoint(peer)
+                endpoint(peer): patience
                 for peer, connection in self._connections.items()
-                if connection.waiting and not connection.at_work and connection.moved < until
+                if connection.waiting and not connection.at_work and connection.moved < now - (patience := self._patience(connection))
             }
-        for end in stalled:
+        for end, patience in stalled.items():
             if end is not None and cut(end, port):
                 _log.warning(
-                    "%s:%d took and sent nothing for %g seconds (SLUICE_FLIGHT_STALL_SECONDS); its connection was closed",
+                    "%s:%d took and sent nothing for %g seconds (SLUICE_FLIGHT_STALL_SECONDS, and at most %g for a call's only message); "
+                    "its connection was closed",
                     *end,
-                    self._seconds,
+                    patience,
+                    _FIRST_SECONDS,
                 )
 
-    def _move(self, peer: str, *, at_work: int, waiting: int = 0) -> None:
+    def _patience(self, connection: _Connection) -> float:
+        return min(_FIRST_SECONDS, self._seconds) if connection.unasked else self._seconds
+
+    def _move(self, peer: str, *, at_work: int, waiting: int = 0, unasked: int = 0) -> None:
         with self._lock:
             connection = self._connections.setdefault(peer, _Connection())
             connection.at_work += at_work
             connection.waiting += waiting
+            connection.unasked += unasked
             connection.moved = time.monotonic()
             if not connection.at_work and not connection.waiting:
                 del self._connections[peer]

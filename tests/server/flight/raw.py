@@ -9,16 +9,19 @@ _SETTINGS, _HEADERS, _DATA = 4, 1, 0
 _END_STREAM, _END_HEADERS = 1, 4
 
 
-def begun(url: str, method: str, message: bytes | None = None) -> socket.socket:
-    """A connection with one call on it whose client sends the headers, perhaps one message, and then nothing for ever."""
+def begun(url: str, method: str, message: bytes | None = None, *, calls: int = 1, token: str | None = None) -> socket.socket:
+    """A connection with calls on it whose client sends the headers, perhaps one message, and then nothing for ever."""
     host, _, port = url.removeprefix("grpc://").rpartition(":")
     made = socket.create_connection((host, int(port)), timeout=60)
     headers = {
         ":method": "POST", ":scheme": "http", ":path": f"/arrow.flight.protocol.FlightService/{method}", ":authority": host,
         "content-type": "application/grpc", "te": "trailers",
     }  # fmt: skip
+    if token is not None:
+        headers["authorization"] = f"Bearer {token}"
     block = b"".join(b"\0" + _text(name) + _text(value) for name, value in headers.items())
-    made.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(_SETTINGS, 0, 0, b"") + _frame(_HEADERS, _END_HEADERS, 1, block))
+    opened = b"".join(_frame(_HEADERS, _END_HEADERS, 2 * call + 1, block) for call in range(calls))
+    made.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + _frame(_SETTINGS, 0, 0, b"") + opened)
     if message is not None:
         made.sendall(_frame(_DATA, 0, 1, b"\0" + struct.pack(">I", len(message)) + message))
     return made

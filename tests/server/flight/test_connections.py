@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 from adbc_driver_flightsql import DatabaseOptions
-from adbc_driver_manager import ProgrammingError
+from adbc_driver_manager import OperationalError, ProgrammingError
 from adbc_driver_manager.dbapi import Connection, Cursor
 
 from model.errors import InvalidOption
@@ -192,6 +192,7 @@ def test_rows_whose_sender_stalls_are_not_kept(dsn: str, tmp_path: Path) -> None
         door.close()
 
 
+METHODS = ("ListFlights", "GetFlightInfo", "GetSchema", "DoGet", "DoPut", "DoAction", "ListActions")
 INGEST = packed(
     "CommandStatementIngest", table="t", table_definition_options=message("TableDefinitionOptions", if_not_exist=1, if_exists=2)
 )
@@ -199,8 +200,8 @@ INGEST = packed(
 
 @pytest.mark.parametrize(
     ("method", "descriptor"),
-    [("DoPut", None), ("DoPut", fl.FlightDescriptor.for_command(INGEST).serialize())],
-    ids=["put", "rows without columns"],
+    [("DoPut", None), ("DoPut", fl.FlightDescriptor.for_command(INGEST).serialize()), ("GetFlightInfo", None), ("DoGet", None)],
+    ids=["put", "rows without columns", "a statement", "a ticket"],
 )
 def test_who_begins_to_send_and_sends_nothing_is_cut_off(dsn: str, tmp_path: Path, method: str, descriptor: bytes | None) -> None:
     door = Door(dsn, tmp_path, SLUICE_FLIGHT_STALL_SECONDS="1")
@@ -225,7 +226,8 @@ def test_a_token_is_wanted_by_every_call_once_there_is_one(dsn: str, tmp_path: P
     door = Door(dsn, tmp_path)
     try:
         made = door.app.test_client().post("/tokens", json={"name": "root", "administrator": True}).get_json()["token"]
-        assert ended(begun(door.url, "DoPut")) == "call"
+        for method in METHODS:  # before a message is taken, which may be large
+            assert ended(begun(door.url, method)) == "call", method
         for options in ({}, {"username": "x", "password": "wrong"}, {DatabaseOptions.AUTHORIZATION_HEADER.value: "Bearer wrong"}):
             with pytest.raises(ProgrammingError, match=r"UNAUTHENTICATED|Unauthenticated"):
                 ask(door, options)
@@ -250,6 +252,38 @@ def test_a_token_is_wanted_by_every_call_once_there_is_one(dsn: str, tmp_path: P
             assert hers.adbc_get_objects(depth="tables").read_all().to_pylist()[0]["catalog_db_schemas"][0]["db_schema_tables"] == []
     finally:
         door.close()
+
+
+def test_one_principals_calls_leave_places_to_others(dsn: str, tmp_path: Path) -> None:
+    door = Door(dsn, tmp_path)
+    try:
+        client = door.app.test_client()
+        root = client.post("/tokens", json={"name": "root", "administrator": True}).get_json()["token"]
+        eve = client.post("/tokens", json={"name": "l", "principal": "eve"}, headers={"Authorization": f"Bearer {root}"}).get_json()[
+            "token"
+        ]
+        with begun(door.url, "GetFlightInfo", calls=1000, token=eve):
+
+            def refused() -> bool:
+                try:
+                    ask(door, {"username": "eve", "password": eve})
+                except OperationalError as error:
+                    return "eve has as many calls open here as one may have (800 of 1000)" in str(error)
+                return False
+
+            assert eventually(refused)
+            ask(door, {"username": "root", "password": root})
+        assert eventually(lambda: not refused())
+    finally:
+        door.close()
+
+
+def test_a_message_without_rows_is_no_longer_than_a_text(door: Door) -> None:
+    with (
+        fl.connect(door.url) as client,
+        pytest.raises(pa.ArrowInvalid, match=r"StatementTooLarge: .* at most 4,194,304 are read of GetFlightInfo"),
+    ):
+        client.get_flight_info(fl.FlightDescriptor.for_command(b"x" * (5 << 20)))
 
 
 def test_one_callers_tickets_and_handles_are_nothing_to_another(dsn: str, tmp_path: Path) -> None:
