@@ -80,7 +80,7 @@ class Appender:
             with lake.reserve.promise(len(begin)):
                 return self._claimed(lake, table, self._here(table, kind, begin), idempotency_key, digest.hexdigest, short=True)
         with self._bodies.spooled(body, begin=begin, seen=seen) as content:
-            write = partial(written_by_worker, self._workers, self._lake, table, kind, content)
+            write = partial(written_by_worker, self._workers, lake, table, kind, content)
             # Files are packed about as well as bodies are; what they take more is seen by whoever asks for room next.
             with lake.reserve.promise(size_of(content)):
                 return self._claimed(lake, table, write, idempotency_key, digest.hexdigest)

@@ -16,7 +16,7 @@ from contextvars import Context
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gateway.fair_queue import FairQueue
+from gateway.statement_queue import StatementQueue
 from model.errors import TooManyStatements, Unavailable
 from model.quota import QUEUED, RUNNING
 
@@ -65,7 +65,7 @@ class Work:
 class _Queue:
     """A lane's waiting works."""
 
-    def __init__(self, lock: threading.Lock, works: FairQueue[Work]) -> None:
+    def __init__(self, lock: threading.Lock, works: StatementQueue[Work]) -> None:
         self.works = works
         self.filled = threading.Condition(lock)
 
@@ -102,8 +102,8 @@ class Executor:
     ) -> None:
         # Long statements of one principal leave threads to the short ones of others.
         most_local = max(1, local_threads - max(1, local_threads // _KEPT_LOCAL))
-        local_works = FairQueue[Work](local_queue_limit, threads=local_threads, running_limit=lambda _: most_local)
-        spark_works = FairQueue[Work](
+        local_works = StatementQueue[Work](local_queue_limit, threads=local_threads, running_limit=lambda _: most_local)
+        spark_works = StatementQueue[Work](
             queue_limit, threads=spark_threads + kept_threads, running_limit=lambda owner: limits(owner).running, places=spark_threads
         )
         self._limits = limits

@@ -33,7 +33,7 @@ class OrcProcesses:
     """An `OrcDecoder` whose files are decoded by workers, which start when the first file is read."""
 
     def __init__(self, limits: WorkerLimits, warehouse: str) -> None:
-        self._pool = WorkerPool(replace(limits, wait_seconds=limits.seconds), what="ORC files")  # each is busy for moments only
+        self._pool = WorkerPool(replace(limits, wait_seconds=limits.seconds, kept=0), what="ORC files")  # each is busy for moments only
         self._warehouse = warehouse
 
     def begin(self) -> None:

@@ -11,13 +11,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
 import orjson
 
 from model.errors import InvalidData, TooManyStatements, Unavailable
+from model.fair_queue import FairQueue
+from model.fair_share import may_have_another
 from table.format.manifest import NewFile
 from workers.launch import OF_STORES, launch
 from workers.spool import in_memory
@@ -44,10 +46,14 @@ class WorkerLimits:
     """A body that takes longer, and a second longer for each MB of it, is given up, and its worker with it."""
     wait_seconds: float = 60.0
     """How long a body waits for a worker that is free."""
+    kept: int = 1
+    """So many more, which start when they are needed, for principals of whom no worker decodes anything."""
+    waiting: int = 64
+    """So many bodies wait at once, each on a thread; of one principal four fifths."""
 
 
 class WorkerPool:
-    """Hands tasks to workers; each does one at a time."""
+    """Hands tasks to workers, in fair turns among principals; each does one at a time."""
 
     def __init__(self, limits: WorkerLimits | None = None, *, what: str = "bodies") -> None:
         self.limits = limits or WorkerLimits()
@@ -55,7 +61,7 @@ class WorkerPool:
         self._lock = threading.Condition()
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
-        self._making = 0
+        self._waiting = FairQueue[_Turn](threads=self.limits.count + self.limits.kept, places=self.limits.count)
         self._closed = False
 
     def start(self) -> None:
@@ -75,13 +81,15 @@ class WorkerPool:
         with self._lock:
             return [worker.pid for worker in self._all]
 
-    def write(self, task: BodyTask, body: int, remove: Callable[[str], None]) -> list[NewFile]:
+    def write(self, task: BodyTask, body: int, remove: Callable[[str], None], *, owner: str | None = None) -> list[NewFile]:
         """Let a worker write a body, given as a descriptor at its beginning, as data files, which are the caller's from then on.
+
+        The ``owner`` is the principal whose turn it takes.
 
         Raises what decoding raises; `InvalidData` where it killed the worker or took too long, after ``remove`` has been called with
         the path of each file the worker may have left.
         """
-        return self._with_worker(lambda worker: worker.write(task, body, remove))
+        return self._with_worker(lambda worker: worker.write(task, body, remove), owner)
 
     def ask(self, task: bytes, file: int) -> dict[str, object]:
         """Let a worker do a task that leaves nothing behind but its answer and what it writes to a file, given as a descriptor.
@@ -90,15 +98,16 @@ class WorkerPool:
         """
         return self._with_worker(lambda worker: worker.ask(task, file))
 
-    def _with_worker(self, use: Callable[[_Worker], T]) -> T:
-        while True:
-            worker = self._take()
-            try:
-                return use(worker)
-            except _NotBegun:  # it had died before, of something else
-                continue
-            finally:
-                self._give_back(worker)
+    def _with_worker(self, use: Callable[[_Worker], T], owner: str | None = None) -> T:
+        with self._turn(owner):
+            while True:
+                worker = self._take()
+                try:
+                    return use(worker)
+                except _NotBegun:  # it had died before, of something else
+                    continue
+                finally:
+                    self._give_back(worker)
 
     def close(self) -> None:
         """End all workers, also those at work."""
@@ -109,42 +118,74 @@ class WorkerPool:
         for worker in workers:
             worker.kill()
 
-    def _take(self) -> _Worker:
-        until = time.monotonic() + self.limits.wait_seconds
+    @contextlib.contextmanager
+    def _turn(self, owner: str | None) -> Iterator[None]:
+        """Wait until a worker may be used, for as long as the block lasts; raises `TooManyStatements`."""
+        turn = _Turn(owner)
         with self._lock:
-            while True:
-                if self._closed:
-                    raise Unavailable("The server is stopping; send it again in a moment.")
-                while self._idle:
-                    worker = self._idle.pop()
-                    if worker.alive():
-                        return worker
-                    worker.kill()  # nothing is left of it but its socket
-                    self._all.discard(worker)
-                if len(self._all) + self._making < self.limits.count:
-                    self._making += 1
-                    break
-                if not self._lock.wait(until - time.monotonic()):
+            self._check_room(owner)
+            self._waiting.push(turn)
+            self._let_in()
+        try:
+            with self._lock:
+                if not self._lock.wait_for(lambda: turn.come or self._closed, self.limits.wait_seconds) and not turn.come:
                     raise TooManyStatements(
                         f"All {self.limits.count} processes that decode {self._what} are at work (SLUICE_ROWS_WORKERS); send it again soon."
                     )
-        try:
-            made = _Worker(self.limits)
+            yield
         finally:
             with self._lock:
-                self._making -= 1
-                self._lock.notify()  # where none could be made, who waits finds the place free
+                if turn.come:
+                    self._waiting.done(turn)
+                    self._let_in()
+                else:
+                    self._waiting.remove(turn)
+
+    def _check_room(self, owner: str | None) -> None:
+        own, waiting = self._waiting.waiting_of(owner), len(self._waiting)
+        if owner is None or self._waiting.runs_at_once(owner) or may_have_another(own, waiting, self.limits.waiting):
+            return
+        raise TooManyStatements(
+            f"All {self.limits.count} processes that decode {self._what} are at work (SLUICE_ROWS_WORKERS), {waiting} more wait for them, "
+            f"{own} of them of {owner}; send it again soon."
+        )
+
+    def _let_in(self) -> None:
+        while (turn := self._waiting.pop()) is not None:
+            turn.come = True
+            self._lock.notify_all()
+
+    def _take(self) -> _Worker:
+        """A worker, an idle one or a new one; whose turn it is finds one."""
+        with self._lock:
+            if self._closed:
+                raise Unavailable("The server is stopping; send it again in a moment.")
+            while self._idle:
+                worker = self._idle.pop()
+                if worker.alive():
+                    return worker
+                worker.kill()  # nothing is left of it but its socket
+                self._all.discard(worker)
+        made = _Worker(self.limits)
         with self._lock:
             self._all.add(made)
         return made
 
     def _give_back(self, worker: _Worker) -> None:
         with self._lock:
-            if worker.alive() and not self._closed:
+            if worker.alive() and not self._closed and len(self._idle) < self.limits.count:
                 self._idle.append(worker)
-            else:
-                self._all.discard(worker)
-            self._lock.notify()
+                return
+            self._all.discard(worker)
+        worker.kill()
+
+
+class _Turn:
+    """Somebody who waits for a worker, or uses one."""
+
+    def __init__(self, owner: str | None) -> None:
+        self.owner = owner
+        self.come = False
 
 
 class _NotBegun(Exception):

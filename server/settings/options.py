@@ -242,7 +242,8 @@ ROWS_WORKERS = SERVER_OPTIONS.declare(
         integer(at_least=1, at_most=64),
         2,
         "Processes that decode the bodies of `POST /tables/…/rows`: one that a damaged body kills costs that request. Each decodes one "
-        "body at a time; small CSV and NDJSON bodies need none. As many others decode ORC files of tables, from the first that is read.",
+        "body at a time, and one more starts for users of whom none is decoded; small CSV and NDJSON bodies need none. As many others "
+        "decode ORC files of tables, from the first that is read.",
     )
 )
 ROWS_WORKER_MEMORY = SERVER_OPTIONS.declare(

@@ -55,7 +55,7 @@ def written_by_worker(workers: WorkerPool, lake: Lake, table: LakeTable, media_t
         branch=files.layout.branch,
         schema=table.schema,
     )
-    return workers.write(task, body.fileno(), files.io.delete)
+    return workers.write(task, body.fileno(), files.io.delete, owner=lake.caller.principal)
 
 
 def append_written(

@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from model.errors import ColumnNotExist, InvalidData
+from model.errors import ColumnNotExist, InvalidData, TooManyStatements
 from model.schema.schema import Schema, new_schema
 from model.schema.types import BigIntType, Field, VarCharType
 from table.format.io.file_io import LocalFileIO
@@ -189,3 +190,41 @@ def test_a_large_body_lies_on_disk_and_a_small_one_in_memory() -> None:
         with BodyFiles().spooled(body, begin=body.read(3), seen=seen.extend) as held:
             assert ("memfd" in os.readlink(f"/proc/self/fd/{held.fileno()}")) == (size <= 4 << 20)
             assert held.read() == data == seen
+
+
+def test_who_fills_the_workers_leaves_one_to_others_and_turns_are_fair(tmp_path: Path) -> None:
+    """Two principals decode at once although one could take all; a third comes before what the first has waiting."""
+    pool = WorkerPool(WorkerLimits(count=1, waiting=5))
+    bodies = [Body() for _ in range(7)]
+    order: list[str] = []
+
+    def write_as(owner: str, body: Body) -> None:
+        pool.write(task(tmp_path), body.reading, LocalFileIO().delete, owner=owner)
+        order.append(owner)
+
+    def comes(body: Body) -> None:
+        with pa.ipc.new_stream(body.pipe, ROWS.schema):
+            pass
+        body.pipe.close()
+
+    try:
+        with ThreadPoolExecutor(7) as threads:
+            asked = [threads.submit(write_as, owner, body) for owner, body in zip(("ada", "bob"), bodies, strict=False)]
+            assert eventually(lambda: len(pool.pids()) == 2, pause=0.01), "ada has the one worker, and bob the kept one"
+            asked += [threads.submit(write_as, "ada", body) for body in bodies[2:6]]
+            assert eventually(lambda: len(pool._waiting) == 4, pause=0.01)
+            with pytest.raises(TooManyStatements, match="4 more wait for them, 4 of them of ada"):
+                write_as("ada", bodies[6])
+            asked.append(threads.submit(write_as, "cid", bodies[6]))
+            assert eventually(lambda: len(pool._waiting) == 5, pause=0.01)
+            for body in bodies[1:]:
+                comes(body)
+            assert eventually(lambda: order == ["bob", "cid"], pause=0.01), "ada's wait for the end of what she has"
+            assert len(pool._waiting) == 4
+            comes(bodies[0])
+            assert [one.result() for one in asked] == [None] * 7
+        assert eventually(lambda: len(pool.pids()) == 1, pause=0.01), "what was kept for others ends"
+    finally:
+        for body in bodies:
+            body.close()
+        pool.close()

@@ -1,14 +1,10 @@
-"""A lane's waiting works, taken in fair turns among principals."""
+"""Works that wait for threads or processes, taken in fair turns among principals."""
 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
-
-from model.errors import QuotaExceeded, TooManyStatements
-from model.fair_share import may_have_another
-from model.quota import QUEUED
 
 
 class Owned(Protocol):
@@ -24,15 +20,12 @@ W = TypeVar("W", bound=Owned)
 
 
 class FairQueue(Generic[W]):
-    """Works for ``threads`` that run one each; at most ``limit`` wait besides those that a free thread is about to take.
+    """Works for ``threads``, or processes, that do one each at a time.
 
     The next one is of whoever runs least, and among these of whoever was served longest ago. Its caller holds a lock.
     """
 
-    def __init__(
-        self, limit: int, *, threads: int, running_limit: Callable[[str], int | None] = lambda _: None, places: int | None = None
-    ) -> None:
-        self.limit = limit
+    def __init__(self, *, threads: int, running_limit: Callable[[str], int | None] = lambda _: None, places: int | None = None) -> None:
         self._threads = threads
         self._places = places
         """So many works run at once, and beyond them those of owners of whom none runs; None where nothing is kept for these."""
@@ -49,30 +42,11 @@ class FairQueue(Generic[W]):
     def __contains__(self, work: W) -> bool:
         return work in self._waiting.get(work.owner, ())
 
-    def check_room(self, owner: str | None, queued_limit: int | None = None) -> None:
-        """Raise `TooManyStatements` where no more may wait, or no more of this owner, and another one of it would have to."""
-        if self._runs_at_once(owner):
-            return
-        waiting = len(self._waiting.get(owner, ()))
-        if queued_limit is not None and waiting >= queued_limit:
-            raise QuotaExceeded(
-                QUEUED,
-                f"{waiting} statements of {owner} wait for Spark already, as many as the quota {QUEUED} = {queued_limit} lets. "
-                "Try again later.",
-            )
-        if not self.limit:
-            raise TooManyStatements(
-                f"{self._running.total()} statements run on Spark, and none may wait (SLUICE_STATEMENT_QUEUE = 0); try again later."
-            )
-        if self._length >= self.limit:
-            raise TooManyStatements(f"{self.limit} statements already wait; try again later.")
-        if owner is not None and not may_have_another(waiting, self._length, self.limit):
-            raise TooManyStatements(
-                f"{waiting} statements of {owner} wait already; the rest of the queue's {self.limit} places is kept for others. "
-                "Try again later."
-            )
+    def waiting_of(self, owner: str | None) -> int:
+        """How many works of an owner wait."""
+        return len(self._waiting.get(owner, ()))
 
-    def _runs_at_once(self, owner: str | None) -> bool:
+    def runs_at_once(self, owner: str | None) -> bool:
         """Whether a thread is free for another work of an owner, which those that wait leave to it."""
         own = self._running[owner] + len(self._waiting.get(owner, ()))
         most = self._most_running(owner)
@@ -94,6 +68,8 @@ class FairQueue(Generic[W]):
 
     def pop(self) -> W | None:
         """The next work, which counts as running until `done`; None where none waits that may run."""
+        if self._running.total() >= self._threads:
+            return None
         best: str | None = None
         any_fits = False
         for owner in self._waiting:
