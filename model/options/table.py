@@ -36,7 +36,8 @@ PARTITION: Option[Any] = TABLE_OPTIONS.declare(
 _NO_KEY = "it belongs to tables with a primary key, and append tables have none."
 _LATER = "it is not implemented here, and a table must not carry an option that is silently ignored."
 for _pattern in (
-    "primary-key", r"merge-engine.*", r"sequence\..*", r"changelog-producer.*", r"lookup.*", r"num-sorted-run\.(?!compaction-trigger).*",
+    "primary-key", r"merge-engine.*", r"sequence\..*", r"changelog-producer.*", r"lookup-.*",
+    r"lookup\.(merge-|remote-file\.).*", r"num-sorted-run\.(?!compaction-trigger).*",
     r"dynamic-bucket\..*",
     r"postpone\..*", r"cross-partition.*", r"record-level\..*", r"pk-.*", r"rowkind\..*", r"(.+\.)?ignore-delete", r"ignore-update-before",
     r"partial-update\..*", r"aggregation\..*",
@@ -50,7 +51,7 @@ for _pattern in (
     r"data-file\.external-paths.*", r"file-index\.(?!read\.enabled|in-manifest-threshold|bloom-filter\.|bitmap\.|range-bitmap\.).*",
     r"commit\.callback.*", r"tag\.callback.*",
     r"manifest-sort\..+-.*", r"scan\.(fallback|primary)-.*",
-    r"commit\.strict-mode\..*", r"snapshot\.ignore-empty-commit", r"scan\.partitions",
+    r"commit\.strict-mode\..*", r"snapshot\.ignore-empty-commit", r"scan\.partitions", r"lookup\.dynamic-partition",
     r"scan\.plan-auto-tag-for-read\..*", r"blob.*", r"vector.*", r"variant\..*",
     r"global-index.*", r"chain-table.*", r"format-table.*", r"orc\..*",
     r"parquet\.(?!enable\.dictionary).*", r"avro\..*",

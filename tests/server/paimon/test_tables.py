@@ -282,6 +282,16 @@ def test_changes_refused_change_nothing(table: Rest, change: dict[str, Any], sta
     assert table.get(T)["schema"] == before
 
 
+def test_options_of_flinks_lookup_joins_are_kept(rest: Rest) -> None:
+    """They join append tables, too; what finds rows by a primary key is refused."""
+    given = {"lookup.async": "true", "lookup.dynamic-partition": "max_pt()"}
+    rest.post("databases/d/tables", new_table("t", PLAIN | {"options": PLAIN["options"] | given}))
+    rest.post(T, {"changes": [{"action": "setOption", "key": "lookup.cache", "value": "FULL"}]})
+    assert (given | {"lookup.cache": "FULL"}).items() <= rest.get(T)["schema"]["options"].items()
+    for key in ("lookup-wait", "lookup.remote-file.enabled"):
+        assert rest.refused("POST", T, {"changes": [{"action": "setOption", "key": key, "value": "true"}]})[0] == 400
+
+
 @pytest.mark.parametrize(
     "body",
     [
