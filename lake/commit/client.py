@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -54,6 +55,8 @@ class ClientCommit:
     """Who sent it."""
     judged: Callable[[RowsChanged], None] = lambda rows: None
     """Told what it does to rows, once that is known."""
+    waiting: Callable[[], AbstractContextManager[bool]] = lambda: contextlib.nullcontext(True)
+    """Whether its loser may wait for its turn: `WaitingPlaces.place`, where a thread of the server waits with it."""
 
     @property
     def writer(self) -> str:
@@ -111,8 +114,10 @@ class ClientCommitter:
             head = self._heads.get(table)
         table_id = commit.table_id or (head.table_id if head is not None else None)
         if table_id is not None:
-            tell = self._turns_of_clients.committed if made else self._turns_of_clients.lost
-            tell(table_id, table.branch, commit.principal, commit.snapshot.commit_user)
+            if made:
+                self._turns_of_clients.committed(table_id, table.branch, commit.principal, commit.snapshot.commit_user)
+            else:
+                self._turns_of_clients.lost(table_id, table.branch, commit.principal, commit.snapshot.commit_user, commit.waiting)
 
     @contextlib.contextmanager
     def _turn(self, table: Identifier) -> Iterator[None]:

@@ -9,6 +9,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -112,8 +113,11 @@ class ClientTurns:
                 self._reserved.pop(principal, None)
                 self._unused.pop(principal, None)
 
-    def lost(self, table_id: UUID, branch: str, principal: str, user: str) -> None:
-        """A client's commit lost its race: it hears of it when its turn has come, and finds the next decision reserved for it."""
+    def lost(self, table_id: UUID, branch: str, principal: str, user: str, waiting: Callable[[], AbstractContextManager[bool]]) -> None:
+        """A client's commit lost its race: it hears of it when its turn has come, and finds the next decision reserved for it.
+
+        It hears at once where ``waiting`` has no place for it: the threads that answer requests are few.
+        """
         writer = writer_of(principal, user)
         key = (table_id, branch, writer)
         now = time.monotonic()
@@ -125,7 +129,9 @@ class ClientTurns:
                 line = tx.turns.line(table_id, branch)
             if count >= _CLIENT_LOSSES or not line.free or line.reserved_seconds:
                 seconds = min(max(_CLIENT_SECONDS, 2 * again), _MOST_CLIENT_SECONDS)
-                self._stand_in_line((table_id, branch), principal, writer, seconds if again <= _MOST_CLIENT_SECONDS else 0.0)
+                with waiting() as may:
+                    if may:
+                        self._stand_in_line((table_id, branch), principal, writer, seconds if again <= _MOST_CLIENT_SECONDS else 0.0)
         except LakeError:  # it lost, and that is all it must know
             pass
         finally:

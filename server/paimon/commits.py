@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from lake.commit.judgement import RowsChanged
 from model.errors import BadRequest, SnapshotNotExist
 from model.whole_number import whole_number
+from server.access.access import caller
 from server.access.audit import tell
 from server.paimon.paging import max_results, number_token
 from server.paimon.routes import argument, body, lake, route
@@ -30,8 +32,11 @@ def commit(database: str, table: str) -> object:
         nonlocal rows
         rows = f"files with {changed.added} rows added and with {changed.taken} rows taken away"
 
+    def waiting() -> AbstractContextManager[bool]:
+        return services().waiting_commits.place(caller().principal, services().settings.threads // 4)
+
     tell(what)
-    made = lake().client_commit(name, replace(sent, judged=judged))
+    made = lake().client_commit(name, replace(sent, judged=judged, waiting=waiting))
     tell(f"{what}, {rows}" if made else f"{what}, not taken: another came first")
     return {"success": made}
 

@@ -36,6 +36,8 @@ class Services:
     stopping: threading.Event = field(default_factory=threading.Event)
     waiting: WaitingPlaces = field(default_factory=WaitingPlaces)
     """Of requests that wait until a statement has ended."""
+    waiting_commits: WaitingPlaces = field(default_factory=WaitingPlaces)
+    """Of clients' commits that lost a race and wait for their turns."""
     data_tokens: DataTokens = field(init=False)
     oidc: OidcIssuer | None = field(init=False)
     """The issuer whose tokens are taken, too."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,6 +17,7 @@ from catalog import CatalogStore
 from catalog.commits import reservations as turns
 from lake import Lake, LakeTable
 from lake.commit.turns import ClientTurns
+from lake.waiting_places import WaitingPlaces
 from model.errors import RewriteConflict
 from model.identifier import MAIN_BRANCH
 from model.schema.schema import column, new_schema
@@ -209,6 +212,25 @@ def test_a_client_that_lost_twice_is_next(lake: Lake, other: Lake, table: LakeTa
         stop.set()
         for writer in writers:
             writer.join()
+
+
+def test_losers_beyond_their_places_hear_at_once(catalog: CatalogStore, lake: Lake, other: Lake, table: LakeTable) -> None:
+    places = WaitingPlaces()
+
+    def lose(number: int) -> bool:
+        commit = client_commit(table, base, user=f"u{number}")
+        return lake.client_commit(T, replace(commit, waiting=lambda: places.place("p", 2)))
+
+    base = table.latest()
+    insert(other, 1)
+    with ThreadPoolExecutor() as pool, catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=30) as turn:
+        assert turn is not None
+        with turn.kept():
+            first = pool.submit(lose, 1)
+            assert eventually(lambda: waiters(catalog) == 1)
+            assert pool.submit(lose, 2).result(timeout=10) is False
+            assert not first.done()
+    assert first.result() is False
 
 
 def test_two_servers_on_one_table_get_their_share(lake: Lake, other: Lake, table: LakeTable) -> None:
