@@ -27,9 +27,10 @@ _LONGEST_WAIT = 15.0
 """For a turn; it is raced for afterwards."""
 BUILT_SECONDS = 30.0
 """So long a commit of a server may take from its turn to its decision; then others go on, and it stands in line anew."""
-_CLIENT_SECONDS, _MOST_CLIENT_SECONDS = 0.5, 3.0
+_CLIENT_SECONDS, _LEAST_CLIENT_SECONDS, _MOST_CLIENT_SECONDS = 0.5, 0.1, 3.0
 """Of a client's reservation, which has to hear that it lost, wait as it does between its tries, build anew and send: twice what it took for
-that the last time, between these. One that takes longer gets none: it would keep everybody, and come too late all the same."""
+that the last time, since clients double their pauses, between the latter two; the first where this server has not seen it. One that takes
+longer gets none: it would keep everybody, and come too late all the same."""
 _CLIENT_LOSSES = 2
 """After so many a client stands in line where nobody else does."""
 _LOOK_SECONDS = 0.01
@@ -123,15 +124,16 @@ class ClientTurns:
         now = time.monotonic()
         with self._lock:
             count = self._losses[key] = self._losses.get(key, 0) + 1
-            again = now - self._told.pop(key, now)  # from hearing of its last loss until now
+            told = self._told.pop(key, None)
+            again = None if told is None else now - told  # from hearing of its last loss until now
         try:
             with self._catalog.reading() as tx:
                 line = tx.turns.line(table_id, branch)
             if count >= _CLIENT_LOSSES or not line.free or line.reserved_seconds:
-                seconds = min(max(_CLIENT_SECONDS, 2 * again), _MOST_CLIENT_SECONDS)
+                seconds = _reserved_seconds(again)
                 with waiting() as may:
                     if may:
-                        self._stand_in_line((table_id, branch), principal, writer, seconds if again <= _MOST_CLIENT_SECONDS else 0.0)
+                        self._stand_in_line((table_id, branch), principal, writer, seconds)
         except LakeError:  # it lost, and that is all it must know
             pass
         finally:
@@ -225,6 +227,13 @@ class ChangeTurns:
                         yield
                     return
             check()
+
+
+def _reserved_seconds(again: float | None) -> float:
+    """How long the next decision is kept for a client that took so long to come again the last time; zero where it is not."""
+    if again is None:
+        return _CLIENT_SECONDS
+    return 0.0 if again > _MOST_CLIENT_SECONDS else min(max(_LEAST_CLIENT_SECONDS, 2 * again), _MOST_CLIENT_SECONDS)
 
 
 def _of_changes(place: Place) -> Place:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -212,6 +213,18 @@ def test_a_client_that_lost_twice_is_next(lake: Lake, other: Lake, table: LakeTa
         stop.set()
         for writer in writers:
             writer.join()
+
+
+def test_a_quick_client_keeps_others_for_a_moment(catalog: CatalogStore, table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that this server saw come again at once, of which nobody knows whether it comes a third time."""
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    asked, place = ClientTurns(catalog), (table.table_id, MAIN_BRANCH)
+    for pause in (0.0, 0.02):
+        now[0] += pause
+        asked.lost(*place, "p", "u", lambda: nullcontext(True))
+    with catalog.reading() as tx:
+        assert 0 < tx.turns.line(*place).reserved_seconds <= 0.1
 
 
 def test_losers_beyond_their_places_hear_at_once(catalog: CatalogStore, lake: Lake, other: Lake, table: LakeTable) -> None:
