@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from model.schema.geospatial import GeometryType
 from model.schema.types import (
     ArrayType,
     BlobType,
@@ -35,7 +36,7 @@ def walk(type_: DataType) -> Iterator[DataType]:
 def unreadable_in_sql(type_: DataType) -> str | None:
     """Name the part of a type SQL cannot hold faithfully yet, or None when all of it can (`architecture.md`)."""
     for part in walk(type_):
-        if isinstance(part, MultisetType | VariantType | BlobType | VectorType):
+        if isinstance(part, MultisetType | VariantType | BlobType | VectorType | GeometryType):
             return part.sql()
         if isinstance(part, TimestampType | LocalZonedTimestampType) and part.precision > 6:
             return part.sql()

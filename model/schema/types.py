@@ -4,48 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from model.errors import UnsupportedType
+from model.schema.base_type import AtomicType as AtomicType
+from model.schema.base_type import DataType as DataType
+from model.schema.geospatial import parse_geospatial
 from model.sql_text import literal, quote
 
 MAX_LENGTH = 2_147_483_647
 """The length that makes VARCHAR a STRING and VARBINARY a BYTES."""
 INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 """How wide the types of whole numbers are, with their sign."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataType:
-    """Base of all types; nullable unless said otherwise."""
-
-    nullable: bool = True
-    root: ClassVar[str] = ""
-
-    def sql(self) -> str:
-        """The type without its nullability, as SQL spells it."""
-        return self.root
-
-    def to_json(self) -> str | dict[str, Any]:
-        """The type as it stands in a schema file."""
-        return self.sql() + self._suffix()
-
-    def _suffix(self) -> str:
-        return "" if self.nullable else " NOT NULL"
-
-    def with_nullable(self, nullable: bool) -> DataType:
-        """The same type with the given nullability."""
-        return self if self.nullable == nullable else replace(self, nullable=nullable)
-
-    def __str__(self) -> str:
-        return self.sql() + self._suffix()
-
-
-class AtomicType(DataType):
-    """A type without parts; the only kind that may partition, route to buckets or carry statistics."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,6 +309,8 @@ def _split_nullability(text: str) -> tuple[str, bool]:
 
 
 def _parse_atomic(text: str) -> DataType:
+    if (geospatial := parse_geospatial(text)) is not None:
+        return geospatial
     body, nullable = _split_nullability(text)
     if simple := _ATOMIC.get(body):
         return simple(nullable=nullable)

@@ -41,6 +41,10 @@ SPELLINGS = [
     "TIMESTAMP(3) WITH LOCAL TIME ZONE NOT NULL",
     "VARIANT",
     "BLOB",
+    "GEOMETRY(OGC:CRS84)",
+    "GEOMETRY('EPSG 4326, ''old''') NOT NULL",
+    "GEOMETRY('4326')",
+    "GEOGRAPHY(srid:4326, karney) NOT NULL",
 ]
 
 
@@ -63,6 +67,9 @@ def test_a_canonical_spelling_is_printed_as_it_was_read(spelled: str) -> None:
         ("CHAR", "CHAR(1)"),
         ("VARCHAR(2147483647)", "STRING"),
         ("VARBINARY(2147483647)", "BYTES"),
+        ("geometry", "GEOMETRY(OGC:CRS84)"),
+        ("GEOGRAPHY ('OGC:CRS84')", "GEOGRAPHY(OGC:CRS84, spherical)"),
+        ("geography(srid:4326, 'Thomas') null", "GEOGRAPHY(srid:4326, thomas)"),
     ],
 )
 def test_other_spellings_become_the_canonical_one(spelled: str, canonical: str) -> None:
@@ -93,7 +100,22 @@ def test_the_nullable_key_of_pypaimon_is_ignored() -> None:
     assert parse_type({"type": "ARRAY", "element": "INT", "nullable": True}) == ArrayType(element=IntType())
 
 
-@pytest.mark.parametrize("spelled", ["", "FOO", "DECIMAL(39, 0)", "DECIMAL(4, 5)", "CHAR(0)", "TIMESTAMP(10)", "INT(3)", "VARCHAR(3, 4)"])
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        "",
+        "FOO",
+        "DECIMAL(39, 0)",
+        "DECIMAL(4, 5)",
+        "CHAR(0)",
+        "TIMESTAMP(10)",
+        "INT(3)",
+        "VARCHAR(3, 4)",
+        "GEOMETRY(a, karney)",
+        "GEOGRAPHY(a, flat)",
+        "GEOMETRY('')",
+    ],
+)
 def test_what_is_no_type_is_refused_by_name(spelled: str) -> None:
     with pytest.raises(UnsupportedType, match=r"There is no type|precision|length"):
         parse_type(spelled)

@@ -374,6 +374,17 @@ def test_external_tables_lie_where_they_are_told_and_stay(rest: Rest, tmp_path: 
     assert (place / "schema" / "schema-0").exists()
 
 
+def test_tables_of_shapes_are_kept_for_paimons_clients(rest: Rest, gateway: Gateway) -> None:
+    rest.post("databases/d/tables", new_table("t", schema(("a", "INT"), ("g", "GEOGRAPHY(srid:4326)"), partition=None)))
+    rest.post(T, {"changes": [{"action": "addColumn", "fieldNames": ["h"], "dataType": "GEOMETRY"}]})
+    assert [field["type"] for field in rest.get(T)["schema"]["fields"]] == ["INT", "GEOGRAPHY(srid:4326, spherical)", "GEOMETRY(OGC:CRS84)"]
+    for text in ("SELECT * FROM d.t", "INSERT INTO d.t (a) VALUES (1)", "CREATE TABLE d.u (g GEOMETRY)"):
+        with pytest.raises(UnsupportedType, match="GEO"):
+            gateway.run(text).collect()
+    keyed = schema(("a", "INT"), ("g", "GEOMETRY"), partition=["g"])
+    assert rest.refused("POST", "databases/d/tables", new_table("p", keyed))[0] == 400
+
+
 def test_tables_of_other_kinds_are_kept_and_not_run(rest: Rest, gateway: Gateway) -> None:
     rest.post("databases/d/tables", new_table("t", schema(("a", "INT"), ("p", "STRING"), partition=["p"], type="format-table")))
     rest.post("databases/d/tables", new_table("o", schema(("path", "STRING"), type="object-table")))
