@@ -7,7 +7,7 @@ import hmac
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -16,14 +16,13 @@ from uuid import UUID
 from cachetools import LRUCache
 
 from catalog import CatalogStore, CatalogTransaction
+from lake.access.remembered import RememberedAnswers
 from model.access import ADMIN, PUBLIC, Access, Columns, Grant, Resource, ResourceType, covering, database_resource, table_resource
-from model.errors import Forbidden, NotAuthorized, Unavailable
+from model.errors import Forbidden, NotAuthorized
 from model.identifier import DEFAULT_DATABASE, Identifier
 
-TRUSTED_SECONDS = 1.0
-"""For so long what is known of a token is not asked again: another server's REVOKE takes hold after it, our own at once."""
-OUTAGE_SECONDS = 60.0
-"""So long it still counts while Postgres cannot be asked: results are fetched and sessions kept through a restart of it."""
+TOKEN_PREFIX = "slc_"
+"""What the secret of every token made here begins with, so that a leaked one is recognised."""
 _ANY_TOKEN = b""
 _NAMED = b"principal "
 """Before the name of one, in the place of a token's digest."""
@@ -166,21 +165,6 @@ ADMINISTRATOR = Caller(principal="administrator", administrator=True)
 """The holder of the server's own token (``SLUICE_TOKEN``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What Postgres said, and when (monotonic)."""
-
-    value: Caller | bool | None
-    asked: float
-    at: float
-
-    def fresh(self) -> bool:
-        return time.monotonic() < self.asked + TRUSTED_SECONDS
-
-    def still_good(self) -> bool:
-        return time.monotonic() < self.at + OUTAGE_SECONDS
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
     """Who somebody is by the word of an issuer of tokens."""
@@ -218,14 +202,13 @@ class AccessControl:
         """Set where tokens of an issuer are taken besides those made here; the server is never open then."""
         self._identities: LRUCache[bytes, Identity] = LRUCache(10_000)
         self._lock = threading.Lock()
-        self._known: LRUCache[bytes, _Known] = LRUCache(10_000)
-        self._age = 0
+        self._answers: RememberedAnswers[Caller | bool] = RememberedAnswers()
         self._lent: LRUCache[Caller, str] = LRUCache(_MOST_LENT)
         self._borrowers: LRUCache[str, Caller] = LRUCache(_MOST_LENT)
 
     def open(self) -> bool:
         """Whether no token is configured anywhere, so that everybody may do everything."""
-        return self._token is None and self.issuer is None and not self._ask(_ANY_TOKEN, self._any_token)
+        return self._token is None and self.issuer is None and not self._answers.ask(_ANY_TOKEN, self._any_token)
 
     def _any_token(self) -> bool:
         with self._catalog.reading() as tx:
@@ -250,6 +233,8 @@ class AccessControl:
             return self.renewed(borrower)
         if self.issuer is not None and (identity := self.issuer.identify(token)) is not None:
             return self.identified(identity)
+        if not token.startswith(TOKEN_PREFIX):  # Postgres has not to be asked
+            raise _unknown_token()
         return self._holder(hashlib.sha256(token.encode()).digest())
 
     def identified(self, identity: Identity) -> Caller:
@@ -268,7 +253,7 @@ class AccessControl:
     def _holder(self, digest: bytes) -> Caller:
         holder = self._found(digest)
         if not isinstance(holder, Caller):
-            raise NotAuthorized("The token is not one this server knows, or it has expired.")
+            raise _unknown_token()
         return holder
 
     def renewed(self, caller: Caller) -> Caller:
@@ -291,24 +276,7 @@ class AccessControl:
             identity = self._identities.get(digest)
         if _is_over(identity):
             return None
-        return self._ask(digest, lambda: self._look_up(digest, identity))
-
-    def _ask(self, key: bytes, look: Callable[[], Caller | bool | None]) -> Caller | bool | None:
-        with self._lock:
-            known, age = self._known.get(key), self._age
-        if known is not None and known.fresh():
-            return known.value
-        now = time.monotonic()
-        try:
-            fresh = _Known(look(), now, now)
-        except Unavailable:
-            if known is None or not known.still_good():
-                raise
-            fresh = _Known(known.value, time.monotonic(), known.at)
-        with self._lock:
-            if age == self._age:  # what was changed while we looked must not be remembered as it was
-                self._known[key] = fresh
-        return fresh.value
+        return self._answers.ask(digest, lambda: self._look_up(digest, identity))
 
     def at(self, tx: CatalogTransaction, caller: Caller) -> Caller:
         """The same caller with what is granted to it at the moment of a transaction that is `consistent`; raises what `renewed` raises.
@@ -348,7 +316,7 @@ class AccessControl:
             return EVERYBODY
         if principal == ADMINISTRATOR.principal and self._token is not None:
             return ADMINISTRATOR
-        found = self._ask(_NAMED + principal.encode(), lambda: self._look_up_named(principal))
+        found = self._answers.ask(_NAMED + principal.encode(), lambda: self._look_up_named(principal))
         if not isinstance(found, Caller):
             raise NotAuthorized(f"{principal} has no token any more; its jobs do not run.")
         return found
@@ -364,9 +332,11 @@ class AccessControl:
 
     def forget(self) -> None:
         """Ask Postgres anew from now on: something was granted, revoked, renamed or dropped here."""
-        with self._lock:
-            self._age += 1
-            self._known.clear()
+        self._answers.forget()
+
+
+def _unknown_token() -> NotAuthorized:
+    return NotAuthorized("The token is not one this server knows, or it has expired.")
 
 
 def _is_over(identity: Identity | None) -> bool:

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import TableRow
-from lake.access.callers import ADMINISTRATOR, EVERYBODY, AccessControl, Caller
+from lake.access.callers import ADMINISTRATOR, EVERYBODY, TOKEN_PREFIX, AccessControl, Caller
 from lake.access.guard import needs, require_known, with_present_rights
 from lake.commit.claims import Claim, claimed_in
 from lake.register.standing import Standing
@@ -29,8 +29,6 @@ from model.access import (
 from model.errors import AccessAlreadyExist, AccessNotExist, Forbidden, InvalidGrant
 from model.identifier import Identifier
 
-TOKEN_PREFIX = "slc_"
-"""What a secret begins with, so that a leaked one is recognised."""
 _OWN_NAMES = (EVERYBODY.principal, ADMINISTRATOR.principal)
 _TABLE_BOUND = (ResourceType.TABLE, ResourceType.COLUMN)
 

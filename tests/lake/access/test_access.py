@@ -13,7 +13,9 @@ import pytest
 
 from catalog import CatalogStore
 from lake import EVERYBODY, AccessControl, Caller, Lake
-from lake.access.callers import TRUSTED_SECONDS
+from lake.access import remembered
+from lake.access.callers import TOKEN_PREFIX
+from lake.access.remembered import TRUSTED_SECONDS
 from model.access import (
     ADMIN,
     CATALOG,
@@ -29,7 +31,7 @@ from model.access import (
     inside,
     table_resource,
 )
-from model.errors import AccessAlreadyExist, AccessNotExist, Forbidden, InvalidGrant, LakeError, NotAuthorized, TableNotExist
+from model.errors import AccessAlreadyExist, AccessNotExist, Forbidden, InvalidGrant, LakeError, NotAuthorized, TableNotExist, Unavailable
 from model.identifier import Identifier
 from model.schema.change import RemoveOption, SetOption
 from tests.sql.tables import context_of, make_table
@@ -473,3 +475,26 @@ def test_what_was_known_counts_for_a_while_when_postgres_is_away(lake: Lake, ser
     lake.catalog.close()
     time.sleep(TRUSTED_SECONDS)
     assert known.caller(secret).principal == "ada"
+
+
+def test_made_up_tokens_push_nobody_out_who_is_known(lake: Lake, catalog: CatalogStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembered, "_MOST_KNOWN", 3)
+    secret = user(lake, "ada")
+    known = AccessControl(catalog)
+    assert known.caller(secret).principal == "ada"
+    for number in range(5):
+        with pytest.raises(NotAuthorized):
+            known.caller(f"{TOKEN_PREFIX}{number}")
+    catalog.close()
+    time.sleep(TRUSTED_SECONDS)
+    assert known.caller(secret).principal == "ada"
+
+
+def test_what_has_not_the_form_of_a_token_costs_no_look_at_postgres(lake: Lake, catalog: CatalogStore) -> None:
+    known = AccessControl(catalog, token="root")
+    catalog.close()
+    for guessed in ("guessed", "lent-guessed", ""):
+        with pytest.raises(NotAuthorized, match="not one this server knows"):
+            known.caller(guessed)
+    with pytest.raises(Unavailable):
+        known.caller(f"{TOKEN_PREFIX}guessed")
