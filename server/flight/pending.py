@@ -6,19 +6,18 @@ import contextlib
 import secrets
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 
 import pyarrow as pa
-from cachetools import LRUCache
 
-from model.errors import InvalidParameter, OperationNotExist
+from model.errors import InvalidParameter, OperationNotExist, StatementTooLarge
 from sql.execution.results import Analysed, ResultSet
 from sql.parameters.parameters import NONE as NO_PARAMETERS
 from sql.parameters.parameters import Parameters
 
 PREPARED_BYTES = 256 << 20
-"""Texts and parameters of prepared statements that nobody has closed; of more, those longest unused go."""
+"""Texts and parameters of prepared statements that nobody has closed; of more, those longest unused of whoever holds most go."""
 
 MOST_PREPARED = 1000
 """Prepared statements of one principal; of more, its own that are longest unused go, and nobody else's."""
@@ -156,28 +155,30 @@ class PreparedStatements:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: LRUCache[bytes, PreparedStatement] = LRUCache(PREPARED_BYTES, getsizeof=PreparedStatement.size)
-        self._of: dict[str, OrderedDict[bytes, None]] = {}
-        """Each principal's handles, longest unused first; some may be gone by their bytes."""
+        self._of: dict[str, OrderedDict[bytes, PreparedStatement]] = {}
+        """Each principal's by handle, longest unused first."""
+        self._sizes: dict[bytes, int] = {}
+        self._held: Counter[str] = Counter()
+        """Bytes of each principal's."""
 
     def add(self, statement: PreparedStatement) -> bytes:
-        """Keep a statement; returns its handle."""
+        """Keep a statement; returns its handle. Raises `StatementTooLarge`."""
         handle = secrets.token_bytes(16)
+        _check_size(statement)
         with self._lock:
-            own = self._of.setdefault(statement.principal, OrderedDict())
-            while len(own) >= MOST_PREPARED:
-                self._kept.pop(own.popitem(last=False)[0], None)
-            own[handle] = None
-            self._kept[handle] = statement
+            while len(own := self._of.get(statement.principal, ())) >= MOST_PREPARED:
+                self._forget(next(iter(own)), statement.principal)
+            self._keep(handle, statement)
         return handle
 
     def get(self, handle: bytes, principal: str) -> PreparedStatement:
         """A statement by handle; raises `OperationNotExist`."""
         with self._lock:
-            statement = self._kept.get(handle)
-            if statement is not None and statement.principal == principal and handle in (own := self._of[principal]):
+            own = self._of.get(principal, OrderedDict())
+            statement = own.get(handle)
+            if statement is not None:
                 own.move_to_end(handle)
-        if statement is None or statement.principal != principal:
+        if statement is None:
             raise OperationNotExist(
                 "There is no prepared statement of this handle on this server: it was closed, "
                 f"or gave way to newer ones, of which one user may have {MOST_PREPARED}. Prepare it again."
@@ -185,11 +186,16 @@ class PreparedStatements:
         return statement
 
     def bind(self, handle: bytes, statement: PreparedStatement, batches: list[pa.RecordBatch]) -> None:
-        """Give a statement its parameters."""
+        """Give a statement its parameters; raises `StatementTooLarge`."""
         with self._lock:
-            self._kept.pop(handle, None)
-            statement.bound = batches
-            self._kept[handle] = statement
+            before, statement.bound = statement.bound, batches
+            try:
+                _check_size(statement)
+            except StatementTooLarge:
+                statement.bound = before
+                raise
+            self._forget(handle, statement.principal)
+            self._keep(handle, statement)
 
     def analysed(self, statement: PreparedStatement) -> Analysed | None:
         """What was found when the statement was prepared, to the first who runs it."""
@@ -200,9 +206,30 @@ class PreparedStatements:
     def close(self, handle: bytes, principal: str) -> None:
         """Forget a statement of the principal's own; twice is fine, and of another's nothing is told."""
         with self._lock:
-            statement = self._kept.get(handle)
-            if statement is not None and statement.principal == principal:
-                del self._kept[handle]
-                self._of[principal].pop(handle, None)
-                if not self._of[principal]:
-                    del self._of[principal]
+            self._forget(handle, principal)
+
+    def _keep(self, handle: bytes, statement: PreparedStatement) -> None:
+        """Keep a statement; of too many bytes those longest unused of whoever holds most go."""
+        size = statement.size()
+        self._of.setdefault(statement.principal, OrderedDict())[handle] = statement
+        self._sizes[handle] = size
+        self._held[statement.principal] += size
+        while self._held.total() > PREPARED_BYTES:
+            others = {principal: next((one for one in own if one != handle), None) for principal, own in self._of.items()}
+            holder = max((principal for principal, oldest in others.items() if oldest is not None), key=self._held.__getitem__)
+            self._forget(others[holder] or handle, holder)
+
+    def _forget(self, handle: bytes, principal: str) -> None:
+        own = self._of.get(principal, OrderedDict())
+        if own.pop(handle, None) is None:
+            return
+        self._held[principal] -= self._sizes.pop(handle)
+        if not own:
+            del self._of[principal], self._held[principal]
+
+
+def _check_size(statement: PreparedStatement) -> None:
+    """Raise `StatementTooLarge` for one that would need more than half of what there is for all."""
+    size, most = statement.size(), PREPARED_BYTES // 2
+    if size > most:
+        raise StatementTooLarge(f"The statement and its parameters take {size} bytes; the most kept of one is {most}. Bind fewer rows.")

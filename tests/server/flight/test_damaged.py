@@ -12,7 +12,8 @@ import pyarrow.flight as fl
 import pytest
 from adbc_driver_manager.dbapi import Cursor
 
-from model.errors import BadRequest, OperationNotExist
+from model.errors import BadRequest, OperationNotExist, StatementTooLarge
+from server.flight import pending
 from server.flight.messages import message, packed, unpacked
 from server.flight.pending import MOST_PREPARED, PreparedStatement, PreparedStatements
 from server.flight.received import Message
@@ -131,6 +132,31 @@ def test_of_too_many_prepared_statements_ones_own_longest_unused_go() -> None:
     assert statements.get(other, "ada").principal == "ada"
     with pytest.raises(OperationNotExist, match="gave way"):
         statements.get(unused, "bob")
+
+
+def test_of_too_many_bytes_of_prepared_statements_those_of_whoever_holds_most_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending, "PREPARED_BYTES", 20_000)
+    statements, empty = PreparedStatements(), pa.schema([])
+
+    def held(principal: str, size: int) -> PreparedStatement:
+        return PreparedStatement(text="x" * size, principal=principal, is_query=True, schema=empty, parameters=empty)
+
+    quiet = statements.add(held("bob", 1000))
+    loud = [statements.add(held("ada", 5000)) for _ in range(5)]
+    assert statements.get(quiet, "bob").text == "x" * 1000
+    for gone in loud[:2]:
+        with pytest.raises(OperationNotExist):
+            statements.get(gone, "ada")
+    statement = statements.get(loud[2], "ada")
+    statements.bind(loud[2], statement, [pa.record_batch({"0": ["y" * 3000]})])
+    with pytest.raises(OperationNotExist):
+        statements.get(loud[3], "ada")
+    assert statements.get(loud[2], "ada") is statement
+    with pytest.raises(StatementTooLarge, match="the most kept of one is 10000"):
+        statements.bind(quiet, statements.get(quiet, "bob"), [pa.record_batch({"0": ["y" * 10_000]})])
+    assert statements.get(quiet, "bob").bound == []
+    large = statements.add(held("cid", 8500))
+    assert statements.get(large, "cid").text == "x" * 8500
 
 
 def test_a_prepared_statement_counts_with_its_columns() -> None:
