@@ -107,7 +107,7 @@ class StaleFileRepository:
         """Let them be on record as gone, for a day: one may be written by whoever was held up since before it was taken away."""
         query = """
             WITH gone AS (DELETE FROM stale_file WHERE table_id = %(table)s RETURNING table_id, path, mark),
-                 old AS (DELETE FROM removed_file WHERE removed_at < now() - interval '1 day')
+                 old AS (DELETE FROM removed_file WHERE table_id = %(table)s AND removed_at < now() - interval '1 day')
             INSERT INTO removed_file (table_id, path, mark) SELECT table_id, path, mark FROM gone
             ON CONFLICT (table_id, path) DO UPDATE SET mark = excluded.mark, removed_at = excluded.removed_at
         """
@@ -115,5 +115,6 @@ class StaleFileRepository:
 
     def mark_of_removed(self, table_id: UUID, path: str) -> Mapping[str, Any] | None:
         """By what the file that was removed there last is told from others; None where none was within a day."""
-        row = self._conn.execute("SELECT mark FROM removed_file WHERE table_id = %s AND path = %s", (table_id, path)).fetchone()
+        query = "SELECT mark FROM removed_file WHERE table_id = %s AND path = %s AND removed_at > now() - interval '1 day'"
+        row = self._conn.execute(query, (table_id, path)).fetchone()
         return None if row is None else row[0]

@@ -38,7 +38,11 @@ _OF_OPTIONS = re.compile(r"\s*ALTER\s+TABLE\s[^;()']*\b(UN)?SET\s*(TBLPROPERTIES
 _REQUEST = re.compile(r"(POST|PUT|DELETE|PATCH) /")
 _CALL = re.compile(r"\bCALL\b", re.IGNORECASE)
 """What names its table in a text of its own."""
-_RENAMED = re.compile(r"(?:[\w`]+\s*\.\s*)*`?([^\s`.;]+)`?\s+RENAME\s+TO\s+(?:[\w`]+\s*\.\s*)*`?([^\s`.;]+)`?", re.IGNORECASE)
+_RENAME_TO = re.compile(r"\sRENAME\s++TO\s++", re.IGNORECASE)
+_NAME_BEFORE = re.compile(r"([^\s`.;]+)`?\s*\Z")
+_NAME_AFTER = re.compile(r"(?:[\w`]++\s*+\.\s*+)*+`?([^\s`.;]++)")
+_LONGEST_NAME = 300
+"""A table's name is looked for in so many characters before and behind RENAME TO: texts may be long and made to hurt."""
 _ERASED = re.compile(r" /\* rows: (?:\d+|unknown), [^*]*\*/\Z")
 """What the log itself says behind a text that erases rows."""
 Forgetting = Callable[[Callable[[str], str]], int]
@@ -190,7 +194,7 @@ class AuditLog:
             for page in self._naming("rename")
             for row in page
             if row.outcome == "FINISHED"
-            for old, new in _RENAMED.findall(row.action)
+            for old, new in _renamed(row.action)
         ]
         names = [table.lower()]
         for name in names:  # it grows
@@ -247,3 +251,12 @@ def _fewer(text: str, word: re.Pattern[str]) -> str:
         return text
     ours = _ERASED.search(text) if erases(text) else None
     return plain if ours is None else masked_literals(text[: ours.start()]) + ours[0]
+
+
+def _renamed(text: str) -> Iterator[tuple[str, str]]:
+    """What a text names before and behind RENAME TO, without databases."""
+    for found in _RENAME_TO.finditer(text):
+        old = _NAME_BEFORE.search(text[max(0, found.start() - _LONGEST_NAME) : found.start()])
+        new = _NAME_AFTER.match(text[found.end() : found.end() + 2 * _LONGEST_NAME])
+        if old and new:
+            yield old[1], new[1]

@@ -345,7 +345,7 @@ class _Case:
         if new.commit_kind is CommitKind.COMPACT:
             shrunk = new.index_manifest != (self.base.index_manifest if self.base is not None else None)  # by rows already deleted
             evolves = is_on(self.schema.options, "data-evolution.enabled")
-            if not (same_row_ids(changes) if evolves else same_counts(changes, shrunk=shrunk)):
+            if not (same_row_ids if evolves else same_counts)(changes, shrunk=shrunk):
                 raise self.fault("a COMPACT keeps the number of rows of each bucket.")
 
     def check_row_ids(self, changes: Sequence[ManifestEntry]) -> None:
@@ -377,7 +377,9 @@ class _Case:
         if self.snapshot.commit_kind is CommitKind.COMPACT:
             return False
         first = self._first_row_id()  # a file of ids that were given out stands for rows there are, to readers of data evolution
-        return any(entry.kind is EntryKind.DELETE or (entry.file.first_row_id or first) < first for entry in changes)
+        return any(
+            entry.kind is EntryKind.DELETE or (entry.file.first_row_id is not None and entry.file.first_row_id < first) for entry in changes
+        )
 
 
 def _same_manifest(known: ManifestFile, claimed: ManifestFile) -> bool:

@@ -66,6 +66,8 @@ def is_past(tx: CatalogTransaction, table_id: UUID, branch: str, snapshot_id: in
     if body is None:
         return True
     expired = Snapshot.from_json(body)
+    if expired.id > snapshot_id:  # the one after it has expired, too, which is told by who goes on from there
+        return True
     return expired.id == snapshot_id and expired.stands_for(key)
 
 

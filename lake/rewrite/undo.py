@@ -22,12 +22,14 @@ from catalog import CatalogTransaction
 from catalog.records import SnapshotRow
 from lake.commit.built import BuiltCommit, decide_built
 from lake.commit.core import CommitCore
+from lake.commit.kept_rows import same_row_ids
 from lake.register.expired import check_there, forget_expired
 from lake.register.whole import require_whole
 from lake.tables.handle import LakeTable
 from lake.tables.stale import stale_file
 from lake.tables.tags import hold_retention
 from model.errors import CommitConflict, RewriteConflict
+from model.options.table import is_on
 from model.snapshot import INSTEAD_OF, CommitKind, Snapshot
 from table.format.manifest import EntryKind
 from table.write.snapshot_builder import CommitRequest, build_snapshot, metadata_written
@@ -104,6 +106,11 @@ def _line(core: CommitCore, table: LakeTable, newest: Snapshot) -> tuple[list[Sn
 def _require_same_rows(table: LakeTable, to: Snapshot, undone: Sequence[Snapshot]) -> None:
     """A compaction keeps its rows, but for those that deletion vectors had taken away before; what a repair adopted may be anything."""
     newest = undone[-1]
+    if is_on(table.schema.options, "data-evolution.enabled"):  # files of some columns of the same rows became one
+        changes = [entry for compaction in undone for entry in table.files.delta_entries(compaction)]
+        if not same_row_ids(changes, shrunk=newest.index_manifest != to.index_manifest):
+            raise _refused(table, newest, "its files cover other rows than those of the snapshot before it")
+        return
     if newest.total_record_count != to.total_record_count and newest.index_manifest == to.index_manifest:
         raise _refused(table, newest, f"it has {newest.total_record_count:,} rows, and the snapshot before it {to.total_record_count:,}")
 

@@ -15,6 +15,8 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 """What an option's name says of a secret: words for one, and keys that are no columns. `sas` is a signature of Azure's, SASL is not."""
+_OF_COLUMN = re.compile(r"(file-index\.[^.]++|fields)\..+(\.[^.]++)\Z", re.IGNORECASE | re.DOTALL)
+"""A setting of one column, whose name is no part of what is said: Java reads `file-index.bloom-filter.token.fpp` as a number."""
 _VALUE = re.compile(r"(=>?\s*)'[^']*(?:''[^']*)*'")
 _BACKWARDS_KEY = re.compile(r"[\w.-]*")
 _PAIR = re.compile(r"(?<![\w.-])([\w.-]++)(\s*+=\s*)[^,;']*")
@@ -29,7 +31,8 @@ def masked(key: str, value: str) -> str:
 
 def names_secret(key: str) -> bool:
     """Whether an option's key looks like a secret's."""
-    return _SECRET.search(key) is not None
+    of_column = _OF_COLUMN.match(key)
+    return _SECRET.search(of_column[1] + of_column[2] if of_column else key) is not None
 
 
 def masked_all(options: Mapping[str, str]) -> dict[str, str]:

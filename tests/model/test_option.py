@@ -103,6 +103,7 @@ SECRETS = (
 )  # fmt: skip
 NO_SECRETS = (
     "properties.sasl.mechanism", "properties.ssl.keystore.type", "properties.ssl.keystore.location",
+    "file-index.bloom-filter.token.fpp", "file-index.bitmap.access_key.index-block-size", "fields.password_hash.default-value",
     "key.format", "key.fields", "bucket-key", "primary-key", "basic.path", "compass", "disaster", "PWD",
 )  # fmt: skip
 

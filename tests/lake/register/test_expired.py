@@ -9,8 +9,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.register.expired import forget_expired
+from lake.register.expired import forget_expired, is_past
 from lake.rewrite.expiry import create_tag, expire_snapshots, replace_tag, rollback, tags_of
 from lake.rewrite.orphans import remove_orphan_files
 from lake.streams.snapshot_steps import TableStream
@@ -57,6 +58,15 @@ def test_a_catalog_of_which_nothing_is_there_is_older_than_its_warehouse_and_no_
 def known(dsn: str) -> list[tuple[int, bool]]:
     with psycopg.connect(dsn) as conn:
         return conn.execute("SELECT snapshot_id, published FROM table_snapshot ORDER BY snapshot_id").fetchall()
+
+
+def test_who_is_several_expired_snapshots_behind_is_told_that_they_expired(lake: Lake, catalog: CatalogStore, table: LakeTable) -> None:
+    """And of no rollback: the one it has read is in the past of the branch, however much of that is gone."""
+    read = lake.snapshots(table)[0]
+    expire_snapshots(lake, table, keep(1))
+    with catalog.reading() as tx:
+        assert tx.snapshots.last_expired(table.table_id, "main") is not None
+        assert is_past(tx, table.table_id, "main", read.id, read.key)
 
 
 LOOKS: dict[str, Callable[[Lake, LakeTable], object]] = {

@@ -322,6 +322,8 @@ def test_ids_of_rows_go_on_and_are_nobody_elses(rest: Rest, gateway: Gateway) ->
             ada.client_commit(name, client_commit(sent(first, end)))
     with pytest.raises(Forbidden, match="takes DELETE"):
         ada.client_commit(name, client_commit(sent(1, 4)))
+    with pytest.raises(Forbidden, match="takes DELETE"):
+        ada.client_commit(name, client_commit(sent(0, 4)))
     assert ada.client_commit(name, client_commit(sent(4, 6)))
 
 

@@ -15,6 +15,7 @@ import pytest
 from gateway.gateway import Gateway
 from gateway.operation import Operation, OperationState
 from lake import Lake
+from lake.access.audit import _renamed
 from lake.rewrite.orphans import remove_orphan_files
 from model.errors import SqlSyntaxError, UnsupportedStatement
 from model.identifier import Identifier
@@ -172,6 +173,12 @@ KEPT = (
     "CALL sys.rewrite_files(`table` => ******, `where` => ******)", *TOLD[8:10], "DELETE FROM t WHERE name = ******",
     "SELECT * FROM before WHERE name = ******", TOLD[12], "CALL sys.drop_partition(******, ******)", TOLD[14],
 )  # fmt: skip
+
+
+def test_a_text_made_to_hurt_is_looked_through_once() -> None:
+    """An expression that tries each of its places anew takes hours for it, and lets nothing else run."""
+    hurts = "SELECT 1 -- rename " + "a" * 300_000
+    assert list(_renamed(f"{hurts} ALTER TABLE default.`old` RENAME  TO  `d` . new; {hurts}.{hurts}")) == [("old", "new")]
 
 
 @pytest.mark.usefixtures("people")
