@@ -17,7 +17,7 @@ from server.sql.pending import can_be_held, held
 
 bp = Blueprint("statements", __name__)
 FIRST_PAGE_SECONDS = 5.0
-"""How long the first page is waited for before the client is told to ask again."""
+"""How long the first page is waited for before the client is told to ask again; not at all where too many requests wait."""
 STREAM_PAGE_SECONDS = 1.0
 """How long a page of rows without end is waited for before it comes without rows."""
 ZONE = "table.local-time-zone"
@@ -48,7 +48,8 @@ def fetch(session: str, operation: str, token: str) -> Response:
         page = gateway.fetch(handle(session), handle(operation), number, empty=over)
         return None if isinstance(page, NotReady) else written(page)
 
-    waiting = gateway.rows_to_come(handle(session), handle(operation), wait=FIRST_PAGE_SECONDS)
+    with services().may_wait(caller()) as may:
+        waiting = gateway.rows_to_come(handle(session), handle(operation), wait=FIRST_PAGE_SECONDS if may else 0.0)
     if waiting is not None and can_be_held():
         return held(waiting, of_stream, seconds=STREAM_PAGE_SECONDS, content_type=CONTENT_TYPE)
     page = gateway.fetch(handle(session), handle(operation), number)

@@ -268,7 +268,7 @@ class Connection(asyncio.Protocol):
         exchange.environ["wsgi.input"] = exchange.body
         keep = exchange.keep and not self._stopping and not self._eof
         answer = Answer(self._site.app, exchange.environ, self, self._site.streams, keep=keep, done=lambda: self.soon(exchange.close))
-        self._site.workers.submit(answer.run)
+        exchange.work(answer.run)
 
     def pass_on(self, data: bytes, *, last: bool, keep: bool) -> None:
         self.soon(lambda: self._pass_on(data, last, keep))
@@ -284,6 +284,7 @@ class Connection(asyncio.Protocol):
         exchange, self._serving = self._serving, None
         assert exchange is not None
         self._exchanges.popleft()
+        self._site.owners.learn(exchange.environ)
         if (principal := exchange.environ.get(PRINCIPAL)) is not None:
             self._gate.prove(self, principal)
         if not keep or self._eof:
@@ -317,7 +318,9 @@ class Connection(asyncio.Protocol):
 
     def _unpark(self) -> None:
         parked, self._parked = self._parked, None
-        if parked is not None:
+        if parked is not None and self._serving is not None:
+            self._serving.work(parked)
+        elif parked is not None:
             self._site.workers.submit(parked)
 
     # The end

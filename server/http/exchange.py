@@ -11,6 +11,7 @@ from typing import IO, Any, Protocol
 from model.errors import LakeError
 from server.http.answer import WSGIApp
 from server.http.incoming import FREE_BYTES, SPOOLED_BYTES, BrokenBody, IncomingBody, PipedBody
+from server.http.owners import Owners
 from server.http.request import RequestHead
 from server.http.serial import SerialWorkers
 from server.http.workers import Workers
@@ -18,6 +19,7 @@ from server.sql.disconnect import Client
 from workers.spool import BodyFiles
 
 _log = logging.getLogger(__name__)
+_PROBE = "/livez"
 Admit = Callable[[dict[str, Any]], int]
 """How many bytes of a body are taken of a request with this environment; 0 where it is refused anyway. May block."""
 
@@ -29,6 +31,9 @@ class Site:
     app: WSGIApp
     admit: Admit
     workers: Workers
+    probes: Workers
+    """Those that say that the process lives, however busy the others are."""
+    owners: Owners
     streams: SerialWorkers
     """Those that write what came for answers without end."""
     bodies: BodyFiles
@@ -84,6 +89,12 @@ class Exchange:
         self._problem: Exception | None = None
         self._lost = False
         self.keep = head.keep_alive
+        self._owner = site.owners.owner(environ)
+
+    def work(self, job: Callable[[], None]) -> None:
+        """Have a thread do a part of what this request needs, when it is its owner's turn."""
+        workers = self._site.probes if self.environ["PATH_INFO"].rstrip("/") == _PROBE else self._site.workers
+        workers.submit(job, self._owner)
 
     def begin(self) -> None:
         """The head is there."""
@@ -142,7 +153,7 @@ class Exchange:
         elif self._most is not None and self._incoming.size > self._most:
             self._serve(BrokenBody())
         elif self._incoming.wants_spill(whole=self.whole):
-            self._work(self._incoming.spill(), self._wrote)
+            self._beside(self._incoming.spill(), self._wrote)
         elif self._incoming.size > SPOOLED_BYTES and not self.whole:
             self._pipe = PipedBody(self._incoming.opened(), lambda: self._connection.soon(lambda: self._connection.hold("pipe", False)))
             self._serve(self._pipe)
@@ -151,7 +162,7 @@ class Exchange:
 
     def _ask(self) -> None:
         """Whether this request may send that much."""
-        self._work(self._asked_on_thread, self._asked)
+        self._beside(self._asked_on_thread, self._asked)
 
     def _asked_on_thread(self) -> None:
         self._most = self._site.admit(self.environ)
@@ -175,7 +186,7 @@ class Exchange:
             self._incoming.close()  # what came of it takes the room that is missing
             self._connection.spool_failed(self._problem)
 
-    def _work(self, job: Callable[[], None], then: Callable[[], None]) -> None:
+    def _beside(self, job: Callable[[], None], then: Callable[[], None]) -> None:
         """Have a thread do what may block, read nothing meanwhile, and go on."""
         self._busy = True
         self._connection.hold("work", True)
@@ -196,7 +207,7 @@ class Exchange:
             self._connection.hold("work", False)
             self._look()
 
-        self._site.workers.submit(work)
+        self.work(work)
 
     def _serve(self, body: IO[bytes] | io.RawIOBase) -> None:
         self.ready = True

@@ -40,7 +40,7 @@ class Gate:
     def enter(self, connection: Closable, address: str) -> None:
         """A connection was made from an address."""
         self._total += 1
-        self._join(connection, ("address", _network(address)))
+        self._join(connection, ("address", network(address)))
         if self._total > self.most:
             self._make_room(connection)
 
@@ -96,7 +96,7 @@ class Gate:
         return False
 
 
-def _network(address: str) -> str:
+def network(address: str) -> str:
     """What one attacker has for free: an address, or the 64 bits below an IPv6 prefix."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])

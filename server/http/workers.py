@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
-from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+
+from gateway.fair_queue import FairQueue
 
 _log = logging.getLogger(__name__)
 IDLE_SECONDS = 30.0
@@ -13,37 +16,50 @@ IDLE_SECONDS = 30.0
 Job = Callable[[], None]
 
 
-class Workers:
-    """At most so many threads; further jobs wait for one in the order they came."""
+@dataclass(slots=True, eq=False)
+class _Work:
+    """A job, and whose it is."""
 
-    def __init__(self, most: int, name: str) -> None:
+    job: Job
+    owner: str | None
+
+
+class Workers:
+    """At most so many threads; further jobs wait for one in fair turns among their owners, of one owner in the order they came."""
+
+    def __init__(self, most: int, name: str, *, of_one: int | None = None, kept: int = 0) -> None:
+        """``of_one`` threads may work for one owner at once; the last ``kept`` of all only for owners that have none."""
         self._most = most
         self._name = name
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
-        self._waiting: deque[Job] = deque()
+        self._waiting: FairQueue[_Work] = FairQueue(sys.maxsize, lambda _: of_one, most - kept if kept else None)
         self._alive = 0
         self._made = 0
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Job, owner: str | None = None) -> None:
         """Run a job soon; never blocks."""
         with self._lock:
-            if self._idle:
-                self._idle.pop().give(job)
+            self._waiting.push(_Work(job, owner))
+            if not self._idle and self._alive >= self._most:
                 return
-            if self._alive >= self._most:
-                self._waiting.append(job)
+            work = self._waiting.pop()
+            if work is None:
+                return
+            if self._idle:
+                self._idle.pop().give(work)
                 return
             self._alive += 1
             self._made += 1
             number = self._made
-        worker = _Worker(self, job)
+        worker = _Worker(self, work)
         try:
             threading.Thread(target=worker.run, name=f"{self._name}-{number}", daemon=True).start()
         except RuntimeError:  # the machine has no thread left; those that are there do it
             with self._lock:
                 self._alive -= 1
-                self._waiting.append(job)
+                self._waiting.done(work)
+                self._waiting.push(work)
             _log.exception("No thread could be started")
 
     def counts(self) -> dict[str, float]:
@@ -51,13 +67,14 @@ class Workers:
         with self._lock:
             return {"busy": self._alive - len(self._idle), "idle": len(self._idle), "waiting": len(self._waiting)}
 
-    def next_job(self, worker: _Worker) -> Job | None:
-        """What a worker does next; None where it waits to be given something."""
+    def next_work(self, worker: _Worker, done: _Work) -> _Work | None:
+        """What a worker does after its last work; None where it waits to be given something."""
         with self._lock:
-            if self._waiting:
-                return self._waiting.popleft()
-            self._idle.append(worker)
-            return None
+            self._waiting.done(done)
+            work = self._waiting.pop()
+            if work is None:
+                self._idle.append(worker)
+            return work
 
     def let_go(self, worker: _Worker) -> bool:
         """Whether a worker that waited in vain may end; False where it was given a job at that moment."""
@@ -72,28 +89,29 @@ class Workers:
 class _Worker:
     """One thread's place among the others."""
 
-    def __init__(self, workers: Workers, job: Job) -> None:
+    def __init__(self, workers: Workers, work: _Work) -> None:
         self._workers = workers
-        self._job: Job | None = job
+        self._work: _Work | None = work
         self._given = threading.Semaphore(0)
 
-    def give(self, job: Job) -> None:
-        """Wake it for a job."""
-        self._job = job
+    def give(self, work: _Work) -> None:
+        """Wake it for a work."""
+        self._work = work
         self._given.release()
 
     def run(self) -> None:
         """Work until nothing came for a while."""
         while True:
-            job, self._job = self._job, None
-            assert job is not None
+            work, self._work = self._work, None
+            assert work is not None
             try:
-                job()
+                work.job()
             except Exception:  # a job answers for itself; what still comes here is a bug of its own
                 _log.exception("A job of the HTTP server failed")
-            job = self._workers.next_job(self)
-            if job is not None:
-                self._job = job
+            following = self._workers.next_work(self, work)
+            del work  # an idle thread must not hold what it did last
+            if following is not None:
+                self._work = following
                 continue
             while not self._given.acquire(timeout=IDLE_SECONDS):
                 if self._workers.let_go(self):

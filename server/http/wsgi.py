@@ -20,6 +20,7 @@ from server.http.exchange import Admit, Site
 from server.http.gate import Gate, room
 from server.http.incoming import BrokenBody
 from server.http.listener import Listener
+from server.http.owners import Owners
 from server.http.serial import SerialWorkers
 from server.http.workers import Workers
 from server.process.services import EXTENSION, Services
@@ -33,6 +34,9 @@ _OTHER_BODIES = 64 << 20
 """The largest body but rows and statements: a commit of a Paimon client."""
 _ROWS_PATH = re.compile(r"/tables/[^/]+/[^/]+/rows/?")
 _STREAM_THREADS = 8
+_PROBE_THREADS = 2
+_KEPT = 8
+"""One of so many threads is kept for principals and addresses for which none works."""
 _STOP_SECONDS = 10.0
 
 
@@ -43,12 +47,14 @@ class HttpServer:
         self.shutdown_timeout = settings.drain
         self._settings = settings
         self._tls = tls
-        self._workers = Workers(settings.threads, "sluice-http")
+        self._workers = Workers(threads := settings.threads, "sluice-http", of_one=max(1, threads * 3 // 4), kept=threads // _KEPT)
         self._gate = Gate(most := room(settings.connections), min(settings.connections_of_one, max(8, most * 3 // 4)))
         self._site = Site(
             app=app.wsgi_app,
             admit=admission(app, settings),
             workers=self._workers,
+            probes=Workers(_PROBE_THREADS, "sluice-livez"),
+            owners=Owners(),
             streams=SerialWorkers(_STREAM_THREADS, "sluice-streams"),
             bodies=bodies or BodyFiles(settings.data / "bodies"),
             scheme="http" if tls is None else "https",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from flask import current_app
 
 from gateway.gateway import Gateway
+from lake import Caller
 from lake.waiting_places import WaitingPlaces
 from model.file_name import hide_places
 from server.access.data_tokens import DataTokens
@@ -41,6 +43,10 @@ class Services:
     data_tokens: DataTokens = field(init=False)
     oidc: OidcIssuer | None = field(init=False)
     """The issuer whose tokens are taken, too."""
+
+    def may_wait(self, caller: Caller) -> AbstractContextManager[bool]:
+        """Whether a request may hold its thread until a statement has ended: a quarter of the threads may be held so."""
+        return self.waiting.place(caller.principal, self.settings.threads // 4)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data_tokens", DataTokens(self.settings))

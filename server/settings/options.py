@@ -288,7 +288,15 @@ PLANNING_CACHE = SERVER_OPTIONS.declare(
         "restart: about 350 MB for a million files. What was used longest ago goes first; 0 keeps them in memory only.",
     )
 )
-THREADS = SERVER_OPTIONS.declare(Option("http.threads", integer(at_least=4), 256, "Requests answered at the same time; further ones wait."))
+THREADS = SERVER_OPTIONS.declare(
+    Option(
+        "http.threads",
+        integer(at_least=4),
+        256,
+        "Requests answered at the same time; further ones wait. At most three quarters are one principal's, or one address's that sent no "
+        "valid token yet, and the last eighth goes to those of whom none is being answered.",
+    )
+)
 CONNECTIONS = SERVER_OPTIONS.declare(
     Option(
         "http.connections",

@@ -83,7 +83,7 @@ def show_result(statement: str) -> ResponseReturnValue:
 
 def _wait(operation: Operation, seconds: float) -> bool:
     """Whether a statement has ended, after so many seconds at most; at once where a quarter of the threads wait."""
-    with services().waiting.place(caller().principal, services().settings.threads // 4) as may:
+    with services().may_wait(caller()) as may:
         return operation.wait(min(seconds, MOST_WAIT_SECONDS) if may else 0.0)
 
 

@@ -12,7 +12,7 @@ from flask import Flask, Response, request
 
 from server.http.wsgi import HttpServer
 from server.settings.settings import read_settings
-from server.sql.disconnect import CONNECTION
+from server.sql.disconnect import CONNECTION, PRINCIPAL
 
 
 class Site:
@@ -38,6 +38,15 @@ class Site:
 
     def _app(self) -> Flask:
         app = Flask("site")
+
+        @app.before_request
+        def note_who_asks() -> None:
+            if (shown := request.headers.get("Authorization")) is not None:
+                request.environ[PRINCIPAL] = shown.partition(" ")[2]
+
+        @app.get("/livez")
+        def live() -> str:
+            return "ok"
 
         @app.route("/echo", methods=["GET", "POST"])
         def echo() -> Response:

@@ -35,6 +35,40 @@ def test_idle_and_half_sent_connections_hold_no_thread(site: Site) -> None:
     assert eventually(lambda: sum(site.http.connections().values()) == 0)
 
 
+def asking(site: Site, opened: ExitStack, path: str, who: str) -> socket.socket:
+    """A connection on which somebody has asked for something."""
+    client = opened.enter_context(site.connect())
+    client.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {who}\r\n\r\n".encode())
+    return client
+
+
+def test_one_principals_requests_leave_threads_to_others_and_to_probes(site: Site) -> None:
+    with ExitStack() as opened:
+        for who in ("ada", "bob", "cid"):
+            assert answer(asking(site, opened, "/echo", who)).startswith(b"HTTP/1.1 200")
+        for who, at_work in (("ada", 6), ("bob", 7)):  # of 8 threads: three quarters, then all but those kept for whoever has none
+            for _ in range(12):
+                asking(site, opened, "/wait", who)
+            assert eventually(lambda at_work=at_work: site.http.threads()["busy"] == at_work)  # type: ignore[misc]
+        assert answer(asking(site, opened, "/echo", "cid")).startswith(b"HTTP/1.1 200")
+        assert httpx.get(url(site, "/livez"), timeout=30).text == "ok"
+        assert site.http.threads()["busy"] == 7
+        site.release.set()
+        assert eventually(lambda: site.http.threads()["busy"] == 0 and site.http.threads()["waiting"] == 0)
+
+
+def test_probes_are_answered_while_every_thread_is_busy(site: Site) -> None:
+    with ExitStack() as opened:
+        for who in ("ada", "bob", "cid"):
+            assert answer(asking(site, opened, "/echo", who)).startswith(b"HTTP/1.1 200")
+        for who in ("ada", "bob", "cid"):
+            for _ in range(8):
+                asking(site, opened, "/wait", who)
+        assert eventually(lambda: site.http.threads()["busy"] == 8)
+        assert httpx.get(url(site, "/livez"), timeout=30).text == "ok"
+        site.release.set()
+
+
 def test_one_connection_answers_many_requests_in_order(site: Site) -> None:
     with site.connect() as client:
         client.sendall(b"".join(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n%02d" % number for number in range(20)))

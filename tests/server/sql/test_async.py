@@ -19,6 +19,7 @@ from gateway.gateway import Gateway
 from gateway.operation import Operation
 from lake import EVERYBODY
 from lake.access.callers import ADMINISTRATOR
+from server.flink.statements import FIRST_PAGE_SECONDS
 from server.process.services import EXTENSION
 from sql.execution.results import ResultSet
 from tests.gateway.held import Held
@@ -154,12 +155,29 @@ def test_who_waits_beyond_the_places_is_answered_at_once(
     monkeypatch.setattr(Operation, "wait", lambda self, seconds: waited.append(seconds))
     statement = submit(client, "SELECT held()").get_json()["statementId"]
     with ExitStack() as places:
-        while places.enter_context(services.waiting.place(ADMINISTRATOR.principal, services.settings.threads // 4)):
+        while places.enter_context(services.may_wait(ADMINISTRATOR)):
             pass
         for path in (f"/statements/{statement}?wait=20", f"/statements/{statement}/result?wait=20"):
             assert client.get(path).get_json()["state"] in ("SUBMITTED", "RUNNING")
     assert client.get(f"/statements/{statement}?wait=20").status_code == 200
     assert waited == [0.0, 0.0, 20.0]
+
+
+def test_pages_of_flinks_protocol_wait_on_the_same_places(
+    opened: Doors, client: FlaskClient, held: Held, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = opened.app.extensions[EXTENSION]
+    session = client.post("/v2/sessions", json={}).get_json()["sessionHandle"]
+    submitted = client.post(f"/v2/sessions/{session}/statements", json={"statement": "SELECT held()"}).get_json()
+    page = f"/v2/sessions/{session}/operations/{submitted['operationHandle']}/result/0"
+    waited: list[float | None] = []
+    monkeypatch.setattr(Operation, "wait", lambda self, seconds: waited.append(seconds))
+    with ExitStack() as places:
+        while places.enter_context(services.may_wait(ADMINISTRATOR)):
+            pass
+        assert client.get(page).get_json()["resultType"] == "NOT_READY"
+    assert client.get(page).get_json()["resultType"] == "NOT_READY"
+    assert waited == [0.0, 0.0, FIRST_PAGE_SECONDS, 0.0]
 
 
 def test_what_nobody_asks_for_goes(gateway: Gateway) -> None:
