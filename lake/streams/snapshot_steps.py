@@ -28,6 +28,8 @@ from table.scan.stream_start import Past, expired
 _log = logging.getLogger(__name__)
 TICK_SECONDS = 1.0
 """A stream that waits looks up so often: whether its client is there, and whether progress is to be told."""
+TURN_SECONDS = 0.05
+"""A stream that found nothing in what it looked through for so long lets others have their turn."""
 SETTLED_SECONDS = 1.0
 """Rows handed to a connection so long ago, with the client still there, count as read."""
 _REFRESH_SECONDS = 60.0
@@ -155,6 +157,10 @@ class TableStream:
         call()
         return math.inf
 
+    def come_again(self) -> None:
+        """There may be more at once, but it is others' turn: whoever never waits is called as soon as nobody stands before it."""
+        self._woken()
+
     def _woken(self) -> None:
         with self._calling:
             self._wake.set()
@@ -187,7 +193,12 @@ class TableStream:
                 steps = self._look()
                 look_at = time.monotonic() + (self._rules.discovery.total_seconds() if self._away_since is None else TICK_SECONDS)
                 self._set_due(look_at)
+                began = time.monotonic()
                 for snapshot in steps:
+                    if not self._waits and time.monotonic() - began >= TURN_SECONDS:
+                        self.come_again()
+                        yield None
+                        began = time.monotonic()
                     whole = self.cursor.whole
                     if not whole and self._beyond(snapshot):
                         self._progress.tell(self._table, all_=True)

@@ -31,9 +31,9 @@ class Turns:
         self._thread = threading.Thread(target=self._loop.run_forever, name="sluice-flight-clock", daemon=True)
         self._thread.start()
 
-    def submit(self, job: Callable[[], None]) -> None:
-        """Run a job soon."""
-        self._workers.submit(job)
+    def submit(self, job: Callable[[], None], owner: str | None = None) -> None:
+        """Run a job soon, when it is its owner's turn."""
+        self._workers.submit(job, owner)
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         """Call after some time; never once it is closed."""
@@ -61,7 +61,7 @@ class RowsAnswer:
         self._turns = turns
         self._context = contextvars.copy_context()
         waiting = None if result is None else result.waiting
-        self._sleeper = None if waiting is None else Sleeper(waiting, lambda: turns.submit(self._go_on), turns.later)
+        self._sleeper = None if waiting is None else Sleeper(waiting, lambda: turns.submit(self._go_on, call.caller.principal), turns.later)
 
     def begin(self) -> None:
         """Send; returns when all is sent or nothing is there now."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import Context
 from email.utils import formatdate
@@ -10,13 +11,15 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from server.http.request import refused
-from server.http.serial import SerialWorkers
+from server.http.workers import Job
 from server.sql.disconnect import WAITING
 from server.sql.sleeper import Sleeper
 
 _log = logging.getLogger(__name__)
 _RUN_BYTES = 1 << 20
 """What a thread makes of an answer before it looks whether the connection has taken it."""
+_TURN_SECONDS = 0.1
+"""An answer without end whose rows come without a pause lets others have their turn."""
 WSGIApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
@@ -49,8 +52,16 @@ class Answer:
     """Runs the app for one request and writes what it says."""
 
     def __init__(
-        self, app: WSGIApp, environ: dict[str, Any], wire: Wire, streams: SerialWorkers, *, keep: bool, done: Callable[[], None]
+        self,
+        app: WSGIApp,
+        environ: dict[str, Any],
+        wire: Wire,
+        streams: Callable[[Job], None],
+        *,
+        keep: bool,
+        done: Callable[[], None],
     ) -> None:
+        """``streams`` runs what is made of an answer without end, when it is its turn."""
         self._app = app
         self._environ = environ
         self._wire = wire
@@ -80,7 +91,7 @@ class Answer:
         self._go_on()
 
     def _go_on(self) -> None:
-        made = 0
+        made, began = 0, time.monotonic()
         try:
             while not self._wire.lost:
                 piece = self._context.run(next, self._pieces, None)
@@ -95,6 +106,9 @@ class Answer:
                 if made >= _RUN_BYTES or self._wire.jammed:
                     self._wire.park(self._go_on)
                     return
+                if self._sleeper is not None and time.monotonic() - began >= _TURN_SECONDS:
+                    self._streams(self._go_on)
+                    return
         except Exception:
             _log.exception("An answer ended in the middle")
             self._wire.cut()
@@ -106,7 +120,7 @@ class Answer:
         if waiting is None:
             return False
         if self._sleeper is None:
-            self._sleeper = Sleeper(waiting, lambda: self._streams.submit(self._go_on), self._wire.later)
+            self._sleeper = Sleeper(waiting, lambda: self._streams(self._go_on), self._wire.later)
         self._sleeper.sleep()
         return True
 

@@ -267,7 +267,7 @@ class Connection(asyncio.Protocol):
         self._reckon()
         exchange.environ["wsgi.input"] = exchange.body
         keep = exchange.keep and not self._stopping and not self._eof
-        answer = Answer(self._site.app, exchange.environ, self, self._site.streams, keep=keep, done=lambda: self.soon(exchange.close))
+        answer = Answer(self._site.app, exchange.environ, self, exchange.stream, keep=keep, done=lambda: self.soon(exchange.close))
         exchange.work(answer.run)
 
     def pass_on(self, data: bytes, *, last: bool, keep: bool) -> None:

@@ -96,6 +96,10 @@ class Exchange:
         workers = self._site.probes if self.environ["PATH_INFO"].rstrip("/") == _PROBE else self._site.workers
         workers.submit(job, self._owner)
 
+    def stream(self, job: Callable[[], None]) -> None:
+        """Have a thread write what came for an answer without end, when it is its owner's turn."""
+        self._site.streams.submit(job, self._owner)
+
     def begin(self) -> None:
         """The head is there."""
         length = self.head.length

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
-from collections import deque
 
-from server.http.workers import IDLE_SECONDS, Job
+from gateway.fair_queue import FairQueue
+from server.http.workers import IDLE_SECONDS, Job, Work
 
 _log = logging.getLogger(__name__)
 _STUCK_SECONDS = 0.025
@@ -14,7 +15,10 @@ _STUCK_SECONDS = 0.025
 
 
 class SerialWorkers:
-    """One thread as long as it gets on, and up to so many while jobs take long; jobs begin in the order they came."""
+    """One thread as long as it gets on, and up to so many while jobs take long.
+
+    Jobs begin in fair turns among their owners, those of one in the order they came.
+    """
 
     def __init__(self, most: int, name: str) -> None:
         self._most = most
@@ -24,17 +28,17 @@ class SerialWorkers:
         """Where threads wait that have nothing to do."""
         self._moved = threading.Condition(self._lock)
         """Where the one waits that watches."""
-        self._jobs: deque[Job] = deque()
+        self._jobs: FairQueue[Work] = FairQueue(sys.maxsize)
         self._alive = self._idle = self._at_work = self._made = 0
         self._begun = 0
         """Jobs begun so far: while that does not grow, those at work are stuck."""
         self._watched = self._called = False
         """Whether a thread watches or is about to; whether it was called and has not come yet."""
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Job, owner: str | None = None) -> None:
         """Run a job soon; never blocks."""
         with self._lock:
-            self._jobs.append(job)
+            self._jobs.push(Work(job, owner))
             if not self._watched:
                 self._call_one()
             elif not self._at_work:
@@ -61,15 +65,15 @@ class SerialWorkers:
         self._called_for.notify()
 
     def _run(self) -> None:
-        while (job := self._first()) is not None:
-            while job is not None:
+        while (work := self._first()) is not None:
+            while work is not None:
                 try:
-                    job()
+                    work.job()
                 except Exception:  # a job answers for itself; what still comes here is a bug of its own
                     _log.exception("A job of the HTTP server failed")
-                job = self._next()
+                work = self._next(work)
 
-    def _first(self) -> Job | None:
+    def _first(self) -> Work | None:
         """Wait until a job is for this thread; None where it was not called for so long that it ends."""
         with self._lock:
             while True:
@@ -90,18 +94,20 @@ class SerialWorkers:
                     self._at_work += 1
                     return self._taken()
 
-    def _next(self) -> Job | None:
+    def _next(self, done: Work) -> Work | None:
         """What a thread goes on with; None where no job waits."""
         with self._lock:
+            self._jobs.done(done)
             if self._jobs:
                 return self._taken()
             self._at_work -= 1
             return None
 
-    def _taken(self) -> Job:
-        """Under the lock: the oldest job; others that wait are watched."""
+    def _taken(self) -> Work:
+        """Under the lock: the job whose turn it is; others that wait are watched."""
         self._begun += 1
-        job = self._jobs.popleft()
+        work = self._jobs.pop()
+        assert work is not None
         if self._jobs and not self._watched:
             self._call_one()
-        return job
+        return work

@@ -17,7 +17,7 @@ Job = Callable[[], None]
 
 
 @dataclass(slots=True, eq=False)
-class _Work:
+class Work:
     """A job, and whose it is."""
 
     job: Job
@@ -33,14 +33,14 @@ class Workers:
         self._name = name
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
-        self._waiting: FairQueue[_Work] = FairQueue(sys.maxsize, lambda _: of_one, most - kept if kept else None)
+        self._waiting: FairQueue[Work] = FairQueue(sys.maxsize, lambda _: of_one, most - kept if kept else None)
         self._alive = 0
         self._made = 0
 
     def submit(self, job: Job, owner: str | None = None) -> None:
         """Run a job soon; never blocks."""
         with self._lock:
-            self._waiting.push(_Work(job, owner))
+            self._waiting.push(Work(job, owner))
             if not self._idle and self._alive >= self._most:
                 return
             work = self._waiting.pop()
@@ -67,7 +67,7 @@ class Workers:
         with self._lock:
             return {"busy": self._alive - len(self._idle), "idle": len(self._idle), "waiting": len(self._waiting)}
 
-    def next_work(self, worker: _Worker, done: _Work) -> _Work | None:
+    def next_work(self, worker: _Worker, done: Work) -> Work | None:
         """What a worker does after its last work; None where it waits to be given something."""
         with self._lock:
             self._waiting.done(done)
@@ -89,12 +89,12 @@ class Workers:
 class _Worker:
     """One thread's place among the others."""
 
-    def __init__(self, workers: Workers, work: _Work) -> None:
+    def __init__(self, workers: Workers, work: Work) -> None:
         self._workers = workers
-        self._work: _Work | None = work
+        self._work: Work | None = work
         self._given = threading.Semaphore(0)
 
-    def give(self, work: _Work) -> None:
+    def give(self, work: Work) -> None:
         """Wake it for a work."""
         self._work = work
         self._given.release()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from lake import LakeTable, StreamStep, TableStream
+from lake.streams.snapshot_steps import TURN_SECONDS
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import StreamChanged, TableNotExist, UnsupportedStatement, UnsupportedType
 from model.options.table import TABLE_OPTIONS, stream_options
@@ -37,7 +39,8 @@ from table.scan.read import Selection, read_batches
 STREAM_BATCH_ROWS = 8192
 """Rows handed on at once: what a slow client holds in memory."""
 _SHARED_BYTES = 256 << 10
-"""Data files of a commit whose rows are kept a moment for other streams."""
+_SHARED_ROWS = 1 << 16
+"""Data files of a commit whose rows are kept a moment for other streams, which wait for them on their threads: of so few bytes and rows."""
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots: it remembers its text
@@ -69,43 +72,57 @@ class Tail(LocalStatement):
         return result
 
     def _batches(self, stream: TableStream) -> Iterator[pa.RecordBatch]:
-        """The rows of each snapshot; an empty batch where none came for a moment."""
+        """The rows of each snapshot; an empty batch where none is there now."""
         schema = result_schema([ResultColumn(name, field.type) for name, field in self.columns])
         nothing = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in schema.types], schema=schema)
         left = self.limit
         yield nothing  # who reads learns the columns at once
         if left == 0:
             return
-        for step in stream.steps():
-            if step is None:
+        for batch in self._found(stream, schema):
+            if batch is None:
                 yield nothing
                 continue
+            if left is None and batch.num_rows <= STREAM_BATCH_ROWS:
+                yield batch  # as it is, so that who writes it knows it again
+                continue
+            for start in range(0, batch.num_rows, STREAM_BATCH_ROWS):
+                piece = batch.slice(start, STREAM_BATCH_ROWS)
+                if left is not None:
+                    piece = piece.slice(0, left)
+                    left -= piece.num_rows
+                yield piece
+                if left == 0:
+                    return
+
+    def _found(self, stream: TableStream, schema: pa.Schema) -> Iterator[pa.RecordBatch | None]:
+        """The rows of each snapshot; None where none came, or none was found in a while and it is others' turn."""
+        for step in stream.steps():
+            if step is None:
+                yield None
+                continue
+            began = time.monotonic()
             for batch in self._shared_rows(stream, step, schema):
-                if left is None and batch.num_rows <= STREAM_BATCH_ROWS:
-                    yield batch  # as it is, so that who writes it knows it again
+                if not batch.num_rows and time.monotonic() - began < TURN_SECONDS:
                     continue
-                for start in range(0, batch.num_rows, STREAM_BATCH_ROWS):
-                    piece = batch.slice(start, STREAM_BATCH_ROWS)
-                    if left is not None:
-                        piece = piece.slice(0, left)
-                        left -= piece.num_rows
-                    yield piece
-                    if left == 0:
-                        return
+                if not batch.num_rows:
+                    stream.come_again()
+                yield batch if batch.num_rows else None
+                began = time.monotonic()
 
     def _shared_rows(self, stream: TableStream, step: StreamStep, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
         """The rows of a step, read once for all streams of the same text; large ones are read by each, and never held whole."""
-        if sum(planned_file.file.file_size for planned_file in step.planned) > _SHARED_BYTES:
+        files = [planned_file.file for planned_file in step.planned]
+        if sum(file.file_size for file in files) > _SHARED_BYTES or sum(file.row_count for file in files) > _SHARED_ROWS:
             return self._rows(step, schema)
-        files = tuple(planned_file.file.file_name for planned_file in step.planned)
-        key = ("rows", step.snapshot.key, files, step.table.schema.id, self._text)
+        key = ("rows", step.snapshot.key, tuple(file.file_name for file in files), step.table.schema.id, self._text)
         return stream.follower.once(key, lambda: list(self._rows(step, schema)))
 
     def _rows(self, step: StreamStep, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         self._check_types(step.table.schema)
         names = list(dict.fromkeys(field.name for _, field in self.columns))
         positions = [names.index(field.name) for _, field in self.columns]
-        selection = Selection(columns=names, filter=self.condition, filter_columns=self.condition_columns)
+        selection = Selection(columns=names, filter=self.condition, filter_columns=self.condition_columns, empty=True)
         # Under the schema the stream began with: columns are found by their ids, whatever they are called by now.
         for batch in read_batches(step.table.files, self.table.schema, step.planned, selection):
             yield pa.RecordBatch.from_arrays([batch.column(at) for at in positions], schema=schema)

@@ -64,6 +64,8 @@ class Selection:
     filter: ds.Expression | None = None
     filter_columns: frozenset[str] = frozenset()
     limit: int | None = None
+    empty: bool = False
+    """Whether a batch of which nothing is kept is given as an empty one."""
 
 
 def read_batches(
@@ -82,7 +84,7 @@ def read_batches(
         if left is not None:
             batch = batch.slice(0, left)
             left -= batch.num_rows
-        if batch.num_rows:
+        if batch.num_rows or selection.empty:
             yield batch
         if left == 0:
             return
@@ -218,7 +220,7 @@ def _filtered(batch: pa.RecordBatch, condition: ds.Expression | None, names: Seq
         yield batch
         return
     matching = pa.Table.from_batches([batch]).filter(condition).select(list(names))
-    yield from matching.combine_chunks().to_batches()
+    yield from matching.combine_chunks().to_batches() if matching.num_rows else [batch.select(list(names)).slice(0, 0)]
 
 
 class Projection:
