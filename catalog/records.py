@@ -298,6 +298,7 @@ class ServerRow:
     url: str | None
     """Where the others reach it; None before it serves, and after it has stopped."""
     alive: bool
+    """Whether it was seen lately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

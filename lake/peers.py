@@ -10,14 +10,17 @@ import logging
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from uuid import UUID
 
 from catalog import CatalogStore
 from catalog.records import ServerRow
-from model.errors import LakeError
+from model.errors import LakeError, Unavailable
 
 _log = logging.getLogger(__name__)
 _TELL_SECONDS = 10.0
+SILENT_SECONDS = 30.0
+"""Who could not tell that it lives may be silent for another reason than its end; so long Postgres must have been there for this server."""
 _FRESH_SECONDS = 2.0
 """How long what is known of the others is good for, but for a number that is not known."""
 
@@ -46,11 +49,16 @@ class Peers:
     def __init__(self, catalog: CatalogStore, name: str) -> None:
         """Take a number; raises `Unavailable` where Postgres is away."""
         self._catalog = catalog
-        self._name = name
+        self.name = name
         self._url: str | None = None
         self._lock = threading.Lock()
         self._known: Mapping[int, ServerRow] = {}
-        self._read_at = 0.0
+        self._asked_at = 0.0
+        self._reading: Future[Mapping[int, ServerRow]] | None = None
+        """What one thread is about to know."""
+        self._gone: set[int] = set()
+        self._telling_since: float | None = None
+        """Since when Postgres was told each time that this server lives."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sluice-peers", daemon=True)
         self.number = self._join()
@@ -58,9 +66,13 @@ class Peers:
     def _join(self) -> int:
         while True:
             with self._catalog.transaction() as tx:
-                number = tx.servers.join(self._name)
+                number = tx.servers.join(self.name)
             if number is not None:
                 return number
+
+    def is_reached_here(self, row: ServerRow) -> bool:
+        """Whether a server's processes are of the same machine, where addresses mean the same."""
+        return row.name.rpartition("/")[0] == self.name.rpartition("/")[0]
 
     def announce(self, url: str) -> None:
         """The server answers at this address now, which the others reach."""
@@ -83,24 +95,70 @@ class Peers:
     def _tell(self) -> None:
         try:
             with self._catalog.transaction() as tx:
-                tx.servers.tell(self.number, self._name, self._url)
-        except LakeError:  # the others take it for gone after a while, and for back when it is told again
+                tx.servers.tell(self.number, self.name, self._url)
+        except LakeError:  # the others ask it themselves after a while
             _log.info("The catalog could not be told where this server is", exc_info=True)
+            since = None
+        else:
+            since = time.monotonic() if self._telling_since is None else self._telling_since
+        with self._lock:
+            self._telling_since = since
 
     def find(self, number: int) -> ServerRow | None:
         """The server of a number, also one that is gone for some days; raises `Unavailable`."""
-        with self._lock:
-            return self._read(at_once=number not in self._known).get(number)
+        return self._rows(number).get(number)
 
     def others(self) -> list[ServerRow]:
         """The other servers that live; raises `Unavailable`."""
-        with self._lock:
-            return [row for row in self._read().values() if row.alive and row.number != self.number]
+        return [row for row in self._rows().values() if row.alive and row.number != self.number]
 
-    def _read(self, *, at_once: bool = False) -> Mapping[int, ServerRow]:
-        """The servers by number; for whoever holds the lock."""
-        if at_once or time.monotonic() - self._read_at > _FRESH_SECONDS:
+    def is_gone(self, row: ServerRow) -> bool:
+        """Whether a server has stopped, or was asked in vain after it had been silent for long."""
+        with self._lock:
+            return row.url is None or row.number in self._gone
+
+    def asked_in_vain(self, row: ServerRow) -> bool:
+        """Nobody of a server's number answers where it was; returns whether it is gone.
+
+        Silence alone does not tell: Postgres may have been away, for all or for this server.
+        """
+        with self._lock:
+            if not row.alive and self._telling_since is not None and time.monotonic() - self._telling_since >= SILENT_SECONDS:
+                self._gone.add(row.number)
+            return row.number in self._gone
+
+    def _rows(self, wanted: int | None = None) -> Mapping[int, ServerRow]:
+        """The servers by number, which one thread reads for all that ask meanwhile; while Postgres is away, as they were last."""
+        with self._lock:
+            known = wanted is None or wanted in self._known
+            if known and time.monotonic() - self._asked_at <= _FRESH_SECONDS and self._known:
+                return self._known
+            reading, first = self._reading or Future(), self._reading is None
+            self._reading = reading
+        if first:
+            self._read(reading)
+        try:
+            return reading.result()
+        except Unavailable:
+            if known and self._known:
+                return self._known
+            raise
+
+    def _read(self, reading: Future[Mapping[int, ServerRow]]) -> None:
+        try:
             with self._catalog.reading() as tx:
-                self._known = {row.number: row for row in tx.servers.all()}
-            self._read_at = time.monotonic()
-        return self._known
+                rows = {row.number: row for row in tx.servers.all()}
+        except BaseException as problem:
+            self._done()
+            reading.set_exception(problem)
+        else:
+            self._done(rows)
+            reading.set_result(rows)
+
+    def _done(self, rows: Mapping[int, ServerRow] | None = None) -> None:
+        with self._lock:
+            self._reading = None
+            self._asked_at = time.monotonic()
+            if rows is not None:
+                self._known = rows
+                self._gone = {number for number in self._gone if number in rows and not rows[number].alive}

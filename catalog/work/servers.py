@@ -10,7 +10,7 @@ from psycopg.rows import class_row
 from catalog.records import ServerRow
 
 _ALIVE = timedelta(seconds=30)
-"""A server that was not seen for so long is gone."""
+"""A server that was not seen for so long may be gone."""
 _REMEMBERED = timedelta(days=7)
 """For so long the others can say what a server was called that is gone, and nobody gets its number."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import json
 import time
@@ -18,7 +19,7 @@ from gateway.recent import EndedStatement
 from jobs.points import behind, rate
 from lake.inspect.browse import seen_in_part
 from model.access import table_resource
-from model.errors import BadRequest, JobNotExist, OperationNotExist
+from model.errors import BadRequest, JobNotExist, OperationNotExist, Unavailable
 from model.identifier import Identifier
 from model.job import Job, JobState
 from model.name_parts import parse_name
@@ -201,6 +202,15 @@ def ended_texts() -> list[EndedStatement]:
     return services().gateway.recent.newest(None if me.administrator else me.principal)
 
 
+def _this_server() -> str:
+    """Whose lists a page shows, where it may have come from another server than the one before it."""
+    peers = services().peers
+    with contextlib.suppress(Unavailable):
+        if peers is not None and (others := peers.others()):
+            return f"the server {peers.name}, one of {len(others) + 1}, each of which shows its own"
+    return "this server"
+
+
 @bp.get("/statements")
 @in_menu("Statements")
 def statements() -> ResponseReturnValue:
@@ -210,6 +220,7 @@ def statements() -> ResponseReturnValue:
     return render(
         "statements.html",
         here="Statements",
+        server=_this_server(),
         running=running_texts(),
         ended=[(text, moment_of(text.submitted)) for text in ended[:_MOST_ENDED]],
         outcome=outcome,
@@ -278,7 +289,14 @@ def sessions() -> ResponseReturnValue:
     """Who holds a session here, and what is in it."""
     open_sessions = [_session(session) for session in services().gateway.sessions(caller())]
     settings = services().settings
-    return render("sessions.html", here="Sessions", sessions=open_sessions, idle=settings.session_idle, most=settings.session_limit)
+    return render(
+        "sessions.html",
+        here="Sessions",
+        server=_this_server(),
+        sessions=open_sessions,
+        idle=settings.session_idle,
+        most=settings.session_limit,
+    )
 
 
 def _session(session: Any) -> ShownSession:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
 import httpx
+import psycopg
 import pytest
 
-from model.handle import server_of
+from lake.process_name import process_space
+from model.handle import new_handle, server_of
 from sluice.dbapi import connect
 from sluice.errors import OperationalError
 from tests.balancer import Balancer
@@ -171,6 +176,82 @@ def _holding(request: Any, held: threading.Event) -> Any:
         return request(method, path, **more)
 
     return made
+
+
+def test_another_server_at_the_address_of_one_that_is_gone_does_not_answer_for_it(pair: Pair, module_dsn: str) -> None:
+    """Killed and started again, a server has the same address and another number."""
+    _, first, second = pair
+    handle, space = new_handle(60001), process_space()
+    with psycopg.connect(module_dsn, autocommit=True) as catalog, httpx.Client(base_url=first.url, headers=ALLOWED, timeout=120) as http:
+        catalog.execute("INSERT INTO server (number, name, url) VALUES (60001, %s, %s)", (f"{space}/1", second.url))
+        answer = http.get(f"/statements/{handle}")
+        assert (answer.status_code, answer.json()["errorClass"]) == (503, "Unavailable")
+        for told in (answer, http.get(f"/v2/sessions/{handle}")):
+            assert "SLUICE_ADVERTISED_URL" in told.text
+        catalog.execute("UPDATE server SET name = 'elsewhere.0/1', seen_at = now() WHERE number = 60001")
+        here_alone = eventually(lambda: "by its own machine alone" in http.get(f"/statements/{handle}").text)
+        assert here_alone, "an address of this machine is another one's there"
+
+
+def test_a_server_that_could_not_tell_that_it_lives_is_asked_itself(pair: Pair, module_dsn: str) -> None:
+    """As after Postgres was away for a while."""
+    _, first, second = pair
+    with httpx.Client(base_url=second.url, headers=ALLOWED, timeout=120) as http:
+        statement = later(http, "SHOW TABLES")
+    with psycopg.connect(module_dsn, autocommit=True) as catalog, httpx.Client(base_url=first.url, headers=ALLOWED, timeout=120) as http:
+        catalog.execute("UPDATE server SET seen_at = now() - interval '1 hour' WHERE number = %s", (server_of(statement),))
+        until = time.monotonic() + 3  # longer than what is known of others is good for
+        while time.monotonic() < until:
+            assert http.get(f"/statements/{statement}").status_code == 200
+            time.sleep(0.2)
+        catalog.execute("UPDATE server SET seen_at = now() WHERE number = %s", (server_of(statement),))
+
+
+def test_what_may_have_been_done_by_a_server_that_did_not_answer_is_told_so(pair: Pair, module_dsn: str) -> None:
+    _, first, _ = pair
+    handle = new_handle(60002)
+
+    def hang_up() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                client.recv(1 << 16)
+                client.close()
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        psycopg.connect(module_dsn, autocommit=True) as catalog,
+        httpx.Client(base_url=first.url, headers=ALLOWED, timeout=120) as http,
+    ):
+        threading.Thread(target=hang_up, daemon=True).start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        catalog.execute("INSERT INTO server (number, name, url) VALUES (60002, %s, %s)", (f"{process_space()}/1", url))
+        read = http.get(f"/statements/{handle}")
+        written = http.post(f"/v2/sessions/{handle}/statements", json={"statement": "INSERT INTO t VALUES (4)"})
+        listening.shutdown(socket.SHUT_RDWR)
+    assert (read.status_code, read.json()["errorClass"]) == (503, "Unavailable")
+    assert "may or may not" in written.text
+    assert "Try again" not in written.text
+
+
+def test_pages_stop_and_close_what_another_server_has(pair: Pair) -> None:
+    _, first, second = pair
+    with httpx.Client(base_url=second.url, headers=ALLOWED, timeout=120) as http:
+        session = flink(http, "POST", "/v2/sessions", {"sessionName": "s"})["sessionHandle"]
+        waiting = later(http, "SELECT sum(id) FROM t")  # for Spark
+    with httpx.Client(base_url=first.url, timeout=120) as browser:
+        (secret,) = SECRET.findall(browser.get("/ui/login").text)
+        browser.post("/ui/login", data={"_csrf": secret, "token": TOKEN, "next": "/ui/catalog"}, headers={"Origin": first.url})
+        assert "sum(id)" in browser.get(f"/ui/statements/{waiting}").text
+        page = browser.get("/ui/statements").text
+        assert "each of which shows its own" in page
+        (secret,) = SECRET.findall(page)
+        for path in (f"/ui/statements/{waiting}/cancel", f"/ui/sessions/{session}/close"):
+            answer = browser.post(path, data={"_csrf": secret}, headers={"Origin": first.url})
+            assert answer.status_code == 303, answer.text
+    with httpx.Client(base_url=second.url, headers=ALLOWED, timeout=120) as http:
+        assert http.get(f"/statements/{waiting}").json()["state"] == "CANCELED"
+        assert "SessionNotExist" in http.get(f"/v2/sessions/{session}").text
 
 
 def test_what_a_server_knew_that_is_gone_is_told_so(pair: Pair) -> None:
