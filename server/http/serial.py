@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 
-from gateway.fair_queue import FairQueue
+from model.fair_queue import FairQueue
 from server.http.workers import IDLE_SECONDS, Job, Work
 
 _log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class SerialWorkers:
         """Where threads wait that have nothing to do."""
         self._moved = threading.Condition(self._lock)
         """Where the one waits that watches."""
-        self._jobs: FairQueue[Work] = FairQueue(sys.maxsize)
+        self._jobs: FairQueue[Work] = FairQueue(threads=sys.maxsize)
         self._alive = self._idle = self._at_work = self._made = 0
         self._begun = 0
         """Jobs begun so far: while that does not grow, those at work are stuck."""

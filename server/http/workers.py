@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gateway.fair_queue import FairQueue
+from model.fair_queue import FairQueue
 
 _log = logging.getLogger(__name__)
 IDLE_SECONDS = 30.0
@@ -33,7 +33,9 @@ class Workers:
         self._name = name
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
-        self._waiting: FairQueue[Work] = FairQueue(sys.maxsize, lambda _: of_one, most - kept if kept else None)
+        self._waiting: FairQueue[Work] = FairQueue(
+            threads=sys.maxsize, running_limit=lambda _: of_one, places=most - kept if kept else None
+        )
         self._alive = 0
         self._made = 0
 

@@ -289,13 +289,7 @@ PLANNING_CACHE = SERVER_OPTIONS.declare(
     )
 )
 THREADS = SERVER_OPTIONS.declare(
-    Option(
-        "http.threads",
-        integer(at_least=4),
-        256,
-        "Requests answered at the same time; further ones wait. At most three quarters are one principal's, or one address's that sent no "
-        "valid token yet, and the last eighth goes to those of whom none is being answered.",
-    )
+    Option("http.threads", integer(at_least=4), 256, "Requests answered at the same time; one principal has at most three quarters.")
 )
 CONNECTIONS = SERVER_OPTIONS.declare(
     Option(
