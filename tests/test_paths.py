@@ -62,6 +62,7 @@ JOINING = {
     "sql/spark/streaming/partitions.py": "a note among results",
     "sql/spark/write/writes.py": "the staging directory",
     "sql/execution/spool.py": "results",
+    "sql/execution/held_results.py": "results that found no room in memory",
     "sql/statements/procedures/calls.py": "what a repair tells",
     "pyspark_sluice/catalog.py": "addresses of the REST catalog",
     "server/access/data_tokens.py": "patterns of a policy",
