@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, get_args, get_type_hints
@@ -80,6 +80,19 @@ class Snapshot:
     def stands_for(self, key: str | None) -> bool:
         """Whether who has read the snapshot of a key has read this one: it is the same, or a compaction of it was undone."""
         return key == self.key or (key is not None and key in self.properties.get(INSTEAD_OF, "").split(","))
+
+    def with_lists(self, base: tuple[str, int], delta: tuple[str, int]) -> Snapshot:
+        """The same with other manifest lists, given with their sizes; what a changelog told belongs to those before."""
+        return replace(
+            self,
+            base_manifest_list=base[0],
+            base_manifest_list_size=base[1],
+            delta_manifest_list=delta[0],
+            delta_manifest_list_size=delta[1],
+            changelog_manifest_list=None,
+            changelog_manifest_list_size=None,
+            changelog_record_count=None,
+        )
 
     @property
     def done(self) -> str | None:

@@ -66,9 +66,8 @@ def is_past(tx: CatalogTransaction, table_id: UUID, branch: str, snapshot_id: in
     if body is None:
         return True
     expired = Snapshot.from_json(body)
-    if expired.id > snapshot_id:  # the one after it has expired, too, which is told by who goes on from there
-        return True
-    return expired.id == snapshot_id and expired.stands_for(key)
+    # Where a later one has expired, too, so has the one after it, which is told by who goes on from there.
+    return expired.id > snapshot_id or (expired.id == snapshot_id and expired.stands_for(key))
 
 
 def check_there(table: LakeTable, row: SnapshotRow) -> None:

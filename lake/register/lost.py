@@ -202,21 +202,14 @@ def _built(table: LakeTable, lost: Lost, key: str) -> BuiltCommit:
     files, types = table.files, [field.type for field in table.schema.partition_fields]
     target = TABLE_OPTIONS.read(table.schema.options, "manifest.target-file-size")
     removed = [replace(entry, kind=EntryKind.DELETE) for entry in lost.gone]
-    base, base_size = files.new_manifest_list(files.new_manifests(lost.left, types, target=target))
-    delta, delta_size = files.new_manifest_list(files.new_manifests(removed, types, target=target))
+    base = files.new_manifest_list(files.new_manifests(lost.left, types, target=target))
+    delta = files.new_manifest_list(files.new_manifests(removed, types, target=target))
     rows = sum(entry.file.row_count for entry in lost.left) - sum(entry.file.row_count for entry in lost.gone)
     made = replace(
-        lost.snapshot,
+        lost.snapshot.with_lists(base, delta),
         id=lost.snapshot.id + 1,
         uuid=key,
         schema_id=max(table.schema.id, lost.snapshot.schema_id),  # of another session's ALTER since the table was opened
-        base_manifest_list=base,
-        base_manifest_list_size=base_size,
-        delta_manifest_list=delta,
-        delta_manifest_list_size=delta_size,
-        changelog_manifest_list=None,
-        changelog_manifest_list_size=None,
-        changelog_record_count=None,
         index_manifest=index_after(files, table.schema, lost.snapshot, map(key_of, lost.gone)),
         commit_user=str(uuid4()),
         commit_identifier=BATCH_COMMIT_IDENTIFIER,
@@ -229,6 +222,6 @@ def _built(table: LakeTable, lost: Lost, key: str) -> BuiltCommit:
         operation=None,
     )
     index = {made.index_manifest} - {lost.snapshot.index_manifest, None}
-    paths = [files.layout.manifest(name) for name in (base, delta, *index) if name is not None]
-    paths += [files.layout.manifest(meta.file_name) for name in (base, delta) for meta in files.manifest_list(name)]
+    paths = [files.layout.manifest(name) for name in (made.base_manifest_list, made.delta_manifest_list, *index) if name is not None]
+    paths += [files.layout.manifest(meta.file_name) for name, _ in (base, delta) for meta in files.manifest_list(name)]
     return BuiltCommit(table=table, base=lost.snapshot, snapshot=made, sync=paths)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+from uuid import UUID
 
 from lake.register.operations import rewrite_all
 from lake.tables.tables import LakeTables
@@ -15,6 +17,7 @@ from model.schema.schema import DIRECTORY_KINDS, other_kind
 from model.snapshot import Operation
 from table.format.store import TableFiles
 
+T = TypeVar("T")
 _PAUSE_SECONDS = 30.0
 """Before what failed is tried again."""
 _log = logging.getLogger(__name__)
@@ -24,18 +27,14 @@ def upgrade_operations(lake: LakeTables) -> int:
     """Bring all tables' files and rows to words that every reader parses; returns how many rows. What fails raises after all others."""
     with lake.catalog.reading() as tx:
         waiting = tx.snapshots.tables_told_otherwise(tuple(Operation))
-    done, failure = 0, None
-    for table_id, database, name, branch in waiting:
-        try:
-            opened = lake.open_any(Identifier(database, name, branch))
-            if opened.table_id != table_id:
-                raise TableNotExist(str(opened.identifier))  # renamed meanwhile: the next round finds it
-            done += rewrite_all(lake.catalog, opened, lake.step)
-        except LakeError as problem:
-            failure = problem
-    if failure is not None:
-        raise failure
-    return done
+
+    def upgraded(table_id: UUID, table: Identifier) -> int:
+        opened = lake.open_any(table)
+        if opened.table_id != table_id:
+            raise TableNotExist(str(table))  # renamed meanwhile: the next round finds it
+        return rewrite_all(lake.catalog, opened, lake.step)
+
+    return sum(_each([partial(upgraded, table_id, Identifier(database, name, branch)) for table_id, database, name, branch in waiting]))
 
 
 def remove_schema_files(lake: LakeTables) -> None:
@@ -46,14 +45,20 @@ def remove_schema_files(lake: LakeTables) -> None:
     with lake.catalog.reading() as tx:
         rows = [row for row in tx.tables.all() if row.branch == MAIN_BRANCH and other_kind(row.schema["options"]) in DIRECTORY_KINDS]
         schemas_by_row = [(row, tx.tables.schemas(row.table_id, row.branch)) for row in rows]
-    failure = None
-    for row, schemas in schemas_by_row:
+    _each([partial(_remove_schema_files, TableFiles(lake.file_io, row.location), schemas) for row, schemas in schemas_by_row])
+
+
+def _each(works: Iterable[Callable[[], T]]) -> list[T]:
+    """What each of them returns; what fails raises after all others."""
+    returned, failure = [], None
+    for work in works:
         try:
-            _remove_schema_files(TableFiles(lake.file_io, row.location), schemas)
+            returned.append(work())
         except LakeError as problem:
             failure = problem
     if failure is not None:
         raise failure
+    return returned
 
 
 def _remove_schema_files(files: TableFiles, schemas: Sequence[tuple[int, Mapping[str, Any]]]) -> None:

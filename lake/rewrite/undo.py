@@ -128,19 +128,11 @@ def _require_files(table: LakeTable, compaction: Snapshot) -> None:
 
 def _emptied(table: LakeTable, to: Snapshot, snapshot: Snapshot) -> Snapshot:
     """A compaction's snapshot with the files of the one before it: what it did itself is nothing."""
-    base, base_size = table.files.new_manifest_list(table.files.manifests_of(to))
-    delta, delta_size = table.files.new_manifest_list([])
+    base, delta = table.files.new_manifest_list(table.files.manifests_of(to)), table.files.new_manifest_list([])
     instead_of = ",".join(filter(None, (snapshot.properties.get(INSTEAD_OF), snapshot.key)))
     return replace(
-        snapshot,
+        snapshot.with_lists(base, delta),
         uuid=str(uuid4()),
-        base_manifest_list=base,
-        base_manifest_list_size=base_size,
-        delta_manifest_list=delta,
-        delta_manifest_list_size=delta_size,
-        changelog_manifest_list=None,
-        changelog_manifest_list_size=None,
-        changelog_record_count=None,
         total_record_count=to.total_record_count,
         delta_record_count=0,
         index_manifest=to.index_manifest,

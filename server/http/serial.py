@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 
 from model.fair_queue import FairQueue
@@ -28,7 +27,7 @@ class SerialWorkers:
         """Where threads wait that have nothing to do."""
         self._moved = threading.Condition(self._lock)
         """Where the one waits that watches."""
-        self._jobs: FairQueue[Work] = FairQueue(threads=sys.maxsize)
+        self._jobs = FairQueue[Work](threads=most)
         self._alive = self._idle = self._at_work = self._made = 0
         self._begun = 0
         """Jobs begun so far: while that does not grow, those at work are stuck."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,9 +32,7 @@ class Workers:
         self._name = name
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
-        self._waiting: FairQueue[Work] = FairQueue(
-            threads=sys.maxsize, running_limit=lambda _: of_one, places=most - kept if kept else None
-        )
+        self._waiting = FairQueue[Work](threads=most, running_limit=lambda _: of_one, places=most - kept if kept else None)
         self._alive = 0
         self._made = 0
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from lake.commit.judgement import RowsChanged
@@ -32,11 +31,8 @@ def commit(database: str, table: str) -> object:
         nonlocal rows
         rows = f"files with {changed.added} rows added and with {changed.taken} rows taken away"
 
-    def waiting() -> AbstractContextManager[bool]:
-        return services().waiting_commits.place(caller().principal, services().settings.threads // 4)
-
     tell(what)
-    made = lake().client_commit(name, replace(sent, judged=judged, waiting=waiting))
+    made = lake().client_commit(name, replace(sent, judged=judged, waiting=lambda: services().may_wait_for_turn(caller())))
     tell(f"{what}, {rows}" if made else f"{what}, not taken: another came first")
     return {"success": made}
 

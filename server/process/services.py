@@ -48,6 +48,10 @@ class Services:
         """Whether a request may hold its thread until a statement has ended: a quarter of the threads may be held so."""
         return self.waiting.place(caller.principal, self.settings.threads // 4)
 
+    def may_wait_for_turn(self, caller: Caller) -> AbstractContextManager[bool]:
+        """The same of a client's commit that lost a race, until its turn comes."""
+        return self.waiting_commits.place(caller.principal, self.settings.threads // 4)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "data_tokens", DataTokens(self.settings))
         hide_places(self.settings.warehouse, str(self.settings.data), *self.settings.import_dirs, sys.prefix, str(_PROGRAM))

@@ -12,14 +12,13 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from lake import Caller
+from model.fair_share import most_of_one
 from sql.execution.cancellation import Cancellation
 from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.execution.spool import Spool, SpoolEntry
 from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import translating
 
-_SHARE = 4, 5
-"""How much of the room one principal may fill: the rest is the others'."""
 _FEW_BYTES = 32 << 20
 """Of rows that are gathered, what is not put into the spool as they come."""
 _FILE = "rows.arrow"
@@ -55,9 +54,8 @@ class HeldResults:
             self._spill(result, caller, cancellation)
 
     def _take(self, principal: str, size: int, *, forced: bool) -> bool:
-        part, whole = _SHARE
         with self._lock:
-            fits = self._of.total() + size <= self._most and self._of[principal] + size <= self._most * part // whole
+            fits = self._of.total() + size <= self._most and self._of[principal] + size <= most_of_one(self._most)
             if fits or forced:
                 self._of[principal] += size
             return fits or forced

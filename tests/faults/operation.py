@@ -60,6 +60,11 @@ def asking(text: str, *, key: bool = False) -> Callable[[World, str], Sequence[A
     return lambda world, table: [world.ask(text.replace("{t}", table), f"{KEY}-{table}" if key else None)]
 
 
+def branched_off(world: World, table: str) -> None:
+    """Give a table a branch with a row of its own."""
+    world.must(f"CALL sys.create_branch('{table}', 'b')", f"INSERT INTO {table}$branch_b VALUES (50, 'x')")
+
+
 def refused(problem: LakeError) -> Answer:
     """What a client is told of an error."""
     return Answer(status=problem.status, body={"errorClass": type(problem).__name__, "detail": problem.message})

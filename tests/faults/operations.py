@@ -24,8 +24,8 @@ from table.scan.read import read_batches
 from table.write.copy_on_write import FileChange
 from table.write.snapshot_builder import CommitRequest, build_snapshot, everything
 from table.write.writer import write_batches
-from tests.faults.operation import BEFORE, KEY, QUEUE, Operation, Told, asking, hint_holds, is_there, made, refused
-from tests.faults.upkeep import UPKEEP, UPKEEP_WITHOUT_FILES
+from tests.faults.operation import BEFORE, KEY, QUEUE, Operation, Told, asking, branched_off, hint_holds, is_there, made, refused
+from tests.faults.upkeep import UPKEEP
 from tests.faults.world import Answer, World
 
 
@@ -165,10 +165,6 @@ def _branched(world: World, table: str, told: Told) -> str:
     return table
 
 
-def _branched_off(world: World, table: str) -> None:
-    world.must(f"CALL sys.create_branch('{table}', 'b')", f"INSERT INTO {table}$branch_b VALUES (50, 'x')")
-
-
 def _written_to_branch(world: World, table: str, told: Told) -> str:
     """The branch has its rows, of the last INSERT all or none; the table itself has none of them."""
     found = world.ids(f"{table}$branch_b")
@@ -292,6 +288,13 @@ OPERATIONS = [
         after=(1, 3, 4, 5, 6, 20),
         options=QUEUE,
     ),
+    Operation(
+        name="delete from a queue",
+        run=asking("DELETE FROM {t} WHERE id = 2"),
+        prepare=_erasable,
+        after=(1, 3, 4, 5, 6),
+        options=QUEUE,
+    ),
     Operation(name="truncate", run=asking("TRUNCATE TABLE {t}"), after=()),
     Operation(name="compaction", run=asking("CALL sys.compact('{t}')")),
     Operation(name="compaction of a queue", run=asking("CALL sys.compact('{t}')"), options=QUEUE),
@@ -326,10 +329,10 @@ OPERATIONS = [
     Operation(
         name="insert into a branch",
         run=asking("INSERT INTO {t}$branch_b VALUES (51, 'x')"),
-        prepare=_branched_off,
+        prepare=branched_off,
         check=_written_to_branch,
     ),
-    Operation(name="fast forward", run=asking("CALL sys.fast_forward('{t}', 'b')"), prepare=_branched_off, after=(50,)),
+    Operation(name="fast forward", run=asking("CALL sys.fast_forward('{t}', 'b')"), prepare=branched_off, after=(50,)),
     Operation(name="rollback", run=asking("CALL sys.rollback_to('{t}', 2)"), after=(1, 2, 3, 4)),
     Operation(name="rename", run=asking("ALTER TABLE {t} RENAME TO {t}_new"), check=_renamed),
     Operation(name="alter", run=asking("ALTER TABLE {t} ADD n INT"), check=_altered),
@@ -348,6 +351,6 @@ OPERATIONS = [
     Operation(name="commit of a client", run=_client_commits, prepare=_client_builds, after=(*BEFORE, 7, 8)),
     *UPKEEP,
 ]
-NO_FILES = ("rename", "drop for a while", *UPKEEP_WITHOUT_FILES)
+NO_FILES = ("rename", "drop for a while")
 """Decided in Postgres alone."""
 BY_NAME = {operation.name: operation for operation in OPERATIONS}

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from model.errors import LakeError
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
-from tests.faults.operation import BEFORE, QUEUE, Operation, Told, asking, is_there, refused
+from tests.faults.operation import BEFORE, Operation, Told, asking, branched_off, is_there, refused
 from tests.faults.world import Answer, World
 
 _DAY_SECONDS = 86_400
@@ -44,10 +44,6 @@ def _place(world: World, table: str) -> Path:
     return world.directory / "warehouse" / "default.db" / table
 
 
-def _branched(world: World, table: str) -> None:
-    world.must(f"CALL sys.create_branch('{table}', 'b')", f"INSERT INTO {table}$branch_b VALUES (50, 'x')")
-
-
 def _branch(before: Sequence[str], after: Sequence[str]) -> Callable[[World, str, Told], str]:
     """The branch has its row under the one name or the other, or is gone; its name is free again."""
 
@@ -67,7 +63,7 @@ def _branch(before: Sequence[str], after: Sequence[str]) -> Callable[[World, str
 
 
 def _all_kinds(world: World, table: str) -> None:
-    _branched(world, table)
+    branched_off(world, table)
     world.must(f"CALL sys.create_tag('{table}', 'old', 1)", f"CALL sys.reset_consumer('{table}', 'c', 2)")
 
 
@@ -183,8 +179,10 @@ UPKEEP = [
         after=(2, 4, 6),
     ),
     Operation(name="mark partition", run=asking("CALL sys.mark_partition_done('{t}', 's=a')"), prepare=_partitioned(), check=_marked),
-    Operation(name="branch renamed", run=asking("CALL sys.rename_branch('{t}', 'b', 'c')"), prepare=_branched, check=_branch(["b"], ["c"])),
-    Operation(name="branch removed", run=asking("CALL sys.delete_branch('{t}', 'b')"), prepare=_branched, check=_branch(["b"], [])),
+    Operation(
+        name="branch renamed", run=asking("CALL sys.rename_branch('{t}', 'b', 'c')"), prepare=branched_off, check=_branch(["b"], ["c"])
+    ),
+    Operation(name="branch removed", run=asking("CALL sys.delete_branch('{t}', 'b')"), prepare=branched_off, check=_branch(["b"], [])),
     Operation(
         name="rescale",
         run=asking("CALL sys.rescale('{t}')"),
@@ -222,13 +220,4 @@ UPKEEP = [
     ),
     Operation(name="purge files", run=asking("CALL sys.purge_files('{t}')"), prepare=_all_kinds, check=_purged, after=()),
     Operation(name="consumers removed", run=asking("CALL sys.clear_consumers('{t}')"), prepare=_all_kinds, check=_no_consumers),
-    Operation(
-        name="delete from a queue",
-        run=asking("DELETE FROM {t} WHERE id = 2"),
-        options=QUEUE,
-        after=(1, 3, 4, 5, 6),
-        prepare=lambda world, table: world.must(f"ALTER TABLE {table} SET ('rows.erasable' = 'true')"),
-    ),
 ]
-UPKEEP_WITHOUT_FILES: tuple[str, ...] = ()
-"""Decided in Postgres alone."""

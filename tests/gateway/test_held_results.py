@@ -56,7 +56,7 @@ def test_what_finds_no_room_in_memory_lies_in_the_spool(small: Gateway, warehous
 
 
 def test_one_principal_leaves_room_to_others(small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_results, "_SHARE", (1, 2))
+    monkeypatch.setattr(held_results, "most_of_one", lambda most: most // 2)
     results = [small.run(QUERY, caller=caller) for caller in (ANNA, ANNA, BEN)]
     assert [result.size > 0 for result in results] == [True, False, True]
     for result in results:
