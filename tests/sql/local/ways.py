@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pyarrow as pa
 
-from lake import Lake, LakeTable
+from lake import Lake, LakeTable, StreamStep
 from model.identifier import Identifier
 from model.options.table import stream_options
 from model.predicate import Predicate
@@ -171,7 +171,11 @@ class Ways:
         stream.never_wait()
         found: list[int] = []
         steps = stream.steps
-        with patch.object(stream, "steps", lambda: takewhile(lambda step: step is not None, steps())):
+
+        def is_more(step: StreamStep | None) -> bool:  # none may also mean that it is others' turn
+            return step is not None or stream.cursor.next_snapshot_id <= self._snapshot.id
+
+        with patch.object(stream, "steps", lambda: takewhile(is_more, steps())):
             for batch in tail._batches(stream):
                 found += batch.column(0).to_pylist()
         stream.close()
