@@ -58,7 +58,7 @@ class Appender:
             table = lake.open_to_write(identifier)
             lake.reserve.require()
             lake.quotas.check_ingest(caller)
-        except LakeError:  # a body that was appended before is answered, whatever became of its table or of the room since then
+        except LakeError:  # a body that was appended before is answered, whatever became of its table or of the space since then
             scope = _scope(lake)
             if idempotency_key is None or not lake.idempotency.known(idempotency_key, scope=scope):
                 raise
@@ -81,7 +81,7 @@ class Appender:
                 return self._claimed(lake, table, self._here(table, kind, begin), idempotency_key, digest.hexdigest, short=True)
         with self._bodies.spooled(body, begin=begin, seen=seen) as content:
             write = partial(written_by_worker, self._workers, lake, table, kind, content)
-            # Files are packed about as well as bodies are; what they take more is seen by whoever asks for room next.
+            # Files are packed about as well as bodies are; what they take more is seen by whoever asks for space next.
             with lake.reserve.promise(size_of(content)):
                 return self._claimed(lake, table, write, idempotency_key, digest.hexdigest)
 

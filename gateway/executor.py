@@ -154,7 +154,7 @@ class Executor:
                     raise TooManyStatements(f"{chain.limit} statements already wait in this session; read some results first.")
                 chain.waiting.append(work)
             else:
-                self._check_room(work, Lane.LOCAL)
+                self._check_place(work, Lane.LOCAL)
                 self._push(work, Lane.LOCAL)
                 if chain is not None:
                     chain.busy = work
@@ -286,10 +286,10 @@ class Executor:
             work.lane = None
 
     def _move(self, work: Work, lane: Lane) -> bool:
-        """Queue the work in another lane; False where that has no room and the steps have been told so."""
+        """Queue the work in another lane; False where that is full and the steps have been told so."""
         try:
             with self._lock:
-                self._check_room(work, lane)
+                self._check_place(work, lane)
                 self._leave(work)
                 self._push(work, lane)
         except TooManyStatements as full:
@@ -301,9 +301,9 @@ class Executor:
         if self._draining:
             raise Unavailable("The server is stopping and takes no more statements.")
 
-    def _check_room(self, work: Work, lane: Lane) -> None:
+    def _check_place(self, work: Work, lane: Lane) -> None:
         queued = self._limits(work.owner).queued if lane is Lane.SPARK and work.owner is not None else None
-        self._queues[lane].works.check_room(work.owner, queued)
+        self._queues[lane].works.check_place(work.owner, queued)
 
     def _push(self, work: Work, lane: Lane) -> None:
         queue = self._queues[lane]

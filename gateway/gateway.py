@@ -71,7 +71,7 @@ class Gateway:
             queue_limit=self.limits.queued_statements,
             local_queue_limit=self.limits.queued_locally,
             chain_limit=self.limits.queued_per_session,
-            limits=lambda owner: StatementLimits(running=lake.quotas.room(owner, RUNNING), queued=lake.quotas.room(owner, QUEUED)),
+            limits=lambda owner: StatementLimits(running=lake.quotas.left(owner, RUNNING), queued=lake.quotas.left(owner, QUEUED)),
         )
         for gauge in (self._executor.usage, self._spool.usage):
             lake.quotas.measure(gauge)

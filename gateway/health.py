@@ -39,7 +39,7 @@ class Health:
     spark: PartHealth
     warehouse: PartHealth
     disk: PartHealth = PartHealth(ok=True)
-    """Whether there is room for new rows; without it reads go on."""
+    """Whether there is space for new rows; without it reads go on."""
     catalog: PartHealth = PartHealth(ok=True)
     """Whether catalog and warehouse belong together; where not nothing is written."""
     clock: PartHealth = PartHealth(ok=True)

@@ -22,7 +22,7 @@ class StatementQueue(FairQueue[W]):
         super().__init__(threads=threads, running_limit=running_limit, places=places)
         self.limit = limit
 
-    def check_room(self, owner: str | None, queued_limit: int | None = None) -> None:
+    def check_place(self, owner: str | None, queued_limit: int | None = None) -> None:
         """Raise `TooManyStatements` where no more may wait, or no more of this owner, and another one of it would have to."""
         if self.runs_at_once(owner):
             return

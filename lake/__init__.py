@@ -9,8 +9,8 @@ from lake.commit.idempotency import IdempotencyClaim as IdempotencyClaim
 from lake.commit.idempotency import Replay as Replay
 from lake.lake import Lake as Lake
 from lake.register.repair import Repair as Repair
-from lake.reserve import DiskRoom as DiskRoom
-from lake.reserve import LogRoom as LogRoom
+from lake.reserve import DiskSpace as DiskSpace
+from lake.reserve import LogSpace as LogSpace
 from lake.reserve import StorageReserve as StorageReserve
 from lake.streams.snapshot_steps import StreamStep as StreamStep
 from lake.streams.snapshot_steps import TableStream as TableStream
@@ -24,7 +24,7 @@ __all__ = [
     "AccessControl",
     "Caller",
     "ClientCommit",
-    "DiskRoom",
+    "DiskSpace",
     "IdempotencyClaim",
     "Lake",
     "LakeTable",

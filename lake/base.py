@@ -30,7 +30,7 @@ from lake.jobs import Jobs
 from lake.register.damage import live_name
 from lake.register.standing import Standing
 from lake.reserve import StorageReserve
-from lake.rewrite.garbage import make_way, own_directory, put_on_record_again, room_for_table
+from lake.rewrite.garbage import free_for_table, make_way, own_directory, put_on_record_again
 from lake.streams.snapshot_steps import OpenStreams
 from lake.tables.handle import LakeTable, schemas_of
 from lake.tables.remembered import RememberedTables
@@ -264,10 +264,10 @@ class LakeBase:
             location = str(chosen)
         else:
             location = str(table_location(self.warehouse_location, table, beside=table_id.hex[:8] if self.apart else ""))
-        free = room_for_table(tx, self.file_io, self.standing, location)
+        free = free_for_table(tx, self.file_io, self.standing, location)
         if path is None and not free:
             location = str(table_location(self.warehouse_location, table, beside=table_id.hex[:8]))
-            free = room_for_table(tx, self.file_io, self.standing, location)
+            free = free_for_table(tx, self.file_io, self.standing, location)
         if not free or self.file_io.exists(TableFiles(self.file_io, location).layout.schema_dir()):
             raise InvalidName(
                 f"Table {table} cannot be created: {location} already holds a table's files the catalog does not know by this name. "

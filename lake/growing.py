@@ -1,4 +1,4 @@
-"""Work whose size nobody knows before it has ended: it is stopped where it uses up the room that is kept free."""
+"""Work whose size nobody knows before it has ended: it is stopped where it uses up the space that is kept free."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 
-from lake.reserve import DiskRoom, StorageReserve
+from lake.reserve import DiskSpace, StorageReserve
 from model.errors import LakeError, StorageFull
 
 _log = logging.getLogger(__name__)
@@ -18,7 +18,7 @@ Stop = Callable[[LakeError], object]
 class GrowingWork:
     """Queries on Spark: their rows, results and scratch files are written until they end.
 
-    They begin where there is room. Where less than half of a disk's reserve is left, and it shrinks, they are told to stop; what does
+    They begin where there is space. Where less than half of a disk's reserve is left, and it shrinks, they are told to stop; what does
     not shrink it, as reads with small results, goes on.
     """
 
@@ -49,7 +49,7 @@ class GrowingWork:
     def watch(self) -> Callable[[], None]:
         """Look again and again while such work runs, in a thread of its own; what is returned ends that."""
         ended = threading.Event()
-        thread = threading.Thread(target=self._watch, args=(ended,), name="sluice-room", daemon=True)
+        thread = threading.Thread(target=self._watch, args=(ended,), name="sluice-space", daemon=True)
         thread.start()
 
         def end() -> None:
@@ -68,24 +68,24 @@ class GrowingWork:
             try:
                 self.look(stop=not began)
             except Exception:  # the watch goes on as long as the server lives
-                _log.exception("Looking after the room on disk failed")
+                _log.exception("Looking after the space on disk failed")
 
     def look(self, *, stop: bool = True) -> None:
-        """Stop what runs where the room is nearly gone and shrinks; without ``stop`` see what is free, for the next look."""
-        room = self._reserve.nearly_gone()
-        before, self._free = self._free, None if room is None else room.free
-        if not stop or room is None or (before is not None and room.free >= before):
+        """Stop what runs where the space is nearly gone and shrinks; without ``stop`` see what is free, for the next look."""
+        space = self._reserve.nearly_gone()
+        before, self._free = self._free, None if space is None else space.free
+        if not stop or space is None or (before is not None and space.free >= before):
             return
         with self._woken:
             running = list(self._running.values())
         if running:
-            _log.warning("%d queries on Spark are stopped, since the disk is nearly full: %s", len(running), room)
+            _log.warning("%d queries on Spark are stopped, since the disk is nearly full: %s", len(running), space)
         for end in running:
-            end(_stopped(room))
+            end(_stopped(space))
 
 
-def _stopped(room: DiskRoom) -> StorageFull:
+def _stopped(space: DiskSpace) -> StorageFull:
     return StorageFull(
-        f"The statement was stopped, since the disk fills up while it runs: {room} (SLUICE_STORAGE_RESERVE). Nothing of it was committed. "
-        "Make room: drop tables, expire snapshots, or enlarge the disk; then send it again."
+        f"The statement was stopped, since the disk fills up while it runs: {space} (SLUICE_STORAGE_RESERVE). Nothing of it was committed. "
+        "Free space: drop tables, expire snapshots, or enlarge the disk; then send it again."
     )

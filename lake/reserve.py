@@ -1,6 +1,6 @@
-"""Room that is kept free on the server's disks, so that what must go on can: Postgres, drops, expiry, logs.
+"""Space that is kept free on the server's disks, so that what must go on can: Postgres, drops, expiry, logs.
 
-What is free now says little where several write at once: each would be let in by the same room. So work that adds to the warehouse
+What is free now says little where several write at once: each would be let in by the same space. So work that adds to the warehouse
 promises how much (`StorageReserve.promise`), and what it promised counts as taken until it has ended. Postgres's write-ahead log, which
 grows by whole segments, has a promise that stands.
 """
@@ -25,7 +25,7 @@ _LOOK_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiskRoom:
+class DiskSpace:
     """One directory's disk: bytes an unprivileged process may still write, those that are promised, and those that are kept free."""
 
     directory: str
@@ -54,7 +54,7 @@ class DiskRoom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogRoom:
+class LogSpace:
     """Where a log grows by itself, up to a size, and how large it is now."""
 
     directory: str
@@ -66,7 +66,7 @@ class StorageReserve:
     """Refuses what would add to full disks before it begins; without directories it refuses nothing."""
 
     def __init__(
-        self, directories: Iterable[str] = (), *, reserved: int | None = None, warehouse: str | None = None, log: LogRoom | None = None
+        self, directories: Iterable[str] = (), *, reserved: int | None = None, warehouse: str | None = None, log: LogSpace | None = None
     ) -> None:
         """``reserved``: bytes of each disk; None for 5 % of it, at most 2 GiB. ``warehouse``: the directory that promises are made for."""
         self._directories = tuple(dict.fromkeys([*directories, *([warehouse] if warehouse else [])]))
@@ -75,38 +75,38 @@ class StorageReserve:
         self._reserved = reserved
         self._lock = threading.Lock()
         self._looked = 0.0
-        self._rooms: tuple[DiskRoom, ...] = ()
+        self._spaces: tuple[DiskSpace, ...] = ()
         self._devices: Mapping[str, int | None] = {}
         self._under_way: Counter[str] = Counter()
         """Bytes of promises, by the directory they were made for."""
         self._ended: Counter[str] = Counter()
         """Of promises that ended since the disks were looked at: what they wrote is not seen yet."""
 
-    def rooms(self) -> tuple[DiskRoom, ...]:
-        """Each directory's disk, with room as of the last quarter of a second and promises as of now."""
+    def spaces(self) -> tuple[DiskSpace, ...]:
+        """Each directory's disk, with space as of the last quarter of a second and promises as of now."""
         with self._lock:
-            rooms = tuple(self._with_promises(room, 0) for room in self._rooms)
-            # One that is short is looked at each time: whoever made room goes on at once, and what an ended promise wrote counts once.
-            if not self._looked or time.monotonic() - self._looked >= _LOOK_SECONDS or any(room.short for room in rooms):
+            spaces = tuple(self._with_promises(space, 0) for space in self._spaces)
+            # One that is short is looked at each time: whoever freed space goes on at once, and what an ended promise wrote counts once.
+            if not self._looked or time.monotonic() - self._looked >= _LOOK_SECONDS or any(space.short for space in spaces):
                 self._look()
-                rooms = tuple(self._with_promises(room, 0) for room in self._rooms)
-            return rooms
+                spaces = tuple(self._with_promises(space, 0) for space in self._spaces)
+            return spaces
 
     def _look(self) -> None:
-        self._rooms = tuple(room for directory in self._directories if (room := self._room(directory)) is not None)
+        self._spaces = tuple(space for directory in self._directories if (space := self._space(directory)) is not None)
         self._devices = {directory: _device(directory) for directory in self._directories}
         self._looked = time.monotonic()
         self._ended.clear()
 
-    def _with_promises(self, room: DiskRoom, more: int) -> DiskRoom:
+    def _with_promises(self, space: DiskSpace, more: int) -> DiskSpace:
         """A disk with what was promised on it, and with so many bytes more."""
-        given = [(self._under_way[directory] + self._ended[directory]) for directory in self._directories if self._beside(directory, room)]
-        if not room.reserved or not (more or any(given)):
-            return room  # where nothing is to be kept free, the disk itself says what there is
-        promised = room.promised + sum(given) + more
-        return DiskRoom(directory=room.directory, free=room.free, reserved=room.reserved, promised=promised)
+        given = [(self._under_way[directory] + self._ended[directory]) for directory in self._directories if self._beside(directory, space)]
+        if not space.reserved or not (more or any(given)):
+            return space  # where nothing is to be kept free, the disk itself says what there is
+        promised = space.promised + sum(given) + more
+        return DiskSpace(directory=space.directory, free=space.free, reserved=space.reserved, promised=promised)
 
-    def _room(self, directory: str) -> DiskRoom | None:
+    def _space(self, directory: str) -> DiskSpace | None:
         try:
             disk = os.statvfs(_existing(directory))
         except OSError:  # a disk that cannot be asked is told of by whoever writes to it
@@ -115,20 +115,20 @@ class StorageReserve:
         reserved = min(MOST_BYTES, int(whole * SHARE)) if self._reserved is None else self._reserved
         log = self._log
         grows = log.most() if log is not None and reserved and _device(log.directory) == _device(directory) else 0
-        return DiskRoom(directory=directory, free=disk.f_bavail * disk.f_frsize, reserved=reserved, promised=grows)
+        return DiskSpace(directory=directory, free=disk.f_bavail * disk.f_frsize, reserved=reserved, promised=grows)
 
-    def short(self) -> DiskRoom | None:
-        """A disk whose reserve is being used; None where all have room."""
-        return next((room for room in self.rooms() if room.short), None)
+    def short(self) -> DiskSpace | None:
+        """A disk whose reserve is being used; None where all have space."""
+        return next((space for space in self.spaces() if space.short), None)
 
-    def nearly_gone(self) -> DiskRoom | None:
+    def nearly_gone(self) -> DiskSpace | None:
         """A disk of whose reserve less than half is left; None where there is none."""
-        return next((room for room in self.rooms() if room.nearly_gone), None)
+        return next((space for space in self.spaces() if space.nearly_gone), None)
 
     def require(self) -> None:
         """Raise `StorageFull` where a disk's reserve is being used."""
-        if (room := self.short()) is not None:
-            raise _full(room)
+        if (space := self.short()) is not None:
+            raise _full(space)
 
     @contextlib.contextmanager
     def promise(self, size: int, *, at: str | None = None) -> Iterator[None]:
@@ -140,11 +140,11 @@ class StorageReserve:
         size += COMMIT_BYTES if at is None else 0
         self.require()
         with self._lock:
-            if (room := self._refusing(size, directory)) is not None:
+            if (space := self._refusing(size, directory)) is not None:
                 self._look()
-                room = self._refusing(size, directory)
-            if room is not None:
-                raise _full(self._with_promises(room, 0), size)
+                space = self._refusing(size, directory)
+            if space is not None:
+                raise _full(self._with_promises(space, 0), size)
             self._under_way[directory] += size
         try:
             yield
@@ -154,18 +154,18 @@ class StorageReserve:
                 self._ended[directory] += size
 
     def fits(self, size: int) -> bool:
-        """Whether so many bytes could be promised now, and as many more: what can wait leaves the room to what cannot."""
-        self.rooms()
+        """Whether so many bytes could be promised now, and as many more: what can wait leaves the space to what cannot."""
+        self.spaces()
         with self._lock:
             return self._refusing(2 * (size + COMMIT_BYTES), self._warehouse or "") is None
 
-    def _refusing(self, size: int, directory: str) -> DiskRoom | None:
+    def _refusing(self, size: int, directory: str) -> DiskSpace | None:
         """The disk of a directory, where so many bytes more would use its reserve."""
-        return next((room for room in self._rooms if self._beside(directory, room) and self._with_promises(room, size).short), None)
+        return next((space for space in self._spaces if self._beside(directory, space) and self._with_promises(space, size).short), None)
 
-    def _beside(self, directory: str, room: DiskRoom) -> bool:
+    def _beside(self, directory: str, space: DiskSpace) -> bool:
         """Whether a directory is watched and lies on a disk."""
-        return directory in self._devices and self._devices[directory] == self._devices.get(room.directory)
+        return directory in self._devices and self._devices[directory] == self._devices.get(space.directory)
 
 
 def _existing(directory: str) -> str:
@@ -183,9 +183,9 @@ def _device(directory: str) -> int | None:
         return None
 
 
-def _full(room: DiskRoom, size: int = 0) -> StorageFull:
+def _full(space: DiskSpace, size: int = 0) -> StorageFull:
     needs = f" This needs up to {size >> 20:,} MiB." if size >> 20 else ""
     return StorageFull(
-        f"Nothing new is written while the disk is nearly full: {room} (SLUICE_STORAGE_RESERVE).{needs} Nothing was changed. Make room: "
+        f"Nothing new is written while the disk is nearly full: {space} (SLUICE_STORAGE_RESERVE).{needs} Nothing was changed. Free space: "
         "drop tables, expire snapshots, or enlarge the disk; writing goes on by itself then."
     )

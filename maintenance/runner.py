@@ -119,7 +119,7 @@ class MaintenanceRunner:
             self.seen, self.schema_id, self._ledger, self._told = latest.key, table.schema.id, None, reason
             return
         self._follow(table, latest)
-        # A compaction writes before it frees: where room is short it waits, and readyz, metrics and pages say why. It also waits for
+        # A compaction writes before it frees: where space is short it waits, and readyz, metrics and pages say why. It also waits for
         # changes of rows that have lost a race: a table that is merged again and again would make them lose for ever.
         lake, quiet = self._context.lake, self._context.limits.quiet_now(dt.datetime.now().time())
         if not quiet and lake.reserve.short() is None and not lake.changing_rows.somebody_anywhere((self._table_id, MAIN_BRANCH)):
@@ -128,7 +128,7 @@ class MaintenanceRunner:
         self._next_look = self._falls_due(table)
 
     def _falls_due(self, table: LakeTable) -> float | None:
-        """When files lie long enough to be merged; what is due already and was not merged (quiet hours, no room) is tried again."""
+        """When files lie long enough to be merged; what is due already and was not merged (quiet hours, no space) is tried again."""
         ledger, patience, now = self._ledger, self._context.limits.patience, time.monotonic()
         assert ledger is not None
         moments: list[float] = []
@@ -241,7 +241,7 @@ class MaintenanceRunner:
             )
         except UnsupportedType:
             return
-        tasks = [task for task in tasks if context.lake.reserve.fits(task.input_bytes)]  # the others wait for room
+        tasks = [task for task in tasks if context.lake.reserve.fits(task.input_bytes)]  # the others wait for space
         if not tasks:
             return
         note = RunNote(context.lake, self._table_id, reason=reason, server=context.server)

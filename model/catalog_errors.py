@@ -178,12 +178,12 @@ class CatalogLost(Unavailable):
 
 
 class CatalogFull(Unavailable, status=507):
-    """The catalog's database has no room left to write."""
+    """The catalog's database has no space left to write."""
 
     def __init__(self) -> None:
         super().__init__(
-            "The catalog database has no room left (53100). Nothing was changed. "
-            "Make room where Postgres keeps its data; writing goes on by itself then."
+            "The catalog database has no space left (53100). Nothing was changed. "
+            "Free space where Postgres keeps its data; writing goes on by itself then."
         )
 
 

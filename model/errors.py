@@ -370,7 +370,7 @@ class Unavailable(LakeError, status=503):
 
 
 class StorageFull(LakeError, status=507):
-    """The file system has no room. It does not say whether something was committed: whoever raises it cannot know."""
+    """The file system has no space. It does not say whether something was committed: whoever raises it cannot know."""
 
 
 class OutcomeUnknown(LakeError, status=503):

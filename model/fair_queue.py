@@ -62,7 +62,7 @@ class FairQueue(Generic[W]):
         return None if owner is None else self._running_limit(owner)
 
     def push(self, work: W) -> None:
-        """Let a work wait; whether there is room was asked before."""
+        """Let a work wait; whether there is a place was asked before."""
         self._waiting.setdefault(work.owner, deque()).append(work)
         self._length += 1
 

@@ -39,7 +39,7 @@ def server_dsn(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 @contextmanager
 def _directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Where the cluster lies: in memory where there is room; a database is 300 files, whose making takes 0.3 s of CPU on a disk."""
+    """Where the cluster lies: in memory where there is space; a database is 300 files, whose making takes 0.3 s of CPU on a disk."""
     if not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ROOM_BYTES:
         yield tmp_path_factory.mktemp("pg")
         return

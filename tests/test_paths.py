@@ -16,7 +16,7 @@ OPENING = {
     "table/format/io/on_disk.py": "whether a file is still the one that was looked at: its path comes from the guard",
     "workers/memory.py": "/proc",
     "lake/reserve.py": "disks of the machine",
-    "server/process/postgres_room.py": "the embedded Postgres",
+    "server/process/postgres_space.py": "the embedded Postgres",
     "table/scan/column_cache.py": "the server's own cache",
     "table/format/io/directory.py": "a directory that is open, by plain names",
     "table/format/io/durability.py": "what the stores wrote",
@@ -62,7 +62,7 @@ JOINING = {
     "sql/spark/streaming/partitions.py": "a note among results",
     "sql/spark/write/writes.py": "the staging directory",
     "sql/execution/spool.py": "results",
-    "sql/execution/held_results.py": "results that found no room in memory",
+    "sql/execution/held_results.py": "results that found no space in memory",
     "sql/statements/procedures/calls.py": "what a repair tells",
     "pyspark_sluice/catalog.py": "addresses of the REST catalog",
     "server/access/data_tokens.py": "patterns of a policy",
@@ -109,17 +109,17 @@ def opens(node: ast.AST) -> bool:
     """Whether it opens, lists, looks at or removes a file by its path."""
     if not isinstance(node, ast.Call):
         return False
-    room, _, name = dotted(node.func).rpartition(".")
-    if not room:
+    package, _, name = dotted(node.func).rpartition(".")
+    if not package:
         return name == "open"
-    return (room == "os" and name in _OPENS) or room in ("shutil", "glob") or name in _STORE
+    return (package == "os" and name in _OPENS) or package in ("shutil", "glob") or name in _STORE
 
 
 def normalizes(node: ast.AST) -> bool:
     """Whether it takes a path apart or puts one together by the rules of this machine."""
     if isinstance(node, ast.Call):
-        room, _, name = dotted(node.func).rpartition(".")
-        return room in ("os.path", "posixpath") and name in _PATHS
+        package, _, name = dotted(node.func).rpartition(".")
+        return package in ("os.path", "posixpath") and name in _PATHS
     return isinstance(node, ast.Import | ast.ImportFrom) and "posixpath" in ast.unparse(node)
 
 
@@ -157,9 +157,9 @@ ALLOWED = {"opens": OPENING, "normalizes": NORMALIZING, "joins": JOINING}
 def test_only_the_authority_for_locations_handles_paths_of_tables(what: str) -> None:
     doing = {
         file.relative_to(ROOT).as_posix(): [*found(what, file.read_text())]
-        for room in MAY_IMPORT
-        if room != "migrations"
-        for file in files(room)
+        for package in MAY_IMPORT
+        if package != "migrations"
+        for file in files(package)
     }
     doing = {file: where for file, where in doing.items() if where}
     assert {file: where for file, where in doing.items() if file not in ALLOWED[what]} == {}

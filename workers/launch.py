@@ -13,7 +13,7 @@ from typing import Any
 from model.options.masking import names_secret
 
 _PASSING = frozenset((errno.EAGAIN, errno.ENOMEM, errno.EFAULT))
-"""No room in the table of processes or in memory. EFAULT: a sandbox's kernel gave it once, of arguments that were in order, while
+"""No entry left in the table of processes or in memory. EFAULT: a sandbox's kernel gave it once, of arguments that were in order, while
 another thread of the server loaded modules."""
 OF_STORES = ("AWS_", "GOOGLE_", "AZURE_", "HADOOP_")
 """How variables begin that say how stores are reached."""

@@ -123,7 +123,7 @@ class WorkerPool:
         """Wait until a worker may be used, for as long as the block lasts; raises `TooManyStatements`."""
         turn = _Turn(owner)
         with self._lock:
-            self._check_room(owner)
+            self._check_place(owner)
             self._waiting.push(turn)
             self._let_in()
         try:
@@ -141,7 +141,7 @@ class WorkerPool:
                 else:
                     self._waiting.remove(turn)
 
-    def _check_room(self, owner: str | None) -> None:
+    def _check_place(self, owner: str | None) -> None:
         own, waiting = self._waiting.waiting_of(owner), len(self._waiting)
         if owner is None or self._waiting.runs_at_once(owner) or may_have_another(own, waiting, self.limits.waiting):
             return

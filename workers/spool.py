@@ -18,15 +18,15 @@ _CHUNK_BYTES = 1 << 20
 
 
 class BodyFiles:
-    """Files of one directory, each gone when it is closed; whatever is written to them asks for room first."""
+    """Files of one directory, each gone when it is closed; whatever is written to them asks for space first."""
 
-    def __init__(self, directory: Path | None = None, *, room: Callable[[int], AbstractContextManager[object]] | None = None) -> None:
+    def __init__(self, directory: Path | None = None, *, space: Callable[[int], AbstractContextManager[object]] | None = None) -> None:
         """``directory`` is made when it is needed; None for the system's own for temporary files.
 
-        ``room`` holds so many bytes while they are written, and raises what is told where there is no room for them.
+        ``space`` holds so many bytes while they are written, and raises what is told where there is no space for them.
         """
         self._directory = directory
-        self._room = room or (lambda size: contextlib.nullcontext())
+        self._space = space or (lambda size: contextlib.nullcontext())
 
     def new(self) -> IO[bytes]:
         """An empty file. Raises `StorageFull` or `Unavailable`."""
@@ -61,7 +61,7 @@ class BodyFiles:
 
     def write(self, file: IO[bytes], parts: Sequence[bytes]) -> None:
         """Add parts to a file of this directory. Raises `StorageFull` or `Unavailable`; the file is of no use then."""
-        with self._room(sum(map(len, parts))), translating(self._place):
+        with self._space(sum(map(len, parts))), translating(self._place):
             file.writelines(parts)
             file.flush()
 

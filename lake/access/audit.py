@@ -1,7 +1,7 @@
 """The audit log: what was done is noted beside the work and written in batches, so that nobody waits for it.
 
-It must not fill the disk that it tells of. A client that is refused for lack of room tries again, and again: such entries wait in memory
-until there is room, and once half of the reserve is used all others do.
+It must not fill the disk that it tells of. A client that is refused for lack of space tries again, and again: such entries wait in memory
+until there is space, and once half of the reserve is used all others do.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _log = logging.getLogger(__name__)
 _WRITE_SECONDS = 0.5
 _FORGET_SECONDS = 3600.0
 _MOST_BYTES = 64 << 20
-"""Of entries kept while Postgres or its disk's room is away; older ones give way."""
+"""Of entries kept while Postgres or its disk's space is away; older ones give way."""
 _MOST_REFUSED = 10_000
 _REFUSED_CHARS = 200
-"""Of a text that was refused for lack of room, of which many may wait."""
+"""Of a text that was refused for lack of space, of which many may wait."""
 _REFUSED = (StorageFull.error_class, str(StorageFull.status))
 _ENTRY_BYTES = 500
 """What an entry takes besides its text."""
@@ -66,7 +66,7 @@ class AuditLog:
         self._waiting: deque[AuditRow] = deque()
         self._waiting_bytes = 0
         self._refused: deque[AuditRow] = deque()
-        """Entries of what was refused for lack of room."""
+        """Entries of what was refused for lack of space."""
         self._writing = threading.Lock()
         self._stop = threading.Event()
         self._lost = 0
@@ -106,7 +106,7 @@ class AuditLog:
             self._lost += 1
 
     def flush(self) -> None:
-        """Write what waits, as far as its disk has room; raises `Unavailable` while Postgres is away, and nothing is lost then."""
+        """Write what waits, as far as its disk has space; raises `Unavailable` while Postgres is away, and nothing is lost then."""
         with self._writing:
             while self._reserve.nearly_gone() is None and (rows := self._next()):
                 try:
@@ -117,7 +117,7 @@ class AuditLog:
                     raise
             lost, self._lost = self._lost, 0
             if lost:
-                _log.error("%d entries of the audit log were lost while Postgres was away, or room for it", lost)
+                _log.error("%d entries of the audit log were lost while Postgres was away, or space for it", lost)
 
     def _next(self) -> list[AuditRow]:
         """The oldest entries that may be written now, which are taken off."""

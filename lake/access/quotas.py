@@ -78,7 +78,7 @@ class Quotas:
         self._gauges.append(gauge)
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call back when there may be more room than before."""
+        """Call back when there may be more than before."""
         self._listeners.append(listener)
 
     def start(self) -> None:
@@ -108,7 +108,7 @@ class Quotas:
         self.note(caller)
         return self._limit(caller.principal, name)
 
-    def room(self, principal: str, name: str) -> int | None:
+    def left(self, principal: str, name: str) -> int | None:
         """How much of it a user may have on this server: what others have given is gone."""
         most = self._limit(principal, name)
         return None if most is None else max(0, most - self._elsewhere.get((principal, name), 0))

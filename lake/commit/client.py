@@ -276,7 +276,7 @@ class ClientCommitter:
         self._check_versions(table, head, {snapshot.schema_id, *judged.versions})
         if snapshot.schema_id < (head.snapshot_schema_id or 0):
             _check_older_schema(table, files, snapshot)
-        if added_by(judged.statistics).size > 0:  # what takes away, or merges, makes room, though only as the past expires
+        if added_by(judged.statistics).size > 0:  # what takes away, or merges, frees space, though only as the past expires
             self._reserve.require()
         if judged.versions:  # it adds files
             self._past.require_new(table, head.table_id, _at(head), snapshot)

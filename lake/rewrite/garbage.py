@@ -24,7 +24,7 @@ def make_way(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: 
     return occupants
 
 
-def room_for_table(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> bool:
+def free_for_table(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> bool:
     """`make_way` for a new table; returns whether no other one, also no dropped one that is kept, lies there."""
     occupants, in_use = tx.tables.lock_place(directory)
     if occupants:

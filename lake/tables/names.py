@@ -5,7 +5,7 @@ from __future__ import annotations
 from model.errors import InvalidName
 
 _MAX_BYTES = 200
-"""File systems hold 255 bytes a name; ``.db`` and temporary suffixes need room."""
+"""File systems hold 255 bytes a name; ``.db`` and temporary suffixes need bytes."""
 
 
 def check_name(name: str, kind: str) -> None:

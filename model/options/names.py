@@ -6,7 +6,7 @@ from model.location import is_plain_name
 from model.options.option import Parser
 
 _MOST_PREFIX = 100
-"""Bytes of a prefix; what follows it in a file's name needs room, too."""
+"""Bytes of a prefix; what follows it in a file's name needs bytes, too."""
 
 
 def name_part() -> Parser[str]:

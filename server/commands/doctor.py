@@ -123,7 +123,7 @@ def _disk(settings: Settings) -> Check:
             continue
         free = shutil.disk_usage(path).free
         level = FAIL if free < _LEAST_BYTES else WARN if free < _FEW_BYTES else OK
-        way_out = "" if level == OK else f"Make room on the disk of {path}, or move {name} to another."
+        way_out = "" if level == OK else f"Free space on the disk of {path}, or move {name} to another."
         yield Finding(check=f"disk of {name}", level=level, detail=f"{free >> 20:,} MB free at {path}", way_out=way_out)
 
 

@@ -187,7 +187,7 @@ class Exchange:
                 _log.error("A request's body could not be kept on disk", exc_info=self._problem)
             self.ready = True
             self.keep = False
-            self._incoming.close()  # what came of it takes the room that is missing
+            self._incoming.close()  # what came of it takes the space that is missing
             self._connection.spool_failed(self._problem)
 
     def _beside(self, job: Callable[[], None], then: Callable[[], None]) -> None:

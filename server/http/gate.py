@@ -42,7 +42,7 @@ class Gate:
         self._total += 1
         self._join(connection, ("address", network(address)))
         if self._total > self.most:
-            self._make_room(connection)
+            self._close_idle(connection)
 
     def prove(self, connection: Closable, principal: str) -> None:
         """A connection showed who speaks through it."""
@@ -56,9 +56,9 @@ class Gate:
         if self._part(connection):
             self._total -= 1
 
-    def make_room(self) -> None:
+    def close_idle(self) -> None:
         """One that the server owes nothing goes, for there are no files left."""
-        self._make_room(None)
+        self._close_idle(None)
 
     def counts(self) -> dict[str, float]:
         """Connections that proved who they are, and those that did not."""
@@ -81,7 +81,7 @@ class Gate:
             del self._groups[connection.group]
         return True
 
-    def _make_room(self, but: Closable | None) -> None:
+    def _close_idle(self, but: Closable | None) -> None:
         """Those who proved nothing go first, of the address that has most of them."""
         groups = sorted(self._groups, key=lambda group: (group[0] == "address", len(self._groups[group])), reverse=True)
         if not any(self._dismiss_one_of(group, but=but) for group in groups) and but is not None:
@@ -123,7 +123,7 @@ def raise_open_files() -> int:
     return soft
 
 
-def room(wanted: int) -> int:
+def connections_allowed(wanted: int) -> int:
     """How many of the connections wanted the process's open files allow."""
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     if files == resource.RLIM_INFINITY:

@@ -72,7 +72,7 @@ class Listener:
                 return
             except OSError as problem:  # no file or buffer left: those that wait are looked at again when some have gone
                 _log.error(_FULL, problem.strerror)
-                self._gate.make_room()
+                self._gate.close_idle()
                 self._loop.remove_reader(self._socket)
                 self._loop.call_later(_SHORT_SECONDS, self._accept_again)
                 return

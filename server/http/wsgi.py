@@ -17,7 +17,7 @@ from model.errors import LakeError
 from server.access.access import check_access
 from server.access.tls import TlsFiles
 from server.http.exchange import Admit, Site
-from server.http.gate import Gate, room
+from server.http.gate import Gate, connections_allowed
 from server.http.incoming import BrokenBody
 from server.http.listener import Listener
 from server.http.owners import Owners
@@ -48,7 +48,7 @@ class HttpServer:
         self._settings = settings
         self._tls = tls
         self._workers = Workers(threads := settings.threads, "sluice-http", of_one=max(1, threads * 3 // 4), kept=threads // _KEPT)
-        self._gate = Gate(most := room(settings.connections), min(settings.connections_of_one, max(8, most * 3 // 4)))
+        self._gate = Gate(most := connections_allowed(settings.connections), min(settings.connections_of_one, max(8, most * 3 // 4)))
         self._site = Site(
             app=app.wsgi_app,
             admit=admission(app, settings),

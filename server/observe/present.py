@@ -55,10 +55,10 @@ class OfServer:
             "sluice_spark_streams", "Those of them on Spark, ones that still end included.", value=len(gateway.spark_streams)
         )
         yield GaugeMetricFamily("sluice_spark_ready", "1 when Spark takes statements.", value=float(gateway.spark_ready()))
-        rooms = gateway.lake.reserve.rooms()
-        free = {room.directory: room.free for room in rooms}
+        spaces = gateway.lake.reserve.spaces()
+        free = {space.directory: space.free for space in spaces}
         yield _gauges("sluice_disk_free_bytes", "Bytes that can still be written.", "directory", free)
-        reserved = {room.directory: room.reserved for room in rooms}
+        reserved = {space.directory: space.reserved for space in spaces}
         yield _gauges("sluice_disk_reserved_bytes", "Bytes kept free: below them new rows are refused.", "directory", reserved)
         standing = gateway.lake.standing
         damaged = "Tables found damaged or diverged by this server."

@@ -1,4 +1,4 @@
-"""What was dropped and can be brought back: how much room it takes, until when, and the button that does it."""
+"""What was dropped and can be brought back: how much space it takes, until when, and the button that does it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from catalog import CatalogStore
 from gateway.gateway import Gateway, GatewayLimits
-from lake import MANIFEST_CACHE, Lake, LogRoom, StorageReserve, recovery
+from lake import MANIFEST_CACHE, Lake, LogSpace, StorageReserve, recovery
 from lake.peers import Peers
 from lake.process_name import process_space
 from lake.register import upgrade
@@ -20,7 +20,7 @@ from maintenance.coordinator import Coordinator
 from model.errors import LakeError
 from model.location import Location
 from server.process import memory
-from server.process.postgres_room import wal_growth
+from server.process.postgres_space import wal_growth
 from server.settings.settings import Settings
 from server.sql.orc import orc_decoded_beside, worker_limits
 from sql.spark.session.class_archive import ClassArchive
@@ -43,7 +43,7 @@ def build_gateway(
     cleanup.callback(catalog.close)
     cleanup.callback(memory.given_back())
     reserve = _reserve(settings)
-    MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings.planning_cache, room=lambda: reserve.short() is None)
+    MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings.planning_cache, space=lambda: reserve.short() is None)
     cleanup.enter_context(orc_decoded_beside(settings))
     lake = Lake(
         catalog,
@@ -66,7 +66,7 @@ def build_gateway(
     cleanup.callback(upgrade.in_background(lake).set)
     if settings.audit_kept:
         lake.audit.start()
-    room = partial(reserve.promise, at=str(settings.data))
+    space = partial(reserve.promise, at=str(settings.data))
     spark = SparkPool(
         SparkSettings(
             master=settings.spark_master,
@@ -78,13 +78,13 @@ def build_gateway(
             conf={**store_conf(settings), **settings.spark_conf},
             archive=settings.spark_archive,
             when_needed=settings.spark_when_needed,
-            classes=ClassArchive(settings.data / "spark-classes", room=room) if settings.spark_keep_classes else None,
+            classes=ClassArchive(settings.data / "spark-classes", space=space) if settings.spark_keep_classes else None,
         )
     )
     cleanup.callback(spark.stop)
     peers = Peers(catalog, f"{process_space()}/{os.getpid()}")
     cleanup.callback(peers.leave)
-    bodies = BodyFiles(settings.data / "bodies", room=room)
+    bodies = BodyFiles(settings.data / "bodies", space=space)
     gateway = Gateway(lake, spark, limits=replace(_limits(settings), server=peers.number), bodies=bodies)
     cleanup.callback(gateway.close)
     gateway.start()
@@ -124,7 +124,7 @@ def _reserve(settings: Settings) -> StorageReserve:
     warehouse = Location.parse(settings.warehouse)
     log = None
     if settings.catalog_dsn is None:
-        log = LogRoom(directory=str(settings.data), most=lambda: wal_growth(settings.data))
+        log = LogSpace(directory=str(settings.data), most=lambda: wal_growth(settings.data))
     return StorageReserve(
         [str(settings.data)], reserved=settings.storage_reserve, warehouse=str(warehouse) if warehouse.local else None, log=log
     )

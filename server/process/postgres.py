@@ -29,7 +29,7 @@ import psutil
 from model.errors import Unavailable
 from server.process.data_directory import DataDirectoryLock, make_private
 from server.process.postgres_log import LINE_PREFIX, last_problem, last_words
-from server.process.postgres_room import WAL_SEGMENT_BYTES, wal_settings
+from server.process.postgres_space import WAL_SEGMENT_BYTES, wal_settings
 from server.process.postgres_upgrade import binaries_by_version, finish_upgrade, upgrade_cluster
 from workers.launch import environment_without_credentials, launch
 
@@ -99,8 +99,8 @@ class EmbeddedPostgres:
         if not _pid_is_alive(self._directory):
             if self._not_launched is not None:
                 return f"it cannot be launched: {self._not_launched.strerror}"
-            if self._without_room() and last_problem(self._log) is None:
-                return "its disk has no room left"
+            if self._disk_full() and last_problem(self._log) is None:
+                return "its disk has no space left"
         problem = last_problem(self._log)
         return None if problem is None else problem.replace(str(self._directory), "postgres")
 
@@ -113,12 +113,12 @@ class EmbeddedPostgres:
             if time.monotonic() > until or self._stopping.wait(0.2 * attempt):
                 break
         problem = last_words(self._log)
-        if self._without_room():
-            what = f"the disk of {self._directory} has no room left. Make room there, then start the server again."
+        if self._disk_full():
+            what = f"the disk of {self._directory} has no space left. Free space there, then start the server again."
             problem = f"{what} Its last words: {problem}"
         raise Unavailable(f"The embedded Postgres does not start: {problem}")
 
-    def _without_room(self) -> bool:
+    def _disk_full(self) -> bool:
         with contextlib.suppress(OSError):
             return shutil.disk_usage(self._directory).free < WAL_SEGMENT_BYTES
         return False

@@ -164,7 +164,7 @@ def _longest_by_depth(pattern: str) -> int | None:
     parts = sum(5 if part[1] else 1 for part in _PART.finditer(pattern))
     if parts > _DEEPEST:
         raise UnsupportedStatement(
-            f"The regular expression '{pattern[:80]}' has more parts than Java's stack has room for: {_DEEPEST}, of which a group is 5."
+            f"The regular expression '{pattern[:80]}' has more parts than Java's stack holds: {_DEEPEST}, of which a group is 5."
         )
     plain = re.sub(_FEW_TURNS, ")", re.sub(r"\\[^RX0-9]", "x", pattern, flags=re.DOTALL))
     return _REPEATED_GROUP // max(_FEWEST_PARTS, parts) if re.search(_REPEATED, plain) else None

@@ -1,4 +1,4 @@
-"""Results of queries that lie in memory until they are read, counted by whose they are; what finds no room there goes to the spool."""
+"""Results of queries that lie in memory until they are read, counted by whose they are; what finds no space there goes to the spool."""
 
 from __future__ import annotations
 

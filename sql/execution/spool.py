@@ -143,8 +143,8 @@ class Spool:
                 "Add a LIMIT, or write it to a table with INSERT."
             )
         principal = entry.caller.principal
-        room = self._quotas.room(principal, SPOOL)
-        if room is not None and (used := self.usage().get((principal, SPOOL), 0)) >= max(room, 1):
+        left = self._quotas.left(principal, SPOOL)
+        if left is not None and (used := self.usage().get((principal, SPOOL), 0)) >= max(left, 1):
             limit = self._quotas.limit(entry.caller, SPOOL)
             raise exceeded(principal, SPOOL, limit or 0, f"results of {used} bytes here that wait to be read")
 

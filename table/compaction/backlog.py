@@ -22,7 +22,7 @@ class CompactionBacklog:
 
 
 class BacklogLedger:
-    """Small files by partition and bucket; only buckets that have some take room."""
+    """Small files by partition and bucket; only buckets that have some take space."""
 
     def __init__(self, rules: CompactionRules, clock: Callable[[], float]) -> None:
         self.rules = rules

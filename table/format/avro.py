@@ -136,7 +136,7 @@ def _block(source: _Input) -> bytes:
 
 def _plain(source: _Input) -> io.BytesIO:
     data = _block(source)
-    _check_room(len(data), False)
+    _check_space(len(data), False)
     return io.BytesIO(data)
 
 
@@ -148,14 +148,14 @@ def _unpacking(unpacker: Callable[[], _Unpacker], *, frames: bool = True) -> Cal
         while data:
             frame = unpacker()
             plain += frame.decompress(data, _MOST_BLOCK_BYTES - len(plain) + 1)
-            _check_room(len(plain), not frame.eof)
+            _check_space(len(plain), not frame.eof)
             data = frame.unused_data if frames else b""
         return io.BytesIO(bytes(plain))
 
     return read
 
 
-def _check_room(size: int, ends_early: bool) -> None:
+def _check_space(size: int, ends_early: bool) -> None:
     if size > _MOST_BLOCK_BYTES:
         raise ValueError(f"a block unpacks to more than {_MOST_BLOCK_BYTES:,} bytes")
     if ends_early:

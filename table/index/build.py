@@ -17,7 +17,7 @@ from table.format.manifest import DataFile
 from table.format.store import TableFiles
 from table.index.bitmap import BitmapBuilder
 from table.index.bloom import BloomBuilder
-from table.index.checksum import Checksum, checksum_of, container_of, room
+from table.index.checksum import Checksum, checksum_of, container_of, reserved_with
 from table.index.container import SUFFIX, decode, encode
 from table.index.owner import owned
 from table.index.range_bitmap import RangeBitmapBuilder
@@ -63,7 +63,7 @@ class FileIndexes:
         bodies: dict[str, dict[str, bytes | None]] = {}
         for column, kind, builder in self._builders:
             bodies.setdefault(column, {})[kind] = builder.body()
-        return encode(bodies, room(checksum))
+        return encode(bodies, reserved_with(checksum))
 
 
 def index_of_file(files: TableFiles, schema: Schema, planned: PlannedFile) -> bytes | None:

@@ -1,6 +1,6 @@
 """A checksum over all bytes of a data file, for a format that has none of its own.
 
-It lies in what the file's manifest entry says of its indexes, in the room that Paimon left there for later versions: no reader of Paimon
+It lies in what the file's manifest entry says of its indexes, in the bytes that Paimon keeps there for later versions: no reader of Paimon
 looks at it, and an entry that another writer made anew has none (docs/decisions/orc-checksums.md).
 """
 
@@ -13,7 +13,7 @@ import pyarrow as pa
 import xxhash
 
 from table.format.manifest import DataFile
-from table.index.container import SUFFIX, UnreadableIndex, encode, room_of
+from table.index.container import SUFFIX, UnreadableIndex, encode, reserved_of
 from table.index.owner import is_anothers
 
 Checksum = NewType("Checksum", bytes)
@@ -52,28 +52,28 @@ def sum_of(source: pa.NativeFile) -> Checksum:
     return summing.end()
 
 
-def room(checksum: Checksum | None) -> bytes:
+def reserved_with(checksum: Checksum | None) -> bytes:
     """What of it lies in a container's head."""
     return b"" if checksum is None else _NAME + checksum
 
 
 def container_of(checksum: Checksum | None) -> bytes | None:
     """A container of a checksum alone."""
-    return None if checksum is None else encode({}, room(checksum))
+    return None if checksum is None else encode({}, reserved_with(checksum))
 
 
-CHECKSUM_ALONE_BYTES = len(encode({}, room(Checksum(bytes(_DIGEST_BYTES)))))
+CHECKSUM_ALONE_BYTES = len(encode({}, reserved_with(Checksum(bytes(_DIGEST_BYTES)))))
 """How long a container is that holds a checksum and no index."""
 
 
 def told(container: bytes) -> Checksum | None:
     """The checksum in a container."""
     try:
-        lying = room_of(container)
+        reserved = reserved_of(container)
     except UnreadableIndex:
         return None
-    digest = lying[len(_NAME) : len(_NAME) + _DIGEST_BYTES]
-    return Checksum(digest) if lying.startswith(_NAME) and len(digest) == _DIGEST_BYTES else None
+    digest = reserved[len(_NAME) : len(_NAME) + _DIGEST_BYTES]
+    return Checksum(digest) if reserved.startswith(_NAME) and len(digest) == _DIGEST_BYTES else None
 
 
 def checksum_of(file: DataFile, path: str, read: Callable[[str], bytes | None]) -> Checksum | None:

@@ -1,6 +1,6 @@
 """The container of a file's indexes: a head that names columns and kinds, then their bodies; all numbers big-endian.
 
-Paimon left room at the head's end for later versions: bytes with their length, which its readers pass over.
+Paimon keeps bytes at the head's end for later versions: bytes with their length, which its readers pass over.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class UnreadableIndex(Exception):
     """Bytes that are no index container of a known version; the file is read as if it had none."""
 
 
-def encode(bodies: Bodies, room: bytes = b"") -> bytes:
-    """The container's bytes; ``room`` is what lies in its head for later versions."""
+def encode(bodies: Bodies, reserved: bytes = b"") -> bytes:
+    """The container's bytes; ``reserved`` is what lies in its head for later versions."""
     names = [(_utf(column), [(_utf(kind), body) for kind, body in kinds.items()]) for column, kinds in bodies.items()]
-    head_length = _FIXED + 4 + sum(len(column) + 4 + sum(len(kind) + 8 for kind, _ in kinds) for column, kinds in names) + 4 + len(room)
+    head_length = _FIXED + 4 + sum(len(column) + 4 + sum(len(kind) + 8 for kind, _ in kinds) for column, kinds in names) + 4 + len(reserved)
     head = [struct.pack(">qiii", _MAGIC, _VERSION, head_length, len(names))]
     body = bytearray()
     for column, kinds in names:
@@ -36,7 +36,7 @@ def encode(bodies: Bodies, room: bytes = b"") -> bytes:
             start = -1 if data is None else head_length + len(body)
             head += [kind, struct.pack(">ii", start, len(data or b""))]
             body += data or b""
-    return b"".join(head) + struct.pack(">i", len(room)) + room + bytes(body)
+    return b"".join(head) + struct.pack(">i", len(reserved)) + reserved + bytes(body)
 
 
 def decode(data: bytes) -> dict[str, dict[str, bytes | None]]:
@@ -44,7 +44,7 @@ def decode(data: bytes) -> dict[str, dict[str, bytes | None]]:
     return _decoded(data)[0]
 
 
-def room_of(data: bytes) -> bytes:
+def reserved_of(data: bytes) -> bytes:
     """What lies in the head for later versions; raises `UnreadableIndex`."""
     return _decoded(data)[1]
 

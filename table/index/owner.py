@@ -1,7 +1,8 @@
 """The name of an index file in itself: by it one that lies in another's place is told, which would leave out files with rows that match.
 
-It lies in the room that Paimon left in a container's head for later versions, after a checksum where there is one. Whoever copies a file
-under another name, as Paimon's Spark does, keeps when its data file was made: an index is another file's where both differ.
+It lies in the bytes that Paimon keeps free in a container's head for later versions, after a checksum where there is one. Whoever
+copies a file under another name, as Paimon's Spark does, keeps when its data file was made: an index is another file's where both
+differ.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 
 from table.format.manifest import DataFile
-from table.index.container import UnreadableIndex, decode, encode, room_of
+from table.index.container import UnreadableIndex, decode, encode, reserved_of
 
 _MARK = b"slfile:"
 _OWNER = re.compile(rb"(?P<name>.+) (?P<created>-?\d{1,18})", re.DOTALL)
@@ -17,13 +18,13 @@ _OWNER = re.compile(rb"(?P<name>.+) (?P<created>-?\d{1,18})", re.DOTALL)
 
 def owned(container: bytes, name: str, file: DataFile) -> bytes:
     """A container with the name under which it lies beside a data file."""
-    return encode(decode(container), room_of(container) + _MARK + f"{name} {file.creation_time_millis}".encode())
+    return encode(decode(container), reserved_of(container) + _MARK + f"{name} {file.creation_time_millis}".encode())
 
 
 def is_anothers(container: bytes, name: str, file: DataFile) -> bool:
     """Whether an index file that lies beside a data file under a name was written for another; False where it does not tell."""
     try:
-        _, mark, said = room_of(container).partition(_MARK)
+        _, mark, said = reserved_of(container).partition(_MARK)
     except UnreadableIndex:
         return False
     owner = _OWNER.fullmatch(said) if mark else None

@@ -43,16 +43,16 @@ class ColumnCache:
         self._loading = [threading.Lock() for _ in range(_LOADING)]
         self._directory: Path | None = None
         self._most_bytes = 0
-        self._room: Callable[[], bool] = lambda: True
+        self._space: Callable[[], bool] = lambda: True
         self._bytes = 0
 
-    def keep_in(self, directory: Path | None, most_bytes: int, *, room: Callable[[], bool] = lambda: True) -> None:
+    def keep_in(self, directory: Path | None, most_bytes: int, *, space: Callable[[], bool] = lambda: True) -> None:
         """Keep columns in this directory too, up to so many bytes; the files used longest ago go first. None or 0: in memory only.
 
-        While ``room`` says no nothing new is kept there: reads go on when a disk is nearly full, and must not fill it.
+        While ``space`` says no nothing new is kept there: reads go on when a disk is nearly full, and must not fill it.
         """
         with self._lock:
-            self._directory, self._most_bytes, self._room = None, most_bytes, room
+            self._directory, self._most_bytes, self._space = None, most_bytes, space
             if directory is None or most_bytes <= 0:
                 return
             try:
@@ -83,7 +83,7 @@ class ColumnCache:
         columns = _mapped(directory / name)
         if columns is None:
             columns = load()
-            if self._room() and self._write(directory, name, columns):
+            if self._space() and self._write(directory, name, columns):
                 # From here on it costs pages of the file, which the system may take back, instead of memory.
                 columns = _mapped(directory / name) or columns
         return columns
@@ -91,7 +91,7 @@ class ColumnCache:
     def _write(self, directory: Path, name: str, columns: ManifestColumns) -> bool:
         temporary = directory / f"{uuid4().hex}.tmp"
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # whoever wants its room may have deleted it
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # whoever wants its space may have deleted it
             with open(temporary, "xb") as file:
                 table = columns.to_table()
                 with pa.ipc.new_file(file, table.schema) as writer:

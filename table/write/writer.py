@@ -234,13 +234,13 @@ class _BucketWriter:
         """Add rows behind those already written."""
         at = 0
         while at < batch.num_rows:
-            room = max(1, self._format.target_rows - (self._file.rows if self._file else 0) - self._pending.rows - self._aside_rows)
-            part = batch.slice(at, room)
+            rows_left = max(1, self._format.target_rows - (self._file.rows if self._file else 0) - self._pending.rows - self._aside_rows)
+            part = batch.slice(at, rows_left)
             self._pending.batches.append(part)
             self._pending.rows += part.num_rows
             self._pending.nbytes += part.nbytes
             at += part.num_rows
-            if self._pending.nbytes + self._aside_bytes >= self._group_bytes() or part.num_rows == room:
+            if self._pending.nbytes + self._aside_bytes >= self._group_bytes() or part.num_rows == rows_left:
                 self.flush()
 
     @property

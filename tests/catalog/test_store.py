@@ -111,7 +111,7 @@ def test_a_postgres_that_can_only_be_read_says_so(dsn: str) -> None:
 
 def test_a_postgres_without_room_says_so(catalog: CatalogStore) -> None:
     full = "DO $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$"
-    with pytest.raises(CatalogFull, match="no room left") as raised, catalog.transaction() as tx:
+    with pytest.raises(CatalogFull, match="no space left") as raised, catalog.transaction() as tx:
         tx.databases._conn.execute(full)
     assert raised.value.status == 507
-    assert isinstance(raised.value, Unavailable), "whoever lives on without Postgres lives on without its room"
+    assert isinstance(raised.value, Unavailable), "whoever lives on without Postgres lives on without its space"

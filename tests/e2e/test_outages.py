@@ -123,12 +123,12 @@ def test_a_postgres_without_a_byte_says_why_it_is_away(one_disk: Path, start_ser
 
     until(away)
     detail = httpx.get(f"{server.url}/readyz", timeout=30).json()["postgres"]["detail"]
-    assert "No space left" in detail or "no room left" in detail, detail
+    assert "No space left" in detail or "no space left" in detail, detail
     assert str(one_disk) not in detail
     with pytest.raises(Refused) as refused:
         server.sql("INSERT INTO t VALUES (2)")
     assert refused.value.status in (503, 507)
-    assert "room" in refused.value.document["detail"] or "No space left" in refused.value.document["detail"], refused.value.document
+    assert "space" in refused.value.document["detail"] or "No space left" in refused.value.document["detail"], refused.value.document
     (one_disk / "ballast").unlink()
     until(lambda: answers(server), 120)
     assert sorted(server.sql("SELECT id FROM t")) == [[1], [2]]
@@ -182,7 +182,7 @@ def test_a_start_on_a_full_disk_says_so_and_one_with_room_finds_all(one_disk: Pa
     assert server.terminate() == 0
     ballast = one_disk / "ballast"
     fill(ballast, leave=0)
-    with pytest.raises(RuntimeError, match=r"ended with status 1:[^$]*has no room left\. Make room there"):
+    with pytest.raises(RuntimeError, match=r"ended with status 1:[^$]*has no space left\. Free space there"):
         server.start()
     ballast.unlink()
     server.start()
@@ -191,7 +191,7 @@ def test_a_start_on_a_full_disk_says_so_and_one_with_room_finds_all(one_disk: Pa
 
 
 def held_though_deleted(server: RunningServer, directory: Path) -> list[str]:
-    """Files that take room and have no name, because the server or its JVM still has them open."""
+    """Files that take space and have no name, because the server or its JVM still has them open."""
     held = []
     for process in (server.process, *server.process.children(recursive=True)):
         for handle in Path(f"/proc/{process.pid}/fd").glob("*"):
@@ -220,14 +220,14 @@ def test_disk_full(small_disk: Path, start_server: StartServer) -> None:
         with pytest.raises(Refused) as refused:
             attempt()
         assert refused.value.status == 507, refused.value
-        assert "room" in refused.value.document["detail"] or "space" in refused.value.document["detail"]
+        assert "space" in refused.value.document["detail"]
         assert server.sql("SELECT id FROM t") == before
     until(lambda: not held_though_deleted(server, small_disk), 60)
     filled = small_disk / "filled"
     with contextlib.suppress(OSError), filled.open("wb", buffering=0) as rest:
         while rest.write(b"x" * 1024):
             pass
-    with pytest.raises(Refused) as refused:  # not even a row has room
+    with pytest.raises(Refused) as refused:  # not even a row has space
         server.sql("INSERT INTO t VALUES (98)")
     assert refused.value.status == 507, refused.value
     left = [file for file in server.table_path("default.t").rglob("*.parquet") if "_staging" not in file.parts]

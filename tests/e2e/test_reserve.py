@@ -28,7 +28,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_many_writers_on_a_nearly_full_disk_leave_the_reserve_alone(disk: Path, start_server: StartServer) -> None:
-    """Each is judged by the room that all others leave, Postgres's log has its own, and who is refused again and again fills nothing."""
+    """Each is judged by the space that all others leave, Postgres's log has its own, and who is refused again and again fills nothing."""
     server = start_server(SLUICE_SPARK_START="with-server", SLUICE_DATA=str(disk))
     server.sql("CREATE TABLE t (id BIGINT, v STRING) WITH ('bucket' = '1')")
     usage = shutil.disk_usage(disk)
@@ -59,13 +59,13 @@ def test_many_writers_on_a_nearly_full_disk_leave_the_reserve_alone(disk: Path, 
     assert server.sql("SELECT COUNT(*) FROM t WHERE id = 1")
     assert httpx.get(f"{server.url}/readyz", timeout=60).json()["postgres"] == {"ok": True}
     (disk / "ballast").unlink()
-    assert eventually(lambda: server.post("INSERT INTO t VALUES (7, 'there is room')").status_code == 200)
+    assert eventually(lambda: server.post("INSERT INTO t VALUES (7, 'there is space')").status_code == 200)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 def test_an_insert_without_a_known_end_is_stopped_before_the_disk_is_full(disk: Path, start_server: StartServer) -> None:
-    """Its files are written until it ends; Postgres lives, and the room comes back."""
+    """Its files are written until it ends; Postgres lives, and the space comes back."""
     server = start_server(SLUICE_DATA=str(disk), SLUICE_STORAGE_RESERVE="80m")
     server.wait_for_spark(300)
     server.sql("CREATE TABLE t (id BIGINT, v STRING) WITH ('bucket' = '-1', 'file.compression' = 'none')")
@@ -111,12 +111,12 @@ def test_bodies_and_results_on_their_way_leave_the_reserve_alone(disk: Path, tmp
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(write, range(8)))
         refused = [answer for answer in answers if answer.status_code != 200]
-        assert refused, "eight at a time are too many for the room"
+        assert refused, "eight at a time are too many for the space"
         assert {answer.status_code for answer in refused} == {507}
         assert all("are kept free there (SLUICE_STORAGE_RESERVE)" in answer.json()["detail"] for answer in refused), refused[0].text
         assert least >= reserve
         assert server.value("SELECT COUNT(*) FROM t") >= 20_000 * (len(answers) - len(refused))
-        server.sql("DROP TABLE t PURGE")  # those that were taken have the room
+        server.sql("DROP TABLE t PURGE")  # those that were taken have the space
         server.sql("CREATE TABLE t (id BIGINT, v STRING) WITH ('bucket' = '-1')")
 
         def alone() -> bool:  # once those are over whose clients did not take the answer

@@ -17,7 +17,7 @@ from table.format.io.file_io import FileStatus, LocalFileIO
 from table.format.io.storage_errors import translating
 
 SHORT_WRITE = -1
-"""Half of the bytes are written, then there is no more room."""
+"""Half of the bytes are written, then there is no more space."""
 
 
 @dataclass

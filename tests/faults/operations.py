@@ -207,7 +207,7 @@ def _client_builds(world: World, table: str) -> None:
 
 def _client_commits(world: World, table: str) -> Sequence[Answer]:
     answer = world.post(f"/v1/sluice/databases/default/tables/{table}/commit", _built(world, table).read_bytes())
-    if answer.status == 500 and answer.body["message"].startswith("No room left"):  # the protocol has no word for it
+    if answer.status == 500 and answer.body["message"].startswith("No space left"):  # the protocol has no word for it
         return [Answer(status=507, body=answer.body)]
     return [answer if answer.body == {"success": True} else Answer(status=max(answer.status, 409), body=answer.body)]
 

@@ -1,4 +1,4 @@
-"""Spark's scratch directory alone is full: what it sorts and groups finds no room, while the warehouse and Postgres have it."""
+"""Spark's scratch directory alone is full: what it sorts and groups finds no space, while the warehouse and Postgres have it."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def test_never_more_spark_work_at_once_than_threads() -> None:
     assert most == 2
 
 
-def test_a_full_queue_refuses_and_takes_again_when_there_is_room(executor: Executor) -> None:
+def test_a_full_queue_refuses_and_takes_again_when_there_is_space(executor: Executor) -> None:
     gates = [Gate(), Gate()]
     for gate in gates:
         executor.submit(doing(gate))

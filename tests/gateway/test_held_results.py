@@ -1,4 +1,4 @@
-"""Results in memory are counted by whose they are; what finds no room there lies in the spool, where quotas count it."""
+"""Results in memory are counted by whose they are; what finds no space there lies in the spool, where quotas count it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUERY = "SELECT * FROM t$audit_log"
 
 @pytest.fixture
 def small(catalog: CatalogStore, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gateway]:
-    """A gateway with room in memory for two and a half of these results, of one principal for two."""
+    """A gateway with space in memory for two and a half of these results, of one principal for two."""
     monkeypatch.setattr(held_results, "_SMALL_BYTES", 500)
     lake = Lake(catalog, str(warehouse))
     gateway = Gateway(lake, NoSpark(), limits=GatewayLimits(local_threads=4, spark_statements=1))

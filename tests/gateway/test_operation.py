@@ -140,7 +140,7 @@ def test_a_list_that_fails_leaves_nobody_waiting() -> None:
     operation = in_state(S.RUNNING)
 
     def fail() -> None:
-        raise RuntimeError("no room")
+        raise RuntimeError("no space")
 
     operation.on_end(fail)
     with pytest.raises(RuntimeError):

@@ -206,7 +206,7 @@ def test_quotas_hold_over_all_servers(gateway: Gateway, other: Gateway) -> None:
 
     def allowed() -> int | None:
         other.lake.quotas.note(ANNA)
-        return other.lake.quotas.room("anna", SESSIONS)
+        return other.lake.quotas.left("anna", SESSIONS)
 
     wait_for(lambda: allowed() == 1)  # by itself, within seconds
     other.open_session(caller=ANNA)

@@ -1,4 +1,4 @@
-"""Room kept free: what is refused below it, and by what it is measured."""
+"""Space kept free: what is refused below it, and by what it is measured."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lake.growing import GrowingWork
-from lake.reserve import COMMIT_BYTES, MOST_BYTES, SHARE, DiskRoom, LogRoom, StorageReserve
+from lake.reserve import COMMIT_BYTES, MOST_BYTES, SHARE, DiskSpace, LogSpace, StorageReserve
 from model.errors import LakeError, StorageFull
 from tests.disks import MEGABYTE, fill, mounted
 from tests.waiting import eventually
@@ -30,13 +30,13 @@ def test_a_disk_below_its_reserve_refuses_and_says_where(tmp_path: Path) -> None
 
 
 def test_the_reserve_is_a_share_of_the_disk_and_bounded(tmp_path: Path) -> None:
-    (room,) = StorageReserve([str(tmp_path), str(tmp_path)]).rooms()
-    assert room.reserved == min(MOST_BYTES, int(shutil.disk_usage(tmp_path).total * SHARE))
+    (space,) = StorageReserve([str(tmp_path), str(tmp_path)]).spaces()
+    assert space.reserved == min(MOST_BYTES, int(shutil.disk_usage(tmp_path).total * SHARE))
 
 
 def test_a_disk_without_a_byte_left_is_short_whatever_is_kept_free() -> None:
-    assert DiskRoom(directory="/x", free=0, reserved=0).short
-    assert not DiskRoom(directory="/x", free=1, reserved=0).short
+    assert DiskSpace(directory="/x", free=0, reserved=0).short
+    assert not DiskSpace(directory="/x", free=1, reserved=0).short
 
 
 @pytest.fixture
@@ -46,11 +46,11 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield directory
 
 
-def test_room_that_is_promised_to_work_under_way_is_nobody_elses(disk: Path) -> None:
+def test_space_that_is_promised_to_work_under_way_is_nobody_elses(disk: Path) -> None:
     reserve = StorageReserve([str(disk)], reserved=4 * MEGABYTE, warehouse=str(disk / "warehouse"))
     with reserve.promise(40 * MEGABYTE):
-        (room, warehouse) = reserve.rooms()
-        assert room.promised == warehouse.promised == 40 * MEGABYTE + COMMIT_BYTES
+        (space, warehouse) = reserve.spaces()
+        assert space.promised == warehouse.promised == 40 * MEGABYTE + COMMIT_BYTES
         with (
             pytest.raises(StorageFull, match=r"40 MiB of them promised to what is under way.* needs up to 21 MiB"),
             reserve.promise(21 * MEGABYTE),
@@ -91,14 +91,14 @@ def test_promises_of_another_disk_are_its_own(disk: Path, tmp_path: Path) -> Non
     with mounted(elsewhere, megabytes=8):
         reserve = StorageReserve([str(elsewhere)], reserved=MEGABYTE, warehouse=str(disk))
         with reserve.promise(40 * MEGABYTE):
-            (other, warehouse) = reserve.rooms()
+            (other, warehouse) = reserve.spaces()
             assert (other.promised, other.short, warehouse.promised > 0) == (0, False, True)
             reserve.require()
 
 
 def test_a_log_that_grows_by_itself_has_a_promise_that_stands(disk: Path) -> None:
     left = [50 * MEGABYTE]
-    reserve = StorageReserve([str(disk)], reserved=4 * MEGABYTE, log=LogRoom(directory=str(disk / "log"), most=lambda: left[0]))
+    reserve = StorageReserve([str(disk)], reserved=4 * MEGABYTE, log=LogSpace(directory=str(disk / "log"), most=lambda: left[0]))
     reserve.require()
     left[0] = 61 * MEGABYTE
     assert eventually(lambda: reserve.short() is not None)

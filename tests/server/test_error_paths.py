@@ -132,7 +132,7 @@ def _made(kind: type[LakeError], words: str) -> LakeError | None:
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
-        ("at {0}/default.db/t/x.parquet: no room", "at x.parquet: no room"),
+        ("at {0}/default.db/t/x.parquet: no space", "at x.parquet: no space"),
         ("'file:{0}/a/b.orc' is", "'b.orc' is"),
         ("file:///{0}/a/b.orc", "b.orc"),
         ("under {0}/t/day=secret.", "under …."),

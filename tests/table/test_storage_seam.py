@@ -16,14 +16,14 @@ ELSEWHERE = {
     "table/write/spill.py": "buffers on the local disk",
     "table/format/io/links.py": "follows links, and opens nothing",
     "table/format/io/reach.py": "looks for links, and translates what fails",
-    "lake/reserve.py": "asks how much room a disk has",
+    "lake/reserve.py": "asks how much package a disk has",
     "lake/access/allowed_locations.py": "follows links of directories to import from",
     "gateway/append.py": "a body held aside",
-    "lake/process_name.py": "reads the name of its own space of process ids",
+    "lake/process_name.py": "reads the name of its own package of process ids",
     "gateway/retained_results.py": "results held aside",
     "sql/connectors/filesystem.py": "files to import",
     "sql/spark/session/class_archive.py": "archives of classes of Spark's JVM",
-    "sql/spark/session/jvm.py": "Spark's scratch space",
+    "sql/spark/session/jvm.py": "Spark's scratch package",
 }
 PURE = {"path.join", "path.split", "path.basename", "path.dirname", "path.normpath", "path.isabs", "fspath", "pathsep.join"}
 PURE |= {"getpid", "kill", "environ.get", "environ.setdefault", "cpu_count", "sched_getaffinity", "register_at_fork"}

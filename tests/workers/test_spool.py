@@ -1,4 +1,4 @@
-"""Files for what is too large for memory: where they lie, and what is told where there is no room."""
+"""Files for what is too large for memory: where they lie, and what is told where there is no space."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def test_a_large_body_lies_in_the_directory_and_is_gone_when_it_is_closed(tmp_pa
 def test_each_byte_on_disk_is_asked_for_and_a_small_body_asks_for_none(tmp_path: Path) -> None:
     asked: list[int] = []
 
-    def room(size: int) -> AbstractContextManager[object]:
+    def space(size: int) -> AbstractContextManager[object]:
         asked.append(size)
         return nullcontext()
 
-    files = BodyFiles(tmp_path, room=room)
+    files = BodyFiles(tmp_path, space=space)
     files.spooled(io.BytesIO(b"x" * MEMORY_BYTES)).close()
     assert asked == []
     files.spooled(io.BytesIO(b"x" * (9 * MEGABYTE))).close()
@@ -40,7 +40,7 @@ def test_each_byte_on_disk_is_asked_for_and_a_small_body_asks_for_none(tmp_path:
 
 def test_who_has_no_room_is_told_and_leaves_nothing(tmp_path: Path) -> None:
     with mounted(tmp_path / "disk", megabytes=8) as disk:
-        with pytest.raises(StorageFull, match="No room left") as refused:
+        with pytest.raises(StorageFull, match="No space left") as refused:
             BodyFiles(disk / "bodies").spooled(io.BytesIO(b"x" * (9 * MEGABYTE)))
         assert isinstance(refused.value.__cause__, OSError)
         assert refused.value.__cause__.errno == errno.ENOSPC

@@ -123,8 +123,8 @@ export class Chart {
       const [from, to] = [toY(Math.max(0, one.y)), toY(Math.min(0, one.y))];
       svg.append(el("rect", { class: "fill", x: LEFT + at * step + step * 0.14, y: from, width: Math.min(step * 0.72, 64), height: Math.max(0.5, to - from), rx: 1.5 }, el("title", {}, `${one.label}: ${one.y}`)));
       if (at % every === 0) {
-        const room = Math.max(3, Math.floor(step * every / 7));
-        const text = one.label.length > room ? `${one.label.slice(0, room - 1)}…` : one.label;
+        const space = Math.max(3, Math.floor(step * every / 7));
+        const text = one.label.length > space ? `${one.label.slice(0, space - 1)}…` : one.label;
         svg.append(el("text", { x: LEFT + at * step + step * 0.14 + Math.min(step * 0.72, 64) / 2, y: HEIGHT - 12, "text-anchor": "middle" }, text));
       }
     });

@@ -135,7 +135,7 @@ def prepared(  # noqa: C901 - views and what looks after them end however the bl
     ``target``: gives the frame of the one mention that is marked as `TARGET`.
     """
     with context.spark.running(context.statement_id) as session, contextlib.ExitStack() as cleanup:
-        if not stream:  # a stream writes by micro-batches, each of which is bounded and asks for room
+        if not stream:  # a stream writes by micro-batches, each of which is bounded and asks for space
             cleanup.enter_context(context.lake.growing.running(context.cancellation.cancel))
         with translating(context.source, {}, context.spark.lost):
             apply_zone(session, context.zone)

@@ -25,11 +25,11 @@ from table.format.rows.domain import value_fault
 FEW_ROWS = 100_000
 FEW_BYTES = 32 << 20
 """What one result may take that is collected: of Spark's heap, which all statements share, and of this process."""
-_LEAST_ROOM = 1024
-"""A result whose texts have less room than this goes through the spool at once: many of them would not fit."""
+_LEAST_SPACE = 1024
+"""A result whose texts have less space than this goes through the spool at once: many of them would not fit."""
 _BATCH_ROWS = 16_384
 _TIMES = "spark.sql.parquet.outputTimestampType"
-_TOO_WIDE = "a value of the result has no room in memory"
+_TOO_WIDE = "a value of the result has no space in memory"
 _SPOOL_FILES = {
     # Rows of many megabytes lie in the heap until their group is written.
     "parquet.block.size": str(16 << 20),
@@ -56,12 +56,12 @@ def result_of(context: ExecutionContext, query: Prepared) -> ResultSet:
     """
     frame, columns = query.frame, query.columns()
     types = [field.dataType for field in frame.schema.fields]
-    room = None if query.bound is None or query.bound > FEW_ROWS else room_of_texts(types, query.bound)
-    if room is None:
+    space = None if query.bound is None or query.bound > FEW_ROWS else space_of_texts(types, query.bound)
+    if space is None:
         return _spooled(context, in_arrow(frame, columns), columns)
     plain = not any(isinstance(type_, (*_OF_ANY_LENGTH, *_UNLIKE_ARROW)) for type_ in types)
     try:
-        rows = (frame if plain else in_arrow(frame, columns, room=room)).toArrow()
+        rows = (frame if plain else in_arrow(frame, columns, space=space)).toArrow()
     except PySparkException as problem:
         if _TOO_WIDE not in str(problem):
             raise
@@ -70,7 +70,7 @@ def result_of(context: ExecutionContext, query: Prepared) -> ResultSet:
     return ResultSet.of_batches(columns, (fitted(batch, columns) for batch in rows.to_batches()))
 
 
-def room_of_texts(types: Sequence[st.DataType], rows: int) -> int | None:
+def space_of_texts(types: Sequence[st.DataType], rows: int) -> int | None:
     """The bytes each text or binary value may have so that so many rows are few bytes; None where that is not to be known."""
     fixed = texts = 0
     for type_ in types:
@@ -82,21 +82,21 @@ def room_of_texts(types: Sequence[st.DataType], rows: int) -> int | None:
         else:
             return None
     left = FEW_BYTES // max(rows, 1) - fixed
-    room = left // texts if texts else left
-    return room if room >= (_LEAST_ROOM if texts else 0) else None
+    space = left // texts if texts else left
+    return space if space >= (_LEAST_SPACE if texts else 0) else None
 
 
-def in_arrow(frame: DataFrame, columns: list[ResultColumn], *, room: int | None = None) -> DataFrame:
-    """The same rows with names that do not repeat and types that Arrow and Parquet carry; longer texts than ``room`` bytes fail."""
+def in_arrow(frame: DataFrame, columns: list[ResultColumn], *, space: int | None = None) -> DataFrame:
+    """The same rows with names that do not repeat and types that Arrow and Parquet carry; longer texts than ``space`` bytes fail."""
     plain = frame.toDF(*[f"c{i}" for i in range(len(columns))])
     shown = ((f"c{i}", _shown(F.col(f"c{i}"), field.dataType), field.dataType) for i, field in enumerate(frame.schema.fields))
-    return plain.select(*[_narrow(column, type_, room).alias(name) for name, column, type_ in shown])
+    return plain.select(*[_narrow(column, type_, space).alias(name) for name, column, type_ in shown])
 
 
-def _narrow(column: Column, type_: st.DataType, room: int | None) -> Column:
-    if room is None or not isinstance(type_, _OF_ANY_LENGTH):
+def _narrow(column: Column, type_: st.DataType, space: int | None) -> Column:
+    if space is None or not isinstance(type_, _OF_ANY_LENGTH):
         return column
-    return F.when(F.octet_length(column) > room, F.raise_error(F.lit(_TOO_WIDE))).otherwise(column)
+    return F.when(F.octet_length(column) > space, F.raise_error(F.lit(_TOO_WIDE))).otherwise(column)
 
 
 def _shown(column: Column, type_: st.DataType) -> Column:

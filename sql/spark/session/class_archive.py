@@ -56,12 +56,12 @@ Launch = Callable[[Sequence[str]], Jvm]
 class ClassArchive:
     """The archive of this machine's Java and Spark, in a directory that may hold earlier ones; safe to share among processes.
 
-    ``room`` is entered with the bytes that a new archive may take, and raises `StorageFull` where they are not to be had.
+    ``space`` is entered with the bytes that a new archive may take, and raises `StorageFull` where they are not to be had.
     """
 
-    def __init__(self, directory: Path, *, room: Callable[[int], AbstractContextManager[None]] = lambda size: nullcontext()) -> None:
+    def __init__(self, directory: Path, *, space: Callable[[int], AbstractContextManager[None]] = lambda size: nullcontext()) -> None:
         self._directory = directory
-        self._room = room
+        self._space = space
         self._lock = threading.Lock()
         self._java: Jvm | None = None
         """One that makes an archive."""
@@ -129,7 +129,7 @@ class ClassArchive:
             own = self._directory / f"{uuid4().hex}.new"
             own.mkdir()
             try:
-                with self._room(MOST_BYTES):
+                with self._space(MOST_BYTES):
                     self._keep(self._written(launch, own))
             finally:
                 shutil.rmtree(own, ignore_errors=True)

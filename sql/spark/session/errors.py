@@ -42,7 +42,7 @@ _STOPPED = re.compile(
 _WAITED = "Exception thrown in awaitResult"
 _NO_MEMORY = re.compile(r"OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|is bigger than .*maxResultSize")
 _TOO_DEEP = "StackOverflowError"
-_NO_ROOM = "No room left to write the files of the statement. Make room where the warehouse and Spark's scratch files lie, then repeat it."
+_NO_SPACE = "No space left to write the files of the statement. Free space for the warehouse and Spark's scratch files, then repeat it."
 _DISK = re.compile(r"Input/output error|Too many open files|Read-only file system|Stale file handle|Mkdirs failed to create")
 """A disk that fails, which the statement cannot help; Hadoop says no more where a directory could not be made."""
 _UNLOADED = re.compile(r"Could not initialize class|ExceptionInInitializerError|UnsatisfiedLinkError")
@@ -115,7 +115,7 @@ def _meant(
     elif not isinstance(problem, Py4JJavaError) or _STOPPED.search(str(problem.java_exception)):
         return _gone(lost)
     elif _FULL.search(chain):  # with its causes: a failed write's first words name the file, and only the last ones the full disk
-        return StorageFull(_NO_ROOM)
+        return StorageFull(_NO_SPACE)
     else:
         meant = _java(f"{problem.java_exception}\n{chain}", source, views)
     damage = None if reading is None else reading.damage(chain)
@@ -184,7 +184,7 @@ def _told(error: LakeError, chain: str, lost: Callable[[], None]) -> LakeError:
         error.sqlstate = matches[-1]
         return error
     if _FULL.search(chain):
-        return StorageFull(_NO_ROOM)
+        return StorageFull(_NO_SPACE)
     return _of_the_disk(chain) or error
 
 
@@ -248,7 +248,7 @@ def _chain(problem: BaseException) -> list[str]:
 
 def _java(text: str, source: str, views: Mapping[str, str]) -> LakeError:
     if _FULL.search(text):
-        return StorageFull(_NO_ROOM)
+        return StorageFull(_NO_SPACE)
     if (disk := _of_the_disk(text)) is not None:
         return disk
     messages = re.findall(r"\[[A-Z][A-Z0-9_.]+\] [^\n]*", text)

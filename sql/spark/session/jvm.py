@@ -165,7 +165,7 @@ class _Log(logging.handlers.RotatingFileHandler):
         """A full disk must not stop the JVM, which waits for whoever reads its words."""
 
     def close(self) -> None:
-        """Nor is it told at the end: what found no room before finds none now."""
+        """Nor is it told at the end: what found no space before finds none now."""
         with contextlib.suppress(OSError):
             super().close()
 

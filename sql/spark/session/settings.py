@@ -106,7 +106,7 @@ OURS = frozenset(
 )  # fmt: skip
 """Settings that the server needs for itself."""
 SHARED_MASTER = {
-    # One executor a core, so that any worker has room for one; who stops working gives all but one back after a minute.
+    # One executor a core, so that any worker can take one; who stops working gives all but one back after a minute.
     "spark.dynamicAllocation.enabled": "true",
     "spark.dynamicAllocation.shuffleTracking.enabled": "true",
     "spark.dynamicAllocation.minExecutors": "1",

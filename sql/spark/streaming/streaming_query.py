@@ -186,7 +186,7 @@ class _Running:
             call()
 
     def _take(self, frame: DataFrame, number: int) -> None:
-        """One micro-batch, on a thread of Spark's, through files; returns when there is room for its last row."""
+        """One micro-batch, on a thread of Spark's, through files; returns when there is a place for its last row."""
         self._begun.set()
         assert self._rights is not None
         try:

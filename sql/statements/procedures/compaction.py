@@ -36,7 +36,7 @@ _THREADS = max(2, os.cpu_count() or 2)
 _ATTEMPTS = 5
 """How often a sort that lost a race is planned anew."""
 _SORTED = 2
-"""Sorting writes its rows to Spark's scratch directory first: so much room is promised for each byte."""
+"""Sorting writes its rows to Spark's scratch directory first: so much space is promised for each byte."""
 _SPARK_BYTES = 1 << 30
 """Input from which the merging is spread over Spark's executors."""
 _COUNT = BigIntType(nullable=False)
@@ -278,8 +278,8 @@ def _sorted(
     order = Order(columns=columns, strategy=strategy, text_bytes=text_bytes(table.schema))
     context.progress.begin(f"sorting {len(entries)} files of {table.identifier} (Spark tasks)")
     reading, lost = Reading(table), context.spark.lost
-    room = context.lake.reserve.promise(_SORTED * sum(entry.file.file_size for entry in entries))
-    with room, table.write() as write:
+    space = context.lake.reserve.promise(_SORTED * sum(entry.file.file_size for entry in entries))
+    with space, table.write() as write:
         with context.spark.running(context.statement_id) as session, translating(context.source, {}, lost, reading):
             written = write.add(sort_files(session, table, entries, order))
         context.cancellation.check()

@@ -26,7 +26,7 @@ from table.format.io.storage_errors import making, translating
 class FileIO(Protocol):
     """Reads and writes whole small files and names of large ones; paths are absolute or URIs.
 
-    All methods raise `StorageFull` where there is no room and `Unavailable` naming the path where the store fails.
+    All methods raise `StorageFull` where there is no space and `Unavailable` naming the path where the store fails.
     A missing file to read is a `FileNotFoundError`. What ``write`` and ``create`` put there is durable when they return; what was
     added, renamed or put through a directory handle is so once ``sync`` was given its path.
     """

@@ -27,7 +27,7 @@ class Budget:
         with self._lock:
             self._held += more_bytes
 
-    def has_room(self) -> bool:
+    def has_space(self) -> bool:
         """Whether more may be read ahead; what a consumer waits for is read in any case."""
         return self._held < self.most_bytes
 
@@ -65,7 +65,7 @@ class _Reader:
 
     def _hand_over(self, batch: pa.RecordBatch) -> bool:
         with self._ready:
-            self._ready.wait_for(lambda: not self._held or (self._held < self._most and BUDGET.has_room()) or self._cancelled)
+            self._ready.wait_for(lambda: not self._held or (self._held < self._most and BUDGET.has_space()) or self._cancelled)
             if self._cancelled:
                 return False
             self._batches.append(batch)
@@ -110,7 +110,7 @@ def in_order(streams: Sequence[Stream], *, window: int, most_bytes: int) -> Iter
     upcoming = iter(streams)
     try:
         while True:
-            while len(waiting) < window and (not waiting or BUDGET.has_room()) and (following := next(upcoming, None)) is not None:
+            while len(waiting) < window and (not waiting or BUDGET.has_space()) and (following := next(upcoming, None)) is not None:
                 waiting.append(_Reader(following, most_bytes // window))
             if not waiting:
                 return

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from model.errors import LakeError, StorageFull, Unavailable
 from model.file_name import file_name
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_RIGHT = frozenset({errno.EACCES, errno.EPERM})
 _OF_ONE_FILE = _NO_RIGHT | {errno.EIO, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.EUCLEAN}
 _DENIED_BY_STORE = "ACCESS_DENIED"
@@ -23,8 +23,8 @@ _RIGHTS = "Give the server's user its rights there back"
 
 def storage_error(problem: BaseException, path: str) -> LakeError:
     """Translate a store's error about a path; it says nothing about a commit, because who raises it cannot know of one."""
-    if isinstance(problem, OSError) and problem.errno in _NO_ROOM:
-        return StorageFull(f"No room left to write {file_name(path)}. Make room where it lies, then repeat what was refused.", place=path)
+    if isinstance(problem, OSError) and problem.errno in _NO_SPACE:
+        return StorageFull(f"No space left to write {file_name(path)}. Free space where it lies, then repeat what was refused.", place=path)
     reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
     cause = reason.replace(path, file_name(path)).rstrip(".") or type(problem).__name__
     way_out = f" {_RIGHTS}." if _denied(problem) else ""

@@ -1,6 +1,6 @@
 """Page headers of Parquet files, looked at before Arrow believes them.
 
-Arrow makes room for as many bytes as a page's header tells, and writes over all of it: a file of a kilobyte took two gigabytes for each
+Arrow allocates as many bytes as a page's header tells, and writes over all of it: a file of a kilobyte took two gigabytes for each
 column read at a time. Python may not ask Arrow where the columns of such a file lie, as some footers end the process then.
 """
 
@@ -22,7 +22,7 @@ _PATH, _CHUNK_SIZE, _DATA_PAGE, _DICTIONARY_PAGE = 3, 7, 9, 11
 
 
 def check_pages(source: pa.NativeFile, footer: bytes, columns: Collection[str]) -> None:
-    """Raise `pa.ArrowInvalid` for a page that its column chunk has no room for, `pa.ArrowCapacityError` for one of more than 1 GB.
+    """Raise `pa.ArrowInvalid` for a page that its column chunk does not hold, `pa.ArrowCapacityError` for one of more than 1 GB.
 
     Only pages of these top-level columns are looked at, and of each only its header.
     """

@@ -64,7 +64,7 @@ def compact(type_: DataType) -> bool:
 
 
 def _null_slot(type_: DataType, start: int, variable: bytearray) -> bytes:
-    """Java keeps the room of a NULL decimal or timestamp that does not fit its slot."""
+    """Java keeps the slot of a NULL decimal or timestamp that does not fit its slot."""
     if compact(type_):
         return _ZERO_SLOT
     offset = start + len(variable)

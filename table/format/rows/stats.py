@@ -121,7 +121,7 @@ class StatsModes:
 
 
 def _row(types: Sequence[DataType], values: Sequence[object]) -> bytes:
-    """Nested columns have no statistics; they hold a NULL of a type that keeps no room."""
+    """Nested columns have no statistics; they hold a NULL of a type that takes no space."""
     return binary_row.with_arity(len(types), binary_row.encode([_placeholder(t) for t in types], values))
 
 

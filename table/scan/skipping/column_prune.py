@@ -141,7 +141,7 @@ def _compared(known: Bounds, op: Op, value: Any) -> Mask | None:
         return None
     if isinstance(number, float) and low.dtype.kind == "i":
         low, high = low.astype(np.float64), high.astype(np.float64)
-    # Python's rule compares as doubles where either side is one, and leaves room for NaN above the upper bound.
+    # Python's rule compares as doubles where either side is one, and leaves a place for NaN above the upper bound.
     above = root in _FLOATS or isinstance(number, float)
     match op:
         case Op.EQ:

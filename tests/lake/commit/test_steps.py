@@ -17,12 +17,12 @@ def _fails(problem: LakeError, *, after: int) -> None:
 
 def test_a_failure_before_the_first_decision_is_told_as_it_is() -> None:
     with pytest.raises(StorageFull):
-        _fails(StorageFull("No room."), after=0)
+        _fails(StorageFull("No space."), after=0)
 
 
 def test_a_failure_between_decisions_says_that_some_stand() -> None:
-    with pytest.raises(OutcomeUnknown, match=r"No room\. sys\.some had done 2 of its steps before\. Call it again"):
-        _fails(StorageFull("No room."), after=2)
+    with pytest.raises(OutcomeUnknown, match=r"No space\. sys\.some had done 2 of its steps before\. Call it again"):
+        _fails(StorageFull("No space."), after=2)
 
 
 @pytest.mark.parametrize("problem", [AnalysisError("bad"), OutcomeUnknown("lost")])

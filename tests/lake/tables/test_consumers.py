@@ -61,7 +61,7 @@ def test_consumers_are_taken_along_also_where_the_server_dies(lake: Lake, table:
     class Full(LocalFileIO):
         def write(self, path: str, data: bytes) -> None:
             if "/consumer/" in path:
-                raise StorageFull("No room.")
+                raise StorageFull("No space.")
             super().write(path, data)
 
     commit(lake, table, 3)

@@ -153,7 +153,7 @@ def test_a_failure_that_goes_on_is_logged_once_a_minute_and_without_a_traceback(
     handler.addFilter(OncePerMinute())
     log = logging.Logger("beats")
     log.addHandler(handler)
-    full, bug = StorageFull("No room left."), ValueError("a bug")
+    full, bug = StorageFull("No space left."), ValueError("a bug")
     for _ in range(50):
         log.warning("Looking after %s failed", "t", exc_info=full)
     log.warning("Looking after %s failed", "t", exc_info=Unavailable("away"))
@@ -164,7 +164,7 @@ def test_a_failure_that_goes_on_is_logged_once_a_minute_and_without_a_traceback(
     assert written.getvalue().count("ValueError: a bug") == 2
     time.sleep(0.3)
     log.warning("Looking after %s failed", "t", exc_info=full)
-    assert "Looking after t failed: No room left. (49 more like it since the last one)\n" in written.getvalue()
+    assert "Looking after t failed: No space left. (49 more like it since the last one)\n" in written.getvalue()
 
 
 def test_lines_that_repeat_are_one_a_minute_whatever_they_are_of(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,7 +218,7 @@ def test_the_log_does_not_fill_the_disk_that_it_tells_of(gateway: Gateway, clien
                 log.note(replace(row, error_class=error_class, action="x" * 1000))
             return [entry.error_class for entry in reversed(list(log.newest(None)))][1:]
 
-        assert noted(3, "StorageFull", "Other", "507") == ["Other"], "what was refused for lack of room waits for it"
+        assert noted(3, "StorageFull", "Other", "507") == ["Other"], "what was refused for lack of space waits for it"
         assert noted(1, None) == ["Other"], "where half of the reserve is used all does"
         assert noted(3) == ["Other", None]
         assert noted(8) == ["Other", None, "StorageFull", "507"]

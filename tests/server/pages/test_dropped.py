@@ -1,4 +1,4 @@
-"""The page of what was dropped: the room it takes, and the button that brings it back for those who may."""
+"""The page of what was dropped: the space it takes, and the button that brings it back for those who may."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.gateway import Gateway
-from lake import DiskRoom, Lake
+from lake import DiskSpace, Lake
 from lake.access.callers import Caller
 from model.access import Access, Columns, Grant, Policy, ResourceType, table_resource
 from model.catalog_errors import InvalidCommit
@@ -283,11 +283,11 @@ def test_no_one_compacts_by_commit_of_whom_a_part_is_kept(writer: Writer, gatewa
 
 
 def test_rows_of_clients_leave_the_reserve_alone(writer: Writer, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As those of all others; what makes room is taken at any time."""
+    """As those of all others; what frees space is taken at any time."""
     made = writer.latest()
     assert made is not None
-    room = DiskRoom(directory="/data", free=10 << 20, reserved=20 << 20)
-    monkeypatch.setattr(gateway.lake.reserve, "short", lambda: room)
+    space = DiskSpace(directory="/data", free=10 << 20, reserved=20 << 20)
+    monkeypatch.setattr(gateway.lake.reserve, "short", lambda: space)
     body = writer.body(made, changes=[writer.file(rows=1)])
     with pytest.raises(StorageFull, match="kept free"):
         gateway.lake.client_commit(T, client_commit(body))
@@ -301,7 +301,7 @@ def test_rows_of_clients_leave_the_reserve_alone(writer: Writer, gateway: Gatewa
     monkeypatch.undo()
     body = writer.body(writer.latest(), changes=[writer.file(rows=1)])
     assert writer.post(body)
-    monkeypatch.setattr(gateway.lake.reserve, "short", lambda: room)
+    monkeypatch.setattr(gateway.lake.reserve, "short", lambda: space)
     assert writer.post(body), "a repeat of what was taken"
 
 

@@ -102,6 +102,6 @@ def test_loopback_is_told_from_the_world(host: str, expected: bool) -> None:
 
 
 def test_only_the_entry_point_reads_the_environment() -> None:
-    room = Path(__file__).parents[3] / "server"
-    readers = [file.name for file in room.rglob("*.py") if "os.environ" in file.read_text() or "getenv" in file.read_text()]
+    package = Path(__file__).parents[3] / "server"
+    readers = [file.name for file in package.rglob("*.py") if "os.environ" in file.read_text() or "getenv" in file.read_text()]
     assert readers == ["__main__.py"], os.getcwd()

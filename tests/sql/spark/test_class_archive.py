@@ -70,19 +70,19 @@ def test_an_archive_of_another_java_is_passed_over_and_goes_with_the_next(tmp_pa
     assert archive.path() == new != old
 
 
-def test_it_is_made_once_spark_has_nothing_to_do_and_the_disk_has_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_made_once_spark_has_nothing_to_do_and_the_disk_has_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(class_archive, "CALM_SECONDS", 0.01)
     asked: list[int] = []
     calm = iter([False, True, True])
 
     @contextlib.contextmanager
-    def room(size: int) -> Iterator[None]:
+    def space(size: int) -> Iterator[None]:
         asked.append(size)
         if len(asked) == 1:
-            raise StorageFull("No room.")
+            raise StorageFull("No space.")
         yield
 
-    archive = ClassArchive(tmp_path / "classes", room=room)
+    archive = ClassArchive(tmp_path / "classes", space=space)
     archive.make_when_calm(lambda options: Launched(options, b"classes"), threading.Event(), lambda: next(calm))
     eventually(lambda: archive.path() is not None, seconds=30)
     assert asked == [class_archive.MOST_BYTES] * 2

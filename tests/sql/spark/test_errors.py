@@ -59,7 +59,7 @@ class _Said(PySparkException):
     [
         ("java.io.IOException: Mkdirs failed to create file:/w/t/_temporary", "", Unavailable, "Mkdirs failed to create", False),
         ("Task failed while writing: Mkdirs failed to create x", "TASK_WRITE_FAILED", Unavailable, "Mkdirs failed to create", False),
-        ("Task failed while writing: No space left on device", "TASK_WRITE_FAILED", StorageFull, "No room left", False),
+        ("Task failed while writing: No space left on device", "TASK_WRITE_FAILED", StorageFull, "No space left", False),
         ("java.lang.NoClassDefFoundError: Could not initialize class org.xerial.snappy.Snappy", "", Unavailable, "Spark went away", True),
         ("java.lang.IllegalStateException: Illegal size 5 of collection, expected 6", "", Unavailable, "memory is damaged", True),
         ("[USER_RAISED_EXCEPTION] Illegal size 5 of collection", "USER_RAISED_EXCEPTION", ExecutionError, "Illegal size", False),
@@ -97,7 +97,7 @@ class _Said(PySparkException):
         ),
         (f"[USER_RAISED_EXCEPTION] {NO_MODULE}", "USER_RAISED_EXCEPTION", ExecutionError, "No module named", False),
         (f"[CAST_INVALID_INPUT] The value '{NO_MODULE}' SQLSTATE: 22018", "CAST_INVALID_INPUT", ExecutionError, "The value", False),
-        ("Traceback …\nmodel.errors.StorageFull: No room.\n", "PYTHON_DATA_SOURCE_ERROR", StorageFull, "^No room.$", False),
+        ("Traceback …\nmodel.errors.StorageFull: No space.\n", "PYTHON_DATA_SOURCE_ERROR", StorageFull, "^No space.$", False),
         ("Traceback …\nmodel.errors.Unavailable: Postgres is away.", "PYTHON_DATA_SOURCE_ERROR", Unavailable, "^Postgres is away.$", False),
         (
             "Traceback …\nmodel.errors.SnapshotNotExist: Table d.t was rolled back.",

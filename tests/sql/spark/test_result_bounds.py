@@ -9,13 +9,13 @@ from pyspark.sql import types as st
 
 from gateway.gateway import Gateway
 from sql.spark.read import results
-from sql.spark.read.results import FEW_BYTES, room_of_texts
+from sql.spark.read.results import FEW_BYTES, space_of_texts
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize(
-    ("types", "rows", "room"),
+    ("types", "rows", "space"),
     [
         ([st.LongType()], 100_000, FEW_BYTES // 100_000 - 8),
         ([st.StringType()], 1, FEW_BYTES - 4),
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.spark
         ([st.StringType()], 0, FEW_BYTES - 4),
     ],
 )
-def test_only_what_is_surely_small_is_collected(types: list[st.DataType], rows: int, room: int | None) -> None:
-    assert room_of_texts(types, rows) == room
+def test_only_what_is_surely_small_is_collected(types: list[st.DataType], rows: int, space: int | None) -> None:
+    assert space_of_texts(types, rows) == space
 
 
 def test_wide_values_go_through_files_and_are_all_there(on_spark: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from model.options.table import TABLE_OPTIONS
 from model.options.write import DISABLE_EXPLICIT_CASTS
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ("catalog", "gateway", "jobs", "lake", "maintenance", "model", "pyspark_sluice", "server", "sql", "table", "workers")
+PACKAGES = ("catalog", "gateway", "jobs", "lake", "maintenance", "model", "pyspark_sluice", "server", "sql", "table", "workers")
 _DECLARED = ("model/options/write.py", "model/options/maintenance.py", "model/options/scan.py", "model/options/others.py")
 _PAIMONS = ROOT / "tests" / "data" / "paimon-options.tsv"
 """Every option of `CoreOptions` and of the Flink and Spark connectors of Paimon's master (22 August 2026), former names too."""
@@ -40,7 +40,7 @@ def _kind(option: Option[Any]) -> str:
 
 @cache
 def sources() -> dict[str, str]:
-    found = {str(path.relative_to(ROOT)): path.read_text() for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+    found = {str(path.relative_to(ROOT)): path.read_text() for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
     return {path: text for path, text in found.items() if not path.startswith("sql/connectors/")}
 
 

@@ -1,4 +1,4 @@
-"""Where bytes lie: one winner of a name, no room, and the spellings of a local place."""
+"""Where bytes lie: one winner of a name, no space, and the spellings of a local place."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_of_sixteen_who_create_one_file_exactly_one_wins(tmp_path: Path, kind: s
     assert len(list((tmp_path / "new").iterdir())) == ROUNDS, "nobody left a temporary file"
 
 
-def in_a_process_without_room(work: Callable[[str], None], directory: str) -> str:
+def in_a_process_without_space(work: Callable[[str], None], directory: str) -> str:
     """The work's failure in a process that may write files of 64 kB; that is refused as a full disk is, in the kernel."""
     context = multiprocessing.get_context("forkserver")
     told, tell = context.Pipe(duplex=False)
@@ -112,8 +112,8 @@ def write_orc(directory: str) -> None:
 
 @pytest.mark.parametrize("work", [write_metadata, create_metadata, write_parquet, write_orc])
 def test_no_room_is_told_as_such_and_nothing_stays(tmp_path: Path, work: Callable[[str], None]) -> None:
-    told = in_a_process_without_room(work, str(tmp_path))
-    assert told.startswith("StorageFull: No room left to write "), told
+    told = in_a_process_without_space(work, str(tmp_path))
+    assert told.startswith("StorageFull: No space left to write "), told
     assert str(tmp_path) in told
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 

@@ -58,7 +58,7 @@ def test_rows_that_compress_well_are_read_in_batches_of_megabytes(tmp_path: Path
     assert max(seen) < 300, seen
     for reader in readers:
         assert sum(batch.num_rows for batch in reader) > ROWS
-    assert look_ahead.BUDGET.has_room()
+    assert look_ahead.BUDGET.has_space()
 
 
 def test_what_a_consumer_waits_for_is_read_whatever_others_hold(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,11 +68,11 @@ def test_what_a_consumer_waits_for_is_read_whatever_others_hold(monkeypatch: pyt
     standing = [in_order(streams, window=3, most_bytes=64 * MB) for _ in range(4)]
     for reader in standing:
         next(reader)
-    eventually(lambda: not budget.has_room())
+    eventually(lambda: not budget.has_space())
     assert [batch.column(0)[0].as_py() for batch in in_order(streams, window=3, most_bytes=64 * MB)] == [0, 1, 2, 3, 4] * 3
     threads = threading.active_count()
     for reader in standing:
         reader.close()  # type: ignore[attr-defined]
-    assert eventually(budget.has_room)
+    assert eventually(budget.has_space)
     assert threading.active_count() < threads
     assert budget._held == 0

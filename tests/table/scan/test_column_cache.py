@@ -63,12 +63,12 @@ def test_who_wants_what_is_being_decoded_waits_for_it(tmp_path: Path) -> None:
 
 
 def test_nothing_new_is_put_on_a_disk_that_is_nearly_full(tmp_path: Path) -> None:
-    cache, room = ColumnCache(), [False]
-    cache.keep_in(tmp_path, 1 << 20, room=lambda: room[0])
+    cache, space = ColumnCache(), [False]
+    cache.keep_in(tmp_path, 1 << 20, space=lambda: space[0])
     load_counted(cache, "m", entries_named(3))
     assert kept(tmp_path) == []
     assert load_counted(cache, "m", entries_named(3)) == 0, "it is kept in memory"
-    room[0] = True
+    space[0] = True
     load_counted(cache, "n", entries_named(3))
     assert len(kept(tmp_path)) == 1
 

@@ -57,7 +57,7 @@ def test_a_merge_that_failed_removes_all_it_can_and_tells_why_it_failed(tmp_path
     new = written(files, 3)
 
     def full(*_: object, **__: object) -> None:
-        raise StorageFull("No room.")
+        raise StorageFull("No space.")
 
     monkeypatch.setattr("table.compaction.rewrite.write_bucket", full)
     with pytest.raises(StorageFull):

@@ -1,4 +1,4 @@
-"""Compactions write before they free: where room is short, or promised to others, they wait for it."""
+"""Compactions write before they free: where space is short, or promised to others, they wait for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much room the embedded Postgres's write-ahead log takes, and may come to take."""
+"""How much space the embedded Postgres's write-ahead log takes, and may come to take."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 WAL_SEGMENT_BYTES = 16 << 20
-"""Postgres starts and ends a segment of its log as a whole: with less room it does not start, and ends where it needs the next one."""
+"""Postgres starts and ends a segment of its log as a whole: with less space it does not start, and ends where it needs the next one."""
 _SHARE = 32
 """The log takes this part of its disk at most, and `_MOST_BYTES`, which is what Postgres takes by itself."""
 _LEAST_BYTES, _MOST_BYTES = 2 * WAL_SEGMENT_BYTES, 1 << 30

@@ -1,4 +1,4 @@
-"""The room that the embedded Postgres's write-ahead log takes, by the size of its disk."""
+"""The space that the embedded Postgres's write-ahead log takes, by the size of its disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from server.process.postgres import EmbeddedPostgres
-from server.process.postgres_room import WAL_SEGMENT_BYTES, wal_growth, wal_settings
+from server.process.postgres_space import WAL_SEGMENT_BYTES, wal_growth, wal_settings
 from tests.disks import MEGABYTE, mounted
 
 
