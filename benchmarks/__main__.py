@@ -12,6 +12,7 @@ from benchmarks import (
     commits,
     durability,
     flight,
+    idle_maintenance,
     jobs,
     kafka,
     light,
@@ -23,7 +24,6 @@ from benchmarks import (
     statements,
     streams,
 )
-from benchmarks import idle_maintenance as upkeep
 from benchmarks.page import PAGE, Table, put, section
 from benchmarks.run import Run, running
 
@@ -40,14 +40,14 @@ class Part:
 PARTS = (
     Part(name="statements", title="Short statements", measure=statements.measure),
     Part(name="bulk", title="Bulk inserts and scans", measure=bulk.measure),
-    Part(name="flight", title="Results into pandas, and short statements, by every door", measure=flight.measure),
+    Part(name="flight", title="Results into pandas, and short statements, by every protocol", measure=flight.measure),
     Part(name="commits", title="Commits of REST clients", measure=commits.measure),
     Part(name="durability", title="What durability costs", measure=durability.measure),
     Part(name="servers", title="Two servers on one table", measure=servers.measure),
     Part(name="peers", title="pypaimon on this catalog and on files", measure=peers.measure),
     Part(name="maintenance", title="Maintenance", measure=maintenance.measure),
     Part(name="planning", title="Planning a scan of a million files", measure=planning.measure),
-    Part(name="upkeep", title="What automatic compaction costs writers", measure=upkeep.measure),
+    Part(name="maintenance", title="What automatic compaction costs writers", measure=idle_maintenance.measure),
     Part(name="streams", title="From a commit to a stream's reader", measure=streams.measure),
     Part(name="jobs", title="From a table to a table", measure=jobs.measure),
     Part(name="kafka", title="From a topic to a table", measure=kafka.measure),

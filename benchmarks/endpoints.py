@@ -1,4 +1,4 @@
-"""A client of each door, as its users' programs are: one connection, one statement after another."""
+"""A client of each protocol, as its users' programs are: one connection, one statement after another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECONDS = 600.0
 
 
 class Client(ABC):
-    """A connection through one of the doors."""
+    """A connection through one of the protocols."""
 
     @abstractmethod
     def ask(self, text: str) -> object:

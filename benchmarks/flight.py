@@ -1,4 +1,4 @@
-"""Results of every door into pandas beside Spark's own, and short statements by one and by many clients."""
+"""Results of every protocol into pandas beside Spark's own, and short statements by one and by many clients."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCAN = "SELECT id, b, k, s FROM wide WHERE b >= 0"
 AGGREGATE = "SELECT id, sum(b) AS b, max(k) AS k, max(s) AS s FROM wide GROUP BY id"
 """As many rows, but through Spark: what no scan of ours answers."""
 SHORT = {f"`{text}`": text for text in ("SELECT 1", "SELECT 1 + 1", "SHOW TABLES")}
-DOORS: dict[str, Callable[[BenchServer], Client]] = {
+PROTOCOLS: dict[str, Callable[[BenchServer], Client]] = {
     "`POST /sql`, JSON": lambda server: HttpClient(server.url),
     "Flink's protocol": lambda server: FlinkClient(server.url),
     "Arrow Flight SQL": lambda server: FlightClient(server.flight_url),
@@ -84,13 +84,13 @@ def _statements(run: Run, server: BenchServer) -> Table:
     rows = [
         (
             f"{label}, {clients} client{'s' if clients > 1 else ''}",
-            *(f"{_rate(run, server, connect, text, clients):.0f}" for connect in DOORS.values()),
+            *(f"{_rate(run, server, connect, text, clients):.0f}" for connect in PROTOCOLS.values()),
         )
         for label, text in SHORT.items()
         for clients in (1, CLIENTS)
     ]
     note = "Statements a second, each with all its rows read. ADBC prepares every statement before it runs it."
-    return Table(head=("work", *DOORS), rows=rows, note=note)
+    return Table(head=("work", *PROTOCOLS), rows=rows, note=note)
 
 
 def _rate(run: Run, server: BenchServer, connect: Callable[[BenchServer], Client], text: str, clients: int) -> float:

@@ -195,7 +195,7 @@ class CatalogCursor(Cursor[Row]):
 
     @contextlib.contextmanager
     def copy(self, *args: Any, **more: Any) -> Iterator[Any]:
-        with _of(self).sending_owed():  # a COPY cannot travel with others
+        with _of(self).sending_owed():  # a COPY cannot be sent with others
             pass
         with super().copy(*args, **more) as made:
             yield made

@@ -1,4 +1,4 @@
-"""The catalog as a whole, for those who look after it: what runs, what lags, what is stuck."""
+"""The catalog as a whole, for its operators: what runs, what lags, what is stuck."""
 
 from __future__ import annotations
 

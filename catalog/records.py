@@ -82,7 +82,7 @@ class IdempotencyRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedTable:
-    """A table as whoever looks after tables sees it."""
+    """A table as its maintenance sees it."""
 
     table_id: UUID
     database: str
@@ -96,13 +96,13 @@ class WatchedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PresentTable:
-    """A table that is there, as a server sees it that has looked after it."""
+    """A table that is there, as a server sees it that has maintained it."""
 
     table_id: UUID
     database: str
     name: str
     taken: bool
-    """Whether another server looks after it."""
+    """Whether another server maintains it."""
     settled: str | None
     """The key of its latest snapshot where nothing is to be done as of that; falling due by time is not asked."""
 
@@ -252,7 +252,7 @@ class OverviewRow:
     diverged: list[list[str]]
     """Database and name of each."""
     unattended: list[str]
-    """Tables with snapshots that no server looks after now."""
+    """Tables with snapshots that no server maintains now."""
     jobs: Mapping[str, int]
     """By state."""
     dropped_tables: int
@@ -330,7 +330,7 @@ class AuditRow:
 
     time: dt.datetime
     principal: str
-    door: str
+    protocol: str
     address: str | None
     request_id: str | None
     session: str | None

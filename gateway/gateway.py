@@ -120,7 +120,7 @@ class Gateway:
         self._periodic = threading.Thread(target=self._work_periodically, name="sluice-gateway", daemon=True)
 
     def start(self) -> None:
-        """Clear what dead gateways left in the spool and begin to look after time limits and idle sessions."""
+        """Clear what dead gateways left in the spool and begin to enforce time limits and end idle sessions."""
         try:
             self._spool.clean()
         except LakeError:  # the warehouse is away; it will be cleaned at the next start
@@ -416,4 +416,4 @@ class Gateway:
                 self.kept.expire()
                 self._spool.tend()
             except Exception:  # the rounds go on as long as the gateway lives, whatever one runs into
-                _log.exception("Looking after statements and sessions failed")
+                _log.exception("Ending what is over of statements and sessions failed")

@@ -1,4 +1,4 @@
-"""One job as this server runs it: started, watched, stopped as wished, and handed back with what came of it."""
+"""One job as this server runs it: started, watched, stopped as asked, and handed back with what came of it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from uuid import UUID
 
 from lake import Lake
 from model.errors import ExecutionError, JobCheckpointDamaged, JobLeaseLost, LakeError, SnapshotNotExist, TableDamaged
-from model.job import Job, JobLease, JobState, Wish
+from model.job import Job, JobLease, JobRequest, JobState
 from sql.execution.session_settings import CHECKPOINT_INTERVAL, INITIAL_BACKOFF, MAX_BACKOFF
 
 _log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class JobRun:
         self._over = over
         self._lease = JobLease(job_id=job.job_id, epoch=job.epoch)
         self._queries: Sequence[Query] = ()
-        self._wish: Wish | None = job.wish
+        self._requested: JobRequest | None = job.requested
         self._suspended = False
         self._lost = False
         self._wake = threading.Event()
@@ -76,10 +76,10 @@ class JobRun:
         """Begin."""
         self._thread.start()
 
-    def wish(self, wish: Wish | None) -> None:
+    def request(self, request: JobRequest | None) -> None:
         """What somebody wants of the job."""
-        if wish is not None and wish is not self._wish:
-            self._wish = wish
+        if request is not None and request is not self._requested:
+            self._requested = request
             self._wake.set()
 
     def suspend(self) -> None:
@@ -110,7 +110,7 @@ class JobRun:
         """Run until something ends it; returns what is to be told to the catalog."""
         jobs = self._jobs
         try:
-            draining = self._wish is Wish.DRAIN
+            draining = self._requested is JobRequest.DRAIN
             self._begin(drain=draining)
         except Exception as problem:
             return self._failed(problem, beginning=True)
@@ -122,12 +122,12 @@ class JobRun:
             if self._suspended:
                 self._stop(patience=_STOP_SECONDS)
                 return lambda: jobs(lambda repository: repository.release(self._lease))
-            if self._wish is Wish.STOP or self._wish is Wish.RESTART:
+            if self._requested is JobRequest.STOP or self._requested is JobRequest.RESTART:
                 self._stop(patience=_STOP_SECONDS)
-                if self._wish is Wish.STOP:
+                if self._requested is JobRequest.STOP:
                     return self._ended(JobState.STOPPED)
                 return lambda: jobs(lambda repository: repository.retry(self._lease, error=None, after=timedelta(0)))
-            if self._wish is Wish.DRAIN and not draining:
+            if self._requested is JobRequest.DRAIN and not draining:
                 draining = True
                 self._stop(patience=_STOP_SECONDS)
                 try:

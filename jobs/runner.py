@@ -94,16 +94,16 @@ class JobRunner:
                 said = ""
             except LakeError as problem:
                 if problem.message != said:  # it is tried again each moment
-                    _log.info("Jobs are not looked after for now: %s", problem.message)
+                    _log.info("Jobs are not run on for now: %s", problem.message)
                 said = problem.message
-            except Exception:  # jobs are looked after as long as the server lives
-                _log.exception("A round of looking after jobs failed")
+            except Exception:  # jobs are run as long as the server lives
+                _log.exception("A round of the job runner failed")
             self._lose_what_is_lost()
             self._wake.wait(_ROUND_SECONDS if self.running() else _IDLE_ROUND_SECONDS)
             self._wake.clear()
 
     def round(self) -> None:
-        """Hold on to the jobs, hear what is wished of them, and take more."""
+        """Hold on to the jobs, hear what is asked of them, and take more."""
         if not self._buried:
             self._bury()
         self._renew()
@@ -111,10 +111,10 @@ class JobRunner:
             runs = dict(self._runs)
         if runs:
             with self._lake.catalog.reading() as tx:
-                wishes = tx.jobs.wishes(self.owner)
-            for job_id, wish in wishes.items():
+                requests = tx.jobs.requests(self.owner)
+            for job_id, request in requests.items():
                 if job_id in runs:
-                    runs[job_id].wish(wish)
+                    runs[job_id].request(request)
         if len(runs) < self._limits.most and not self._stop.is_set() and self._make.ready:
             self._take(self._limits.most - len(runs))
         self._forget()

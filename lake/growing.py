@@ -68,7 +68,7 @@ class GrowingWork:
             try:
                 self.look(stop=not began)
             except Exception:  # the watch goes on as long as the server lives
-                _log.exception("Looking after the space on disk failed")
+                _log.exception("Watching the space on disk failed")
 
     def look(self, *, stop: bool = True) -> None:
         """Stop what runs where the space is nearly gone and shrinks; without ``stop`` see what is free, for the next look."""

@@ -12,7 +12,7 @@ from lake.access.callers import Caller
 from lake.access.quotas import Quotas, exceeded
 from lake.commit.claims import Claim, claimed_in
 from model.errors import Forbidden, IllegalMove, JobLeaseLost, JobNotExist
-from model.job import Job, JobLease, Wish
+from model.job import Job, JobLease, JobRequest
 from model.quota import JOBS
 
 
@@ -117,11 +117,11 @@ class Jobs:
             raise Forbidden(f"Job {job_id} is {job.principal}'s; only they and administrators may see and steer it.")
         return job
 
-    def wish(self, job_id: UUID, wish: Wish, *, claim: Claim | None = None) -> Job:
+    def request(self, job_id: UUID, request: JobRequest, *, claim: Claim | None = None) -> Job:
         """Ask for something to happen to a job, wherever it runs; returns it as it was. Raises `IllegalMove` where it has ended."""
         job = self.get(job_id)
-        if job.state.ended and wish is not Wish.RESTART:
+        if job.state.ended and request is not JobRequest.RESTART:
             raise IllegalMove(f"Job {job_id} is {job.state} already; ALTER JOB '{job_id}' RESTART lets it go on.")
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
-            tx.jobs.wish(job_id, wish)
+            tx.jobs.request(job_id, request)
         return job

@@ -238,7 +238,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
 
     @needs(Access.ALTER)
     def repair_table(self, table: Identifier, *, dry_run: bool = False) -> Repair:
-        """Adopt or set aside snapshot files the catalog did not decide, so that commits go on; see `lake.register.repair`."""
+        """Register or set aside snapshot files the catalog did not decide, so that commits go on; see `lake.register.repair`."""
         opened = self._open(table)
         self.tags.all(opened)  # those that clients removed are not written again
         return repair(self.catalog, self._publisher, opened, dry_run=dry_run)

@@ -1,4 +1,4 @@
-"""The coordinator: one in every server, each table looked after by one of them, by a lease in Postgres.
+"""The coordinator: one in every server, each table maintained by one of them, by a lease in Postgres.
 
 It asks the catalog which tables may want work, so it sees commits of every writer; commits of its own process wake it.
 Where nothing is left to do it says so there, gives the lease up, and no server looks at the table until something changes or falls due. It
@@ -54,7 +54,7 @@ _LONGEST_REST = 24 * 3600.0
 
 
 class Coordinator:
-    """Looks after the tables nobody else does."""
+    """Maintains the tables nobody else does."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Coordinator:
         self._renewing = threading.Thread(target=self._keep, name="sluice-leases", daemon=True)
 
     def start(self) -> None:
-        """Begin; does nothing where looking after tables is switched off."""
+        """Begin; does nothing where maintenance is switched off."""
         if self._limits.enabled:
             self._lake.listeners.append(self._heard)
             self._thread.start()
@@ -117,15 +117,15 @@ class Coordinator:
                 _log.warning("The leases could not be given up; they run out by themselves")
 
     def looks_after(self, table_id: UUID) -> bool:
-        """Whether this process looks after a table now."""
+        """Whether this process maintains a table now."""
         return self._leases.holds(table_id)
 
     def debts(self) -> dict[str, CompactionBacklog]:
-        """Small files of the tables this process looks after, by table, as of its last look at each."""
+        """Small files of the tables this process maintains, by table, as of its last look at each."""
         return {str(runner.identifier): debt for runner in list(self._runners.values()) if (debt := runner.debt).files}
 
     def failing(self) -> dict[str, int]:
-        """Tables that could not be looked after, and how often in a row."""
+        """Tables that could not be maintained, and how often in a row."""
         runners = list(self._runners.values())
         return {str(runner.identifier): failures for runner in runners if (failures := max(runner.failures, runner.retention.failures))}
 
@@ -137,7 +137,7 @@ class Coordinator:
 
     def _check(self, table_id: UUID) -> None:
         if self._stop.is_set() or not self.looks_after(table_id):
-            raise StatementCanceled("The server does not look after this table any more.")
+            raise StatementCanceled("The server does not maintain this table any more.")
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -145,9 +145,9 @@ class Coordinator:
             try:
                 self.round()
             except LakeError as problem:  # Postgres or the warehouse is away; they come back
-                _log.info("Tables are not looked after for now: %s", problem.message, extra=REPEATS)
-            except Exception:  # tables are looked after as long as the server lives
-                _log.exception("A round of looking after tables failed")
+                _log.info("Tables are not maintained for now: %s", problem.message, extra=REPEATS)
+            except Exception:  # tables are maintained as long as the server lives
+                _log.exception("A round of maintenance failed")
             # A look at thousands of tables that are due takes its time: it is not repeated at each piece of news.
             self._stop.wait(min(self._limits.interval, 4 * (time.monotonic() - begun)))
             self._wake.wait(self._limits.interval)
@@ -207,7 +207,7 @@ class Coordinator:
             self._lake.standing.tell(doubt.message)
         except LakeError as problem:  # Postgres is away; it comes back
             _log.info("What was dropped is not removed for now: %s", problem.message, extra=REPEATS)
-        except Exception:  # tables are looked after as long as the server lives
+        except Exception:  # tables are maintained as long as the server lives
             _log.exception("What was dropped could not be removed")
 
     def _choose(self, due: Sequence[WatchedTable], now: float) -> set[WatchedTable]:
@@ -308,7 +308,7 @@ class Coordinator:
         return table.overdue_since is not None and self._answered.get(table.table_id) != table.overdue_since
 
     def _take(self, tables: Sequence[UUID]) -> None:
-        """Become the one who looks after the tables, as far as no other server is."""
+        """Become the one who maintains the tables, as far as no other server is."""
         if not tables:
             return
         with self._leasing:
@@ -361,7 +361,7 @@ class Coordinator:
                 self._lake.standing.met(problem)
                 return False
             detail = problem.message if isinstance(problem, LakeError) else "unexpected"
-            _log.warning("Looking after %s failed (%s); again in %d s", worker.identifier, detail, pause, exc_info=problem)
+            _log.warning("Maintenance of %s failed (%s); again in %d s", worker.identifier, detail, pause, exc_info=problem)
         return False
 
 
@@ -370,7 +370,7 @@ def _settled(table: WatchedTable, seconds: float) -> SettledTable:
 
 
 def _elsewhere(table: PresentTable, runner: MaintenanceRunner) -> bool:
-    """Whether another server looks after the table now, or has found since that nothing is to be done."""
+    """Whether another server maintains the table now, or has found since that nothing is to be done."""
     failing = max(runner.failures, runner.retention.failures) > 0
     if table.settled is not None and (failing or table.settled != runner.seen):
         return True

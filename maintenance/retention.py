@@ -1,4 +1,4 @@
-"""What one table keeps, looked after beside its merging: a long expiry must not keep small files waiting."""
+"""What one table keeps, enforced beside its compaction: a long expiry must not keep small files waiting."""
 
 from __future__ import annotations
 

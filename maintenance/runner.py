@@ -1,4 +1,4 @@
-"""Looking after one table: what its commits left to merge, and the merging."""
+"""The maintenance of one table: what its commits left to compact, and the compaction."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class RunnerContext:
     background: Callable[[str], AbstractContextManager[Any]] | None
     """Gives a Spark session below users' statements; None where Spark does not run."""
     check: Callable[[UUID], None]
-    """Raises where the work on a table must stop: the server ends, or another one looks after the table."""
+    """Raises where the work on a table must stop: the server ends, or another one maintains the table."""
 
 
 class MaintenanceRunner:
-    """What this process knows of one table it looks after; used by one thread at a time."""
+    """What this process knows of one table it maintains; used by one thread at a time."""
 
     def __init__(self, context: RunnerContext, table_id: UUID, identifier: Identifier) -> None:
         self._context = context

@@ -26,7 +26,7 @@ class JobState(StrEnum):
         return self in (JobState.FAILED, JobState.STOPPED, JobState.FINISHED)
 
 
-class Wish(StrEnum):
+class JobRequest(StrEnum):
     """What somebody wants of a job that runs."""
 
     STOP = "STOP"
@@ -59,7 +59,7 @@ class Job:
     state: JobState
     starts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """For each INSERT: where its tables begin, by mention; fixed before its first batch."""
-    wish: Wish | None = None
+    requested: JobRequest | None = None
     server: str | None = None
     epoch: int = 0
     attempts: int = 0

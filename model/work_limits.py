@@ -1,4 +1,4 @@
-"""How much looking after tables, and running jobs, may take; the server's options fill it."""
+"""How much maintenance, and running jobs, may take; the server's options fill it."""
 
 from __future__ import annotations
 

@@ -109,14 +109,14 @@ class Turn:
             except (psycopg.Error, TurnLost):
                 self._lost = True
 
-        keeper = threading.Thread(target=keep, name="keeps-turn", daemon=True)
+        waiting = threading.Thread(target=keep, name="keeps-turn", daemon=True)
 
         def let_go() -> None:
             over.set()
-            keeper.join()
+            waiting.join()
 
         self._let_go = let_go
-        keeper.start()
+        waiting.start()
         try:
             yield
         finally:

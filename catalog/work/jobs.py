@@ -11,13 +11,13 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from model.job import Job, JobLease, JobState, Wish
+from model.job import Job, JobLease, JobRequest, JobState
 
 JOB_LEASE_SECONDS = 10.0
 """A server that has not renewed for so long has lost its jobs."""
 _COLUMNS = """
-    job_id, name, statement, database, settings, tables, starts, principal, state, wish, server, epoch, attempts, restarts, next_start,
-    error, error_at, batches, rows, applied, source, watermark, lag, created_at, started_at, ended_at, updated_at
+    job_id, name, statement, database, settings, tables, starts, principal, state, wish AS requested, server, epoch, attempts, restarts,
+    next_start, error, error_at, batches, rows, applied, source, watermark, lag, created_at, started_at, ended_at, updated_at
 """
 _FREE = "(lease_until IS NULL OR lease_until <= now())"
 _ENDED = "('FAILED', 'STOPPED', 'FINISHED')"
@@ -32,7 +32,7 @@ class JobRepository:
     def _jobs(self, query: str, values: Mapping[str, Any]) -> list[Job]:
         with self._conn.cursor(row_factory=dict_row) as cur:
             rows = cur.execute(query, values).fetchall()
-        return [Job(**row | {"state": JobState(row["state"]), "wish": Wish(row["wish"]) if row["wish"] else None}) for row in rows]
+        return [Job(**row | {"state": JobState(row["state"]), "requested": _request(row["requested"])}) for row in rows]
 
     def create(  # noqa: PLR0913 - the columns of a row
         self,
@@ -115,10 +115,10 @@ class JobRepository:
         """
         return {job_id for (job_id,) in self._conn.execute(query, (seconds, owner, list(jobs)))}
 
-    def wishes(self, owner: UUID) -> dict[UUID, Wish]:
-        """What is wished of an owner's jobs."""
+    def requests(self, owner: UUID) -> dict[UUID, JobRequest]:
+        """What is asked of an owner's jobs."""
         query = "SELECT job_id, wish FROM stream_job WHERE owner = %s AND wish IS NOT NULL"
-        return {job_id: Wish(wish) for job_id, wish in self._conn.execute(query, (owner,))}
+        return {job_id: JobRequest(request) for job_id, request in self._conn.execute(query, (owner,))}
 
     def aligned(self, group: str) -> list[tuple[str, str, dict[str, Any]]]:
         """Job, part and what was told of each running query of an alignment group, on whichever server."""
@@ -175,7 +175,7 @@ class JobRepository:
         return self._conn.execute(query, (state, error, error, lease.job_id, lease.epoch)).rowcount == 1
 
     def retry(self, lease: JobLease, *, error: str | None, after: timedelta) -> bool:
-        """Give up a job that is to start again after a while; False where the lease is lost. Without an error it was wished."""
+        """Give up a job that is to start again after a while; False where the lease is lost. Without an error it was asked for."""
         query = """
             UPDATE stream_job SET state = 'RESTARTING', owner = NULL, lease_until = NULL, next_start = now() + %(after)s,
                 wish = CASE WHEN wish = 'RESTART' THEN NULL ELSE wish END, updated_at = now(),
@@ -199,17 +199,17 @@ class JobRepository:
         """Let others take the jobs of a server that is known to be dead."""
         self._conn.execute("UPDATE stream_job SET lease_until = now() WHERE server = %s", (server,))
 
-    def wish(self, job_id: UUID, wish: Wish) -> None:
+    def request(self, job_id: UUID, request: JobRequest) -> None:
         """Ask the job's server for something; a job without one is stopped, or made to start, here and now."""
-        values = {"job": job_id, "wish": wish}
-        if wish is Wish.RESTART:
+        values = {"job": job_id, "wish": request}
+        if request is JobRequest.RESTART:
             query = f"""
                 UPDATE stream_job SET wish = CASE WHEN {_FREE} THEN NULL ELSE %(wish)s END, attempts = 0, ended_at = NULL,
                     state = CASE WHEN {_FREE} AND state <> 'CREATED' THEN 'RESTARTING' ELSE state END, next_start = now(),
                     updated_at = now()
                 WHERE job_id = %(job)s
             """  # noqa: S608 - the condition is a literal of this module
-        elif wish is Wish.DRAIN:
+        elif request is JobRequest.DRAIN:
             query = f"""
                 UPDATE stream_job SET wish = %(wish)s, next_start = now(), updated_at = now()
                 WHERE job_id = %(job)s AND state NOT IN {_ENDED}
@@ -230,3 +230,7 @@ class JobRepository:
             RETURNING job_id
         """  # noqa: S608
         return [job_id for (job_id,) in self._conn.execute(query, (ended, most))]
+
+
+def _request(text: str | None) -> JobRequest | None:
+    return None if text is None else JobRequest(text)

@@ -1,4 +1,4 @@
-"""Which server looks after which table, and what compactions did."""
+"""Which server maintains which table, and what compactions did."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUNNING = "running"
 
 
 class LeaseRepository:
-    """Who looks after which table, and what each was last looked at for; inside the caller's transaction, by Postgres's clock.
+    """Who maintains which table, and what each was last looked at for; inside the caller's transaction, by Postgres's clock.
 
     A server has one lease (``maintenance_owner``) for all its tables (``maintenance_lease``): when it runs out, whoever sees that first
     removes it and its tables with it, so that the server itself learns it has lost them, and others can take them.
@@ -33,7 +33,7 @@ class LeaseRepository:
         self._conn = conn
 
     def due(self, branch: str, owner: UUID) -> list[WatchedTable]:
-        """Tables that may want work and that nobody else looks after, those with most files first.
+        """Tables that may want work and that nobody else maintains, those with most files first.
 
         Something was committed or the options were changed since nothing was left to do, or time makes something due.
         """
@@ -75,7 +75,7 @@ class LeaseRepository:
             return cur.execute(query, (owner, branch, list(tables))).fetchall()
 
     def take(self, tables: Sequence[UUID], owner: UUID) -> list[UUID]:
-        """Become the one who looks after tables; returns which: not those of others, those dropped, nor any without a lease (`renew`).
+        """Become the one who maintains tables; returns which: not those of others, those dropped, nor any without a lease (`renew`).
 
         One whose row another transaction holds is left for the next time, so that it does not keep the others waiting.
         """

@@ -242,7 +242,7 @@ class Attention:
 
 
 def attention(lake: Lake, *, limit: int = _LOOKED_AT) -> Attention:
-    """Small files, readers left behind, and tables nobody looks after, as far as the caller may see them."""
+    """Small files, readers left behind, and tables nobody maintains, as far as the caller may see them."""
     with lake.catalog.consistent() as tx:
         caller = lake.access.at(tx, lake.caller)
         crowded = tx.overview.small_files(files=_CROWDED_FILES, mean_bytes=_CROWDED_BYTES, limit=3 * limit)

@@ -31,7 +31,7 @@ from model.access import CATALOG, Access, Resource, database_resource, inside, t
 from model.catalog_errors import DropNotExist
 from model.errors import DatabaseAlreadyExist, DatabaseNotExist, Forbidden, InvalidName, TableAlreadyExist, TableNotExist
 from model.identifier import DEFAULT_DATABASE, MAIN_BRANCH, Identifier
-from model.job import Job, Wish
+from model.job import Job, JobRequest
 from model.options.maintenance import DROP_RETENTION
 
 _log = logging.getLogger(__name__)
@@ -268,7 +268,7 @@ class LakeDrops(LakeBase):
         """Let the caller's jobs start again that are to, in the same decision."""
         principal = None if self.caller.administrator else self.caller.principal
         for job_id in restarts(tx.jobs.all(principal=principal), tables):
-            tx.jobs.wish(job_id, Wish.RESTART)
+            tx.jobs.request(job_id, JobRequest.RESTART)
 
     def _brought_back(self, tables: Sequence[Identifier]) -> None:
         """What was decided and not published when a table was dropped is published now, or by whoever opens it next."""

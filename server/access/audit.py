@@ -31,7 +31,7 @@ def audit(app: Flask, log: AuditLog) -> None:
                 AuditRow(
                     time=dt.datetime.now(dt.UTC),
                     principal=g.caller.principal if "caller" in g else "",
-                    door=spoken,
+                    protocol=spoken,
                     address=request.remote_addr,
                     request_id=request_id(),
                     session=None,
@@ -63,7 +63,7 @@ def row_of(operation: Operation, *, erasures: bool = False, digest: Digest = lam
     return AuditRow(
         time=dt.datetime.fromtimestamp(now, dt.UTC),
         principal=operation.principal,
-        door=operation.origin.protocol,
+        protocol=operation.origin.protocol,
         address=operation.origin.address,
         request_id=operation.origin.request_id,
         session=operation.session,

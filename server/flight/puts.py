@@ -130,7 +130,7 @@ class Puts:
             AuditRow(
                 time=dt.datetime.now(dt.UTC),
                 principal=call.caller.principal,
-                door="flight",
+                protocol="flight",
                 address=call.address,
                 request_id=call.request_id,
                 session=None,

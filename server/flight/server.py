@@ -128,7 +128,7 @@ class FlightEndpoint:
                 self._clients.tend()
                 self._stalls.tend(self.where[1])
             except Exception:  # the rounds go on as long as the endpoint answers
-                _log.exception("Looking after the clients of Flight SQL failed")
+                _log.exception("Closing sessions of Flight SQL's clients failed")
 
     # Who calls
 

@@ -65,7 +65,7 @@ def context() -> dict[str, str]:
         "request_id": origin.request_id,
         "statement_id": STATEMENT.get(),
         "principal": origin.principal,
-        "door": origin.protocol if origin.request_id else None,
+        "protocol": origin.protocol if origin.request_id else None,
         "trace_id": trace_id(),
     }
     return {key: value for key, value in facts.items() if value}

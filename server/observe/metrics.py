@@ -46,7 +46,7 @@ class Metrics:
         self._requests = Histogram(
             "sluice_request_seconds",
             "Time to the answer's first byte.",
-            ["door", "method", "status"],
+            ["protocol", "method", "status"],
             buckets=_BUCKETS,
             registry=self.registry,
         )

@@ -74,12 +74,13 @@ class OfServer:
         if gateway.maintenance is not None:
             debts = gateway.maintenance.debts()
             most = dict(sorted(debts.items(), key=lambda one: -one[1].files)[:_MOST_SERIES])
-            files = "Small files of the tables this server looks after."
+            files = "Small files of the tables this server maintains."
             yield GaugeMetricFamily("sluice_compaction_debt_files", files, value=sum(debt.files for debt in debts.values()))
             yield GaugeMetricFamily("sluice_compaction_debt_bytes", "Their size.", value=sum(debt.size for debt in debts.values()))
             named = {table: debt.files for table, debt in most.items()}
             yield _gauges("sluice_table_debt_files", f"{files[:-1]}, the worst by name.", "table", named)
-            yield GaugeMetricFamily("sluice_upkeep_failing", "Tables whose upkeep fails now.", value=len(gateway.maintenance.failing()))
+            failing = len(gateway.maintenance.failing())
+            yield GaugeMetricFamily("sluice_maintenance_failing", "Tables whose maintenance fails now.", value=failing)
 
 
 class Seen:
@@ -136,7 +137,7 @@ class OfCatalog:
         yield GaugeMetricFamily("sluice_tables_dropped_bytes", "Bytes of their latest snapshots.", value=sums.dropped_bytes)
         yield GaugeMetricFamily("sluice_tables_diverged", "Tables somebody wrote to past the catalog.", value=len(sums.diverged))
         yield GaugeMetricFamily(
-            "sluice_tables_unattended", "Tables that may want maintenance and that no server looks after.", value=len(sums.unattended)
+            "sluice_tables_unattended", "Tables that may want maintenance and that no server maintains.", value=len(sums.unattended)
         )
         unpublished = "Snapshots that were decided and have no file yet."
         yield GaugeMetricFamily("sluice_snapshots_unpublished", unpublished, value=sums.unpublished_snapshots)

@@ -108,7 +108,7 @@ def trace(app: Flask, maker: Maker) -> None:
             "http.route": route,
             "client.address": request.remote_addr or "",
             "sluice.request_id": request_id(),
-            "sluice.door": ORIGIN.get().protocol,
+            "sluice.protocol": ORIGIN.get().protocol,
         }
         above = propagator.extract({key.lower(): value for key, value in request.headers.items()}, context=Context())
         name = f"{request.method} {route}".rstrip()

@@ -23,7 +23,7 @@ _MOST_ROWS = 1000
 _PATIENCE_SECONDS = 5.0
 """So long a form waits for its statement; one that takes longer goes on, and the page says where it is to be seen."""
 _MOST_CHARS = 900
-"""Of a statement or an answer in a note: notes travel in a cookie, which holds 4 kB."""
+"""Of a statement or an answer in a note: notes are sent in a cookie, which holds 4 kB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

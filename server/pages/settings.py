@@ -23,7 +23,7 @@ _GROUPS = (
     ("Places", ("data", "catalog.", "warehouse", "import.", "remote.", "kafka.", "data-token")),
     ("Spark", ("spark.",)),
     ("Statements and results", ("session.", "statement.", "result.", "rows.", "spool.", "planning.")),
-    ("Upkeep and jobs", ("compaction.", "jobs.")),
+    ("Maintenance and jobs", ("compaction.", "jobs.")),
 )
 _OTHER = "More"
 

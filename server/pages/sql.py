@@ -356,10 +356,11 @@ def _all_past() -> Iterator[Past]:
                 )
         return
     rows = islice(gateway.lake.audit.newest(me.principal), _LOOKED_AT)
-    yield from map(partial(_of_log, gateway.recent), (row for row in rows if row.statement_id and row.door in _PROTOCOLS))
+    yield from map(partial(_of_log, gateway.recent), (row for row in rows if row.statement_id and row.protocol in _PROTOCOLS))
 
 
 def _of_log(recent: RecentStatements, row: AuditRow) -> Past:
     known = recent.find(row.statement_id)
     error = (known.error if known else None) or row.error_class or ""
-    return Past(text=masked_text(row.action), outcome=row.outcome, at=row.time, seconds=row.millis / 1000, error=error, protocol=row.door)
+    seconds = row.millis / 1000
+    return Past(text=masked_text(row.action), outcome=row.outcome, at=row.time, seconds=seconds, error=error, protocol=row.protocol)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from flask import request, url_for
+from flask import redirect, request, url_for
 from flask.typing import ResponseReturnValue
 
 from catalog.records import CountsRow
@@ -70,7 +70,7 @@ class Tab:
 
 
 TABS: dict[str, Tab] = {}
-_ORDER = ("overview", "data", "schema", "snapshots", "files", "options", "upkeep", "consumers", "access", "connect")
+_ORDER = ("overview", "data", "schema", "snapshots", "files", "options", "maintenance", "consumers", "access", "connect")
 V = TypeVar("V", bound=Callable[[Lake, TableHead], Mapping[str, Any]])
 
 
@@ -89,6 +89,8 @@ def tab(name: str, label: str, *, data: bool = True, counts: bool = False) -> Ca
 def table(database: str, name: str, tab: str = "overview") -> ResponseReturnValue:
     """One side of a table."""
     lake, head = head_of(database, name)
+    if tab == "upkeep":  # its name before 1.0
+        return redirect(url_for("pages.table", database=database, name=name, tab="maintenance"), 301)
     chosen = TABS.get(tab)
     if chosen is None or (chosen.data and head.kind is not None):
         return render("missing.html", here="Catalog", status=404, what=f"page {tab} of table {head.table}")

@@ -41,7 +41,7 @@ def snapshots(lake: Lake, head: TableHead) -> Mapping[str, Any]:
         "below": lines[_PAGE - 1].snapshot.id if len(lines) > _PAGE else None,
         "paged": number("below") is not None,
         "tags": sorted(((row.name, int(row.snapshot["id"])) for row in lake.tags.all(head.opened)), key=lambda tag: -tag[1]),
-        "travel": lambda id_: select(head.table, limit=100, scan__snapshot_id=str(id_)),
+        "time_travel": lambda id_: select(head.table, limit=100, scan__snapshot_id=str(id_)),
         "tagged": lambda tag_: select(head.table, limit=100, scan__tag_name=tag_),
         "changes": lambda id_: select(head.table, limit=100, incremental_between=f"{id_ - 1},{id_}"),
     }
@@ -81,8 +81,8 @@ def _line(option: Option[Any] | None, key: str, value: str | None) -> OptionLine
     )
 
 
-@tab("upkeep", "Upkeep", counts=True)
-def upkeep(lake: Lake, head: TableHead) -> Mapping[str, Any]:
+@tab("maintenance", "Maintenance", counts=True)
+def maintenance(lake: Lake, head: TableHead) -> Mapping[str, Any]:
     """Small files, what was merged before, and what to do by hand."""
     sums = file_sums(lake, head.opened, head.snapshot)
     runs = merges(lake, head.opened, limit=_MOST_RUNS)
@@ -134,10 +134,10 @@ def _statement(head: TableHead, action: str) -> tuple[str, str]:
     name, form, quoted = head.table, request.values, head.table.quoted()
     key, value, who = form.get("key", "").strip(), form.get("value", "").strip(), form.get("name", "").strip()
     statements: dict[str, tuple[str, str]] = {
-        "compact": (call("compact", table=name), "upkeep"),
-        "compact-minor": (call("compact", table=name, compact_strategy="minor"), "upkeep"),
-        "expire": (call("expire_snapshots", table=name), "upkeep"),
-        "orphans": (call("remove_orphan_files", table=name), "upkeep"),
+        "compact": (call("compact", table=name), "maintenance"),
+        "compact-minor": (call("compact", table=name, compact_strategy="minor"), "maintenance"),
+        "expire": (call("expire_snapshots", table=name), "maintenance"),
+        "orphans": (call("remove_orphan_files", table=name), "maintenance"),
         "tag": (
             call("create_tag", table=name, tag=who, snapshot_id=number("snapshot"), time_retained=form.get("keep", "").strip() or None),
             "snapshots",

@@ -88,7 +88,7 @@ def build_gateway(
     gateway = Gateway(lake, spark, limits=replace(_limits(settings), server=peers.number), bodies=bodies)
     cleanup.callback(gateway.close)
     gateway.start()
-    # An embedded Postgres runs for one server only: whoever looked after the tables before, under this name, is dead.
+    # An embedded Postgres runs for one server only: whoever maintained the tables before, under this name, is dead.
     owner = uuid5(NAMESPACE_URL, settings.data.as_uri()) if settings.catalog_dsn is None else None
     coordinator = Coordinator(lake, settings.maintenance, background=lambda name: _in_background(spark, name), owner=owner)
     cleanup.callback(coordinator.close)

@@ -343,7 +343,7 @@ COMPACTION_ENABLED = SERVER_OPTIONS.declare(
     Option("compaction.enabled", boolean(), True, "Whether this server merges small files and lets go what is too old, by itself.")
 )
 COMPACTION_JOBS = SERVER_OPTIONS.declare(
-    Option("compaction.jobs", integer(at_least=1, at_most=64), 1, "Tables looked after at the same time.")
+    Option("compaction.jobs", integer(at_least=1, at_most=64), 1, "Tables maintained at the same time.")
 )
 COMPACTION_JOB_BYTES = SERVER_OPTIONS.declare(
     Option("compaction.job-bytes", memory_size(), 2 * 1024**3, "Input of one automatic merge at most.")

@@ -9,7 +9,7 @@ from flask import Blueprint, Response
 
 from lake.jobs import Jobs
 from model.errors import BadRequest, JobNotExist
-from model.job import Job, Wish
+from model.job import Job, JobRequest
 from server.access.access import caller
 from server.openapi.document import documented, json_of
 from server.process.services import services
@@ -45,18 +45,18 @@ def stop(job: str) -> Response:
     for name in body:
         if name != "drain":
             raise BadRequest(f"There is no member '{name}'; there is drain.")
-    return _wish(job, Wish.DRAIN if member(body, "drain", bool) else Wish.STOP)
+    return _request(job, JobRequest.DRAIN if member(body, "drain", bool) else JobRequest.STOP)
 
 
 @bp.post("/<job>/restart")
 @documented(tag="jobs", answers={202: json_of("Job")}, errors=(404, 409, 415))
 def restart(job: str) -> Response:
     """Start a job again from its checkpoint."""
-    return _wish(job, Wish.RESTART)
+    return _request(job, JobRequest.RESTART)
 
 
-def _wish(job: str, wish: Wish) -> Response:
-    _jobs().wish(_id(job), wish)
+def _request(job: str, request: JobRequest) -> Response:
+    _jobs().request(_id(job), request)
     services().gateway.jobs.hurry()
     return _answer(_shown(_jobs().get(_id(job))), 202)
 
@@ -77,7 +77,7 @@ def _shown(job: Job) -> dict[str, object]:
         "database": job.database,
         "principal": job.principal,
         "server": job.server,
-        "wish": job.wish.value if job.wish else None,
+        "wish": job.requested.value if job.requested else None,
         "batches": job.batches,
         "rows": job.rows,
         "source": job.source,

@@ -75,8 +75,8 @@ def read_request() -> SqlRequest:
 
 
 def _prefers_later() -> bool:
-    wishes = ",".join(request.headers.getlist("Prefer")).lower().split(",")
-    return any(wish.partition(";")[0].strip() == _ASYNC for wish in wishes)
+    preferences = ",".join(request.headers.getlist("Prefer")).lower().split(",")
+    return any(preference.partition(";")[0].strip() == _ASYNC for preference in preferences)
 
 
 def _check_names(body: Any, known: tuple[str, ...], what: str) -> None:

@@ -78,7 +78,7 @@ class OpenStreams:
             self._lock.notify_all()
 
     def watch(self, stream: SparkStream) -> None:
-        """Look after a query until it has ended by itself, or is to be ended."""
+        """Watch a query until it has ended by itself, or is to be ended."""
         with self._lock:
             self._watched.append(stream)
             if not self._looking:

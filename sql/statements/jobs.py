@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlglot import exp
 
 from model.errors import AnalysisError, JobNotExist, StatementTimeout, UnsupportedStatement
-from model.job import Job, Wish
+from model.job import Job, JobRequest
 from model.schema.types import BigIntType, DataType, IntType, LocalZonedTimestampType, VarCharType
 from sql.analysis.references import table_references
 from sql.execution.results import ResultColumn, ResultSet
@@ -183,8 +183,8 @@ class StopJob(LocalStatement):
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Wait until the job has stopped, on whichever server."""
-        wish = Wish.DRAIN if self.tree.args.get("drain") else Wish.STOP
-        job = context.lake.jobs.wish(job_id(self.tree.args["job"]), wish, claim=context.idempotency)
+        request = JobRequest.DRAIN if self.tree.args.get("drain") else JobRequest.STOP
+        job = context.lake.jobs.request(job_id(self.tree.args["job"]), request, claim=context.idempotency)
         until = time.monotonic() + _PATIENCE_SECONDS
         while not context.lake.jobs.get(job.job_id).state.ended:
             context.cancellation.check()
@@ -203,7 +203,7 @@ class AlterJob(LocalStatement):
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Start a job again from its checkpoint, whatever its state."""
-        context.lake.jobs.wish(job_id(self.tree.args["job"]), Wish.RESTART, claim=context.idempotency)
+        context.lake.jobs.request(job_id(self.tree.args["job"]), JobRequest.RESTART, claim=context.idempotency)
         return ResultSet.ok()
 
 

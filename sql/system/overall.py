@@ -147,7 +147,7 @@ def all_table_options(scan: SystemScan) -> Iterable[Sequence[Any]]:
     "audit_log",
     time="TIMESTAMP_LTZ(3) NOT NULL",
     principal="STRING NOT NULL",
-    door="STRING NOT NULL",
+    protocol="STRING NOT NULL",
     address="STRING",
     request_id="STRING",
     session_id="STRING",
@@ -162,7 +162,7 @@ def audit_log(scan: SystemScan) -> Iterable[Sequence[Any]]:
     caller = scan.lake.caller
     for row in scan.lake.audit.newest(None if caller.administrator else caller.principal):
         yield (
-            row.time, row.principal, row.door, row.address, row.request_id, row.session, row.statement_id, row.action, row.outcome,
+            row.time, row.principal, row.protocol, row.address, row.request_id, row.session, row.statement_id, row.action, row.outcome,
             row.error_class, row.millis,
         )  # fmt: skip
 

@@ -102,7 +102,7 @@ def ordered_minor(files: Sequence[ManifestEntry], rules: CompactionRules) -> Ite
 
 
 def _without_giants(files: Sequence[ManifestEntry], start: int, end: int, rules: CompactionRules) -> int:
-    """Where the run begins when leading files larger than all behind them stay: what was merged is not rewritten for every crumb."""
+    """Where the run begins when leading files larger than all behind them stay: what was merged is not rewritten for every small file."""
     rest = sum(entry.file.file_size for entry in files[start:end])
     while end - start > rules.min_files:
         size = files[start].file.file_size

@@ -96,8 +96,8 @@ def _infos(files: TableFiles, planned: Sequence[PlannedFile]) -> Sequence[OnDisk
 
 
 def _key(planned: PlannedFile, info: OnDisk | None) -> bytes:
-    lying = "" if info is None else f"{info.size} {info.version}"
-    identity = f"{lying} {planned.file.file_size} {planned.file.row_count} {planned.file.schema_id} {planned.path}"
+    stored = "" if info is None else f"{info.size} {info.version}"
+    identity = f"{stored} {planned.file.file_size} {planned.file.row_count} {planned.file.schema_id} {planned.path}"
     return hashlib.blake2b(identity.encode(), digest_size=16).digest()
 
 

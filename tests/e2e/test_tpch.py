@@ -1,4 +1,4 @@
-"""TPC-H at scale 0.1: loaded through every door, all 22 queries give what plain Spark gives on the source files."""
+"""TPC-H at scale 0.1: loaded through every endpoint, all 22 queries give what plain Spark gives on the source files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def chunks(body: bytes) -> Callable[[], Iterator[bytes]]:
 
 @pytest.fixture(scope="module")
 def tpch_server(server: RunningServer, tpch: Path) -> Iterator[RunningServer]:
-    """The shared server with a database ``tpch``; half of its tables come through the rows door, half by INSERT from files."""
+    """The shared server with a database ``tpch``; half of its tables come through the rows endpoint, half by INSERT from files."""
     server.sql("CREATE DATABASE tpch")
     client = Client(server.url)
     for number, table in enumerate(TPCH_TABLES):

@@ -24,8 +24,8 @@ from table.scan.read import read_batches
 from table.write.copy_on_write import FileChange
 from table.write.snapshot_builder import CommitRequest, build_snapshot, everything
 from table.write.writer import write_batches
+from tests.faults.maintenance import MAINTENANCE
 from tests.faults.operation import BEFORE, KEY, QUEUE, Operation, Told, asking, branched_off, hint_holds, is_there, made, refused
-from tests.faults.upkeep import UPKEEP
 from tests.faults.world import Answer, World
 
 
@@ -349,7 +349,7 @@ OPERATIONS = [
         after=(*BEFORE, 7, 8),
     ),
     Operation(name="commit of a client", run=_client_commits, prepare=_client_builds, after=(*BEFORE, 7, 8)),
-    *UPKEEP,
+    *MAINTENANCE,
 ]
 NO_FILES = ("rename", "drop for a while")
 """Decided in Postgres alone."""

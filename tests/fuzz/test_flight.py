@@ -17,7 +17,7 @@ from tests import fix_postgres
 from tests.fuzz.inputs import DDL, arrow, drawn, mutated, value
 from tests.fuzz.oracle import Flat
 from tests.fuzz.test_sql import almost, statements
-from tests.server.flight.conftest import Door
+from tests.server.flight.conftest import Endpoint
 from workers.pool import WorkerPool
 
 SHORT, PART, PARTS = 150, 2_500, 8
@@ -39,8 +39,8 @@ _FINE = {
 class Caller:
     """Makes calls from bytes, and knows what earlier ones gave."""
 
-    def __init__(self, door: Door) -> None:
-        self._channel = grpc.insecure_channel(door.url.removeprefix("grpc://"))
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._channel = grpc.insecure_channel(endpoint.url.removeprefix("grpc://"))
         self.handles: list[bytes] = []
         self.tickets: list[bytes] = [packed("CommandGetTables")]
         self.texts = statements()
@@ -182,16 +182,16 @@ def campaign(caller: Caller, seeds: range) -> Counter[str]:
 
 
 @pytest.fixture(scope="module")
-def door(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory, workers: WorkerPool) -> Iterator[Door]:
+def endpoint(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory, workers: WorkerPool) -> Iterator[Endpoint]:
     with fix_postgres.database(server_dsn, template) as dsn:
-        made = Door(dsn, tmp_path_factory.mktemp("flight"), workers=workers)
+        made = Endpoint(dsn, tmp_path_factory.mktemp("flight"), workers=workers)
         yield made
         made.close()
 
 
 @pytest.fixture
-def caller(door: Door) -> Iterator[Caller]:
-    made = Caller(door)
+def caller(endpoint: Endpoint) -> Iterator[Caller]:
+    made = Caller(endpoint)
     yield made
     made.close()
 

@@ -1,4 +1,4 @@
-"""The runner of jobs: who runs what, what failures and wishes make of a job. Queries here do what the test says; Spark's are in e2e."""
+"""The runner of jobs: who runs what, what failures and requests make of a job. Queries here do what the test says; Spark's are in e2e."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jobs.runner import JobRunner
 from lake import Lake
 from lake.process_name import process_space
 from model.errors import ExecutionError, Forbidden, SnapshotNotExist
-from model.job import Job, JobState, Wish
+from model.job import Job, JobRequest, JobState
 from model.work_limits import JobLimits
 
 SETTINGS = {"restart-strategy.exponential-delay.initial-backoff": "100 ms", "restart-strategy.exponential-delay.max-backoff": "150 ms"}
@@ -171,23 +171,23 @@ def test_a_job_that_can_never_start_has_failed(lake: Lake, maker: Maker, start: 
     until(lambda: lake.jobs.get(job_id).state is JobState.FAILED)
     assert lake.jobs.get(job_id).error == "the grant is gone"
     maker.problem = None
-    lake.jobs.wish(job_id, Wish.RESTART)
+    lake.jobs.request(job_id, JobRequest.RESTART)
     until(lambda: lake.jobs.get(job_id).state is JobState.RUNNING and maker.queries)
 
 
-def test_wishes_reach_the_server_that_runs_the_job(lake: Lake, maker: Maker, start: Start) -> None:
+def test_requests_reach_the_server_that_runs_the_job(lake: Lake, maker: Maker, start: Start) -> None:
     job_id = made(lake)
     start()
     until(lambda: maker.queries)
-    lake.jobs.wish(job_id, Wish.RESTART)
+    lake.jobs.request(job_id, JobRequest.RESTART)
     until(lambda: len(maker.queries) == 2)
     assert maker.queries[0].stopped
-    lake.jobs.wish(job_id, Wish.STOP)
+    lake.jobs.request(job_id, JobRequest.STOP)
     until(lambda: lake.jobs.get(job_id).state is JobState.STOPPED)
     assert maker.queries[1].stopped
-    lake.jobs.wish(job_id, Wish.RESTART)
+    lake.jobs.request(job_id, JobRequest.RESTART)
     until(lambda: len(maker.queries) == 3)
-    lake.jobs.wish(job_id, Wish.DRAIN)
+    lake.jobs.request(job_id, JobRequest.DRAIN)
     until(lambda: lake.jobs.get(job_id).state is JobState.FINISHED)
     assert [query.started for query in maker.queries] == [[False], [False], [False], [True]]
 
@@ -248,7 +248,7 @@ def test_a_server_runs_no_more_jobs_than_it_may(lake: Lake, maker: Maker, start:
     until(lambda: len(runner.running()) == 2)
     time.sleep(0.7)
     assert len(maker.queries) == 2
-    lake.jobs.wish(runner.running()[0], Wish.STOP)
+    lake.jobs.request(runner.running()[0], JobRequest.STOP)
     until(lambda: len(maker.queries) == 3)
     assert {lake.jobs.get(job_id).state for job_id in ids} == {JobState.RUNNING, JobState.STOPPED}
 

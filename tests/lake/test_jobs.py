@@ -14,7 +14,7 @@ from lake import Caller, Lake, LakeTable
 from lake.jobs import BatchClaim
 from model.errors import Forbidden, IllegalMove, JobLeaseLost, JobNotExist
 from model.identifier import Identifier
-from model.job import Job, JobLease, JobState, Wish
+from model.job import Job, JobLease, JobRequest, JobState
 from model.schema.schema import column, new_schema
 from tests.lake.test_commit import append, names
 
@@ -119,20 +119,20 @@ def test_many_servers_take_each_job_once(lake: Lake, catalog: CatalogStore) -> N
     assert {job.job_id for job in rest} | set(found) == ids
 
 
-def test_what_is_wished_of_a_job_nobody_runs_happens_at_once(lake: Lake, catalog: CatalogStore) -> None:
+def test_what_is_asked_of_a_job_nobody_runs_happens_at_once(lake: Lake, catalog: CatalogStore) -> None:
     job_id = made(lake)
-    lake.jobs.wish(job_id, Wish.STOP)
+    lake.jobs.request(job_id, JobRequest.STOP)
     assert lake.jobs.get(job_id).state is JobState.STOPPED
     with pytest.raises(IllegalMove, match="ALTER JOB"):
-        lake.jobs.wish(job_id, Wish.STOP)
+        lake.jobs.request(job_id, JobRequest.STOP)
     with catalog.transaction() as tx:
         assert tx.jobs.take(ONE, "here", most=5) == []
-    lake.jobs.wish(job_id, Wish.RESTART)
+    lake.jobs.request(job_id, JobRequest.RESTART)
     job = take(catalog)
-    assert (job.state, job.wish) == (JobState.RUNNING, None)
-    lake.jobs.wish(job_id, Wish.DRAIN)
+    assert (job.state, job.requested) == (JobState.RUNNING, None)
+    lake.jobs.request(job_id, JobRequest.DRAIN)
     with catalog.transaction() as tx:
-        assert tx.jobs.wishes(ONE) == {job_id: Wish.DRAIN}
+        assert tx.jobs.requests(ONE) == {job_id: JobRequest.DRAIN}
         assert tx.jobs.renew(OTHER, [job_id]) == set()
 
 
@@ -140,7 +140,7 @@ def test_a_late_owner_keeps_what_nobody_took_and_no_more(lake: Lake, catalog: Ca
     late, taken, stopped = (made(lake) for _ in range(3))
     with catalog.transaction() as tx:
         assert len(tx.jobs.take(ONE, "here", most=5, seconds=0.0)) == 3
-    lake.jobs.wish(stopped, Wish.STOP)
+    lake.jobs.request(stopped, JobRequest.STOP)
     with catalog.transaction() as tx:
         assert {job.job_id for job in tx.jobs.take(OTHER, "there", most=1)} <= {late, taken}
         theirs = tx.jobs.renew(OTHER, [late, taken, stopped])
@@ -156,6 +156,6 @@ def test_everybody_sees_their_own_jobs(lake: Lake) -> None:
     with pytest.raises(Forbidden):
         bob.jobs.get(job_id)
     with pytest.raises(Forbidden):
-        bob.jobs.wish(job_id, Wish.STOP)
+        bob.jobs.request(job_id, JobRequest.STOP)
     with pytest.raises(JobNotExist):
         lake.jobs.get(uuid4())

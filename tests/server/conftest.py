@@ -1,4 +1,4 @@
-"""The doors on a real gateway and a real Postgres; Spark is left out where a test needs none."""
+"""The endpoints on a real gateway and a real Postgres; Spark is left out where a test needs none."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.server.conftest import NoSpark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doors:
+class Endpoints:
     """What tests knock at."""
 
     gateway: Gateway
@@ -29,7 +29,7 @@ class Doors:
 
 
 @contextmanager
-def doors(dsn: str, directory: Path, **settings: str) -> Iterator[Doors]:
+def endpoints(dsn: str, directory: Path, **settings: str) -> Iterator[Endpoints]:
     """A served gateway with settings such as ``SLUICE_TOKEN``."""
     read = read_settings({"SLUICE_DATA": str(directory), "SLUICE_LISTEN": "127.0.0.1:0", "SLUICE_DRAIN_SECONDS": "1"} | settings)
     catalog = CatalogStore(dsn)
@@ -41,7 +41,7 @@ def doors(dsn: str, directory: Path, **settings: str) -> Iterator[Doors]:
     http = HttpServer(app, read)
     host, port = http.start_serving()
     try:
-        yield Doors(gateway=gateway, app=app, url=f"http://{host}:{port}")
+        yield Endpoints(gateway=gateway, app=app, url=f"http://{host}:{port}")
     finally:
         services.stopping.set()
         gateway.drain(0)

@@ -1,4 +1,4 @@
-"""What all doors share: ids, unknown paths, wrong methods, tokens, other people's pages, health."""
+"""What all endpoints share: ids, unknown paths, wrong methods, tokens, other people's pages, health."""
 
 from __future__ import annotations
 

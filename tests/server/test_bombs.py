@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from server.flight.messages import message, packed
 from tests import fix_postgres
 from tests.running import ARROW, PARQUET
-from tests.server.flight.conftest import Door
+from tests.server.flight.conftest import Endpoint
 from tests.workers import bombs
 from workers.pool import WorkerLimits, WorkerPool
 
@@ -54,16 +54,16 @@ def test_a_body_that_unfolds_past_a_workers_memory_is_refused(client: FlaskClien
 
 
 @pytest.fixture(scope="module")
-def door(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory, workers: WorkerPool) -> Iterator[Door]:
+def endpoint(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory, workers: WorkerPool) -> Iterator[Endpoint]:
     with fix_postgres.database(server_dsn, template) as dsn:
-        made = Door(dsn, tmp_path_factory.mktemp("flight"), workers=workers)
+        made = Endpoint(dsn, tmp_path_factory.mktemp("flight"), workers=workers)
         yield made
         made.close()
 
 
 @pytest.mark.parametrize("name", bombs.ARROW)
-def test_rows_of_flight_that_unfold_past_a_workers_memory_are_refused(door: Door, name: str) -> None:
-    door.gateway.run(f"DROP TABLE IF EXISTS t; CREATE TABLE t (id {column(name)}) WITH ('bucket' = '-1')").close()
+def test_rows_of_flight_that_unfold_past_a_workers_memory_are_refused(endpoint: Endpoint, name: str) -> None:
+    endpoint.gateway.run(f"DROP TABLE IF EXISTS t; CREATE TABLE t (id {column(name)}) WITH ('bucket' = '-1')").close()
     how = message("TableDefinitionOptions", if_not_exist=2, if_exists=2)
     first: dict[str, Any] = {
         "flight_descriptor": message(
@@ -75,9 +75,9 @@ def test_rows_of_flight_that_unfold_past_a_workers_memory_are_refused(door: Door
         header, body = one.metadata.to_pybytes(), one.body.to_pybytes()
         sent.append(message("FlightData", data_header=header, data_body=body, **first).SerializeToString())
         first = {}
-    with grpc.insecure_channel(door.url.removeprefix("grpc://")) as channel:
+    with grpc.insecure_channel(endpoint.url.removeprefix("grpc://")) as channel:
         call = channel.stream_stream("/arrow.flight.protocol.FlightService/DoPut")
         with pytest.raises(grpc.RpcError) as refused:
             list(call(iter(sent), timeout=300))
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT, refused.value.details()
-    assert door.gateway.run("SELECT count(*) FROM t").collect() == [(0,)]
+    assert endpoint.gateway.run("SELECT count(*) FROM t").collect() == [(0,)]

@@ -18,7 +18,7 @@ from backports import zstd
 from model.errors import InvalidOption, StatementTooLarge
 from server.http.compression import PlainBody
 from server.settings.settings import read_settings
-from tests.server.protocols_of_a_module import Doors, doors
+from tests.server.protocols_of_a_module import Endpoints, endpoints
 
 ROWS = 50_000
 ORIGIN = "https://app.example.org"
@@ -29,14 +29,14 @@ WAYS: dict[str, tuple[Callable[[bytes], bytes], Callable[[bytes], bytes]]] = {
 
 
 @pytest.fixture(scope="module")
-def opened(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+def opened(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
     directory = tmp_path_factory.mktemp("compression")
-    with doors(module_dsn, directory, SLUICE_CORS_ORIGINS=ORIGIN, SLUICE_STATEMENT_MAX_BYTES="100 kb") as made:
+    with endpoints(module_dsn, directory, SLUICE_CORS_ORIGINS=ORIGIN, SLUICE_STATEMENT_MAX_BYTES="100 kb") as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def http(opened: Doors) -> Iterator[httpx.Client]:
+def http(opened: Endpoints) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=opened.url, headers={"Accept-Encoding": "identity"}) as client:
         client.post("/sql", content="CREATE TABLE numbers (n INT, s STRING)")
         yield client

@@ -75,11 +75,11 @@ def place(client: FlaskClient, tmp_path: Path) -> Path:
     return tmp_path / "warehouse/default.db/t"
 
 
-@pytest.mark.parametrize("door", DATA)
-def test_a_missing_data_file_is_told(client: FlaskClient, place: Path, door: str) -> None:
+@pytest.mark.parametrize("endpoint", DATA)
+def test_a_missing_data_file_is_told(client: FlaskClient, place: Path, endpoint: str) -> None:
     (file,) = data_files(place)
     remove(file)
-    told(client, *DATA[door], file.name)
+    told(client, *DATA[endpoint], file.name)
 
 
 def test_a_cut_manifest_is_told(client: FlaskClient, place: Path) -> None:
@@ -100,7 +100,7 @@ def test_clients_of_ours_do_not_try_again() -> None:
 def test_pages_show_what_is_known_of_a_damaged_table(client: FlaskClient, place: Path, how: str, kind: str) -> None:
     file = metadata_files(place, kind)[-1]
     BREAKS[how](file)
-    for side in ("overview", "files", "upkeep", "data", "schema", "access", "connect"):
+    for side in ("overview", "files", "maintenance", "data", "schema", "access", "connect"):
         forget_metadata()
         with client.get(f"/ui/tables/default/t/{side}") as answer:
             text = html.unescape(answer.get_data(as_text=True))

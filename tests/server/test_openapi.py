@@ -17,21 +17,21 @@ from schemathesis.schemas import BaseSchema
 
 from server.errors import speaks_flink, speaks_paimon
 from server.openapi.document import openapi, path_of
-from tests.server.protocols_of_a_module import Doors, doors
+from tests.server.protocols_of_a_module import Endpoints, endpoints
 
 BINARY = ("text/csv", "application/x-ndjson", "application/sql", "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet")
 CHECKS = ("status_code_conformance", "content_type_conformance", "response_schema_conformance", "unsupported_method")
 
 
 @pytest.fixture(scope="module")
-def opened(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
-    with doors(module_dsn, tmp_path_factory.mktemp("openapi")) as made:
+def opened(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
+    with endpoints(module_dsn, tmp_path_factory.mktemp("openapi")) as made:
         client = made.app.test_client()
         client.post("/sql", data="CREATE TABLE t (id INT, s STRING); INSERT INTO t VALUES (1, 'a')")
         yield made
 
 
-def test_the_document_is_that_of_the_routes(opened: Doors) -> None:
+def test_the_document_is_that_of_the_routes(opened: Endpoints) -> None:
     served = opened.app.test_client().get("/openapi.json").json
     assert served == openapi(opened.app)
     OpenAPIV31SpecValidator(served).validate()
@@ -54,7 +54,7 @@ def test_a_route_nobody_described_is_an_error() -> None:
         openapi(app)
 
 
-def test_the_page_shows_it_without_script_or_other_hosts(opened: Doors) -> None:
+def test_the_page_shows_it_without_script_or_other_hosts(opened: Endpoints) -> None:
     answer = opened.app.test_client().get("/docs")
     assert answer.status_code == 200
     assert "<script" not in answer.text
@@ -65,7 +65,7 @@ def test_the_page_shows_it_without_script_or_other_hosts(opened: Doors) -> None:
             assert f'<h2 id="h-{methods[method]["operationId"]}"><code>{method.upper()} {path}</code></h2>' in answer.text
 
 
-def campaign(opened: Doors, cases: int) -> None:
+def campaign(opened: Endpoints, cases: int) -> None:
     """Send requests made from the document; none may meet a bug, and every answer must be one the document tells."""
     for media in BINARY:
         schemathesis.serializer(media)(lambda _, value: value if isinstance(value, bytes) else str(value).encode())
@@ -84,10 +84,10 @@ def campaign(opened: Doors, cases: int) -> None:
     check()
 
 
-def test_requests_made_from_the_document_get_the_answers_it_tells(opened: Doors) -> None:
+def test_requests_made_from_the_document_get_the_answers_it_tells(opened: Endpoints) -> None:
     campaign(opened, 300)
 
 
 @pytest.mark.torture
-def test_five_thousand_requests(opened: Doors) -> None:
+def test_five_thousand_requests(opened: Endpoints) -> None:
     campaign(opened, 5_000)

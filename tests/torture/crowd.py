@@ -15,7 +15,7 @@ from collections import Counter
 
 _PART = b"POST /sql HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Long: "
 _AT_ONCE = 50
-"""Connections made at the same time: the crowd is to stand there, not to storm the door."""
+"""Connections made at the same time: the crowd is to stand there, not to storm the endpoint."""
 
 
 class Crowd:
@@ -27,13 +27,13 @@ class Crowd:
         self.here: Counter[str] = Counter()
         self.rows = 0
         self.failures = 0
-        self._door = asyncio.Semaphore(_AT_ONCE)
+        self._endpoint = asyncio.Semaphore(_AT_ONCE)
 
     async def stand(self, kind: str) -> None:
         """One that is there for ever and sends next to nothing."""
         while True:
             try:
-                async with self._door:
+                async with self._endpoint:
                     reader, writer = await asyncio.open_connection(self.address, self.port)
             except OSError:
                 self.failures += 1
@@ -62,7 +62,7 @@ class Crowd:
         """A stream, whose rows are counted; it is never to end."""
         query = f"SELECT id FROM crowd{table} /*+ OPTIONS('scan.mode' = 'latest') */".encode()
         head = f"POST /sql?mode=streaming HTTP/1.1\r\nHost: {self.address}:{self.port}\r\nContent-Length: {len(query)}\r\n\r\n"
-        async with self._door:
+        async with self._endpoint:
             reader, writer = await asyncio.open_connection(self.address, self.port)
             writer.write(head.encode() + query)
             status = await reader.readuntil(b"\r\n\r\n")

@@ -119,7 +119,7 @@ class Preparation:
 
 
 @contextlib.contextmanager
-def prepared(  # noqa: C901 - views and what looks after them end however the block does
+def prepared(  # noqa: C901 - views and what watches them end however the block does
     context: ExecutionContext,
     tree: exp.Expr,
     *,

@@ -17,7 +17,7 @@ _AGAIN_SECONDS = 5.0
 
 
 def watch(java: Jvm, ask: Callable[[], None], prepare: Callable[[], None]) -> None:
-    """Look after a JVM as long as it lives; ``ask`` starts Spark anew where it has ended, and comes back late where the JVM is stuck.
+    """Watch a JVM as long as it lives; ``ask`` starts Spark anew where it has ended, and comes back late where the JVM is stuck.
 
     ``prepare`` is called once it ran out of memory.
     """

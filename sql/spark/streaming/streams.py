@@ -64,7 +64,7 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
     """What a table holds, from where its options say, and all that comes; None for one that is to be read as it is (`scan.bounded`).
 
     Raises for what cannot be followed. ``tree`` is the query that mentions it and decides which columns are read; ``micro_batch`` bounds
-    the bytes of data files read at once, and is None where the query is only checked. ``topics`` takes what must look after partitions
+    the bytes of data files read at once, and is None where the query is only checked. ``topics`` takes what must watch partitions
     with an event time of their own. ``place`` counts the mentions of tables in the query.
     """
     own = find_connector(context.lake, context.session, reference.parts)

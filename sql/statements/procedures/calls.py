@@ -170,7 +170,7 @@ def identifier_of(context: ExecutionContext, name: str) -> Identifier:
 
 @procedure("repair_table", required=1, table=str)
 def repair_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
-    """Adopt or set aside snapshot files the catalog did not decide; one row for each, none where there are none."""
+    """Register or set aside snapshot files the catalog did not decide; one row for each, none where there are none."""
     table = identifier_of(context, str(arguments["table"]))
     done = context.lake.repair_table(table, dry_run=arguments.dry_run)
     columns = [

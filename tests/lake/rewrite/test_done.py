@@ -47,7 +47,7 @@ def test_without_both_times_nothing_is_done(lake: Lake, lacking: str) -> None:
     assert due(lake, table, 100) == []
 
 
-def test_upkeep_marks_once_and_again_after_late_rows(lake: Lake, catalog: CatalogStore) -> None:
+def test_maintenance_marks_once_and_again_after_late_rows(lake: Lake, catalog: CatalogStore) -> None:
     actions = "success-file,done-partition,mark-event"
     table = partitioned(lake, **{"partition.mark-done-action": actions, "partition.idle-time-to-done": "0 s"})
     append(lake, table, [1], dt=["2020-01-01"])

@@ -128,7 +128,7 @@ def tagged_by_watermark(lake: Lake, options: Mapping[str, str]) -> Any:
 
 
 def old_tags(lake: Lake, options: Mapping[str, str]) -> Any:
-    """The tags whose time is over and that upkeep leaves."""
+    """The tags whose time is over and that maintenance leaves."""
     table = _table(lake, options)
     _rows(lake, table, 1)
     create_tag(lake, table, "brief", retained=dt.timedelta(0))

@@ -1,4 +1,4 @@
-"""Tokens over HTTP: made, used at every door, revoked."""
+"""Tokens over HTTP: made, used at every endpoint, revoked."""
 
 from __future__ import annotations
 

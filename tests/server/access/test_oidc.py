@@ -30,7 +30,7 @@ from server.process.services import Services
 from server.settings.oidc import OidcSettings
 from server.settings.settings import read_settings
 from tests.server.issuer import CLIENT, SECRET, Issuer, issuing
-from tests.server.protocols_of_a_module import Doors, doors
+from tests.server.protocols_of_a_module import Endpoints, endpoints
 from tests.waiting import eventually
 
 
@@ -56,8 +56,8 @@ def settings(issuer: Issuer) -> dict[str, str]:
 
 
 @pytest.fixture
-def opened(dsn: str, tmp_path: Path, settings: dict[str, str]) -> Iterator[Doors]:
-    with doors(dsn, tmp_path, **settings) as made:
+def opened(dsn: str, tmp_path: Path, settings: dict[str, str]) -> Iterator[Endpoints]:
+    with endpoints(dsn, tmp_path, **settings) as made:
         yield made
 
 
@@ -212,7 +212,7 @@ def test_logins_at_an_issuer_that_hangs_hold_few_threads(issuer: Issuer, monkeyp
     assert isinstance(asked[1].exception(), NotAuthorized)
 
 
-def test_every_protocol_takes_the_issuers_tokens_with_the_roles_of_their_groups(opened: Doors, issuer: Issuer, tmp_path: Path) -> None:
+def test_every_protocol_takes_the_issuers_tokens_with_the_roles_of_their_groups(opened: Endpoints, issuer: Issuer, tmp_path: Path) -> None:
     admin, ada = issuer.token(sub="root", groups=["platform"]), issuer.token()
     with httpx.Client(base_url=opened.url) as http:
 
@@ -234,9 +234,9 @@ def test_every_protocol_takes_the_issuers_tokens_with_the_roles_of_their_groups(
         made = http.post("/tokens", json={"name": "robot", "administrator": True}, headers=bearer(admin)).json()["token"]
         assert sql("SHOW TABLES", made).status_code == 200
     read = read_settings({"SLUICE_DATA": str(tmp_path), "SLUICE_FLIGHT_LISTEN": "127.0.0.1:0"})
-    door = FlightEndpoint(Services(gateway=opened.gateway, settings=read), metrics_of(opened.app))
+    endpoint = FlightEndpoint(Services(gateway=opened.gateway, settings=read), metrics_of(opened.app))
     opened.gateway.lake.access.issuer = OidcIssuer(OidcSettings(issuer=issuer.url, audience=CLIENT, roles=(("data-team", "analyst"),)))
-    host, port = door.start()
+    host, port = endpoint.start()
     try:
         with fl.connect(f"grpc://{host}:{port}") as client:
             command = fl.FlightDescriptor.for_command(packed("CommandStatementQuery", query="SELECT * FROM t"))
@@ -246,10 +246,12 @@ def test_every_protocol_takes_the_issuers_tokens_with_the_roles_of_their_groups(
             with pytest.raises(fl.FlightUnauthenticatedError, match="not taken"):
                 client.get_flight_info(command, fl.FlightCallOptions(headers=[(b"authorization", f"Bearer {confused(issuer)}".encode())]))
     finally:
-        door.stop(5)
+        endpoint.stop(5)
 
 
-def test_roles_bind_whom_the_issuer_gives_them_through_other_roles_and_nobody_bears_the_name_of_one(opened: Doors, issuer: Issuer) -> None:
+def test_roles_bind_whom_the_issuer_gives_them_through_others_and_nobody_bears_the_name_of_one(
+    opened: Endpoints, issuer: Issuer
+) -> None:
     admin = issuer.token(sub="root", groups=["platform"])
     with httpx.Client(base_url=opened.url) as http:
 
@@ -268,7 +270,7 @@ def test_roles_bind_whom_the_issuer_gives_them_through_other_roles_and_nobody_be
             assert (answer.status_code, "the name of a role" in answer.text) == (401, True)
 
 
-def test_pages_log_in_by_the_code_flow_and_only_where_it_was_begun(opened: Doors, issuer: Issuer) -> None:
+def test_pages_log_in_by_the_code_flow_and_only_where_it_was_begun(opened: Endpoints, issuer: Issuer) -> None:
     with httpx.Client(base_url=opened.url) as browser, httpx.Client(base_url=opened.url) as other:
         assert "/ui/login/issuer" in browser.get("/ui/login?next=/ui/catalog").text
         away = browser.get("/ui/login/issuer?next=/ui/catalog")
@@ -285,7 +287,7 @@ def test_pages_log_in_by_the_code_flow_and_only_where_it_was_begun(opened: Doors
         assert other.get("/ui/catalog").status_code == 303
 
 
-def test_a_login_whose_token_is_of_another_login_is_refused(opened: Doors, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_whose_token_is_of_another_login_is_refused(opened: Endpoints, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
     sign = issuer.token
     with httpx.Client(base_url=opened.url) as browser:
         away = browser.get("/ui/login/issuer")

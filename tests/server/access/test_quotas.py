@@ -9,7 +9,7 @@ import adbc_driver_flightsql.dbapi as dbapi
 import pytest
 from flask.testing import FlaskClient
 
-from tests.server.flight.conftest import Door
+from tests.server.flight.conftest import Endpoint
 from tests.server.pages.conftest import Visitor
 from tests.server.pages.conftest import visitor as visitor
 
@@ -43,15 +43,15 @@ def test_http_protocols_answer_429_with_the_quotas_name(limited: FlaskClient) ->
 
 
 def test_flight_says_the_same(dsn: str, tmp_path: Path) -> None:
-    door = Door(dsn, tmp_path)
+    endpoint = Endpoint(dsn, tmp_path)
     try:
-        with dbapi.connect(door.url, autocommit=True) as connection, connection.cursor() as cursor:
+        with dbapi.connect(endpoint.url, autocommit=True) as connection, connection.cursor() as cursor:
             cursor.execute("CREATE TABLE t (a INT)")
             cursor.execute("SET QUOTA ingest.bytes-per-minute = 0 FOR ROLE public")
             with pytest.raises(dbapi.Error, match=r"QuotaExceeded.*the quota ingest\.bytes-per-minute"):
                 cursor.execute("INSERT INTO t VALUES (1)")
     finally:
-        door.close()
+        endpoint.close()
 
 
 def test_quotas_are_set_and_reset_on_their_page(visitor: Visitor) -> None:

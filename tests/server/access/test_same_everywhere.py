@@ -13,7 +13,7 @@ import pytest
 from adbc_driver_flightsql import DatabaseOptions
 
 from tests import fix_postgres
-from tests.server.flight.conftest import Door
+from tests.server.flight.conftest import Endpoint
 
 PROTOCOLS = ("http", "flink", "flight")
 PRINCIPALS = ("stranger", "filtered", "masked", "columns", "appender", "changer", "maker", "by_role")
@@ -64,9 +64,9 @@ ENDED = {200: "done", 400: "refused", 403: "forbidden", 404: "not there", 409: "
 class Everywhere:
     """One server, asked by three protocols, each about a database of its own in the same state."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
-        self._client = door.app.test_client()
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._client = endpoint.app.test_client()
         self._tokens = {"root": self._token({"name": "root", "administrator": True}, None)}
         self._tokens |= {name: self._token({"name": name}, "root") for name in PRINCIPALS}
         self.http("root", "CREATE ROLE everybody_elses; GRANT ROLE everybody_elses TO by_role")
@@ -108,7 +108,7 @@ class Everywhere:
 
     def flight(self, who: str, text: str) -> tuple[str, Any]:
         header = {DatabaseOptions.AUTHORIZATION_HEADER.value: self._as(who)["Authorization"]}
-        with dbapi.connect(self._door.url, db_kwargs=header, autocommit=True) as connection, connection.cursor() as cursor:
+        with dbapi.connect(self._endpoint.url, db_kwargs=header, autocommit=True) as connection, connection.cursor() as cursor:
             try:
                 cursor.execute(text)
                 return "done", [list(row) for row in cursor.fetchall()]
@@ -119,11 +119,11 @@ class Everywhere:
 @pytest.fixture(scope="module")
 def everywhere(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Everywhere]:
     with fix_postgres.database(server_dsn, template) as dsn:
-        door = Door(dsn, tmp_path_factory.mktemp("everywhere"))
+        endpoint = Endpoint(dsn, tmp_path_factory.mktemp("everywhere"))
         try:
-            yield Everywhere(door)
+            yield Everywhere(endpoint)
         finally:
-            door.close()
+            endpoint.close()
 
 
 def plainly(told: Any, database: str) -> str:

@@ -1,4 +1,4 @@
-"""A Flight door in this process, and ADBC connected to it."""
+"""A Flight endpoint in this process, and ADBC connected to it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.server.conftest import NoSpark
 from workers.pool import WorkerPool
 
 
-class Door:
-    """A Flight door in this process, on a gateway without Spark."""
+class Endpoint:
+    """A Flight endpoint in this process, on a gateway without Spark."""
 
     def __init__(
         self, dsn: str, directory: Path, tls: TlsFiles | None = None, *, workers: WorkerPool | None = None, **settings: str
@@ -38,28 +38,28 @@ class Door:
         given = {"SLUICE_DATA": str(directory), "SLUICE_FLIGHT_LISTEN": "127.0.0.1:0", **settings}
         self.services = Services(gateway=self.gateway, settings=read_settings(given))
         self.app = create_app(self.services)
-        self.door = FlightEndpoint(self.services, metrics_of(self.app), tls)
-        host, port = self.door.start()
+        self.endpoint = FlightEndpoint(self.services, metrics_of(self.app), tls)
+        host, port = self.endpoint.start()
         self.url = f"{'grpc' if tls is None else 'grpc+tls'}://{host}:{port}"
 
     def close(self) -> None:
-        self.door.stop(5)
+        self.endpoint.stop(5)
         self.gateway.close()
         self.lake.close()
         self.catalog.close()
 
 
 @pytest.fixture(scope="module")
-def door(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+def endpoint(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     with fix_postgres.database(server_dsn, template) as dsn:
-        made = Door(dsn, tmp_path_factory.mktemp("flight"))
+        made = Endpoint(dsn, tmp_path_factory.mktemp("flight"))
         yield made
         made.close()
 
 
 @pytest.fixture
-def connection(door: Door) -> Iterator[Connection]:
-    with dbapi.connect(door.url, autocommit=True) as made:
+def connection(endpoint: Endpoint) -> Iterator[Connection]:
+    with dbapi.connect(endpoint.url, autocommit=True) as made:
         yield made
 
 

@@ -23,19 +23,19 @@ from server.observe.metrics import metrics_of
 from server.process.services import Services
 from server.settings.settings import read_settings
 from tests.server.access.test_tls import Files
-from tests.server.flight.conftest import Door, rows
+from tests.server.flight.conftest import Endpoint, rows
 from tests.server.flight.raw import begun, ended
 from tests.waiting import eventually
 
 
-def test_a_session_is_its_clients_own_and_ends_with_it(door: Door, connection: Connection, cursor: Cursor) -> None:
+def test_a_session_is_its_clients_own_and_ends_with_it(endpoint: Endpoint, connection: Connection, cursor: Cursor) -> None:
     cursor.execute("CREATE DATABASE IF NOT EXISTS mine")
-    before = door.gateway.open_sessions()
+    before = endpoint.gateway.open_sessions()
     assert (connection.adbc_current_catalog, connection.adbc_current_db_schema) == ("sluice", "default")
     cursor.execute("USE mine")
     cursor.execute("CREATE TABLE here (a INT)")
     assert connection.adbc_current_db_schema == "mine"
-    with dbapi.connect(door.url, autocommit=True) as other:
+    with dbapi.connect(endpoint.url, autocommit=True) as other:
         assert other.adbc_current_db_schema == "default"
         other.adbc_current_db_schema = "mine"
         with other.cursor() as theirs:
@@ -44,69 +44,69 @@ def test_a_session_is_its_clients_own_and_ends_with_it(door: Door, connection: C
             other.adbc_current_db_schema = "nowhere"
         with pytest.raises(ProgrammingError):
             other.adbc_current_catalog = "nowhere"
-        assert door.gateway.open_sessions() == before + 2
-    assert eventually(lambda: door.gateway.open_sessions() == before + 1)
+        assert endpoint.gateway.open_sessions() == before + 2
+    assert eventually(lambda: endpoint.gateway.open_sessions() == before + 1)
     cursor.adbc_ingest("there", pa.table({"a": [1]}), mode="create")
     assert rows(cursor, "SELECT * FROM mine.there") == [(1,)]
 
 
-def test_a_session_ended_by_being_idle_is_told_once(door: Door, connection: Connection, cursor: Cursor) -> None:
+def test_a_session_ended_by_being_idle_is_told_once(endpoint: Endpoint, connection: Connection, cursor: Cursor) -> None:
     cursor.execute("CREATE DATABASE IF NOT EXISTS idle")
-    before = set(door.gateway._sessions._sessions)
+    before = set(endpoint.gateway._sessions._sessions)
     cursor.execute("USE idle")
-    (mine,) = set(door.gateway._sessions._sessions) - before
-    door.gateway.close_session(mine)
+    (mine,) = set(endpoint.gateway._sessions._sessions) - before
+    endpoint.gateway.close_session(mine)
     with pytest.raises(ProgrammingError, match=r"SessionNotExist.*has ended"):
         cursor.execute("SHOW CURRENT DATABASE")
     assert rows(cursor, "SHOW CURRENT DATABASE") == [("default",)]
 
 
-def test_cookies_name_a_session_from_any_connection(door: Door) -> None:
+def test_cookies_name_a_session_from_any_connection(endpoint: Endpoint) -> None:
     options = {DatabaseOptions.WITH_COOKIE_MIDDLEWARE.value: "true"}
-    with dbapi.connect(door.url, db_kwargs=options, autocommit=True) as made, made.cursor() as cursor:
+    with dbapi.connect(endpoint.url, db_kwargs=options, autocommit=True) as made, made.cursor() as cursor:
         cursor.execute("CREATE DATABASE IF NOT EXISTS baked")
         cursor.execute("USE baked")
         assert rows(cursor, "SHOW CURRENT DATABASE") == [("baked",)]
-    with fl.connect(door.url) as client:
+    with fl.connect(endpoint.url) as client:
         wrong = fl.FlightCallOptions(headers=[(b"cookie", b"sluice-session=nobodys")])
         command = fl.FlightDescriptor.for_command(packed("CommandStatementQuery", query="SHOW CURRENT DATABASE"))
         with pytest.raises(pa.ArrowKeyError, match="has ended"):
             client.get_flight_info(command, wrong)
 
 
-def test_the_sessions_of_clients_that_hang_up_without_a_word_end(door: Door) -> None:
-    before = door.gateway.open_sessions()
-    client = fl.connect(door.url)
+def test_the_sessions_of_clients_that_hang_up_without_a_word_end(endpoint: Endpoint) -> None:
+    before = endpoint.gateway.open_sessions()
+    client = fl.connect(endpoint.url)
     request = message("SetSessionOptionsRequest")
     request.session_options["schema"].string_value = "default"
     request.session_options["no.such"].int64_value = 3
     (answer,) = client.do_action(fl.Action("SetSessionOptions", request.SerializeToString()))
     assert b"no.such" in answer.body.to_pybytes()
-    assert door.gateway.open_sessions() == before + 1
+    assert endpoint.gateway.open_sessions() == before + 1
     client.close()
-    assert eventually(lambda: door.gateway.open_sessions() == before)
+    assert eventually(lambda: endpoint.gateway.open_sessions() == before)
 
 
 STREAM = "SET 'execution.runtime-mode' = 'streaming'"
 
 
-def test_a_stream_goes_on_until_its_reader_cancels_and_nothing_stays(door: Door, cursor: Cursor) -> None:
+def test_a_stream_goes_on_until_its_reader_cancels_and_nothing_stays(endpoint: Endpoint, cursor: Cursor) -> None:
     cursor.execute("CREATE TABLE flowing (a INT)")
     cursor.execute("INSERT INTO flowing VALUES (1)")
     cursor.execute(STREAM)
     cursor.execute("SELECT * FROM flowing")
     reader = cursor.fetch_record_batch()
     assert reader.read_next_batch().to_pydict() == {"a": [1]}
-    door.gateway.run("INSERT INTO flowing VALUES (2)").close()
+    endpoint.gateway.run("INSERT INTO flowing VALUES (2)").close()
     assert reader.read_next_batch().to_pydict() == {"a": [2]}
-    assert door.gateway.streams() == 1
+    assert endpoint.gateway.streams() == 1
     cursor.adbc_cancel()
-    assert eventually(lambda: (door.gateway.streams(), door.door.held()) == (0, 0))
+    assert eventually(lambda: (endpoint.gateway.streams(), endpoint.endpoint.held()) == (0, 0))
 
 
-def test_a_client_that_hangs_up_cancels_what_runs_for_it(door: Door, connection: Connection) -> None:
+def test_a_client_that_hangs_up_cancels_what_runs_for_it(endpoint: Endpoint, connection: Connection) -> None:
     held = threading.Event()
-    hook = door.lake.listeners
+    hook = endpoint.lake.listeners
 
     def hold(table: UUID, added: int) -> None:  # a commit that takes its time
         held.wait(20)
@@ -116,21 +116,21 @@ def test_a_client_that_hangs_up_cancels_what_runs_for_it(door: Door, connection:
         with connection.cursor() as setting:
             setting.execute("CREATE TABLE slow (a INT)")
         command = packed("CommandStatementQuery", query="INSERT INTO slow VALUES (1)")
-        with fl.connect(door.url) as client, pytest.raises(fl.FlightTimedOutError):
+        with fl.connect(endpoint.url) as client, pytest.raises(fl.FlightTimedOutError):
             client.get_flight_info(fl.FlightDescriptor.for_command(command), fl.FlightCallOptions(timeout=0.5))
-        assert eventually(lambda: door.gateway.running() == [])
+        assert eventually(lambda: endpoint.gateway.running() == [])
     finally:
         held.set()
         hook.pop()
 
 
-def test_rows_whose_sender_hangs_up_are_not_kept(door: Door, cursor: Cursor) -> None:
+def test_rows_whose_sender_hangs_up_are_not_kept(endpoint: Endpoint, cursor: Cursor) -> None:
     cursor.execute("CREATE TABLE whole (a BIGINT)")
     command = packed(
         "CommandStatementIngest", table="whole", table_definition_options=message("TableDefinitionOptions", if_not_exist=2, if_exists=2)
     )
     batch = pa.record_batch([pa.array(range(1000))], names=["a"])
-    client = fl.connect(door.url)
+    client = fl.connect(endpoint.url)
     writer, _ = client.do_put(fl.FlightDescriptor.for_command(command), batch.schema, fl.FlightCallOptions(timeout=1.0))
     writer.write_batch(batch)
     writer.write_batch(batch)
@@ -151,9 +151,9 @@ INGESTED = "SELECT outcome FROM sys.audit_log WHERE action LIKE 'INGEST default.
 
 
 def test_clients_that_stall_are_cut_off_and_those_who_wait_for_us_are_not(dsn: str, tmp_path: Path) -> None:
-    door = Door(dsn, tmp_path, SLUICE_FLIGHT_STALL_SECONDS="1")
+    endpoint = Endpoint(dsn, tmp_path, SLUICE_FLIGHT_STALL_SECONDS="1")
     try:
-        with dbapi.connect(door.url, autocommit=True) as waits, waits.cursor() as cursor, fl.connect(door.url) as stalls:
+        with dbapi.connect(endpoint.url, autocommit=True) as waits, waits.cursor() as cursor, fl.connect(endpoint.url) as stalls:
             cursor.execute("CREATE DATABASE mine; USE mine; CREATE TABLE flowing (a INT)")
             sent = pa.table({"s": ["x" * 1000] * 60_000})  # more than is ever under way
             cursor.adbc_ingest("wide", pa.RecordBatchReader.from_batches(sent.schema, sent.to_batches(5_000)), mode="create")
@@ -162,25 +162,25 @@ def test_clients_that_stall_are_cut_off_and_those_who_wait_for_us_are_not(dsn: s
             stream = cursor.fetch_record_batch()
             reader = stalls.do_get(info.endpoints[0].ticket)
             assert reader.read_chunk().data.num_rows > 0
-            assert door.door.held() == 2
-            assert eventually(lambda: door.door.held() == 1)
+            assert endpoint.endpoint.held() == 2
+            assert eventually(lambda: endpoint.endpoint.held() == 1)
             with pytest.raises(pa.ArrowException):
                 reader.read_all()
-            door.gateway.run("INSERT INTO mine.flowing VALUES (2)").close()
+            endpoint.gateway.run("INSERT INTO mine.flowing VALUES (2)").close()
             assert stream.read_next_batch().to_pydict() == {"a": [2]}
             assert waits.adbc_current_db_schema == "mine"
             assert stalls.get_flight_info(info.descriptor).schema.names == ["s"]
     finally:
-        door.close()
+        endpoint.close()
 
 
 def test_rows_whose_sender_stalls_are_not_kept(dsn: str, tmp_path: Path) -> None:
-    door = Door(dsn, tmp_path, SLUICE_FLIGHT_STALL_SECONDS="1")
+    endpoint = Endpoint(dsn, tmp_path, SLUICE_FLIGHT_STALL_SECONDS="1")
     batch = pa.record_batch([pa.array(range(1000))], names=["a"])
     options = message("TableDefinitionOptions", if_not_exist=1, if_exists=2)
     command = packed("CommandStatementIngest", table="part", table_definition_options=options)
     try:
-        with dbapi.connect(door.url, autocommit=True) as made, made.cursor() as cursor, fl.connect(door.url) as stalls:
+        with dbapi.connect(endpoint.url, autocommit=True) as made, made.cursor() as cursor, fl.connect(endpoint.url) as stalls:
             writer, _ = stalls.do_put(fl.FlightDescriptor.for_command(command), batch.schema)
             writer.write_batch(batch)
             assert eventually(lambda: rows(cursor, INGESTED) != [])
@@ -189,7 +189,7 @@ def test_rows_whose_sender_stalls_are_not_kept(dsn: str, tmp_path: Path) -> None
             with pytest.raises(pa.ArrowException):
                 writer.close()
     finally:
-        door.close()
+        endpoint.close()
 
 
 METHODS = ("ListFlights", "GetFlightInfo", "GetSchema", "DoGet", "DoPut", "DoAction", "ListActions")
@@ -204,45 +204,45 @@ INGEST = packed(
     ids=["put", "rows without columns", "a statement", "a ticket"],
 )
 def test_who_begins_to_send_and_sends_nothing_is_cut_off(dsn: str, tmp_path: Path, method: str, descriptor: bytes | None) -> None:
-    door = Door(dsn, tmp_path, SLUICE_FLIGHT_STALL_SECONDS="1")
+    endpoint = Endpoint(dsn, tmp_path, SLUICE_FLIGHT_STALL_SECONDS="1")
     try:
-        with dbapi.connect(door.url, autocommit=True) as waits, waits.cursor() as cursor:
+        with dbapi.connect(endpoint.url, autocommit=True) as waits, waits.cursor() as cursor:
             cursor.execute(f"CREATE TABLE flowing (a INT); {STREAM}; SELECT * FROM flowing")
             stream = cursor.fetch_record_batch()
-            silent = begun(door.url, method, None if descriptor is None else b"\x0a" + bytes([len(descriptor)]) + descriptor)
+            silent = begun(endpoint.url, method, None if descriptor is None else b"\x0a" + bytes([len(descriptor)]) + descriptor)
             assert ended(silent) == "connection"
-            door.gateway.run("INSERT INTO flowing VALUES (2)").close()
+            endpoint.gateway.run("INSERT INTO flowing VALUES (2)").close()
             assert stream.read_next_batch().to_pydict() == {"a": [2]}
     finally:
-        door.close()
+        endpoint.close()
 
 
-def ask(door: Door, options: dict[str, str]) -> None:
-    with dbapi.connect(door.url, db_kwargs=options, autocommit=True) as made, made.cursor() as cursor:
+def ask(endpoint: Endpoint, options: dict[str, str]) -> None:
+    with dbapi.connect(endpoint.url, db_kwargs=options, autocommit=True) as made, made.cursor() as cursor:
         cursor.execute("SHOW TABLES")
 
 
 def test_a_token_is_wanted_by_every_call_once_there_is_one(dsn: str, tmp_path: Path) -> None:
-    door = Door(dsn, tmp_path)
+    endpoint = Endpoint(dsn, tmp_path)
     try:
-        made = door.app.test_client().post("/tokens", json={"name": "root", "administrator": True}).get_json()["token"]
+        made = endpoint.app.test_client().post("/tokens", json={"name": "root", "administrator": True}).get_json()["token"]
         for method in METHODS:  # before a message is taken, which may be large
-            assert ended(begun(door.url, method)) == "call", method
+            assert ended(begun(endpoint.url, method)) == "call", method
         for options in ({}, {"username": "x", "password": "wrong"}, {DatabaseOptions.AUTHORIZATION_HEADER.value: "Bearer wrong"}):
             with pytest.raises(ProgrammingError, match=r"UNAUTHENTICATED|Unauthenticated"):
-                ask(door, options)
+                ask(endpoint, options)
         ways = ({"username": "anyone", "password": made}, {DatabaseOptions.AUTHORIZATION_HEADER.value: f"Bearer {made}"})
         for options in ways:
-            with dbapi.connect(door.url, db_kwargs=options, autocommit=True) as let_in, let_in.cursor() as cursor:
+            with dbapi.connect(endpoint.url, db_kwargs=options, autocommit=True) as let_in, let_in.cursor() as cursor:
                 assert rows(cursor, "SHOW DATABASES") == [("default",)]
                 cursor.execute("CREATE TABLE IF NOT EXISTS kept (a INT)")
         both = fl.FlightCallOptions(headers=[(b"authorization", f"Bearer {one}".encode()) for one in (made, "wrong")])
-        with fl.connect(door.url) as two, pytest.raises(fl.FlightUnauthenticatedError):
+        with fl.connect(endpoint.url) as two, pytest.raises(fl.FlightUnauthenticatedError):
             two.get_flight_info(fl.FlightDescriptor.for_command(packed("CommandGetCatalogs")), both)
-        client = door.app.test_client()
+        client = endpoint.app.test_client()
         headers = {"Authorization": f"Bearer {made}"}
         ada = client.post("/tokens", json={"name": "laptop", "principal": "ada"}, headers=headers).get_json()["token"]
-        with dbapi.connect(door.url, db_kwargs={"username": "ada", "password": ada}, autocommit=True) as hers, hers.cursor() as cursor:
+        with dbapi.connect(endpoint.url, db_kwargs={"username": "ada", "password": ada}, autocommit=True) as hers, hers.cursor() as cursor:
             with pytest.raises(ProgrammingError, match=r"Forbidden: ada may not"):
                 cursor.execute("SELECT * FROM kept")
             with pytest.raises(ProgrammingError, match=r"Forbidden: ada may not"):
@@ -251,50 +251,50 @@ def test_a_token_is_wanted_by_every_call_once_there_is_one(dsn: str, tmp_path: P
                 cursor.adbc_ingest("made", pa.table({"a": [1]}), mode="create")
             assert hers.adbc_get_objects(depth="tables").read_all().to_pylist()[0]["catalog_db_schemas"][0]["db_schema_tables"] == []
     finally:
-        door.close()
+        endpoint.close()
 
 
 def test_one_principals_calls_leave_places_to_others(dsn: str, tmp_path: Path) -> None:
-    door = Door(dsn, tmp_path)
+    endpoint = Endpoint(dsn, tmp_path)
     try:
-        client = door.app.test_client()
+        client = endpoint.app.test_client()
         root = client.post("/tokens", json={"name": "root", "administrator": True}).get_json()["token"]
         eve = client.post("/tokens", json={"name": "l", "principal": "eve"}, headers={"Authorization": f"Bearer {root}"}).get_json()[
             "token"
         ]
-        with begun(door.url, "GetFlightInfo", calls=1000, token=eve):
+        with begun(endpoint.url, "GetFlightInfo", calls=1000, token=eve):
 
             def refused() -> bool:
                 try:
-                    ask(door, {"username": "eve", "password": eve})
+                    ask(endpoint, {"username": "eve", "password": eve})
                 except OperationalError as error:
                     return "eve has as many calls open here as one may have (800 of 1000)" in str(error)
                 return False
 
             assert eventually(refused)
-            ask(door, {"username": "root", "password": root})
+            ask(endpoint, {"username": "root", "password": root})
         assert eventually(lambda: not refused())
     finally:
-        door.close()
+        endpoint.close()
 
 
-def test_a_message_without_rows_is_no_longer_than_a_text(door: Door) -> None:
+def test_a_message_without_rows_is_no_longer_than_a_text(endpoint: Endpoint) -> None:
     with (
-        fl.connect(door.url) as client,
+        fl.connect(endpoint.url) as client,
         pytest.raises(pa.ArrowInvalid, match=r"StatementTooLarge: .* at most 4,194,304 are read of GetFlightInfo"),
     ):
         client.get_flight_info(fl.FlightDescriptor.for_command(b"x" * (5 << 20)))
 
 
 def test_one_callers_tickets_and_handles_are_nothing_to_another(dsn: str, tmp_path: Path) -> None:
-    door = Door(dsn, tmp_path)
+    endpoint = Endpoint(dsn, tmp_path)
     try:
-        client = door.app.test_client()
+        client = endpoint.app.test_client()
         made = client.post("/tokens", json={"name": "root", "administrator": True}).get_json()["token"]
         headers = {"Authorization": f"Bearer {made}"}
         other = client.post("/tokens", json={"name": "l", "principal": "eve"}, headers=headers).get_json()["token"]
         mine, hers = (fl.FlightCallOptions(headers=[(b"authorization", f"Bearer {token}".encode())]) for token in (made, other))
-        with fl.connect(door.url) as flight:
+        with fl.connect(endpoint.url) as flight:
             show = packed("CommandStatementQuery", query="SHOW DATABASES")
             info = flight.get_flight_info(fl.FlightDescriptor.for_command(show), mine)
             with pytest.raises(pa.ArrowKeyError, match="no result"):
@@ -308,13 +308,13 @@ def test_one_callers_tickets_and_handles_are_nothing_to_another(dsn: str, tmp_pa
             with pytest.raises(pa.ArrowKeyError, match="no prepared statement"):
                 flight.get_flight_info(fl.FlightDescriptor.for_command(again), hers)
     finally:
-        door.close()
+        endpoint.close()
 
 
-def test_a_port_that_is_taken_is_told_with_the_way_out(door: Door, tmp_path: Path) -> None:
-    taken = door.url.removeprefix("grpc://")
+def test_a_port_that_is_taken_is_told_with_the_way_out(endpoint: Endpoint, tmp_path: Path) -> None:
+    taken = endpoint.url.removeprefix("grpc://")
     settings = read_settings({"SLUICE_DATA": str(tmp_path), "SLUICE_FLIGHT_LISTEN": taken})
-    second = FlightEndpoint(Services(gateway=door.gateway, settings=settings), metrics_of(door.app))
+    second = FlightEndpoint(Services(gateway=endpoint.gateway, settings=settings), metrics_of(endpoint.app))
     with pytest.raises(InvalidOption, match=rf"SLUICE_FLIGHT_LISTEN names {taken}.*'off'"):
         second.start()
     second.stop(1)
@@ -322,30 +322,30 @@ def test_a_port_that_is_taken_is_told_with_the_way_out(door: Door, tmp_path: Pat
 
 def test_over_tls_only_who_knows_the_ca_gets_through(dsn: str, tmp_path: Path) -> None:
     files = Files(tmp_path)
-    door = Door(dsn, tmp_path, TlsFiles(files.certificate, files.key))
+    endpoint = Endpoint(dsn, tmp_path, TlsFiles(files.certificate, files.key))
     try:
         trusting = {DatabaseOptions.TLS_ROOT_CERTS.value: files.root.read_text()}
-        with dbapi.connect(door.url, db_kwargs=trusting, autocommit=True) as made, made.cursor() as cursor:
+        with dbapi.connect(endpoint.url, db_kwargs=trusting, autocommit=True) as made, made.cursor() as cursor:
             assert rows(cursor, "SHOW DATABASES") == [("default",)]
-        with fl.connect(door.url) as stranger, pytest.raises(fl.FlightUnavailableError):
+        with fl.connect(endpoint.url) as stranger, pytest.raises(fl.FlightUnavailableError):
             list(stranger.list_actions())
     finally:
-        door.close()
+        endpoint.close()
 
 
 def test_a_door_that_closes_frees_those_who_read(dsn: str, tmp_path: Path) -> None:
-    door = Door(dsn, tmp_path)
-    door.gateway.run("CREATE TABLE flowing (a INT); INSERT INTO flowing VALUES (1)").close()
-    with fl.connect(door.url) as client:
+    endpoint = Endpoint(dsn, tmp_path)
+    endpoint.gateway.run("CREATE TABLE flowing (a INT); INSERT INTO flowing VALUES (1)").close()
+    with fl.connect(endpoint.url) as client:
         text = f"{STREAM}; SELECT * FROM flowing"
         info = client.get_flight_info(fl.FlightDescriptor.for_command(packed("CommandStatementQuery", query=text)))
         reader = client.do_get(info.endpoints[0].ticket)
         assert reader.read_chunk().data.to_pydict() == {"a": [1]}
-        assert door.gateway.streams() == 1
+        assert endpoint.gateway.streams() == 1
         began = time.monotonic()
-        door.door.stop(0.5)
+        endpoint.endpoint.stop(0.5)
         assert time.monotonic() - began < 10
         with pytest.raises(fl.FlightError):
             reader.read_chunk()
-        assert door.gateway.streams() == 0
-    door.close()
+        assert endpoint.gateway.streams() == 0
+    endpoint.close()

@@ -18,7 +18,7 @@ from server.flight.messages import message, packed, unpacked
 from server.flight.pending import MOST_PREPARED, PreparedStatement, PreparedStatements
 from server.flight.received import Message
 from tests import fix_postgres
-from tests.server.flight.conftest import Door, rows
+from tests.server.flight.conftest import Endpoint, rows
 from tests.workers.damaged import reaching
 from workers.pool import WorkerLimits, WorkerPool
 
@@ -43,17 +43,17 @@ def ingest(table: str) -> bytes:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_an_ingest_that_reaches_past_its_buffers_is_refused(door: Door, cursor: Cursor, size: int) -> None:
+def test_an_ingest_that_reaches_past_its_buffers_is_refused(endpoint: Endpoint, cursor: Cursor, size: int) -> None:
     cursor.execute("CREATE TABLE IF NOT EXISTS reached (v BYTES)")
-    with fl.connect(door.url) as client, pytest.raises(pa.ArrowInvalid, match=r"InvalidData: Column v \(binary\) is damaged"):
+    with fl.connect(endpoint.url) as client, pytest.raises(pa.ArrowInvalid, match=r"InvalidData: Column v \(binary\) is damaged"):
         put(client, ingest("reached"), reaching(size))
     assert rows(cursor, "SELECT * FROM reached") == []
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_parameter_that_reaches_past_its_buffers_is_refused(door: Door, size: int) -> None:
+def test_a_parameter_that_reaches_past_its_buffers_is_refused(endpoint: Endpoint, size: int) -> None:
     listed = pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), reaching(size).column(0))
-    with fl.connect(door.url) as client:
+    with fl.connect(endpoint.url) as client:
         request = packed("ActionCreatePreparedStatementRequest", query="SELECT ?")
         _, made = unpacked(next(client.do_action(fl.Action("CreatePreparedStatement", request))).body.to_pybytes())
         bound = packed("CommandPreparedStatementQuery", prepared_statement_handle=made.prepared_statement_handle)
@@ -72,35 +72,35 @@ def nameless(kind: str) -> bytes:
 
 @pytest.mark.parametrize("kind", ["column", "struct", "list", "map"])
 @pytest.mark.parametrize("command", ["ingest", "parameters"])
-def test_a_name_that_is_not_text_is_refused(door: Door, kind: str, command: str) -> None:
-    with fl.connect(door.url) as client:
+def test_a_name_that_is_not_text_is_refused(endpoint: Endpoint, kind: str, command: str) -> None:
+    with fl.connect(endpoint.url) as client:
         request = packed("ActionCreatePreparedStatementRequest", query="SELECT ?")
         _, made = unpacked(next(client.do_action(fl.Action("CreatePreparedStatement", request))).body.to_pybytes())
     bound = packed("CommandPreparedStatementQuery", prepared_statement_handle=made.prepared_statement_handle)
     descriptor = message("FlightDescriptor", type=2, cmd=ingest("named") if command == "ingest" else bound)
     sent = message("FlightData", flight_descriptor=descriptor, data_header=nameless(kind)).SerializeToString()
-    assert refused(door, "DoPut", sent) == (
+    assert refused(endpoint, "DoPut", sent) == (
         grpc.StatusCode.INVALID_ARGUMENT,
         "InvalidData: The rows cannot be read: the name 'na\\xffme' of a column is not UTF-8.",
     )
 
 
-def test_text_of_the_protocol_that_is_none_is_refused(door: Door) -> None:
+def test_text_of_the_protocol_that_is_none_is_refused(endpoint: Endpoint) -> None:
     sent = message("Action", type="abc").SerializeToString().replace(b"abc", b"a\xffc")
-    assert refused(door, "DoAction", sent) == (grpc.StatusCode.INVALID_ARGUMENT, "BadRequest: The body is no Action of Flight SQL.")
+    assert refused(endpoint, "DoAction", sent) == (grpc.StatusCode.INVALID_ARGUMENT, "BadRequest: The body is no Action of Flight SQL.")
 
 
-def refused(door: Door, method: str, sent: bytes) -> tuple[grpc.StatusCode, str]:
+def refused(endpoint: Endpoint, method: str, sent: bytes) -> tuple[grpc.StatusCode, str]:
     """How a call of one message ends."""
-    with grpc.insecure_channel(door.url.removeprefix("grpc://")) as channel:
+    with grpc.insecure_channel(endpoint.url.removeprefix("grpc://")) as channel:
         call = channel.stream_stream(f"/arrow.flight.protocol.FlightService/{method}")
         with pytest.raises(grpc.RpcError) as told:
             list(call(iter([sent]), timeout=60))
     return told.value.code(), told.value.details()
 
 
-def test_an_exchange_is_refused_without_a_traceback(door: Door) -> None:
-    with fl.connect(door.url) as client, pytest.raises(pa.ArrowNotImplementedError, match="NotImplementedHere: Flight SQL") as told:
+def test_an_exchange_is_refused_without_a_traceback(endpoint: Endpoint) -> None:
+    with fl.connect(endpoint.url) as client, pytest.raises(pa.ArrowNotImplementedError, match="NotImplementedHere: Flight SQL") as told:
         exchange(client)
     assert "Traceback" not in str(told.value)
 
@@ -179,24 +179,24 @@ def put_compressed(client: fl.FlightClient, command: bytes, batch: pa.RecordBatc
 
 
 @pytest.fixture(scope="module")
-def small_door(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+def small_door(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     """A server whose workers have little memory, and that takes messages up to a megabyte."""
     workers = WorkerPool(WorkerLimits(count=1, memory_bytes=200 << 20))
     with fix_postgres.database(server_dsn, template) as dsn:
-        made = Door(dsn, tmp_path_factory.mktemp("flight"), workers=workers, SLUICE_FLIGHT_MESSAGE_BYTES="1 mb")
+        made = Endpoint(dsn, tmp_path_factory.mktemp("flight"), workers=workers, SLUICE_FLIGHT_MESSAGE_BYTES="1 mb")
         made.gateway.run("CREATE TABLE v (v BIGINT)").close()
         yield made
         made.close()
         workers.close()
 
 
-def rows_of(door: Door) -> list[dict[str, int]]:
-    with door.gateway.run("SELECT count(*) AS n FROM v") as result:
+def rows_of(endpoint: Endpoint) -> list[dict[str, int]]:
+    with endpoint.gateway.run("SELECT count(*) AS n FROM v") as result:
         return [row for batch in result.batches() for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize("bomb", [ZEROS, NULLS], ids=["zeros", "nulls"])
-def test_ingested_rows_that_unfold_past_a_workers_memory_cost_that_call_alone(small_door: Door, bomb: pa.RecordBatch) -> None:
+def test_ingested_rows_that_unfold_past_a_workers_memory_cost_that_call_alone(small_door: Endpoint, bomb: pa.RecordBatch) -> None:
     with fl.connect(small_door.url) as client:
         with pytest.raises(pa.ArrowInvalid, match=r"InvalidData: .*200 MB"):
             put_compressed(client, ingest("v"), bomb)
@@ -205,8 +205,8 @@ def test_ingested_rows_that_unfold_past_a_workers_memory_cost_that_call_alone(sm
 
 
 @pytest.mark.parametrize(("bomb", "said"), [(ZEROS, "64"), (NULLS, "1000000 rows")], ids=["zeros", "nulls"])
-def test_parameters_that_unfold_to_much_are_refused_before_they_do(door: Door, bomb: pa.RecordBatch, said: str) -> None:
-    with fl.connect(door.url) as client:
+def test_parameters_that_unfold_to_much_are_refused_before_they_do(endpoint: Endpoint, bomb: pa.RecordBatch, said: str) -> None:
+    with fl.connect(endpoint.url) as client:
         request = packed("ActionCreatePreparedStatementRequest", query="SELECT ?")
         _, made = unpacked(next(client.do_action(fl.Action("CreatePreparedStatement", request))).body.to_pybytes())
         bound = packed("CommandPreparedStatementQuery", prepared_statement_handle=made.prepared_statement_handle)
@@ -224,26 +224,26 @@ MANY = {
 
 
 @pytest.mark.parametrize("kind", MANY)
-def test_a_parameter_of_many_values_is_refused_before_it_is_made(door: Door, kind: str) -> None:
+def test_a_parameter_of_many_values_is_refused_before_it_is_made(endpoint: Endpoint, kind: str) -> None:
     """Two kilobytes of zeros in an array cost gigabytes as values of Python and literals of a text."""
     values = MANY[kind]()
     listed = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
-    told = ask_with(door, pa.RecordBatch.from_arrays([listed], ["1"]))
+    told = ask_with(endpoint, pa.RecordBatch.from_arrays([listed], ["1"]))
     assert "StatementTooLarge: The parameters hold more than 50000 values" in told
 
 
-def test_a_parameter_of_views_that_show_terabytes_is_refused_unread(door: Door) -> None:
+def test_a_parameter_of_views_that_show_terabytes_is_refused_unread(endpoint: Endpoint) -> None:
     view = np.tile(np.array([1 << 20, 0, 0, 0], np.int32), 1_000_000)
     shown = pa.Array.from_buffers(pa.string_view(), 1_000_000, [None, pa.py_buffer(view), pa.py_buffer(bytes(1 << 20))])
     listed = pa.ListArray.from_arrays(pa.array([0, len(shown)], pa.int32()), shown)
     assert "InvalidData: Column 1 (list<item: string_view>) shows more than 2 GB" in ask_with(
-        door, pa.RecordBatch.from_arrays([listed], ["1"])
+        endpoint, pa.RecordBatch.from_arrays([listed], ["1"])
     )
 
 
-def ask_with(door: Door, parameters: pa.RecordBatch) -> str:
+def ask_with(endpoint: Endpoint, parameters: pa.RecordBatch) -> str:
     """What is said of a query with these parameters."""
-    with fl.connect(door.url) as client:
+    with fl.connect(endpoint.url) as client:
         request = packed("ActionCreatePreparedStatementRequest", query="SELECT ?")
         _, made = unpacked(next(client.do_action(fl.Action("CreatePreparedStatement", request))).body.to_pybytes())
         bound = packed("CommandPreparedStatementQuery", prepared_statement_handle=made.prepared_statement_handle)
@@ -255,15 +255,15 @@ def ask_with(door: Door, parameters: pa.RecordBatch) -> str:
     raise AssertionError("nothing was said")
 
 
-def test_a_message_longer_than_is_taken_is_refused(small_door: Door) -> None:
+def test_a_message_longer_than_is_taken_is_refused(small_door: Endpoint) -> None:
     wide = pa.record_batch({"v": pa.array(range(200_000), pa.int64())})
     with fl.connect(small_door.url) as client, pytest.raises(pa.ArrowException, match="larger than max"):
         put(client, ingest("v"), wide)
     assert rows_of(small_door) == [{"n": 0}]
 
 
-def test_messages_compressed_by_grpc_are_refused_unread(door: Door) -> None:
-    with grpc.insecure_channel(door.url.removeprefix("grpc://"), compression=grpc.Compression.Gzip) as channel:
+def test_messages_compressed_by_grpc_are_refused_unread(endpoint: Endpoint) -> None:
+    with grpc.insecure_channel(endpoint.url.removeprefix("grpc://"), compression=grpc.Compression.Gzip) as channel:
         call = channel.unary_unary("/arrow.flight.protocol.FlightService/GetFlightInfo")
         with pytest.raises(grpc.RpcError) as told:
             call(bytes(50_000_000), timeout=60)

@@ -10,13 +10,13 @@ from adbc_driver_manager.dbapi import Cursor
 
 from model.identifier import Identifier
 from tests.lake.register.damage import data_files
-from tests.server.flight.conftest import Door
+from tests.server.flight.conftest import Endpoint
 
 
-def test_a_missing_data_file_is_told(door: Door, cursor: Cursor) -> None:
+def test_a_missing_data_file_is_told(endpoint: Endpoint, cursor: Cursor) -> None:
     cursor.execute("CREATE TABLE broken (id INT)")
     cursor.execute("INSERT INTO broken VALUES (1)")
-    (file,) = data_files(Path(door.lake.open(Identifier("default", "broken")).location))
+    (file,) = data_files(Path(endpoint.lake.open(Identifier("default", "broken")).location))
     file.unlink()
 
     def read() -> None:

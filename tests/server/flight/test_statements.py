@@ -17,7 +17,7 @@ from adbc_driver_manager.dbapi import Connection, Cursor
 
 from server.flight.messages import message, packed, unpacked
 from server.flight.statements import MESSAGE_BYTES, pieces
-from tests.server.flight.conftest import Door, rows
+from tests.server.flight.conftest import Endpoint, rows
 from tests.waiting import eventually
 
 ALL = (
@@ -31,7 +31,7 @@ VALUES = (
 )
 
 
-def test_every_type_null_and_the_empty_result_come_back_as_arrow_has_them(door: Door, cursor: Cursor) -> None:
+def test_every_type_null_and_the_empty_result_come_back_as_arrow_has_them(endpoint: Endpoint, cursor: Cursor) -> None:
     cursor.execute(f"CREATE TABLE everything ({ALL})")
     schema = pa.schema(
         [
@@ -52,7 +52,7 @@ def test_every_type_null_and_the_empty_result_come_back_as_arrow_has_them(door: 
     )  # fmt: skip
     sent = pa.Table.from_arrays([pa.array([value, None], f.type) for value, f in zip(row, schema, strict=True)], schema=schema)
     assert cursor.adbc_ingest("everything", sent, mode="append") == 2
-    with door.services.gateway.run("SELECT * FROM everything") as over_http:
+    with endpoint.services.gateway.run("SELECT * FROM everything") as over_http:
         assert over_http.collect() == [row, (None,) * len(row)]
     cursor.execute("SELECT * FROM everything")
     found = cursor.fetch_arrow_table()
@@ -77,8 +77,8 @@ def test_statements_say_whether_they_give_rows_and_how_many_they_wrote(cursor: C
     assert rows(cursor, "CALL sys.create_tag('words', 'v1')")[0][0] == "v1"
 
 
-def test_a_prepared_statement_tells_what_there_is_when_it_is_run(door: Door, cursor: Cursor) -> None:
-    with fl.connect(door.url) as client:
+def test_a_prepared_statement_tells_what_there_is_when_it_is_run(endpoint: Endpoint, cursor: Cursor) -> None:
+    with fl.connect(endpoint.url) as client:
         request = packed("ActionCreatePreparedStatementRequest", query="SHOW TABLES LIKE 'fresh%'")
         _, made = unpacked(next(client.do_action(fl.Action("CreatePreparedStatement", request))).body.to_pybytes())
         assert pa.ipc.read_schema(pa.py_buffer(made.dataset_schema)).names == ["table name"]
@@ -146,7 +146,7 @@ def test_rows_in_bulk_make_append_to_and_replace_tables_each_in_one_commit(curso
     assert rows(cursor, "SHOW TABLES LIKE 'odd'") == []
 
 
-def test_a_table_made_for_rows_that_do_not_fit_is_gone_again(door: Door, cursor: Cursor) -> None:
+def test_a_table_made_for_rows_that_do_not_fit_is_gone_again(endpoint: Endpoint, cursor: Cursor) -> None:
     finer = pa.table({"t": pa.array([1], pa.timestamp("ns"))})
     with pytest.raises(ProgrammingError, match=r"Column t, row 1.*does not fit TIMESTAMP\(6\)"):
         cursor.adbc_ingest("finer", finer, mode="create")
@@ -202,9 +202,9 @@ LITERALLY |= dict.fromkeys(("CommandGetImportedKeys", "CommandGetCrossReference"
 
 
 @pytest.mark.parametrize("command", LITERALLY)
-def test_metadata_has_the_columns_drivers_compare(door: Door, cursor: Cursor, command: str) -> None:
+def test_metadata_has_the_columns_drivers_compare(endpoint: Endpoint, cursor: Cursor, command: str) -> None:
     cursor.execute("CREATE TABLE IF NOT EXISTS listed (a INT)")
-    with fl.connect(door.url) as client:
+    with fl.connect(endpoint.url) as client:
         descriptor = fl.FlightDescriptor.for_command(packed(command))
         info = client.get_flight_info(descriptor)
         found = client.do_get(info.endpoints[0].ticket).read_all()
@@ -216,8 +216,8 @@ def test_metadata_has_the_columns_drivers_compare(door: Door, cursor: Cursor, co
         assert name == command
 
 
-def test_the_server_knows_itself_in_all_a_driver_may_ask(door: Door) -> None:
-    with fl.connect(door.url) as client:
+def test_the_server_knows_itself_in_all_a_driver_may_ask(endpoint: Endpoint) -> None:
+    with fl.connect(endpoint.url) as client:
 
         def ask(*numbers: int) -> dict[int, Any]:
             info = client.get_flight_info(fl.FlightDescriptor.for_command(packed("CommandGetSqlInfo", info=numbers)))
@@ -243,8 +243,8 @@ def test_failures_are_told_in_our_words_and_without_our_stack(cursor: Cursor, te
     assert ".py" not in str(told.value)
 
 
-def test_what_is_not_of_the_protocol_is_refused(door: Door) -> None:
-    with fl.connect(door.url) as client:
+def test_what_is_not_of_the_protocol_is_refused(endpoint: Endpoint) -> None:
+    with fl.connect(endpoint.url) as client:
         for descriptor in (
             fl.FlightDescriptor.for_path("a"),
             fl.FlightDescriptor.for_command(b"\xff\xff"),
@@ -263,12 +263,12 @@ def test_what_is_not_of_the_protocol_is_refused(door: Door) -> None:
         assert list(client.list_flights()) == []
 
 
-def test_a_result_is_read_once_canceled_or_freed(door: Door, cursor: Cursor) -> None:
+def test_a_result_is_read_once_canceled_or_freed(endpoint: Endpoint, cursor: Cursor) -> None:
     cursor.adbc_ingest("once", pa.table({"a": range(100)}), mode="create")
     command = fl.FlightDescriptor.for_command(packed("CommandStatementQuery", query="SELECT * FROM once"))
-    with fl.connect(door.url) as client:
+    with fl.connect(endpoint.url) as client:
         info = client.get_flight_info(command)
-        assert door.door.held() == 1
+        assert endpoint.endpoint.held() == 1
         assert client.do_get(info.endpoints[0].ticket).read_all().num_rows == 100
         with pytest.raises(pa.ArrowKeyError, match="fetched before"):
             client.do_get(info.endpoints[0].ticket).read_all()
@@ -278,7 +278,7 @@ def test_a_result_is_read_once_canceled_or_freed(door: Door, cursor: Cursor) -> 
         assert statuses == [message("CancelFlightInfoResult", status=one).SerializeToString() for one in (1, 3)]
         with pytest.raises(pa.ArrowKeyError, match="canceled"):
             client.do_get(info.endpoints[0].ticket).read_all()
-    assert door.door.held() == 0
+    assert endpoint.endpoint.held() == 0
 
 
 def test_batches_are_cut_to_what_a_message_holds() -> None:
@@ -297,15 +297,15 @@ def test_large_batches_arrive_whole(cursor: Cursor) -> None:
     assert cursor.fetch_arrow_table().sort_by("n").equals(sent)
 
 
-def test_statements_and_ingests_are_counted_and_noted(door: Door, cursor: Cursor) -> None:
+def test_statements_and_ingests_are_counted_and_noted(endpoint: Endpoint, cursor: Cursor) -> None:
     cursor.adbc_ingest("noted", pa.table({"a": [1]}), mode="create")
     cursor.close()
-    with dbapi.connect(door.url, autocommit=True) as fresh, fresh.cursor() as asking:
+    with dbapi.connect(endpoint.url, autocommit=True) as fresh, fresh.cursor() as asking:
         rows(asking, "SELECT a FROM noted")
-        asked = "SELECT action, door, outcome, address FROM sys.audit_log WHERE action LIKE '%noted%' ORDER BY time"
+        asked = "SELECT action, protocol, outcome, address FROM sys.audit_log WHERE action LIKE '%noted%' ORDER BY time"
         assert eventually(lambda: len(rows(asking, asked)) >= 2)
         assert rows(asking, asked)[:2] == [
             ("INGEST default.noted (fail)", "flight", "FINISHED", "127.0.0.1"), ("SELECT a FROM noted", "flight", "FINISHED", "127.0.0.1"),
         ]  # fmt: skip
-    text = door.app.test_client().get("/metrics").text
-    assert 'sluice_request_seconds_count{door="flight",method="DoPut",status="200"}' in text
+    text = endpoint.app.test_client().get("/metrics").text
+    assert 'sluice_request_seconds_count{protocol="flight",method="DoPut",status="200"}' in text

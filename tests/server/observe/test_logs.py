@@ -78,7 +78,7 @@ def test_each_request_and_what_it_does_is_a_json_line(gateway: Gateway, tmp_path
     shown = [(line["method"], line["path"], line["status"]) for line in told]
     assert shown == [("POST", "/sql", 400), ("POST", "/sql", 400), ("GET", "/readyz", 503)]
     for line in told[:2]:
-        assert (line["request_id"], line["door"], line["principal"]) == ("mine", "sql", "anonymous")
+        assert (line["request_id"], line["protocol"], line["principal"]) == ("mine", "sql", "anonymous")
         assert line["level"] == "info"
         assert line["millis"] >= 0
     (ended,) = [line for line in lines(stream) if line["logger"] == "test"]

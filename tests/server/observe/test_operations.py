@@ -55,10 +55,10 @@ def test_metrics_count_what_happens(client: FlaskClient) -> None:
     client.get("/v1/config?warehouse=sluice")
     client.get("/a/scanner/came/by")
     found = figures(client)
-    assert found[key("sluice_request_seconds_count", door="sql", method="POST", status="200")] == 2
-    assert found[key("sluice_request_seconds_count", door="sql", method="POST", status="404")] == 1
-    assert found[key("sluice_request_seconds_count", door="paimon", method="GET", status="200")] == 1
-    assert found[key("sluice_request_seconds_count", door="other", method="GET", status="404")] == 1
+    assert found[key("sluice_request_seconds_count", protocol="sql", method="POST", status="200")] == 2
+    assert found[key("sluice_request_seconds_count", protocol="sql", method="POST", status="404")] == 1
+    assert found[key("sluice_request_seconds_count", protocol="paimon", method="GET", status="200")] == 1
+    assert found[key("sluice_request_seconds_count", protocol="other", method="GET", status="404")] == 1
     assert found[key("sluice_statement_seconds_count", state="finished")] == 2
     assert found[key("sluice_statement_seconds_count", state="error")] == 1
     assert found[key("sluice_statement_errors_total", error="TableNotExist")] == 1

@@ -39,7 +39,7 @@ class Visitor:
         return self.get(answer.location)
 
     def sql(self, text: str) -> None:
-        """Run statements through the other door."""
+        """Run statements through the other endpoint."""
         answer = self.client.post("/sql", data=text.encode(), headers={"Content-Type": "application/sql"})
         assert answer.status_code == 200, answer.text
 

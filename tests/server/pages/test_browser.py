@@ -32,7 +32,7 @@ _OUT_OF_SIGHT = """() => [...document.querySelectorAll("nav [aria-current=page]"
 _SHAPES = {"desktop": (1280, 860), "phone": (390, 844)}
 _PLACES = (
     "/ui/", "/ui/catalog?q=region", "/ui/catalog", "/ui/nowhere", "/ui/tables/shop/orders",
-    *(f"/ui/tables/shop/orders/{side}" for side in ("data", "schema", "snapshots", "files?bucket=0", "options?edit=bucket", "upkeep",
+    *(f"/ui/tables/shop/orders/{side}" for side in ("data", "schema", "snapshots", "files?bucket=0", "options?edit=bucket", "maintenance",
                                                      "consumers", "access", "connect", "preview/rollback?snapshot=3", "preview/compact")),
     "/ui/tables/shop/empty", "/ui/tables/shop/empty/files", "/ui/tables/shop/days/files",
 )  # fmt: skip

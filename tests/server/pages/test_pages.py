@@ -15,7 +15,7 @@ from model.view import View
 from server.process.services import Services
 from tests.server.pages.conftest import Visitor, table_path
 
-_SIDES = ("", "/data", "/schema", "/snapshots", "/files", "/options", "/upkeep", "/consumers", "/access", "/connect")
+_SIDES = ("", "/data", "/schema", "/snapshots", "/files", "/options", "/maintenance", "/consumers", "/access", "/connect")
 _HOSTILE = "<b onclick=x>'\"&{{7*7}}`"
 
 
@@ -40,7 +40,8 @@ def test_every_side_of_a_table_can_be_read(visitor: Visitor, orders: str) -> Non
     for side in _SIDES:
         assert "orders" in visitor.get(orders + side), side
     assert "96" in text_of(visitor.get(orders))
-    assert "write-only" in visitor.get(f"{orders}/upkeep")
+    assert visitor.client.get(f"/ui/{orders}/upkeep").headers["Location"].endswith("/maintenance"), "bookmarks of before lead on"
+    assert "write-only" in visitor.get(f"{orders}/maintenance")
     assert "There is no page nothing" in visitor.get(f"{orders}/nothing", 404)
 
 
@@ -240,9 +241,9 @@ def test_views_are_found_beside_tables_by_who_may_see_them(client: FlaskClient, 
 
 
 def test_merges_by_hand_stand_among_the_compactions(visitor: Visitor, orders: str) -> None:
-    assert "Nothing was merged yet" in text_of(visitor.get(f"{orders}/upkeep"))
+    assert "Nothing was merged yet" in text_of(visitor.get(f"{orders}/maintenance"))
     visitor.act(f"{orders}/do/compact")
-    page = text_of(visitor.get(f"{orders}/upkeep"))
+    page = text_of(visitor.get(f"{orders}/maintenance"))
     assert re.search(r"1 merge: .* snapshot 13 done 2[34] → 2 .* 96 – by hand", page)
 
 

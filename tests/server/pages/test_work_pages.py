@@ -62,7 +62,7 @@ def test_jobs_show_what_troubles_them_and_their_last_hour(visitor: Asker, gatewa
     assert "The table is gone." in detail
     assert "<span>because</span> No such file." in detail
     visitor.post(f"jobs/{job_id}/restart")
-    assert eventually(lambda: gateway.lake.jobs.get(job_id).wish is not None or gateway.lake.jobs.get(job_id).state is not JobState.FAILED)
+    assert eventually(lambda: (job := gateway.lake.jobs.get(job_id)).requested is not None or job.state is not JobState.FAILED)
     assert f"ALTER JOB '{job_id}' RESTART" in visitor.page("jobs")
     assert visitor.client.get("/ui/jobs/nonsense").status_code == 404
     visitor.post(f"jobs/{job_id}/explode", status=400)

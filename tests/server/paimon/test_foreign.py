@@ -189,7 +189,7 @@ def test_tables_that_are_not_merged_expire_and_are_told_of_once(
     assert coordinator.failing() == {}
 
 
-def test_upkeep_follows_tables_of_clients_that_give_no_uuid(rest: Rest, gateway: Gateway) -> None:
+def test_maintenance_follows_tables_of_clients_that_give_no_uuid(rest: Rest, gateway: Gateway) -> None:
     """Java up to 1.4: their snapshots are known by another key, and expire like others."""
     rest.post("databases/d/tables", new_table("t", schema(("a", "INT"), partition=None, bucket="-1")))
     for n in range(4):

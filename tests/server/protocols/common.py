@@ -1,4 +1,4 @@
-"""What can be done through a door, and how it says no."""
+"""What can be done through a endpoint, and how it says no."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ Columns = list[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a door says of a failure; None where it has no word for it."""
+    """What a endpoint says of a failure; None where it has no word for it."""
 
     status: int
     resource_type: str | None = None
     error_class: str | None = None
 
     def is_of(self, expected: type[LakeError]) -> bool:
-        """Whether the door said what this class says, as far as it has words."""
+        """Whether the endpoint said what this class says, as far as it has words."""
         kind = getattr(expected, "resource_type", None)
         named = self.error_class is not None or self.resource_type == kind
         return self.status == expected.status and self.error_class in (None, expected.error_class) and named
 
 
 class Refused(Exception):
-    """A door said no."""
+    """A endpoint said no."""
 
     def __init__(self, told: Told) -> None:
         super().__init__(told)
         self.told = told
 
 
-class Door(Protocol):
+class Endpoint(Protocol):
     """What can be done and seen; tables and views are named ``d.t``."""
 
     def create_database(self, name: str, options: dict[str, str]) -> None: ...
@@ -90,7 +90,7 @@ def fields_of(query: str) -> tuple[Field, ...]:
 
 
 def two_rows(day: str | None) -> NewFile:
-    """A file of two rows that nobody opens: every door counts from the manifests."""
+    """A file of two rows that nobody opens: every endpoint counts from the manifests."""
     from table.format.rows import binary_row
 
     file = DataFile(
@@ -107,7 +107,7 @@ def day_of(table: LakeTable) -> str | None:
 
 
 def refusal(act: Callable[[], object]) -> Told:
-    """What the door said no with; an act that succeeds is a failure."""
+    """What the endpoint said no with; an act that succeeds is a failure."""
     try:
         act()
     except LakeError as error:

@@ -1,4 +1,4 @@
-"""Python as a door."""
+"""Python as a endpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Paimon REST catalog as a door."""
+"""The Paimon REST catalog as a endpoint."""
 
 from __future__ import annotations
 

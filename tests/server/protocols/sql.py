@@ -1,4 +1,4 @@
-"""SQL over HTTP as a door."""
+"""SQL over HTTP as a endpoint."""
 
 from __future__ import annotations
 

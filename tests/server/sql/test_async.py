@@ -23,25 +23,25 @@ from server.flink.statements import FIRST_PAGE_SECONDS
 from server.process.services import EXTENSION
 from sql.execution.results import ResultSet
 from tests.gateway.held import Held
-from tests.server.protocols_of_a_module import Doors, doors
+from tests.server.protocols_of_a_module import Endpoints, endpoints
 from tests.waiting import eventually
 
 ROWS = 12_000
 
 
 @pytest.fixture(scope="module")
-def opened(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
-    with doors(module_dsn, tmp_path_factory.mktemp("async"), SLUICE_TOKEN="root") as made:
+def opened(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
+    with endpoints(module_dsn, tmp_path_factory.mktemp("async"), SLUICE_TOKEN="root") as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def gateway(opened: Doors) -> Gateway:
+def gateway(opened: Endpoints) -> Gateway:
     return opened.gateway
 
 
 @pytest.fixture(scope="module")
-def client(opened: Doors) -> FlaskClient:
+def client(opened: Endpoints) -> FlaskClient:
     app = opened.app.test_client()
     app.environ_base["HTTP_AUTHORIZATION"] = "Bearer root"
     app.post("/sql", data="CREATE TABLE numbers (n INT, s STRING)")
@@ -147,7 +147,7 @@ def test_what_runs_is_told_and_canceled(client: FlaskClient, held: Held) -> None
 
 
 def test_who_waits_beyond_the_places_is_answered_at_once(
-    opened: Doors, client: FlaskClient, held: Held, monkeypatch: pytest.MonkeyPatch
+    opened: Endpoints, client: FlaskClient, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each waiting request holds a thread; one caller could take them all."""
     services = opened.app.extensions[EXTENSION]
@@ -164,7 +164,7 @@ def test_who_waits_beyond_the_places_is_answered_at_once(
 
 
 def test_pages_of_flinks_protocol_wait_on_the_same_places(
-    opened: Doors, client: FlaskClient, held: Held, monkeypatch: pytest.MonkeyPatch
+    opened: Endpoints, client: FlaskClient, held: Held, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services = opened.app.extensions[EXTENSION]
     session = client.post("/v2/sessions", json={}).get_json()["sessionHandle"]

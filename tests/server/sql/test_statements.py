@@ -19,7 +19,7 @@ def run(client: FlaskClient, statement: str, **headers: str) -> TestResponse:
 
 
 def assert_problem(response: TestResponse, status: int, error_class: str) -> dict[str, Any]:
-    """The one shape of every failure at this door."""
+    """The one shape of every failure at this endpoint."""
     assert response.status_code == status, response.text
     assert response.content_type == "application/problem+json"
     body: dict[str, Any] = json.loads(response.data)

@@ -100,7 +100,7 @@ def test_pages_tell_no_counts(client: FlaskClient, tables: As, admin: As, name: 
         answer = client.get(f"/ui/{path}", headers=who._headers)
         return answer.status_code, answer.text
 
-    for tab in ("files", "snapshots", "upkeep", "consumers"):
+    for tab in ("files", "snapshots", "maintenance", "consumers"):
         assert page(tables, f"tables/default/{name}/{tab}")[0] == 403, tab
         assert page(admin, f"tables/default/{name}/{tab}")[0] == 200, tab
     status, text = page(tables, f"tables/default/{name}")

@@ -165,7 +165,7 @@ def _add_files(world: World, table: str) -> str:
     return f"CALL sys.migrate_file(source_table => '{world.directory}/elsewhere/{table}_files', target_table => '{table}')"
 
 
-UPKEEP = [
+MAINTENANCE = [
     Operation(name="create", run=asking("CREATE TABLE {t}_made (id INT, s STRING)"), check=_created),
     Operation(name="replace", run=_replaced, check=_has_the_schema, after=()),
     Operation(name="drop partition", run=asking("ALTER TABLE {t} DROP PARTITION (s = 'a')"), prepare=_partitioned(), after=(2, 4, 6)),
