@@ -97,8 +97,8 @@ def crowd(client: httpx.Client, count: int) -> Iterator[Crowd]:
     try:
         time.sleep(3)  # until Spark and its queue are full of them
         yield made
-        told, _ = process.communicate("", timeout=60)
-        made.done, made.refused = json.loads(told)
+        output, _ = process.communicate("", timeout=60)
+        made.done, made.refused = json.loads(output)
     finally:
         process.kill()
         process.wait()

@@ -130,10 +130,10 @@ class CoreTurns:
             return
 
     def _outlived(self, now: float) -> None:
-        told = self._told
-        assert told is not None
-        if now - told.at < self._patience.restart or not self._waiting:
+        stopping = self._told
+        assert stopping is not None
+        if now - stopping.at < self._patience.restart or not self._waiting:
             return
         self._told, self._waiting = None, {}
-        self._blame(told.stage)
-        self._spark.restart(f"task {told.task} of stage {told.stage[1]} does not end, while others wait for one of its cores")
+        self._blame(stopping.stage)
+        self._spark.restart(f"task {stopping.task} of stage {stopping.stage[1]} does not end, while others wait for one of its cores")

@@ -58,10 +58,10 @@ class RecentStatements:
     def forget(self, fewer: Callable[[str], str]) -> int:
         """Keep texts, and what they failed with, as ``fewer`` gives them; returns how many said something."""
         with self._lock:
-            said = {handle: kept for handle, kept in self._kept.items() if fewer(kept.text) != kept.text}
-            for handle, kept in said.items():
-                error = None if kept.error is None else _without_literals(kept.error, kept.text)
-                self._kept[handle] = replace(kept, text=fewer(kept.text), error=error)
+            said = {handle: statement for handle, statement in self._kept.items() if fewer(statement.text) != statement.text}
+            for handle, statement in said.items():
+                error = None if statement.error is None else _without_literals(statement.error, statement.text)
+                self._kept[handle] = replace(statement, text=fewer(statement.text), error=error)
         return len(said)
 
     def find(self, handle: str | None) -> EndedStatement | None:

@@ -139,13 +139,13 @@ class RetainedResults:
         """Keep a statement from now on; raises `TooManyStatements` where no more can be kept, or no more of its principal."""
         statement = RetainedResult(operation, self._seconds, self._files)
         with self._lock:
-            own = sum(kept.operation.principal == operation.principal for kept in self._kept.values())
+            own = sum(retained.operation.principal == operation.principal for retained in self._kept.values())
             if not may_have_another(own, len(self._kept), self._most):
                 full = len(self._kept) >= self._most
-                kept = f"{self._most} statements are" if full else f"{own} statements of {operation.principal} are"
+                which = f"{self._most} statements are" if full else f"{own} statements of {operation.principal} are"
                 rest = "" if full else f", and the rest of the {self._most} places is for others"
                 raise TooManyStatements(
-                    f"{kept} kept already{rest}; DELETE /statements/{{id}} lets one go, and each goes by itself {self._seconds:g} s after "
+                    f"{which} kept already{rest}; DELETE /statements/{{id}} lets one go, and each goes by itself {self._seconds:g} s after "
                     "it was last asked for."
                 )
             self._kept[operation.handle] = statement

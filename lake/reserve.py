@@ -100,10 +100,11 @@ class StorageReserve:
 
     def _with_promises(self, space: DiskSpace, more: int) -> DiskSpace:
         """A disk with what was promised on it, and with so many bytes more."""
-        given = [(self._under_way[directory] + self._ended[directory]) for directory in self._directories if self._beside(directory, space)]
-        if not space.reserved or not (more or any(given)):
+        beside = [directory for directory in self._directories if self._beside(directory, space)]
+        promises = [self._under_way[directory] + self._ended[directory] for directory in beside]
+        if not space.reserved or not (more or any(promises)):
             return space  # where nothing is to be kept free, the disk itself says what there is
-        promised = space.promised + sum(given) + more
+        promised = space.promised + sum(promises) + more
         return DiskSpace(directory=space.directory, free=space.free, reserved=space.reserved, promised=promised)
 
     def _space(self, directory: str) -> DiskSpace | None:

@@ -75,12 +75,12 @@ def knows(revision: str) -> bool:
 
 def _followed() -> dict[str, str | None]:
     """Every revision with the one before it, read from the files: alembic takes most of a second to load."""
-    found = {}
+    columns = {}
     for file in sorted((_HERE / "versions").glob("[0-9]*.py")):
         names = _REVISION.search(file.read_text())
         assert names is not None, file
-        found[names[1]] = names[2]
-    return found
+        columns[names[1]] = names[2]
+    return columns
 
 
 def _config(dsn: str) -> Config:

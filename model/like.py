@@ -62,8 +62,8 @@ def _fits(segment: Sequence[str | None], text: str) -> bool:
 def _end_of(segment: Sequence[str | None], text: str, start: int, end: int) -> int:
     """Behind the first place between two where a segment fits, or -1."""
     if None not in segment:
-        found = text.find("".join(filter(None, segment)), start, end)
-        return found if found < 0 else found + len(segment)
+        position = text.find("".join(filter(None, segment)), start, end)
+        return position if position < 0 else position + len(segment)
     # Each bit is a beginning of the segment that fits so far: a step a character, however many of them overlap.
     free = sum(1 << at for at, wanted in enumerate(segment) if wanted is None)
     fitting: dict[str, int] = {}

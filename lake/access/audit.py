@@ -255,8 +255,8 @@ def _fewer(text: str, word: re.Pattern[str]) -> str:
 
 def _renamed(text: str) -> Iterator[tuple[str, str]]:
     """What a text names before and behind RENAME TO, without databases."""
-    for found in _RENAME_TO.finditer(text):
-        old = _NAME_BEFORE.search(text[max(0, found.start() - _LONGEST_NAME) : found.start()])
-        new = _NAME_AFTER.match(text[found.end() : found.end() + 2 * _LONGEST_NAME])
+    for match in _RENAME_TO.finditer(text):
+        old = _NAME_BEFORE.search(text[max(0, match.start() - _LONGEST_NAME) : match.start()])
+        new = _NAME_AFTER.match(text[match.end() : match.end() + 2 * _LONGEST_NAME])
         if old and new:
             yield old[1], new[1]

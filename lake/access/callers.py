@@ -286,14 +286,14 @@ class AccessControl:
         if caller.administrator or (caller.token is None and not caller.by_name):
             return caller
         if caller.token is None:
-            found = _named_in(tx, caller.principal)
+            identified = _named_in(tx, caller.principal)
         else:
             with self._lock:
                 identity = self._identities.get(caller.token)
-            found = None if _is_over(identity) else _held_in(tx, caller.token, identity)
-        if found is None:
+            identified = None if _is_over(identity) else _held_in(tx, caller.token, identity)
+        if identified is None:
             raise NotAuthorized("The token this began with was revoked or has expired.")
-        return found
+        return identified
 
     def _look_up(self, digest: bytes, identity: Identity | None) -> Caller | None:
         with self._catalog.consistent() as tx:
@@ -316,10 +316,10 @@ class AccessControl:
             return EVERYBODY
         if principal == ADMINISTRATOR.principal and self._token is not None:
             return ADMINISTRATOR
-        found = self._answers.ask(_NAMED + principal.encode(), lambda: self._look_up_named(principal))
-        if not isinstance(found, Caller):
+        named = self._answers.ask(_NAMED + principal.encode(), lambda: self._look_up_named(principal))
+        if not isinstance(named, Caller):
             raise NotAuthorized(f"{principal} has no token any more; its jobs do not run.")
-        return found
+        return named
 
     def _look_up_named(self, principal: str) -> Caller | None:
         with self._catalog.consistent() as tx:

@@ -60,9 +60,9 @@ class RememberedAnswers(Generic[V]):
             fresh = _Answer(known.value, time.monotonic(), known.at)
         with self._lock:
             if age == self._age:  # what was changed while we looked must not be remembered as it was
-                kept, other = (self._unknown, self._known) if fresh.value is None else (self._known, self._unknown)
+                own, other = (self._unknown, self._known) if fresh.value is None else (self._known, self._unknown)
                 other.pop(key, None)
-                kept[key] = fresh
+                own[key] = fresh
         return fresh.value
 
     def forget(self) -> None:

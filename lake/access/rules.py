@@ -60,14 +60,14 @@ def read_rules(catalog: CatalogStore, caller: Caller, table: Identifier, table_i
     for policy in binding:
         if policy.column is not None:
             masks.setdefault(policy.column, policy)
-    shown = {column: mask for column, mask in masks.items() if _is_there(mask, main, read)}
+    present = {column: mask for column, mask in masks.items() if _is_there(mask, main, read)}
     columns = None if granted is None else _opened(caller, granted, table, main, read)
-    if len(shown) < len(masks):  # what is shown in their place is not there, and files may hold what no column shows any more
-        unshown = {name for column in masks.keys() - shown.keys() for name in _meant(column, main, read)}
+    if len(present) < len(masks):  # what is shown in their place is not there, and files may hold what no column shows any more
+        unshown = {name for column in masks.keys() - present.keys() for name in _meant(column, main, read)}
         columns = (frozenset(read) if columns is None else columns) - unshown
     filters = tuple(policy for policy in binding if policy.column is None)
     _require_there(filters, table, main, read)
-    return ReadRules(columns=columns, filters=filters, masks=shown)
+    return ReadRules(columns=columns, filters=filters, masks=present)
 
 
 def _require_kept(binding: Sequence[Policy], table: Identifier, main: Ids) -> None:

@@ -122,8 +122,8 @@ def _tags(tx: CatalogTransaction, table: LakeTable) -> list[Tag]:
 
 def _deleted(table: LakeTable, garbage: Garbage) -> bool:
     """Data first, then what names it: a half done deletion is never visible as a snapshot that lacks files. False where files stay."""
-    told = f"Files that {table.identifier} does not need, as orphans, are still there"
-    return follow(lambda: table.files.delete(garbage.data, garbage.metadata), told)
+    consequence = f"Files that {table.identifier} does not need, as orphans, are still there"
+    return follow(lambda: table.files.delete(garbage.data, garbage.metadata), consequence)
 
 
 def _garbage(table: LakeTable, look: Callable[[], Garbage]) -> Garbage:

@@ -73,9 +73,9 @@ class LakeDatabases(LakeBase):
         self.standing.require_own()
         with self.catalog.transaction() as tx, claimed_in(tx, claim):
             options = dict(tx.databases.lock(name).options)
-            kept = unmasked(set_options, options)
+            stored = unmasked(set_options, options)
             removed = [key for key in remove if options.pop(key, None) is not None]
-            tx.databases.set_options(name, options | kept, by=self.caller.principal)
+            tx.databases.set_options(name, options | stored, by=self.caller.principal)
         return removed, [key for key in remove if key not in removed]
 
     @asks_itself

@@ -128,9 +128,9 @@ class Tags:
     def all(self, table: LakeTable) -> list[TagRow]:
         """All tags, by name."""
         with self._catalog.reading() as tx:
-            found = self._look(tx, table)
-        rows = found.present
-        if found.new or found.removed:  # perhaps: others may be making and removing tags at this moment
+            tags = self._look(tx, table)
+        rows = tags.present
+        if tags.new or tags.removed:  # perhaps: others may be making and removing tags at this moment
             with self._catalog.transaction() as tx:
                 if _held(tx, table):
                     rows = self.take_in(tx, table)
@@ -144,16 +144,16 @@ class Tags:
 
         The transaction holds the table's row, as whoever makes or removes tags does.
         """
-        found, branch = self._look(tx, table), table.identifier.branch
-        for tag in found.new:
+        tags, branch = self._look(tx, table), table.identifier.branch
+        for tag in tags.new:
             if rewrite_operation(table.files, table.files.layout.tag_file(tag.name), Snapshot.from_json(tag.snapshot)):
                 _log.info("Tag %s of %s was written again so that Paimon 2 parses it.", tag.name, table.identifier)
             created, retained = tag.created_millis, tag.retained
             tx.tags.put(table.table_id, tag.name, tag.snapshot, branch, created_millis=created, retained=retained, published=True)
-        for row in found.removed:
+        for row in tags.removed:
             tx.tags.drop(table.table_id, row.name, branch)
             _log.info("Tag %s of %s, snapshot %s, is no more: its file was removed.", row.name, table.identifier, row.snapshot["id"])
-        return sorted([*found.present, *found.new], key=lambda row: row.name)
+        return sorted([*tags.present, *tags.new], key=lambda row: row.name)
 
     def _look(self, tx: CatalogTransaction, table: LakeTable) -> _Found:
         """What the catalog and the directory tell of the tags.

@@ -210,8 +210,8 @@ class Functions(_Named):
         with self._catalog.transaction() as tx:
             if tx.functions.find(name.database, name.table) is not None:
                 raise FunctionAlreadyExist(str(name))
-            kept = {**body, "options": unmasked(body.get("options") or {}, {})}
-            made = tx.functions.create(name.database, name.table, kept, by=self._caller.principal)
+            stored = {**body, "options": unmasked(body.get("options") or {}, {})}
+            made = tx.functions.create(name.database, name.table, stored, by=self._caller.principal)
             self._own(tx, name)
             return made
 

@@ -100,7 +100,7 @@ def literals_in(statement: str) -> list[str]:
 
 
 def _tokens(text: str) -> Iterator[str]:
-    return (found[0] for found in _LITERAL.finditer(text))
+    return (match[0] for match in _LITERAL.finditer(text))
 
 
 def masked_text(statement: str) -> str:

@@ -83,10 +83,10 @@ class PublishedProvider:
                     self._wait(known)
                 elif needed:
                     raise self.away("it is being asked, and enough requests wait for its answer")
-            found = self._latest
-            if found is None or found.stale():
+            document = self._latest
+            if document is None or document.stale():
                 raise self.away(self._problem or "it has not answered yet")
-            return found
+            return document
 
     def away(self, problem: object) -> Unavailable:
         """The error that tells that the issuer cannot be asked."""

@@ -21,15 +21,15 @@ class Owners:
 
     def owner(self, environ: dict[str, Any]) -> str:
         """The principal its token or cookie was found to be; else the address it comes from, for inventing tokens costs nothing."""
-        shown = _shown(environ)
-        principal = None if shown is None else self._found.get(shown)
+        credentials = _shown(environ)
+        principal = None if credentials is None else self._found.get(credentials)
         return f"address {network(environ['REMOTE_ADDR'])}" if principal is None else f"principal {principal}"
 
     def learn(self, environ: dict[str, Any]) -> None:
         """A request was answered, and it may be known by now whose it was."""
-        shown, principal = _shown(environ), environ.get(PRINCIPAL)
-        if shown is not None and principal is not None:
-            self._found[shown] = principal
+        credentials, principal = _shown(environ), environ.get(PRINCIPAL)
+        if credentials is not None and principal is not None:
+            self._found[credentials] = principal
 
 
 def _shown(environ: dict[str, Any]) -> int | None:

@@ -119,13 +119,13 @@ def _resource(body: dict[str, Any]) -> Resource:
         type_ = ResourceType(spelled)
     except ValueError:
         raise BadRequest(f"There is no resource type {spelled or '(none)'}; there are {', '.join(ResourceType)}.") from None
-    given = {kind: name for kind in ("table", "view", "function") if (name := member(body, kind, str))}
-    if len(given) > 1:
+    named = {kind: name for kind in ("table", "view", "function") if (name := member(body, kind, str))}
+    if len(named) > 1:
         raise BadRequest("A resource is a table, a view or a function, not several of them.")
     expected = {ResourceType.VIEW: "view", ResourceType.FUNCTION: "function"}.get(type_, "table")
-    if given and expected not in given:
+    if named and expected not in named:
         raise BadRequest(f"A {type_} resource names its object as '{expected}'.")
-    return Resource(type=type_, database=member(body, "database", str) or None, name=given.get(expected))
+    return Resource(type=type_, database=member(body, "database", str) or None, name=named.get(expected))
 
 
 def _columns(body: dict[str, Any] | None) -> Columns | None:

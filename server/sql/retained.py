@@ -63,10 +63,10 @@ def cancel_statement(statement: str) -> ResponseReturnValue:
 def show_result(statement: str) -> ResponseReturnValue:
     """A kept statement's rows, all of them or one page, in the format asked for; as often as asked for."""
     format_ = negotiate(request.headers.get("Accept"))
-    wait, asked = _number("wait", 0.0), request.args.get("page")
-    page = None if asked is None else whole_number(asked, most=_LAST_PAGE)
-    if asked is not None and page is None:
-        raise BadRequest(f"A page is a whole number from 0 on, not {asked!r}.")
+    wait, page_text = _number("wait", 0.0), request.args.get("page")
+    page = None if page_text is None else whole_number(page_text, most=_LAST_PAGE)
+    if page_text is not None and page is None:
+        raise BadRequest(f"A page is a whole number from 0 on, not {page_text!r}.")
     retained = services().gateway.kept.get(statement, caller())
     if not _wait(retained.operation, wait):
         return (

@@ -45,8 +45,8 @@ def wanted_columns(named: Collection[str], reference: TableReference, schema: Sc
         )
     if rules.filters and ROW_INDEX in wanted:
         raise AnalysisError(f"{ROW_INDEX} of {reference.name} would tell of rows that are kept from you.")
-    kept = set(rules.masks) | (set() if rules.columns is None else set(schema.field_names) - rules.columns)
-    if hidden := sorted(kept & {*schema.partition_keys, *schema.bucket_keys}):
+    unseen = set(rules.masks) | (set() if rules.columns is None else set(schema.field_names) - rules.columns)
+    if hidden := sorted(unseen & {*schema.partition_keys, *schema.bucket_keys}):
         for name in wanted:
             if name != ROW_INDEX:
                 raise AnalysisError(f"{name} of {reference.name} would tell of column {hidden[0]}, which is kept from you.")

@@ -43,8 +43,8 @@ class LocalDelete(LocalStatement):
         """The rows of a snapshot for which the condition is true."""
         plan = plan_scan(table.files, table.schema, snapshot, self.predicate)
         check = context.cancellation.check
-        found = ((one, matching_rows(table.files, table.schema, one, self.condition, self.columns, check)) for one in plan.files)
-        return deletion_of(list(found), self.predicate, whole=False)
+        matching = ((one, matching_rows(table.files, table.schema, one, self.condition, self.columns, check)) for one in plan.files)
+        return deletion_of(list(matching), self.predicate, whole=False)
 
 
 def plan_delete(tree: trees.DeleteRows, context: ExecutionContext) -> LocalDelete:

@@ -55,8 +55,8 @@ class LocalUpdate(LocalStatement):
     def find(self, context: ExecutionContext, table: LakeTable, snapshot: Snapshot | None) -> Changes:
         """The rows of a snapshot for which the condition is true, and what they hold then."""
         plan = plan_scan(table.files, table.schema, snapshot, self.predicate)
-        found = ((file, self._matching(context, table, file)) for file in plan.files)
-        changes = [(file, FileChange(updated=rows, values=partial(self._values, len(rows)))) for file, rows in found if len(rows)]
+        matching = ((file, self._matching(context, table, file)) for file in plan.files)
+        changes = [(file, FileChange(updated=rows, values=partial(self._values, len(rows)))) for file, rows in matching if len(rows)]
         moves = not table.schema.place_columns.isdisjoint(self.row.schema.names)
         return Changes(files=changes, moves=moves, predicate=self.predicate, whole=False)
 
@@ -97,9 +97,9 @@ def _row(table: LakeTable, assignments: Sequence[Assignment], values: Sequence[A
     """One row of the assigned columns, as an INSERT of the literals stores it; what is not among them has its default."""
     if any(assignment.nested for assignment in assignments):
         raise NotLocal
-    given = {a.field.name: array_of(a.field, literals, [evaluate(values[a.value].unnest())]) for a in assignments if a.value is not None}
-    if not given:
+    arrays = {a.field.name: array_of(a.field, literals, [evaluate(values[a.value].unnest())]) for a in assignments if a.value is not None}
+    if not arrays:
         raise NotLocal  # a batch without columns has no rows
-    batch = pa.RecordBatch.from_arrays(list(given.values()), names=list(given))
+    batch = pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
     assigned = replace(table.schema, fields=tuple(assignment.field for assignment in assignments), partition_keys=(), options={})
     return fit(batch, assigned, table=str(table.identifier))

@@ -79,8 +79,8 @@ class StatementParser(RowsParser):
         word = self.word()
         if word in self._STARTS:
             self._advance()
-            found: exp.Expr = getattr(self, self._STARTS[word])()
-            return found
+            statement: exp.Expr = getattr(self, self._STARTS[word])()
+            return statement
         if word == "INSERT":
             return self.insert()
         if word in ("SELECT", "WITH", "VALUES", "(", "FROM"):
@@ -93,10 +93,10 @@ class StatementParser(RowsParser):
 
     def _values(self) -> exp.Expr:
         start = self.here
-        found = self._parse_select()
-        if not isinstance(found, exp.Query | exp.Values):
+        query = self._parse_select()
+        if not isinstance(query, exp.Query | exp.Values):
             self.fail("VALUES (…)", start)
-        return found
+        return query
 
     def insert(self) -> exp.Expr:
         """``INSERT INTO | OVERWRITE …``."""
@@ -108,14 +108,14 @@ class StatementParser(RowsParser):
                 "INSERT OVERWRITE DIRECTORY is not available: the server's files are not written by SQL; fetch the result over HTTP."
             )
         start = self._prev
-        found = self._parse_insert()
-        if not isinstance(found, exp.Insert):
+        insert = self._parse_insert()
+        if not isinstance(insert, exp.Insert):
             self.fail("INSERT INTO table [PARTITION (…)] [(columns)] query or VALUES", start)
         self.finish()
-        source = found.args.get("expression")
+        source = insert.args.get("expression")
         if not isinstance(source, exp.Query | exp.Values):
             self.fail("a query or VALUES", self._prev)
-        return found
+        return insert
 
     def show(self) -> exp.Expr:  # noqa: C901 - a case for each statement
         """``SHOW …``, from behind the word."""
@@ -283,10 +283,10 @@ class StatementParser(RowsParser):
             if self.word() != "INSERT":
                 self.refuse("A statement set holds INSERT statements only.")
             self.need("INSERT")
-            found = self._parse_insert()
-            if not isinstance(found, exp.Insert):
+            insert = self._parse_insert()
+            if not isinstance(insert, exp.Insert):
                 self.fail("an INSERT statement")
-            members.append(found)
+            members.append(insert)
             if self.word() not in (";", "END"):
                 self.fail("; and the next INSERT, or END")
             self.eat(";")

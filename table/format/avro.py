@@ -119,8 +119,8 @@ def _height(schema: Any, known: dict[str, int], depth: int) -> int:
             return 0
         case {"type": str(plain)} if plain in _PLAIN:
             return 0
-    told = schema.get("name") or schema.get("type") if isinstance(schema, Mapping) else schema
-    raise ValueError(f"its type {str(told)[:60]!r} is within itself, takes no bytes or is not known")
+    type_name = schema.get("name") or schema.get("type") if isinstance(schema, Mapping) else schema
+    raise ValueError(f"its type {str(type_name)[:60]!r} is within itself, takes no bytes or is not known")
 
 
 def _within(height: int, depth: int) -> int:

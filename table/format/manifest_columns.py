@@ -174,12 +174,12 @@ class ManifestColumns:
     def statistics_shapes(self) -> list[tuple[int, list[str] | None, Mask | None]]:
         """The schema versions and column lists under which statistics lie here, and which entries are of each; None means all."""
         shapes = self.numbers("schema_id") * (len(self._layouts) + 1) + self.numbers("layout")
-        found = []
+        groups = []
         for shape in np.unique(shapes).tolist():
             schema_id, layout = divmod(shape, len(self._layouts) + 1)
             mask = shapes == shape
-            found.append((schema_id, self._layouts[layout], None if mask.all() else mask))
-        return found
+            groups.append((schema_id, self._layouts[layout], None if mask.all() else mask))
+        return groups
 
     def of_keys(self, digests: Collection[bytes]) -> Mask:
         """Which entries have one of these keys (`digest_of`)."""

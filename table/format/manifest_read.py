@@ -40,8 +40,8 @@ def wrong_entries(meta: ManifestFile, entries: Sequence[ManifestEntry] | Manifes
         removed = sum(entry.kind is EntryKind.DELETE for entry in entries)
         buckets, partitions = np.array([entry.bucket for entry in entries], dtype=np.int64), {entry.partition for entry in entries}
     if (len(entries) - removed, removed) != (meta.num_added_files, meta.num_deleted_files):
-        told = f"{meta.num_added_files:,} and {meta.num_deleted_files:,}"
-        return f"adds {len(entries) - removed:,} files and removes {removed:,} where its list tells {told}"
+        listed = f"{meta.num_added_files:,} and {meta.num_deleted_files:,}"
+        return f"adds {len(entries) - removed:,} files and removes {removed:,} where its list tells {listed}"
     low, high = meta.min_bucket, meta.max_bucket
     if len(buckets) and ((low is not None and buckets.min() < low) or (high is not None and buckets.max() > high)):
         return "speaks of other buckets than its list tells"

@@ -59,7 +59,7 @@ class BitmapBuilder:
                 size = 4
             blocks[-1][1].append(entry)
             size += len(entry)
-        encoded = [struct.pack(">i", len(held)) + b"".join(held) for _, held in blocks]
+        encoded = [struct.pack(">i", len(values)) + b"".join(values) for _, values in blocks]
         index, at = b"", 0
         for (first, _), block in zip(blocks, encoded, strict=True):
             index += first + struct.pack(">i", at)

@@ -216,14 +216,14 @@ class RangeBitmapIndex:
         head, at = _part(self.dictionary, 0)
         _, count, places, length = struct.unpack_from(">Biii", head)
         chunks = self.dictionary[at + places : at + places + length]
-        found: list[tuple[bytes, int, tuple[int, ...]]] = []
+        blocks: list[tuple[bytes, int, tuple[int, ...]]] = []
         position = 0
         for _ in range(count):
             key, after = self._key(chunks, position + 1)
             code, offset, size, first, second = struct.unpack_from(">iiiii", chunks, after)
-            found.append((key, code, (at + places + length + offset, size, first, second)))
+            blocks.append((key, code, (at + places + length + offset, size, first, second)))
             position = after + 20
-        return found
+        return blocks
 
     def _values_of(self, place: tuple[int, ...]) -> list[bytes]:
         start, size, first, second = place

@@ -47,14 +47,16 @@ def plan_columns(files: TableFiles, schema: Schema, snapshot: Snapshot, predicat
     selected = _Kept(files, schema, predicate, partitions)
     rows = [selected.rows(meta, columns, alive) for meta, (columns, alive) in zip(wanted, live.masks(), strict=True)]
     _check_orphans(files, snapshot, live, selected, whole=len(wanted) == len(manifests))
-    owners = np.repeat(np.arange(len(rows)), np.array([len(found) for found in rows], dtype=np.int64))
+    owners = np.repeat(np.arange(len(rows)), np.array(list(map(len, rows)), dtype=np.int64))
     picked = np.concatenate([*rows, np.zeros(0, dtype=np.int64)])
     order = _order(schema, live.manifests, rows)
     deletions = deletions_of(files, schema, snapshot)
-    found = ManyFiles(live.manifests, owners[order], picked[order], lambda entry: planned_file(files, schema, entry, partitions, deletions))
+    chosen = ManyFiles(
+        live.manifests, owners[order], picked[order], lambda entry: planned_file(files, schema, entry, partitions, deletions)
+    )
     return ScanPlan(
         snapshot_id=snapshot.id,
-        files=_looked_into(files, schema, found, predicate, indexed=_indexed(live.manifests, rows)),
+        files=_looked_into(files, schema, chosen, predicate, indexed=_indexed(live.manifests, rows)),
         total_files=_count(manifests, wanted, live),
         count_bytes=lambda: _bytes(files, snapshot, live if len(wanted) == len(manifests) else files.live_files(manifests)),
         predicate=predicate,
@@ -139,8 +141,8 @@ def _ranks(columns: ManifestColumns, rows: Numbers, ranks: dict[bytes, int]) -> 
     by_code = np.zeros(len(columns.partitions), dtype=np.int64)
     for code in codes[np.argsort(first)].tolist():
         by_code[code] = ranks.setdefault(columns.partitions[code].as_py(), len(ranks))
-    found: Numbers = by_code[columns.partition_codes[rows]]
-    return found
+    ranked: Numbers = by_code[columns.partition_codes[rows]]
+    return ranked
 
 
 class _Kept:

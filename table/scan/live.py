@@ -85,9 +85,9 @@ def _extended(base: Netted | None, before: Sequence[ManifestColumns], added: Seq
     dead, orphans = _net(manifests, rows)
     old = [None] * len(added) if base is None else [*base.alive, *[None] * len(added)]
     alive = tuple(_without(mask, gone, len(columns)) for mask, gone, columns in zip(old, dead, manifests, strict=True))
-    kept = [*base.orphans, *[_NONE] * len(added)] if base is not None else [_NONE] * len(added)
+    earlier = [*base.orphans, *[_NONE] * len(added)] if base is not None else [_NONE] * len(added)
     # An orphan met again is counted anew: it is an orphan still, or the history is irregular.
-    left = tuple(np.union1d(was, now).astype(np.int64) for was, now in zip(kept, orphans, strict=True))
+    left = tuple(np.union1d(was, now).astype(np.int64) for was, now in zip(earlier, orphans, strict=True))
     return Netted(alive, left)
 
 

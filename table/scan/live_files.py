@@ -96,11 +96,11 @@ class LiveFiles:
         order = np.lexsort((self._gathered(chosen, lambda columns: columns.numbers("file_size")), groups))
         starts = np.concatenate(([0], np.flatnonzero(np.diff(groups[order])) + 1))
         places = np.arange(len(order)) - np.repeat(starts, np.diff(np.concatenate((starts, [len(order)]))))
-        kept = np.zeros(len(order), dtype=bool)
-        kept[order[places < most]] = True
+        smallest = np.zeros(len(order), dtype=bool)
+        smallest[order[places < most]] = True
         at = 0
         for columns, rows in zip(self.manifests, chosen, strict=True):
-            yield from columns.entries(rows[kept[at : at + len(rows)]])
+            yield from columns.entries(rows[smallest[at : at + len(rows)]])
             at += len(rows)
 
     def _gathered(self, chosen: Sequence[Numbers], values: Callable[[ManifestColumns], Numbers]) -> Numbers:
@@ -140,8 +140,8 @@ class LiveFiles:
 def partition_ranks(columns: ManifestColumns, ranks: dict[bytes, int]) -> Numbers:
     """A number for each row's partition, the same in all manifests that share ``ranks``."""
     by_code = np.array([ranks.setdefault(partition, len(ranks)) for partition in columns.partitions.to_pylist()], dtype=np.int64)
-    found: Numbers = by_code[columns.partition_codes]
-    return found
+    codes: Numbers = by_code[columns.partition_codes]
+    return codes
 
 
 def _masked(alive: Mask | None, mask: Mask) -> Mask:

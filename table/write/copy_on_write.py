@@ -296,12 +296,12 @@ def matching_rows(
     files: TableFiles, schema: Schema, one: PlannedFile, condition: ds.Expression, columns: Collection[str], check: Check = go_on
 ) -> Positions:
     """The rows of a file for which a condition over these columns is true."""
-    found = [NO_ROWS]
+    numbers_of_rows = [NO_ROWS]
     start = 0
     for batch in read_batches(files, schema, [one], Selection(columns=sorted(columns))):
         check()
         numbers = pa.array(np.arange(start, start + batch.num_rows))
-        kept = pa.Table.from_batches([batch]).append_column(_ROW, numbers).filter(condition)
-        found.append(kept.column(_ROW).to_numpy())
+        matching = pa.Table.from_batches([batch]).append_column(_ROW, numbers).filter(condition)
+        numbers_of_rows.append(matching.column(_ROW).to_numpy())
         start += batch.num_rows
-    return np.concatenate(found)
+    return np.concatenate(numbers_of_rows)

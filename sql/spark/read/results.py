@@ -89,8 +89,8 @@ def space_of_texts(types: Sequence[st.DataType], rows: int) -> int | None:
 def in_arrow(frame: DataFrame, columns: list[ResultColumn], *, space: int | None = None) -> DataFrame:
     """The same rows with names that do not repeat and types that Arrow and Parquet carry; longer texts than ``space`` bytes fail."""
     plain = frame.toDF(*[f"c{i}" for i in range(len(columns))])
-    shown = ((f"c{i}", _shown(F.col(f"c{i}"), field.dataType), field.dataType) for i, field in enumerate(frame.schema.fields))
-    return plain.select(*[_narrow(column, type_, space).alias(name) for name, column, type_ in shown])
+    columns_of_result = ((f"c{i}", _shown(F.col(f"c{i}"), field.dataType), field.dataType) for i, field in enumerate(frame.schema.fields))
+    return plain.select(*[_narrow(column, type_, space).alias(name) for name, column, type_ in columns_of_result])
 
 
 def _narrow(column: Column, type_: st.DataType, space: int | None) -> Column:

@@ -119,8 +119,8 @@ def _meant(
     else:
         meant = _java(f"{problem.java_exception}\n{chain}", source, views)
     damage = None if reading is None else reading.damage(chain)
-    if told := damage or _ours(chain) or _packed(chain):
-        return told
+    if error := damage or _ours(chain) or _packed(chain):
+        return error
     unreadable = None if reading is None else reading.unreadable(chain)
     return unreadable or _told(meant, chain, lost)
 

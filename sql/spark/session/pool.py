@@ -142,8 +142,8 @@ class SparkPool(Work):
                 self._java, conf = started.java, started.java.conf
                 self._warm = started.context is not None
                 try:
-                    given = SparkConf(loadDefaults=False).setAll(list(conf.items()))
-                    SparkContext(conf=given, gateway=self._java.gateway, jsc=started.context)
+                    spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+                    SparkContext(conf=spark_conf, gateway=self._java.gateway, jsc=started.context)
                 except BaseException:
                     self._forget_jvm()
                     raise

@@ -115,11 +115,11 @@ def _begun(checkpoint: Checkpoint, query_id: str) -> str:
 
 def _fault(checkpoint: Checkpoint, last: LastBatch) -> str | None:
     """What keeps the checkpoint from being the one of that batch; None where nothing does."""
-    found = checkpoint.query_id()
-    if found is None:
+    query_id = checkpoint.query_id()
+    if query_id is None:
         return "is gone or has no file 'metadata'"
-    if found != last.checkpoint:
-        return f"is another query's ({found})"
+    if query_id != last.checkpoint:
+        return f"is another query's ({query_id})"
     numbers = checkpoint.planned()
     newest = numbers[-1] if numbers else NONE
     if newest < last.batch:
@@ -135,10 +135,10 @@ def _fault(checkpoint: Checkpoint, last: LastBatch) -> str | None:
 
 
 def _other_rows(checkpoint: Checkpoint, last: LastBatch) -> str | None:
-    told = checkpoint.ends(last.batch)
-    if told is None:
+    ends = checkpoint.ends(last.batch)
+    if ends is None:
         return f"has offsets/{last.batch} cut off"
-    if last.plan is not None and told != ends_of(last.plan):
+    if last.plan is not None and ends != ends_of(last.plan):
         return f"tells other rows of batch {last.batch} than were committed"
     return None
 

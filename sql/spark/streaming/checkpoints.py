@@ -27,8 +27,8 @@ class Checkpoint:
     def query_id(self) -> str | None:
         """Whose checkpoint it is; None where none has begun, or that cannot be told any more."""
         text = self._text("metadata")
-        found = None if text is None else _parsed_or_none(text)
-        return str(found["id"]) if isinstance(found, dict) and "id" in found else None
+        parsed = None if text is None else _parsed_or_none(text)
+        return str(parsed["id"]) if isinstance(parsed, dict) and "id" in parsed else None
 
     def begin(self, query_id: str) -> None:
         """Be the checkpoint of a query, of which there is no batch yet."""

@@ -27,14 +27,14 @@ def name_of(topic: str, partition: int | str) -> str:
 
 def names_in(offsets: Any) -> dict[str, int]:
     """The partitions that a Kafka source's offset in Spark's progress holds, and where each stands; none of another source's."""
-    found: dict[str, int] = {}
+    positions: dict[str, int] = {}
     with contextlib.suppress(ValueError):
         offsets = json.loads(offsets) if isinstance(offsets, str) else offsets
     if isinstance(offsets, Mapping):
         for topic, places in offsets.items():
             if isinstance(places, Mapping):
-                found |= {name_of(topic, partition): at for partition, at in places.items() if isinstance(at, int)}
-    return found
+                positions |= {name_of(topic, partition): at for partition, at in places.items() if isinstance(at, int)}
+    return positions
 
 
 class Partitions:

@@ -68,14 +68,14 @@ def assigned(frame: DataFrame, schema: Schema, columns: Sequence[str] | None, fi
     Raises `AnalysisError` for a wrong number of columns or a type that needs a cast.
     """
     targets = list(columns) if columns is not None else [f.name for f in schema.fields if f.name not in fixed]
-    given = frame.schema.fields
-    if len(given) != len(targets):
+    fields = frame.schema.fields
+    if len(fields) != len(targets):
         raise AnalysisError(
-            f"{len(given)} value{'s' if len(given) != 1 else ''} for {len(targets)} column{'s' if len(targets) != 1 else ''}: "
+            f"{len(fields)} value{'s' if len(fields) != 1 else ''} for {len(targets)} column{'s' if len(targets) != 1 else ''}: "
             f"{table} takes {', '.join(targets)}."
         )
-    positional = frame.toDF(*[f"c{i}" for i in range(len(given))])
-    sources = {name: (F.col(f"c{i}"), given[i]) for i, name in enumerate(targets)}
+    positional = frame.toDF(*[f"c{i}" for i in range(len(fields))])
+    sources = {name: (F.col(f"c{i}"), fields[i]) for i, name in enumerate(targets)}
     return positional.select(
         *[stored(field, sources.get(field.name), fixed.get(field.name), table).alias(field.name) for field in schema.fields]
     )
@@ -87,8 +87,8 @@ def stored(field: Field, source: tuple[Column, st.StructField] | None, fixed: Co
     Raises `AnalysisError` for a type that needs a cast.
     """
     if source is not None:
-        column, given = source
-        kind = from_spark(given.dataType)
+        column, spark_field = source
+        kind = from_spark(spark_field.dataType)
         if not assignable(kind, field.type):
             raise AnalysisError(
                 f"Column {field.name} of {table} is {field.type.sql()} and the query gives {kind.sql()}; "
@@ -130,13 +130,13 @@ def checked(column: Column, field: Field) -> Column:
 
 def literals(fixed: Mapping[str, exp.Expr]) -> dict[str, Column]:
     """PARTITION values as columns; raises `AnalysisError` for anything but a literal."""
-    found = {}
+    columns = {}
     for name, node in fixed.items():
         literal = node.this if isinstance(node, exp.Cast | exp.Neg) else node
         if not isinstance(literal, exp.Literal | exp.Null | exp.Boolean):
             raise AnalysisError(f"PARTITION ({name} = …) takes a literal.", fragment=node.sql("spark"))
-        found[name] = column_of(node)
-    return found
+        columns[name] = column_of(node)
+    return columns
 
 
 def physical(frame: DataFrame, schema: Schema) -> list[Column]:

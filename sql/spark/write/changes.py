@@ -76,8 +76,8 @@ def changes_of(  # noqa: PLR0913 - a statement and what it is held against
     try:
         with prepared(context, query, target=rows.source) as on_spark:
             context.cancellation.check()
-            given = _Given(on_spark.frame, {name: 3 + len(values) + at for at, name in enumerate(bases)}, str(table.identifier))
-            frame = given.changes(clauses, fields).orderBy(FILE, ROW)
+            changed_rows = _Given(on_spark.frame, {name: 3 + len(values) + at for at, name in enumerate(bases)}, str(table.identifier))
+            frame = changed_rows.changes(clauses, fields).orderBy(FILE, ROW)
             with plain(frame.sparkSession):
                 columns = [physical_column(field) for field in fields]
                 write_rows(frame.select(FILE, ROW, CLAUSE_OF, *columns), entry.path)
@@ -248,11 +248,11 @@ class _Spooled:
             for at, batch in self._rows(first, len(mask), [*more, *(field.name for field in fields)]):
                 self._check()
                 here = mask[at - first : at - first + batch.num_rows]
-                kept = batch if here.all() else batch.filter(pa.array(here))
-                if not kept.num_rows:
+                rows = batch if here.all() else batch.filter(pa.array(here))
+                if not rows.num_rows:
                     continue
-                arrays = [evolved(kept.column(kept.schema.get_field_index(f.name)), f.type, f.type, f.name) for f in fields]
-                clauses = [kept.column(kept.schema.get_field_index(CLAUSE_OF))] if with_clause else []
+                arrays = [evolved(rows.column(rows.schema.get_field_index(f.name)), f.type, f.type, f.name) for f in fields]
+                clauses = [rows.column(rows.schema.get_field_index(CLAUSE_OF))] if with_clause else []
                 yield pa.RecordBatch.from_arrays([*clauses, *arrays], names=[*([CLAUSE] if with_clause else []), *(f.name for f in fields)])
 
     def _rows(self, first: int, count: int, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -108,9 +108,9 @@ class _Erasing:
             yield from self._tags(table)
         yield from self._snapshots(self._table)
         for table in branches[1:]:
-            if held := sum(self._holds(table, snapshot) > 0 for snapshot in self._earlier(table)):
+            if holding := sum(self._holds(table, snapshot) > 0 for snapshot in self._earlier(table)):
                 way = f"CALL sys.delete_branch('{name}', '{table.identifier.branch}'), or make it anew from a tag"
-                yield _Place("snapshots of branch", table.identifier.branch, held, way)
+                yield _Place("snapshots of branch", table.identifier.branch, holding, way)
         yield from self._orphans()
         yield from self._names(branches)
         for dropped in lake.dropped_tables(name.database):
@@ -222,14 +222,14 @@ class _Erasing:
 
     def _snapshots(self, table: LakeTable) -> Iterator[_Place]:
         """All earlier ones: their manifests tell of values, whichever rows they hold."""
-        held = self._earlier(table)
-        if held and not self._dry_run:
+        earlier = self._earlier(table)
+        if earlier and not self._dry_run:
             kept.expire_snapshots(self._lake, table, _ALL_BUT_THE_LAST)
             left = self._earlier(table)
-            gone = len(held) - len(left)
+            gone = len(earlier) - len(left)
             if left:
                 way = f"a consumer has not read them: CALL sys.clear_consumers('{table.identifier}')"
                 yield _Place("snapshots", f"{left[0].id} to {left[-1].id}", len(left), way)
-            yield _Place("expired snapshots", f"{held[0].id} to {held[-1].id}", gone)
-        elif held:
-            yield _Place("snapshots", f"{held[0].id} to {held[-1].id}", len(held))
+            yield _Place("expired snapshots", f"{earlier[0].id} to {earlier[-1].id}", gone)
+        elif earlier:
+            yield _Place("snapshots", f"{earlier[0].id} to {earlier[-1].id}", len(earlier))

@@ -84,9 +84,9 @@ class LocalFileIO:
         """The same for one table, whose files and directories are asked where they lie once they are open: links may be swapped before."""
         if type(self) is not LocalFileIO or not _TELLS_WHERE:
             return self
-        held = copy.copy(self)
-        held._held = opened
-        return held
+        in_directory = copy.copy(self)
+        in_directory._held = opened
+        return in_directory
 
     @contextlib.contextmanager
     def _parent(self, path: str) -> Iterator[tuple[str, int | None]]:

@@ -49,9 +49,9 @@ def named_footer(footer: bytes, name: str, created_millis: int, *, at: int) -> b
     file_metadata = Struct.read(Reader(footer))
     rows = Reader(file_metadata.fields[_ROWS][1]).integer() if _ROWS in file_metadata.fields else 0
     _, pairs = file_metadata.fields.get(_PAIRS, (LIST, b"\0"))
-    kept = [pair for pair in elements(pairs) if pair.fields.get(_PAIR_KEY) != _text(KEY)]
+    others = [pair for pair in elements(pairs) if pair.fields.get(_PAIR_KEY) != _text(KEY)]
     named = Struct({_PAIR_KEY: _text(KEY), _PAIR_VALUE: _text(identity(name, created_millis, rows=rows, at=at)[KEY])})
-    file_metadata.fields[_PAIRS] = (LIST, list_of([*kept, named]))
+    file_metadata.fields[_PAIRS] = (LIST, list_of([*others, named]))
     return file_metadata.encoded()
 
 

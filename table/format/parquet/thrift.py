@@ -128,8 +128,8 @@ class Struct:
         """Change a field's value where there is one; raises `NotCompact` for one of another kind."""
         if field not in self.fields:
             return
-        found, value = self.fields[field]
-        if found != kind:
+        stored_kind, value = self.fields[field]
+        if stored_kind != kind:
             raise NotCompact(f"field {field} is of another kind")
         self.fields[field] = (kind, change(value))
 

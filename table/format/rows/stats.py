@@ -111,13 +111,13 @@ class StatsModes:
 
     def store(self, stats: Mapping[str, ColumnStats]) -> tuple[SimpleStats, tuple[str, ...] | None]:
         """Statistics by column name as a manifest holds them, with the names they cover (None means all columns)."""
-        kept = [(f, mode) for f, mode in zip(self.fields, self.modes, strict=True)]
+        columns = [(f, mode) for f, mode in zip(self.fields, self.modes, strict=True)]
         if self.dense:
-            kept = [(f, mode) for f, mode in kept if mode.name != "none" and isinstance(f.type, AtomicType)]
-        values = [mode.keep(stats.get(f.name, NOTHING)) for f, mode in kept]
-        types = [f.type for f, _ in kept]
+            columns = [(f, mode) for f, mode in columns if mode.name != "none" and isinstance(f.type, AtomicType)]
+        values = [mode.keep(stats.get(f.name, NOTHING)) for f, mode in columns]
+        types = [f.type for f, _ in columns]
         stored = SimpleStats(_row(types, [v.min for v in values]), _row(types, [v.max for v in values]), [v.null_count for v in values])
-        return stored, None if len(kept) == len(self.fields) else tuple(f.name for f, _ in kept)
+        return stored, None if len(columns) == len(self.fields) else tuple(f.name for f, _ in columns)
 
 
 def _row(types: Sequence[DataType], values: Sequence[object]) -> bytes:
@@ -234,9 +234,9 @@ def stats_from_parquet(metadata: pq.FileMetaData, fields: Sequence[Field]) -> di
     for field in fields:
         position = positions.get(field.name, -1)
         if position >= 0 and isinstance(field.type, AtomicType):
-            told = _of_row_groups(metadata, position, field.type)
+            of_groups = _of_row_groups(metadata, position, field.type)
             of_numbers_alone = field.type.root in _FLOATS and not nan_shows(metadata)
-            stats[field.name] = ColumnStats(null_count=told.null_count) if of_numbers_alone else told
+            stats[field.name] = ColumnStats(null_count=of_groups.null_count) if of_numbers_alone else of_groups
     return stats
 
 

@@ -65,13 +65,13 @@ def wanted_buckets(schema: Schema, predicate: Predicate | None) -> frozenset[int
     if schema.bucket <= 1 or predicate is None:
         return None
     parts = predicate.parts if isinstance(predicate, And) else (predicate,)
-    given: dict[str, tuple[object, ...]] = {}
+    by_column: dict[str, tuple[object, ...]] = {}
     for part in parts:
         if isinstance(part, Compare) and part.op is Op.EQ:
-            given[part.column] = (part.value,)
+            by_column[part.column] = (part.value,)
         elif isinstance(part, In):
-            given.setdefault(part.column, part.values)
-    wanted = [given.get(name) for name in schema.bucket_keys]
+            by_column.setdefault(part.column, part.values)
+    wanted = [by_column.get(name) for name in schema.bucket_keys]
     choices = [values for values in wanted if values is not None]
     if len(choices) != len(wanted):
         return None

@@ -249,9 +249,7 @@ def test_every_protocol_takes_the_issuers_tokens_with_the_roles_of_their_groups(
         endpoint.stop(5)
 
 
-def test_roles_bind_whom_the_issuer_gives_them_through_others_and_nobody_bears_the_name_of_one(
-    opened: Endpoints, issuer: Issuer
-) -> None:
+def test_roles_bind_whom_the_issuer_gives_them_through_others_and_nobody_bears_the_name_of_one(opened: Endpoints, issuer: Issuer) -> None:
     admin = issuer.token(sub="root", groups=["platform"])
     with httpx.Client(base_url=opened.url) as http:
 
