@@ -308,4 +308,4 @@ def test_statements_and_ingests_are_counted_and_noted(endpoint: Endpoint, cursor
             ("INGEST default.noted (fail)", "flight", "FINISHED", "127.0.0.1"), ("SELECT a FROM noted", "flight", "FINISHED", "127.0.0.1"),
         ]  # fmt: skip
     text = endpoint.app.test_client().get("/metrics").text
-    assert 'sluice_request_seconds_count{protocol="flight",method="DoPut",status="200"}' in text
+    assert 'sluice_request_seconds_count{method="DoPut",protocol="flight",status="200"}' in text

@@ -40,7 +40,7 @@ def test_every_side_of_a_table_can_be_read(visitor: Visitor, orders: str) -> Non
     for side in _SIDES:
         assert "orders" in visitor.get(orders + side), side
     assert "96" in text_of(visitor.get(orders))
-    assert visitor.client.get(f"/ui/{orders}/upkeep").headers["Location"].endswith("/maintenance"), "bookmarks of before lead on"
+    assert visitor.client.get(f"{orders}/upkeep").headers["Location"].endswith("/maintenance"), "bookmarks of before lead on"
     assert "write-only" in visitor.get(f"{orders}/maintenance")
     assert "There is no page nothing" in visitor.get(f"{orders}/nothing", 404)
 
