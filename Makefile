@@ -34,7 +34,7 @@ check: $(VENV)/.dev ## Lint, format, types, and generated pages
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/pytest -q -p no:cacheprovider tests/docs/test_options_page.py tests/test_architecture.py
+	@$(BIN)/pytest -q -p no:cacheprovider tests/docs/test_options_page.py tests/docs/test_prose.py tests/test_architecture.py
 
 docs: $(VENV)/.dev ## Write the generated pages anew
 	@UPDATE_GOLDEN=1 $(BIN)/pytest -q tests/docs/test_options_page.py tests/docs/test_security_page.py

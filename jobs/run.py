@@ -241,7 +241,7 @@ def _passes(problem: LakeError) -> bool:
 def _stays(problem: BaseException) -> bool:
     """Whether it happens again until somebody mends the table, the checkpoint, or what the source holds.
 
-    A snapshot that was read and rolled back, or not read and expired, does not come again: the job would wait for it for ever.
+    A snapshot that was read and rolled back, or not read and expired, does not come again: the job would wait for it forever.
     """
     return isinstance(problem, TableDamaged | JobCheckpointDamaged | SnapshotNotExist) or (
         isinstance(problem, ExecutionError) and problem.sqlstate is not None

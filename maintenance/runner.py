@@ -120,7 +120,7 @@ class MaintenanceRunner:
             return
         self._follow(table, latest)
         # A compaction writes before it frees: where space is short it waits, and readyz, metrics and pages say why. It also waits for
-        # changes of rows that have lost a race: a table that is merged again and again would make them lose for ever.
+        # changes of rows that have lost a race: a table that is merged again and again would make them lose forever.
         lake, quiet = self._context.lake, self._context.limits.quiet_now(dt.datetime.now().time())
         if not quiet and lake.reserve.short() is None and not lake.changing_rows.somebody_anywhere((self._table_id, MAIN_BRANCH)):
             self._merge_due(table)

@@ -351,7 +351,7 @@ def _version_is_there(tx: CatalogTransaction, table: LakeTable) -> bool:
 
 
 def _lost_turn(tried: _Tried, table: LakeTable, lost: TurnLost) -> None:
-    """Raise `Unavailable` where the turns of a commit are always over before it is built: it would keep everybody for ever."""
+    """Raise `Unavailable` where the turns of a commit are always over before it is built: it would keep everybody forever."""
     tried.turns_lost += 1
     if tried.turns_lost == _MOST_TURNS_LOST:
         raise Unavailable(

@@ -1,7 +1,7 @@
 """Jobs: streaming INSERTs that survive their server, each run by one server at a time.
 
 The epoch grows with every server that takes a job over. A batch's commit changes the job's row in its own transaction, under the epoch
-it began with: so a server that lost a job cannot commit for it, and a batch that was committed is known for ever, also when its snapshot
+it began with: so a server that lost a job cannot commit for it, and a batch that was committed is known forever, also when its snapshot
 has expired.
 """
 

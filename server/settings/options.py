@@ -284,7 +284,7 @@ PLANNING_CACHE = SERVER_OPTIONS.declare(
         "planning.cache-bytes",
         memory_size(),
         4 * 1024**3,
-        "Decoded manifests kept in `cache/manifests` inside `data`, so that tables of very many files are planned at once also after a "
+        "Decoded manifests kept in `cache/manifests` inside `data`, so that tables of many files are planned at once also after a "
         "restart: about 350 MB for a million files. What was used longest ago goes first; 0 keeps them in memory only.",
     )
 )

@@ -149,12 +149,12 @@ def _regular(subject: exp.Expr, pattern: exp.Expr) -> None:
         repeated = call("regexp_like", pattern.copy(), exp.Literal.string(_REPEATED))
         pattern.replace(raising(repeated, says, pattern.copy()))
     if most is not None and not isinstance(subject, exp.Literal):
-        says = f"A text of more than {most} characters is not searched by this regular expression, which could take for ever."
+        says = f"A text of more than {most} characters is not searched by this regular expression, which could take forever."
         subject.replace(raising(exp.GT(this=call("length", subject.copy()), expression=number(most)), says, subject.copy()))
 
 
 def _longest(pattern: str) -> int | None:
-    """The longest text a pattern is tried on, None for any; raises where it may take for ever, or too deep, on a short one."""
+    """The longest text a pattern is tried on, None for any; raises where it may take forever, or too deep, on a short one."""
     by_time, by_depth = _longest_by_time(pattern), _longest_by_depth(pattern)
     return by_time if by_depth is None else by_depth if by_time is None else min(by_time, by_depth)
 
@@ -182,7 +182,7 @@ def _longest_by_time(pattern: str) -> int | None:
     unlimited = _judge(parsed, pattern, inside=False)
     if unlimited >= len(_CHARACTERS):
         raise UnsupportedStatement(
-            f"The regular expression '{pattern[:80]}' has more than 3 unlimited repetitions, and could take for ever."
+            f"The regular expression '{pattern[:80]}' has more than 3 unlimited repetitions, and could take forever."
         )
     return _CHARACTERS[unlimited]
 
@@ -219,6 +219,6 @@ def _judge(parsed: Any, pattern: str, *, inside: bool) -> int:  # noqa: C901 - a
 
 def _nested(pattern: str) -> UnsupportedStatement:
     return UnsupportedStatement(
-        f"The regular expression '{pattern[:80]}' repeats what repeats itself, which could take for ever; write it without, such as "
+        f"The regular expression '{pattern[:80]}' repeats what repeats itself, which could take forever; write it without, such as "
         "[^,]* for (.*?,)*, or with a possessive repetition, such as (a++b)*."
     )

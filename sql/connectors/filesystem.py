@@ -34,7 +34,7 @@ MONITOR_INTERVAL = FILE_OPTIONS.declare(
         "source.monitor-interval",
         optional(duration()),
         None,
-        "How often a stream looks for new files, for ever; without it the files that are there are read once.",
+        "How often a stream looks for new files, forever; without it the files that are there are read once.",
     )
 )
 

@@ -120,7 +120,7 @@ class ResultSet:
         self.analysed: Analysed | None = None
         """Of a query that is only described: what running it can go on from, for whoever runs the same text next."""
         self.unbounded = False
-        """Whether the rows go on for ever; an empty batch then says that none came for a moment."""
+        """Whether the rows go on forever; an empty batch then says that none came for a moment."""
         self.waiting: Waiting | None = None
         """Of rows without end that need no thread while none comes."""
         self.made_while_read = False

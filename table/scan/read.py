@@ -197,7 +197,7 @@ def _as_written(files: TableFiles, planned: PlannedFile, batches: Iterable[pa.Re
     try:
         for batch in batches:
             rows += batch.num_rows
-            if rows > planned.file.row_count:  # its own numbers may go on for ever
+            if rows > planned.file.row_count:  # its own numbers may go on forever
                 break
             yield batch
     except FileNotFoundError:

@@ -85,7 +85,7 @@ def test_the_first_clicks_of_a_dbeaver_user(server: RunningServer, database: str
     assert jdbc("ask", "SELECT id FROM orders WHERE id > ? AND note = ?", "l2", "sthree") == "3"
     assert jdbc("change", "INSERT INTO orders (id, note) VALUES (?, ?)", "l4", "s'; DROP TABLE orders; --") == "updated 1"
     assert jdbc("ask", "SELECT id FROM orders WHERE note = ?", "s'; DROP TABLE orders; --") == "4"
-    # Cancel what goes on for ever.
+    # Cancel what goes on forever.
     assert jdbc("sql", "SET 'execution.runtime-mode' = 'streaming'") == "updated 0"
     assert jdbc("cancel", "SELECT id FROM orders") == "stopped"
     assert jdbc("close") == "closed"

@@ -30,7 +30,7 @@ class Crowd:
         self._endpoint = asyncio.Semaphore(_AT_ONCE)
 
     async def stand(self, kind: str) -> None:
-        """One that is there for ever and sends next to nothing."""
+        """One that is there forever and sends next to nothing."""
         while True:
             try:
                 async with self._endpoint:

@@ -46,7 +46,7 @@ def rule_of(options: Mapping[str, str]) -> AlignmentRule | None:
 
 
 def idle_timeout(options: Mapping[str, str]) -> timedelta | None:
-    """After how long without anything a source, or a partition of it, holds nobody back; None where it does for ever."""
+    """After how long without anything a source, or a partition of it, holds nobody back; None where it does forever."""
     idle = options.get(_IDLE)
     return None if idle is None else duration().parse(idle)
 

@@ -48,7 +48,7 @@ class Checkpoint:
     def drop_torn(self, *, after: int) -> None:
         """Let go of what a power cut left of files that nobody flushed: plans of batches that were not committed, and Spark's own notes.
 
-        A plan that is gone is made anew; Spark stops for ever at one that is cut off.
+        A plan that is gone is made anew; Spark stops forever at one that is cut off.
         """
         planned = self.planned()
         while planned and planned[-1] > after and self.ends(planned[-1]) is None:

@@ -13,7 +13,7 @@ from sql.statements.base import ExecutionContext
 
 
 class Rights:
-    """Of a query over tables that goes on for ever: no batch comes from what its caller may not read any more."""
+    """Of a query over tables that goes on forever: no batch comes from what its caller may not read any more."""
 
     def __init__(self, context: ExecutionContext, tables: Iterable[LakeTable], sources: Iterable[ConnectorTable] = ()) -> None:
         self._context = context

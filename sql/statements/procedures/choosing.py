@@ -17,7 +17,7 @@ _MOST_CHARS = 1_000
 class Choice:
     """What the two arguments ``including_…`` and ``excluding_…`` choose: all where neither is given.
 
-    The expressions are matched by RE2, whose time grows with the text alone. Python's would try every way to match, for ever and
+    The expressions are matched by RE2, whose time grows with the text alone. Python's would try every way to match, forever and
     with all other threads held, where an expression is made so.
     """
 

@@ -224,7 +224,7 @@ class TooLarge(ValueError):
 
 
 def read_whole(path: str, *, directory: int | None = None, opened: Opened | None = None) -> bytes:
-    """All bytes of a file; raises `FileNotFoundError` also where something else lies there: a pipe would make its reader wait for ever.
+    """All bytes of a file; raises `FileNotFoundError` also where something else lies there: a pipe would make its reader wait forever.
 
     Raises `TooLarge`.
     """

@@ -10,7 +10,7 @@ _END_STREAM, _END_HEADERS = 1, 4
 
 
 def begun(url: str, method: str, message: bytes | None = None, *, calls: int = 1, token: str | None = None) -> socket.socket:
-    """A connection with calls on it whose client sends the headers, perhaps one message, and then nothing for ever."""
+    """A connection with calls on it whose client sends the headers, perhaps one message, and then nothing forever."""
     host, _, port = url.removeprefix("grpc://").rpartition(":")
     made = socket.create_connection((host, int(port)), timeout=60)
     headers = {

@@ -86,7 +86,7 @@ print("at once", flush=True)
 
 
 def test_a_signal_that_another_thread_took_stops_the_process() -> None:
-    """The kernel may give a process's signal to any thread; a server that had taken one so went on for ever."""
+    """The kernel may give a process's signal to any thread; a server that had taken one so went on forever."""
     done = subprocess.run([sys.executable, "-P", "-c", _TOLD_IN_ANOTHER_THREAD], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout.split("\n")[:2]) == (0, ["stopping", "at once"])
 

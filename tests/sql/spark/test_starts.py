@@ -87,7 +87,7 @@ def test_a_start_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_who_stops_ends_a_jvm_that_was_still_being_launched(tmp_path: Path) -> None:
-    """Its directory among its words is all that is known of it; one that cannot write where it listens would live for ever."""
+    """Its directory among its words is all that is known of it; one that cannot write where it listens would live forever."""
     pool = SparkPool(SparkSettings(directory=tmp_path))
     launched = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", f"-Djava.io.tmpdir={pool._scratch.path}"])
     try:

@@ -45,7 +45,7 @@ def test_a_pipe_is_no_file_to_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "snapshot-1")
     with pytest.raises(FileNotFoundError):
         LocalFileIO().read(str(tmp_path / "snapshot-1"))
-    with pytest.raises(Unavailable):  # and none to flush: who does must not wait for ever
+    with pytest.raises(Unavailable):  # and none to flush: who does must not wait forever
         LocalFileIO().sync([str(tmp_path / "snapshot-1")])
     with LocalFileIO().directory(str(tmp_path)) as place, pytest.raises(FileNotFoundError):
         place.read("snapshot-1")

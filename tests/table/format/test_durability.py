@@ -132,7 +132,7 @@ def test_a_failed_flush_of_what_is_published_leaves_nothing_under_its_name(
 def test_a_directory_whose_flush_failed_is_changed_and_flushed_again(
     tmp_path: Path, io: LocalFileIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A removal can be flushed later; a directory that counted as lost for ever kept its table from being read until a restart."""
+    """A removal can be flushed later; a directory that counted as lost forever kept its table from being read until a restart."""
     place = tmp_path / "t"
     place.mkdir()
 
