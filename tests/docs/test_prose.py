@@ -29,7 +29,7 @@ def texts() -> Iterator[Path]:
 
 
 def prose(text: str) -> str:
-    """The text with its lines, and a word that nobody else says in the place of code, tags and addresses."""
+    """The text with its lines, and a word that nobody else says in the place of code, tags, numbers and addresses."""
     numbers = itertools.count()
 
     def word(match: re.Match[str]) -> str:
