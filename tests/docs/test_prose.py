@@ -18,7 +18,7 @@ RULES = json.loads((ROOT / ".proselintrc.json").read_text())
 """The first that fits a check counts: what is finer stands first."""
 _HEADING = re.compile(r"(?m)^(#+ .*\w)$")
 _CODE = re.compile(
-    r"(?ms)^ *```.*?^ *```|`[^`\n]+`|\{[%#{].*?[%#}]\}|<script.*?</script>|<style.*?</style>|<[^>]+>|\]\([^)\s]*\)|\bhttps?://\S+|\|"
+    r"(?ms)^ *```.*?^ *```|`[^`\n]+`|\{[%#{].*?[%#}]\}|<script.*?</script>|<style.*?</style>|<[^>]+>|\]\([^)\s]*\)|\bhttps?://\S+|\||\b\d[\d.,–]*"
 )
 
 
