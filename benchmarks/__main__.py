@@ -20,12 +20,12 @@ from benchmarks import (
     pages,
     peers,
     planning,
-    servers,
     statements,
     streams,
 )
-from benchmarks.page import PAGE, Table, put, section
-from benchmarks.run import Run, running
+from benchmarks.harness import servers
+from benchmarks.harness.page import PAGE, Table, put, section
+from benchmarks.harness.run import Run, running
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.page import Table
-from benchmarks.run import Run
-from benchmarks.timing import in_turns
+from benchmarks.harness.page import Table
+from benchmarks.harness.run import Run
+from benchmarks.harness.timing import in_turns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.page import Table
-from benchmarks.rest_client import Client, Committer
-from benchmarks.run import Run
-from benchmarks.server import ROOT, BenchServer, free_port
-from benchmarks.timing import median_millis, seconds
-from table.format.manifest_codec import encode_manifest_list
+from benchmarks.harness.page import Table
+from benchmarks.harness.rest_client import Client, Committer
+from benchmarks.harness.run import Run
+from benchmarks.harness.server import ROOT, BenchServer, free_port
+from benchmarks.harness.timing import median_millis, seconds
+from table.format.manifests.codec import encode_manifest_list
 
 WRITERS = (1, 4, 16)
 TABLES = 16
@@ -37,11 +37,13 @@ def measure(run: Run) -> list[Table]:
 
 @contextlib.contextmanager
 def _stub(run: Run) -> Iterator[str]:
-    """The URL of `benchmarks.stub`, running."""
+    """The URL of `benchmarks.harness.stub`, running."""
     directory = run.scratch / "stub"
     directory.mkdir()
     port = free_port()
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.stub", str(directory), str(port)], stdin=subprocess.PIPE, cwd=ROOT)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.harness.stub", str(directory), str(port)], stdin=subprocess.PIPE, cwd=ROOT
+    )
     try:
         until = time.monotonic() + LIMIT_SECONDS
         while True:

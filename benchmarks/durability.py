@@ -9,11 +9,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.commits import make_table
-from benchmarks.page import Table
-from benchmarks.rest_client import Client, Committer
-from benchmarks.run import Run
-from benchmarks.server import BenchServer
-from benchmarks.timing import in_turns
+from benchmarks.harness.page import Table
+from benchmarks.harness.rest_client import Client, Committer
+from benchmarks.harness.run import Run
+from benchmarks.harness.server import BenchServer
+from benchmarks.harness.timing import in_turns
 
 ROUNDS = 300
 _FLUSH = "one flush"

@@ -11,11 +11,11 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 
-from benchmarks.endpoints import Client, FlightClient, FlinkClient, HttpClient
-from benchmarks.page import Table
-from benchmarks.run import Run
-from benchmarks.server import BenchServer
-from benchmarks.timing import at_once, in_turns
+from benchmarks.harness.endpoints import Client, FlightClient, FlinkClient, HttpClient
+from benchmarks.harness.page import Table
+from benchmarks.harness.run import Run
+from benchmarks.harness.server import BenchServer
+from benchmarks.harness.timing import at_once, in_turns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,10 +7,10 @@ import time
 
 import httpx
 
-from benchmarks.page import Table
-from benchmarks.run import Run
-from benchmarks.server import BenchServer
-from benchmarks.timing import at_once, percentile
+from benchmarks.harness.page import Table
+from benchmarks.harness.run import Run
+from benchmarks.harness.server import BenchServer
+from benchmarks.harness.timing import at_once, percentile
 
 WRITERS = 8
 LONGER = 3

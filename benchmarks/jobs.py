@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import httpx
 
-from benchmarks.page import Table
-from benchmarks.run import Run
-from benchmarks.server import BenchServer
+from benchmarks.harness.page import Table
+from benchmarks.harness.run import Run
+from benchmarks.harness.server import BenchServer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

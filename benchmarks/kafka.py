@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.harness.page import Table
+from benchmarks.harness.run import Run, spark_jars
+from benchmarks.harness.server import BenchServer
 from benchmarks.jobs import COLUMNS, generator, in_turns, job, to_parquet
-from benchmarks.page import Table
-from benchmarks.run import Run, spark_jars
-from benchmarks.server import BenchServer
 from tests.fix_kafka import Broker, broker_jars
 
 ROWS = 3_000_000

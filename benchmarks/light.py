@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import httpx
 
-from benchmarks.page import Table
-from benchmarks.run import Run
-from benchmarks.server import ROOT
-from benchmarks.timing import percentile, seconds
+from benchmarks.harness.page import Table
+from benchmarks.harness.run import Run
+from benchmarks.harness.server import ROOT
+from benchmarks.harness.timing import percentile, seconds
 
 _ROOT = "root"
 _HEAVY = "SELECT sum(sqrt(id)), count(DISTINCT id % 100003) FROM range(20000000)"

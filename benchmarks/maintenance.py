@@ -16,17 +16,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.page import Table
-from benchmarks.run import Run
-from benchmarks.server import BenchServer
-from benchmarks.timing import in_turns, seconds
+from benchmarks.harness.page import Table
+from benchmarks.harness.run import Run
+from benchmarks.harness.server import BenchServer
+from benchmarks.harness.timing import in_turns, seconds
 from catalog import CatalogStore
 from lake import Lake
 from model.identifier import Identifier
 from model.schema.types import IntType
 from model.snapshot import CommitKind
 from table.compaction.rewrite import as_entry
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 from table.format.rows import binary_row
 from table.format.rows.arrow import arrow_schema
 from table.write.snapshot_builder import CommitRequest

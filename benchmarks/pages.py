@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import httpx
 
-from benchmarks.page import Table
+from benchmarks.harness.page import Table
+from benchmarks.harness.run import Run
+from benchmarks.harness.server import BenchServer
+from benchmarks.harness.timing import median_millis
 from benchmarks.planning import build
-from benchmarks.run import Run
-from benchmarks.server import BenchServer
-from benchmarks.timing import median_millis
 
 _TIMES = 30
 _AT_ONCE = 100

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from benchmarks.page import Table
-from benchmarks.run import Run
+from benchmarks.harness.page import Table
+from benchmarks.harness.run import Run
 
 ROOT = Path(__file__).parents[1]
 PYTHON = ROOT / ".venv-pypaimon" / "bin" / "python"
@@ -46,7 +46,7 @@ def _appended(run: Run, catalogs: dict[str, dict[str, str]], writers: int) -> tu
 
 
 def _command(act: str, catalog: dict[str, str], *more: object) -> list[str]:
-    return [str(PYTHON), str(ROOT / "benchmarks" / "pypaimon_client.py"), act, json.dumps(catalog), *map(str, more)]
+    return [str(PYTHON), str(ROOT / "benchmarks" / "harness" / "pypaimon_client.py"), act, json.dumps(catalog), *map(str, more)]
 
 
 def _run(act: str, catalog: dict[str, str], *more: object) -> dict[str, Any]:

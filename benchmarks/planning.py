@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from benchmarks.page import Table
+from benchmarks.harness.page import Table
+from benchmarks.harness.run import Run
+from benchmarks.harness.server import BenchServer
+from benchmarks.harness.timing import median_millis, seconds
 from benchmarks.peers import PYTHON, ROOT
-from benchmarks.run import Run
-from benchmarks.server import BenchServer
-from benchmarks.timing import median_millis, seconds
 from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind, Snapshot
 from table.format.io.file_io import LocalFileIO
-from table.format.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, ManifestFile
+from table.format.manifests.entries import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, ManifestFile
 from table.format.rows.stats import ColumnStats, StatsModes
 from table.format.store import TableFiles
 
@@ -139,7 +139,8 @@ def _worker(location: Path, count: int, cache: Path, act: str) -> dict[str, Any]
 
 
 def _peer(location: Path, count: int) -> dict[str, Any]:
-    command = [str(PYTHON), str(ROOT / "benchmarks" / "pypaimon_client.py"), "plan", json.dumps({"warehouse": str(location.parents[1])})]
+    client = ROOT / "benchmarks" / "harness" / "pypaimon_client.py"
+    command = [str(PYTHON), str(client), "plan", json.dumps({"warehouse": str(location.parents[1])})]
     return _answer([*command, "default.many", str(count * 5)])
 
 

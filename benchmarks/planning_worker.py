@@ -14,20 +14,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.timing import median_millis
+from benchmarks.harness.timing import median_millis
 from model.predicate import And, Compare, Op, Predicate
 from model.snapshot import CommitKind
-from model.work_limits import MaintenanceLimits
+from model.work.work_limits import MaintenanceLimits
 from server.process.process import do_without_pandas
 from table.compaction.backlog import BacklogLedger
 from table.compaction.candidates import CompactionRules
 from table.format.io.file_io import LocalFileIO
-from table.format.manifest import EMPTY_ROW, DataFile, NewFile, SimpleStats
-from table.format.manifest_codec import decode_manifest
+from table.format.manifests.codec import decode_manifest
+from table.format.manifests.entries import EMPTY_ROW, DataFile, NewFile, SimpleStats
 from table.format.store import TableFiles
-from table.scan.column_cache import COLUMNS
-from table.scan.entry_scan import plan_entries, plan_scan
-from table.scan.plan import ScanPlan
+from table.scan.planning.column_cache import COLUMNS
+from table.scan.planning.entry_scan import plan_entries, plan_scan
+from table.scan.planning.plan import ScanPlan
 from table.write.snapshot_builder import CommitRequest, build_snapshot
 
 START = dt.datetime(2024, 1, 1)

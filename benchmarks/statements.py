@@ -6,10 +6,10 @@ import time
 
 import httpx
 
-from benchmarks.page import Table
-from benchmarks.run import Run
-from benchmarks.server import BenchServer
-from benchmarks.timing import at_once, median_millis
+from benchmarks.harness.page import Table
+from benchmarks.harness.run import Run
+from benchmarks.harness.server import BenchServer
+from benchmarks.harness.timing import at_once, median_millis
 
 _ON_SPARK = "SELECT 1 + 1"
 """What the gateway does not answer itself."""

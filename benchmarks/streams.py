@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 import httpx
 import psycopg
 
-from benchmarks.page import Table
-from benchmarks.run import Run
-from benchmarks.server import BenchServer
-from benchmarks.timing import percentile
+from benchmarks.harness.page import Table
+from benchmarks.harness.run import Run
+from benchmarks.harness.server import BenchServer
+from benchmarks.harness.timing import percentile
 
 ROWS = 200
 IDLE_STREAMS = 200

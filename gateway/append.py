@@ -13,7 +13,7 @@ from lake import EVERYBODY, Caller, IdempotencyClaim, Lake, LakeTable, Replay
 from model.errors import LakeError, OutcomeUnknown, UnsupportedMediaType
 from model.identifier import Identifier
 from sql.execution.writing import append_written, written_by_worker
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 from table.write.writer import write_batches
 from workers.pool import WorkerPool
 from workers.readers import READERS, TEXTS, readable

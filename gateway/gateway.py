@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import IO, Unpack
 
 from gateway.append import Appender, AppendResult
-from gateway.canceller import canceller_for
-from gateway.executor import Executor, StatementLimits, Work
+from gateway.execution.canceller import canceller_for
+from gateway.execution.executor import Executor, StatementLimits, Work
+from gateway.execution.running import RunningOperations, StreamingResults
 from gateway.health import Health, check_health
 from gateway.ingest import Ingester
 from gateway.limits import GatewayLimits as GatewayLimits
@@ -19,7 +20,6 @@ from gateway.origin import context_for
 from gateway.recent import RecentStatements
 from gateway.result_pages import NotReady, ResultPage
 from gateway.retained_results import RetainedResult, RetainedResults
-from gateway.running import RunningOperations, StreamingResults
 from gateway.script import Script, ScriptRunner
 from gateway.session_options import SessionOptions
 from gateway.sessions import GatewaySession, Sessions
@@ -30,7 +30,7 @@ from lake import EVERYBODY, Caller, Lake
 from maintenance.coordinator import Coordinator
 from model.errors import IllegalMove, InvalidToken, LakeError
 from model.identifier import Identifier
-from model.quota import QUEUED, RUNNING, SESSIONS
+from model.work.quota import QUEUED, RUNNING, SESSIONS
 from sql.execution.completion import complete
 from sql.execution.environment import ContextFactory, SparkPool
 from sql.execution.open_streams import OpenStreams

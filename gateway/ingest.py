@@ -23,7 +23,7 @@ from sql.execution.writing import append_written, before_commit, written_by_work
 from sql.parameters.types import PlainInsert, plain_insert
 from sql.parsing.ddl import TableDefinition
 from sql.statements.tables import schema_of
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 from table.format.rows.arrow import data_type
 from table.write.snapshot_builder import everything
 from workers.pool import WorkerPool

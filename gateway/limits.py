@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from model.handle import NO_SERVER
-from model.work_limits import JobLimits
+from model.work.handle import NO_SERVER
+from model.work.work_limits import JobLimits
 from sql.parsing.size import MOST_WORDS
 from workers.pool import WorkerLimits
 

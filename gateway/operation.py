@@ -14,9 +14,9 @@ from typing import NamedTuple, TypeAlias
 from gateway.origin import ORIGIN
 from gateway.result_pages import Pages
 from model.errors import IllegalMove, LakeError, StatementCanceled, StatementTimeout
-from model.handle import NO_SERVER, new_handle
 from model.options.masking import masked_text
-from model.quota import SECONDS
+from model.work.handle import NO_SERVER, new_handle
+from model.work.quota import SECONDS
 from sql.execution.cancellation import Cancellation
 from sql.execution.progress import Progress
 from sql.execution.results import ResultSet

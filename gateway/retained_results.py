@@ -17,7 +17,7 @@ from gateway.operation import Operation
 from gateway.result_pages import Pages
 from lake import Caller
 from model.errors import InvalidToken, OperationNotExist, TooManyStatements
-from model.fair_share import may_have_another
+from model.work.fair_share import may_have_another
 from sql.execution.results import ResultColumn, ResultSet
 from workers.spool import BodyFiles
 

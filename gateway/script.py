@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 import sql.statements.all  # noqa: F401 - the statements register themselves
-from gateway.executor import Lane, Steps
+from gateway.execution.executor import Lane, Steps
 from gateway.operation import Operation
 from lake import EVERYBODY, Caller, IdempotencyClaim, Replay
 from model.errors import (
@@ -24,8 +24,8 @@ from model.errors import (
     UnsupportedStatement,
 )
 from model.options.masking import masked_text
-from model.quota import STREAMS
 from model.spans import Value, span, tracing
+from model.work.quota import STREAMS
 from sql.analysis.suggestions import hinted
 from sql.dialect import StatementText, is_query, parse_one, split
 from sql.execution.answers import answer_of, replayed

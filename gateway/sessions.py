@@ -8,11 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from gateway.executor import Chain
+from gateway.execution.executor import Chain
 from gateway.operation import Operation
 from model.errors import OperationNotExist, SessionNotExist, TooManyStatements
-from model.fair_share import may_have_another
-from model.handle import NO_SERVER, new_handle
+from model.work.fair_share import may_have_another
+from model.work.handle import NO_SERVER, new_handle
 from sql.execution.session import Session
 
 _log = logging.getLogger(__name__)

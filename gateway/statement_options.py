@@ -12,7 +12,7 @@ from gateway.script import Idempotent, Script
 from gateway.sessions import GatewaySession
 from lake import EVERYBODY, Caller, Lake
 from model.errors import StatementTooLarge
-from model.quota import SECONDS
+from model.work.quota import SECONDS
 from sql.execution.results import Analysed
 from sql.execution.session import Session
 from sql.execution.session_settings import SQL_OPTIONS

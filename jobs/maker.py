@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from jobs.run import Query
-from model.job import Job
-from model.work_limits import JobLimits
+from model.work.job import Job
+from model.work.work_limits import JobLimits
 from sql.connectors import ConnectorTable
 from sql.dialect import parse_one
 from sql.execution.cancellation import Cancellation

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from lake import Lake
 from model.errors import ExecutionError, JobCheckpointDamaged, JobLeaseLost, LakeError, SnapshotNotExist, TableDamaged
-from model.job import Job, JobLease, JobRequest, JobState
+from model.work.job import Job, JobLease, JobRequest, JobState
 from sql.execution.session_settings import CHECKPOINT_INTERVAL, INITIAL_BACKOFF, MAX_BACKOFF
 
 _log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from lake import Lake
 from lake.leases import HeldLeases
 from lake.process_name import is_dead, process_space
 from model.errors import LakeError
-from model.work_limits import JobLimits
+from model.work.work_limits import JobLimits
 
 _log = logging.getLogger(__name__)
 _ROUND_SECONDS = 0.5

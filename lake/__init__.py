@@ -4,7 +4,7 @@ from lake.access.callers import ADMINISTRATOR as ADMINISTRATOR
 from lake.access.callers import EVERYBODY as EVERYBODY
 from lake.access.callers import AccessControl as AccessControl
 from lake.access.callers import Caller as Caller
-from lake.commit.client import ClientCommit as ClientCommit
+from lake.commit.clients.commit import ClientCommit as ClientCommit
 from lake.commit.idempotency import IdempotencyClaim as IdempotencyClaim
 from lake.commit.idempotency import Replay as Replay
 from lake.lake import Lake as Lake
@@ -16,7 +16,7 @@ from lake.streams.snapshot_steps import StreamStep as StreamStep
 from lake.streams.snapshot_steps import TableStream as TableStream
 from lake.tables.handle import LakeTable as LakeTable
 from lake.tables.partitions import Partition as Partition
-from table.scan.column_cache import COLUMNS as MANIFEST_CACHE
+from table.scan.planning.column_cache import COLUMNS as MANIFEST_CACHE
 
 __all__ = [
     "ADMINISTRATOR",

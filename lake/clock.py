@@ -25,7 +25,7 @@ _APART = dt.timedelta(minutes=10)
 _LONGEST_PAUSE = dt.timedelta(days=7)
 """After so long without a run nothing tells a server that was off from a clock that is ahead."""
 _AHEAD = dt.timedelta(hours=1)
-"""So far clients' clocks may be ahead (`lake.commit.judgement`)."""
+"""So far clients' clocks may be ahead (`lake.commit.clients.judgement`)."""
 _NOTED_SECONDS = 60.0
 _CONFIRM = "CALL sys.confirm_clock() says that it is right."
 

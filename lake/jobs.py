@@ -12,8 +12,8 @@ from lake.access.callers import Caller
 from lake.access.quotas import Quotas, exceeded
 from lake.commit.claims import Claim, claimed_in
 from model.errors import Forbidden, IllegalMove, JobLeaseLost, JobNotExist
-from model.job import Job, JobLease, JobRequest
-from model.quota import JOBS
+from model.work.job import Job, JobLease, JobRequest
+from model.work.quota import JOBS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,10 @@ from lake.access.callers import EVERYBODY
 from lake.access.guard import asks_itself, needs, require_known, with_present_rights
 from lake.access.permissions import require_to_replace_files
 from lake.commit.built import BuiltCommit, decide_built
-from lake.commit.client import ClientCommit, ClientCommitter
+from lake.commit.clients.commit import ClientCommit, ClientCommitter
+from lake.commit.clients.judgement import Rights
 from lake.commit.decide import AnswerOf, Claim, Claimed, Committer, Listener
 from lake.commit.idempotency import Idempotency, IdempotencyClaim, Replay
-from lake.commit.judgement import Rights
 from lake.commit.metrics import CommitNote
 from lake.commit.publish import Hook, no_hook
 from lake.inspect.past import CatalogVersions

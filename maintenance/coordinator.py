@@ -34,7 +34,7 @@ from model.catalog_errors import BackupRunning, ClockInDoubt, WarehouseMismatch
 from model.errors import LakeError, StatementCanceled, TableDamaged, TableDiverged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.repeats import REPEATS
-from model.work_limits import MaintenanceLimits
+from model.work.work_limits import MaintenanceLimits
 from table.compaction.backlog import CompactionBacklog
 
 _log = logging.getLogger(__name__)

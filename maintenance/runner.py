@@ -19,7 +19,7 @@ from model.errors import UnsupportedType
 from model.identifier import MAIN_BRANCH, Identifier
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import CommitKind, Snapshot
-from model.work_limits import MaintenanceLimits
+from model.work.work_limits import MaintenanceLimits
 from table.compaction.backlog import BacklogLedger, CompactionBacklog, due
 from table.compaction.candidates import BucketKey, CompactionRules
 

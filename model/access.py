@@ -11,7 +11,7 @@ from uuid import UUID
 
 from model.errors import InvalidGrant, nearest
 from model.identifier import Identifier
-from model.sql_text import quote
+from model.text.sql_text import quote
 
 ADMIN = "admin"
 """The role that may do everything; it can be given and taken, not made or dropped."""

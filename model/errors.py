@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 from typing import ClassVar
 
-from model.file_name import file_name, without_places
 from model.identifier import Identifier
-from model.sql_text import literal
+from model.text.file_name import file_name, without_places
+from model.text.sql_text import literal
 
 
 class LakeError(Exception):

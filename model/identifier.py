@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from model.sql_text import quote
+from model.text.sql_text import quote
 
 _BRANCH_SNAPSHOT = re.compile(r"/branch/branch-([^/]+)/snapshot/snapshot-[^/]+$")
 DEFAULT_DATABASE = "default"

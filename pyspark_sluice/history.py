@@ -18,7 +18,7 @@ from pyspark_sluice.position import Position
 from pyspark_sluice.pushed import predicate_of
 from table.format.rows.arrow import arrow_type
 from table.format.store import TableFiles
-from table.scan.entry_scan import PlannedFile
+from table.scan.planning.entry_scan import PlannedFile
 from table.scan.stream import Cursor, SettledOrder, StreamRules, beyond, plan_next
 from table.scan.stream_start import Past, expired, resumed, start_of
 

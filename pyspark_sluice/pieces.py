@@ -15,10 +15,10 @@ from pyspark.sql.types import StructType
 from model.options.watermark import END_OF_TIME
 from model.schema.schema import Schema
 from table.format.io.file_io import file_io_for
-from table.format.manifest import SimpleStats
+from table.format.manifests.entries import SimpleStats
 from table.format.store import TableFiles
 from table.index.checksum import container_of, told
-from table.scan.entry_scan import PlannedFile
+from table.scan.planning.entry_scan import PlannedFile
 from table.scan.read import Selection, read_batches
 
 _LEAST_BYTES, _MOST_BYTES = 4 << 20, 128 << 20

@@ -20,7 +20,7 @@ from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
 from pyspark_sluice.catalog import RemoteTable
 from pyspark_sluice.options import SourceOptions
 from table.format.io.file_io import file_io_for
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 from table.format.rows.cast import fit
 from table.format.store import TableFiles
 from table.write.snapshot_builder import CommitRequest, build_snapshot, everything

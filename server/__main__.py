@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 from migrations import NewerSchema
 from model.errors import InvalidOption, LakeError
 from model.identifier import Identifier
-from model.name_parts import parse_name
+from model.text.name_parts import parse_name
 from server.process.process import catalog_dsn, serve
 from server.settings.settings import PREFIX, Settings, read_settings
 
@@ -115,7 +115,7 @@ def check(*, deep: bool, as_json: bool, threads: int) -> NoReturn:
 
 def spark_archive(path: Path) -> None:
     """Write what Spark's executors on other machines need (`SLUICE_SPARK_ARCHIVE`)."""
-    from sql.spark.session.archive import write_archive
+    from sql.spark.driver.archive import write_archive
 
     count = write_archive(path)
     print(f"{path}: {count:,} files, {path.stat().st_size >> 20} MB")

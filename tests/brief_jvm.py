@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from sql.spark.session.class_archive import ClassArchive
-from sql.spark.session.launch import Launcher
+from sql.spark.driver.class_archive import ClassArchive
+from sql.spark.driver.launch import Launcher
 from sql.spark.session.settings import SparkSettings
 from tests.fix_data import CACHE
 

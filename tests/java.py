@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sql.spark.session.class_archive import spark_home
+from sql.spark.driver.class_archive import spark_home
 from tests.fix_data import CACHE
 
 PROGRAMS = Path(__file__).parent / "interop" / "java"

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from sql.spark.session.class_archive import spark_home
+from sql.spark.driver.class_archive import spark_home
 from tests.brief_jvm import spark_options
 
 ROOT = Path(__file__).parents[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +30,8 @@ LIES_IN = {"sluice": "clients/python/sluice"}
 """Where the packages of other distributions lie; the server's lie at the top."""
 CLIENT_LIBRARIES = {"click", "httpx", "pandas", "pyarrow", "rich", "sqlalchemy"}
 LONGEST_FILE = 420
+MOST_MODULES = 18
+"""In a folder, which has one idea; migrations are a history."""
 SPARK = ("sql/spark", "pyspark_sluice")
 
 
@@ -112,3 +115,9 @@ def test_what_int_cannot_read_is_no_number(package: str) -> None:
     for file in files(package):
         for word in ("isdigit", "isnumeric"):
             assert f".{word}(" not in file.read_text(), file
+
+
+@pytest.mark.parametrize("package", sorted(MAY_IMPORT.keys() - {"migrations"}))
+def test_no_folder_is_crowded(package: str) -> None:
+    folders = Counter(file.parent for file in files(package) if file.name != "__init__.py")
+    assert {str(folder.relative_to(ROOT)): count for folder, count in folders.items() if count > MOST_MODULES} == {}

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from model.errors import LakeError, Unavailable
-from model.file_name import file_name
+from model.text.file_name import file_name
 from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import storage_failure
 from table.format.orc import FEWER, Here, OrcHead, OrcPart, Wanted, decode_with, decode_without

@@ -18,9 +18,9 @@ from typing import TypeVar
 import orjson
 
 from model.errors import InvalidData, TooManyStatements, Unavailable
-from model.fair_queue import FairQueue
-from model.fair_share import may_have_another
-from table.format.manifest import NewFile
+from model.work.fair_queue import FairQueue
+from model.work.fair_share import may_have_another
+from table.format.manifests.entries import NewFile
 from workers.launch import OF_STORES, launch
 from workers.spool import in_memory
 from workers.task import BodyTask, error_of, files_of

@@ -12,8 +12,8 @@ import orjson
 
 from model.errors import InvalidData, LakeError, ResourceError
 from model.schema.schema import Schema
-from table.format.manifest import EntryKind, ManifestEntry, NewFile
-from table.format.manifest_codec import decode_manifest, encode_manifests
+from table.format.manifests.codec import decode_manifest, encode_manifests
+from table.format.manifests.entries import EntryKind, ManifestEntry, NewFile
 
 _ONE_MANIFEST = 1 << 62
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from psycopg import Connection
 
-from model.quota import Holder, Quota
+from model.work.quota import Holder, Quota
 
 USAGE_SECONDS = 10.0
 """What a server told longer ago than this counts no more: it has ended, or cannot be heard."""

@@ -11,7 +11,7 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from model.job import Job, JobLease, JobRequest, JobState
+from model.work.job import Job, JobLease, JobRequest, JobState
 
 JOB_LEASE_SECONDS = 10.0
 """A server that has not renewed for so long has lost its jobs."""

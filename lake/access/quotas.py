@@ -22,8 +22,8 @@ from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow
 from model.access import check_principal
 from model.errors import AccessNotExist, InvalidGrant, LakeError, QuotaExceeded
-from model.quota import INGEST, QUOTAS, Holder, Quota, limits_of, quota_kind
 from model.repeats import REPEATS
+from model.work.quota import INGEST, QUOTAS, Holder, Quota, limits_of, quota_kind
 
 _log = logging.getLogger(__name__)
 ROUND_SECONDS = 2.0

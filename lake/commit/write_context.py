@@ -12,7 +12,7 @@ from model.schema.schema import Schema
 from model.snapshot import CommitKind
 from table.compaction.rewrite import as_entry
 from table.format.discard import discard
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 from table.format.store import TableFiles
 from table.write.partition_time import check_partition_times
 from table.write.snapshot_builder import CommitRequest

@@ -27,7 +27,7 @@ from model.snapshot import Snapshot
 from table.compaction.candidates import CompactionRules
 from table.format.layout import partition_dirs
 from table.format.rows import binary_row
-from table.scan.live_files import BucketSums
+from table.scan.planning.live_files import BucketSums
 
 if TYPE_CHECKING:
     from lake.lake import Lake

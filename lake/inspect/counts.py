@@ -15,7 +15,7 @@ from model.partition import PartitionStatistics, partition_name
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.layout import partition_spec
-from table.format.manifest import EntryKind, ManifestEntry
+from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.format.rows import binary_row
 from table.write.snapshot_builder import COMMITTED_BY
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from catalog import CatalogStore
 from catalog.records import ConsumerLagRow, OverviewRow, SmallFilesRow
 from model.identifier import Identifier
-from model.job import Job
+from model.work.job import Job
 
 _MANY_FILES = 100
 _SMALL_BYTES = 8 << 20

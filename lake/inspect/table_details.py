@@ -18,7 +18,7 @@ from model.schema.schema import Schema
 from model.schema.types import Field
 from model.snapshot import Snapshot
 from table.format.consumers import read_consumers
-from table.format.manifest import EntryKind, ManifestEntry
+from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.format.rows.stats import column_stats
 from table.write.snapshot_builder import COMMITTED_BY
 

@@ -13,7 +13,7 @@ from lake.register.whole import is_readable
 from model.errors import LakeError
 from model.identifier import Identifier
 from model.snapshot import Snapshot
-from model.sql_text import literal
+from model.text.sql_text import literal
 from table.format.io.file_io import FileIO, file_io_for
 from table.format.layout import TableLayout
 from table.format.store import TableFiles

@@ -16,14 +16,14 @@ from model.errors import LakeError, TableDamaged, Unavailable
 from model.identifier import MAIN_BRANCH
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
-from model.sql_text import literal
-from table.format.avro_name import wrong_name
+from model.text.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_path, wrong_vectors
 from table.format.io.storage_errors import refusal, told_by_the_store
 from table.format.layout import TableLayout, partition_dirs
-from table.format.manifest import EntryKind, ManifestEntry, ManifestFile
-from table.format.manifest_codec import decode_manifest, decode_manifest_list, manifest_records
-from table.format.manifest_read import wrong_entries, wrong_size
+from table.format.manifests.avro_name import wrong_name
+from table.format.manifests.codec import decode_manifest, decode_manifest_list, manifest_records
+from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
+from table.format.manifests.typed import wrong_entries, wrong_size
 from table.format.rows import binary_row
 from table.format.store import TableFiles
 from table.index.container import SUFFIX

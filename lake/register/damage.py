@@ -11,10 +11,10 @@ from lake.register.known_lines import known_lines
 from model.errors import LakeError
 from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
-from model.whole_number import whole_number
+from model.text.whole_number import whole_number
 from table.format.io.file_io import FileIO
 from table.format.layout import TableLayout
-from table.format.manifest import EntryKind
+from table.format.manifests.entries import EntryKind
 from table.format.store import TableFiles
 
 _SCHEMA = "schema-"

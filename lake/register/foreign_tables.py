@@ -22,7 +22,7 @@ from table.format.io.storage_errors import told_by_the_store
 from table.format.json_document import parse_json
 from table.format.layout import TableLayout
 from table.format.store import TableFiles
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 
 _BRANCH = "branch-"
 _PLACES = "data-file.external-paths"

@@ -16,15 +16,15 @@ from model.access import Access, table_resource
 from model.errors import TableDamaged
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from model.sql_text import literal
-from table.format.avro_name import wrong_name
+from model.text.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_after, key_of
-from table.format.manifest import EntryKind, ManifestEntry
-from table.format.manifest_codec import decode_manifest, decode_manifest_list
-from table.format.manifest_read import wrong_size
+from table.format.manifests.avro_name import wrong_name
+from table.format.manifests.codec import decode_manifest, decode_manifest_list
+from table.format.manifests.entries import EntryKind, ManifestEntry
+from table.format.manifests.typed import wrong_size
 from table.format.store import TableFiles
 from table.retention.check import MISSING
-from table.scan.live import merge_entries
+from table.scan.planning.live import merge_entries
 
 if TYPE_CHECKING:
     from lake.lake import Lake

@@ -33,7 +33,7 @@ from table.format.io.storage_errors import told_by_the_store
 from table.format.json_document import parse_json
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
 from table.format.store import TableFiles
-from table.scan.live import merge_entries
+from table.scan.planning.live import merge_entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

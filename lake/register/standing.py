@@ -27,11 +27,11 @@ from lake.register.damage import live_name
 from lake.register.unknown_branches import unknown_branches
 from model.catalog_errors import WarehouseMismatch
 from model.errors import LakeError, TableDamaged, Unavailable
-from model.file_name import file_name
 from model.identifier import MAIN_BRANCH, Identifier
-from model.name_parts import parse_name
 from model.snapshot import Snapshot
-from model.sql_text import literal
+from model.text.file_name import file_name
+from model.text.name_parts import parse_name
+from model.text.sql_text import literal
 from table.format.io.file_io import FileIO, file_io_for
 from table.format.io.storage_errors import UNREADABLE, refusal
 from table.format.layout import TableLayout

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from lake.tables.handle import LakeTable
 from model.errors import LakeError
 from model.snapshot import Snapshot
-from table.format.avro_name import wrong_name
 from table.format.io.storage_errors import told_by_the_store
-from table.format.manifest_codec import decode_manifest_list
+from table.format.manifests.avro_name import wrong_name
+from table.format.manifests.codec import decode_manifest_list
 from table.format.store import TableFiles
 
 _THREADS = 8

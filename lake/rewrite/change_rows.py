@@ -25,10 +25,10 @@ from model.predicate import Predicate
 from model.snapshot import CommitKind, Operation, Snapshot
 from table.format.deletions import deletions_of
 from table.format.layout import partition_dirs
-from table.format.manifest import ManifestEntry
+from table.format.manifests.entries import ManifestEntry
 from table.format.rows import binary_row
-from table.scan.entry_scan import PlannedFile
 from table.scan.going_on import Check, go_on
+from table.scan.planning.entry_scan import PlannedFile
 from table.scan.skipping.partition_filter import BucketFilter
 from table.write.copy_on_write import (
     FileChange,

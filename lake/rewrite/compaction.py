@@ -19,7 +19,7 @@ from table.compaction.candidates import BucketKey, CompactionRules, CompactionTa
 from table.compaction.rewrite import rewrite
 from table.format.deletions import with_vectors
 from table.format.formats import FileFormat
-from table.format.manifest import ManifestEntry, NewFile
+from table.format.manifests.entries import ManifestEntry, NewFile
 from table.format.rows import binary_row
 from table.scan.going_on import Check, go_on
 from table.scan.skipping.partition_filter import BucketFilter

@@ -12,7 +12,7 @@ from lake.rewrite.compaction import Commit
 from lake.tables.handle import LakeTable
 from model.snapshot import CommitKind, Snapshot
 from table.compaction.rewrite import planned
-from table.format.manifest import ManifestEntry, NewFile
+from table.format.manifests.entries import ManifestEntry, NewFile
 from table.index.build import FileIndexes, attached, index_of_file
 from table.index.checksum import CHECKSUM_ALONE_BYTES
 from table.index.container import SUFFIX

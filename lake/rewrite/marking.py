@@ -14,7 +14,7 @@ from lake.tables.handle import LakeTable
 from model.errors import RewriteConflict, UnsupportedType
 from model.snapshot import CommitKind, Snapshot
 from table.format.layout import partition_dirs
-from table.format.manifest import ManifestEntry, NewFile
+from table.format.manifests.entries import ManifestEntry, NewFile
 from table.format.parquet.footer import Marks
 from table.format.rows import binary_row
 from table.scan.going_on import Check, go_on

@@ -14,7 +14,7 @@ from lake.tables.handle import LakeTable
 from lake.tables.partitions import Partition
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import CommitKind, Snapshot
-from table.format.manifest import ManifestEntry
+from table.format.manifests.entries import ManifestEntry
 from table.format.rows import binary_row
 from table.write.data_file import local_wall_millis
 from table.write.partition_time import PartitionTime

@@ -13,7 +13,7 @@ from model.snapshot import CommitKind, Snapshot
 from table.compaction.rewrite import planned
 from table.format.deletions import with_vectors
 from table.format.layout import partition_dirs
-from table.format.manifest import ManifestEntry
+from table.format.manifests.entries import ManifestEntry
 from table.format.rows import binary_row
 from table.scan.read import read_batches
 from table.scan.skipping.partition_filter import BucketFilter

@@ -21,8 +21,8 @@ from uuid import uuid4
 from catalog import CatalogTransaction
 from catalog.records import SnapshotRow
 from lake.commit.built import BuiltCommit, decide_built
+from lake.commit.clients.kept_rows import same_row_ids
 from lake.commit.core import CommitCore
-from lake.commit.kept_rows import same_row_ids
 from lake.register.expired import check_there, forget_expired
 from lake.register.whole import require_whole
 from lake.tables.handle import LakeTable
@@ -31,7 +31,7 @@ from lake.tables.tags import hold_retention
 from model.errors import CommitConflict, RewriteConflict
 from model.options.table import is_on
 from model.snapshot import INSTEAD_OF, CommitKind, Snapshot
-from table.format.manifest import EntryKind
+from table.format.manifests.entries import EntryKind
 from table.write.snapshot_builder import CommitRequest, build_snapshot, metadata_written
 
 _THREADS = 8

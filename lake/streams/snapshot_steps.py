@@ -21,7 +21,7 @@ from lake.waiting_places import WaitingPlaces
 from model.errors import SnapshotNotExist, TableDamaged, Unavailable
 from model.predicate import Predicate
 from model.snapshot import Snapshot
-from table.scan.entry_scan import PlannedFile
+from table.scan.planning.entry_scan import PlannedFile
 from table.scan.stream import Cursor, PartitionOrder, StreamRules, beyond, plan_next
 from table.scan.stream_start import Past, expired
 

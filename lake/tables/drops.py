@@ -31,8 +31,8 @@ from model.access import CATALOG, Access, Resource, database_resource, inside, t
 from model.catalog_errors import DropNotExist
 from model.errors import DatabaseAlreadyExist, DatabaseNotExist, Forbidden, InvalidName, TableAlreadyExist, TableNotExist
 from model.identifier import DEFAULT_DATABASE, MAIN_BRANCH, Identifier
-from model.job import Job, JobRequest
 from model.options.maintenance import DROP_RETENTION
+from model.work.job import Job, JobRequest
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = timedelta(0)

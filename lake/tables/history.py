@@ -22,7 +22,7 @@ from model.catalog_errors import SchemaStillUsed, StaleRollback
 from model.errors import RewriteConflict, SnapshotNotExist, TableDamaged, TableDiverged, TableNotExist, TagNotExist
 from model.identifier import Identifier
 from model.snapshot import Snapshot
-from model.whole_number import whole_number
+from model.text.whole_number import whole_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

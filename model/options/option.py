@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from model.errors import InvalidOption, nearest
 from model.options.masking import masked
-from model.whole_number import LARGEST
+from model.text.whole_number import LARGEST
 
 T = TypeVar("T")
 TUNING = "it tunes engines that are not this one"

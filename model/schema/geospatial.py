@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from model.errors import UnsupportedType
 from model.schema.base_type import DataType
-from model.sql_text import literal
+from model.text.sql_text import literal
 
 _DEFAULT_CRS = "OGC:CRS84"
 _EDGE_ALGORITHMS = ("spherical", "vincenty", "thomas", "andoyer", "karney")

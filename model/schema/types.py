@@ -11,7 +11,7 @@ from model.errors import UnsupportedType
 from model.schema.base_type import AtomicType as AtomicType
 from model.schema.base_type import DataType as DataType
 from model.schema.geospatial import parse_geospatial
-from model.sql_text import literal, quote
+from model.text.sql_text import literal, quote
 
 MAX_LENGTH = 2_147_483_647
 """The length that makes VARCHAR a STRING and VARBINARY a BYTES."""

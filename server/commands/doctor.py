@@ -22,7 +22,7 @@ from lake.register.after_restore import Difference, differences
 from migrations import knows, newest, revision_of
 from model.errors import LakeError
 from model.identifier import Identifier
-from model.sql_text import literal
+from model.text.sql_text import literal
 from server.commands.backup import catalog_of, present_dsn
 from server.settings.kinds import own_uri
 from server.settings.settings import Settings

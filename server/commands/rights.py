@@ -11,7 +11,7 @@ from catalog import CatalogStore
 from lake.register.after_restore import Difference
 from model.access import AccessToken, Columns, Grant, Policy
 from model.identifier import Identifier
-from model.sql_text import quote
+from model.text.sql_text import quote
 
 _SINCE = "as when the backup was made; the catalog it replaced did not let it"
 

@@ -12,9 +12,9 @@ from gateway.session_options import OPTIONS, defaults
 from model.errors import AnalysisError, BadRequest, InvalidOption, NotExist, NotImplementedHere
 from server.flight.calls import Call
 from server.flight.clients import ClientSessions
-from server.flight.messages import message, packed, parsed, unpacked
 from server.flight.pending import PreparedStatements, Results
 from server.flight.statements import Statements, refuse_transaction
+from server.flight.wire.messages import message, packed, parsed, unpacked
 from sql.execution.session_settings import SQL_OPTIONS
 
 ACTIONS = {

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from catalog.listing import EVERYTHING
 from lake import Caller, Lake
-from model.like import Like
 from model.schema.schema import Schema
+from model.text.like import Like
 from model.view import View
-from server.flight import schemas
 from server.flight.sql_info import sql_info, type_info
+from server.flight.wire import schemas
 from sql.execution.results import ResultColumn
 from sql.execution.session import CATALOG
 

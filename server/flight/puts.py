@@ -15,9 +15,9 @@ from gateway.session_options import SCHEMA_OPTION, defaults
 from model.errors import BadRequest, InvalidParameter, NotImplementedHere
 from model.identifier import Identifier
 from server.flight.calls import Call
-from server.flight.messages import message
-from server.flight.received import ReceivedRows, file_of
 from server.flight.statements import Statements, refuse_transaction
+from server.flight.wire.messages import message
+from server.flight.wire.received import ReceivedRows, file_of
 from server.process.services import Services
 from sql.execution.session import CATALOG
 from sql.parameters.types import PlainInsert

@@ -30,16 +30,16 @@ from server.flight.actions import ACTIONS, Actions
 from server.flight.calls import Call, CallHeaders, HangUps
 from server.flight.clients import ClientSessions
 from server.flight.errors import FlightFailure, flight_failure
-from server.flight.messages import message, parsed, unpacked
 from server.flight.metadata import is_metadata, metadata, metadata_schema
 from server.flight.pending import PreparedStatements, Results
 from server.flight.puts import Puts
-from server.flight.received import Message, ReceivedRows
-from server.flight.rows import RowsAnswer, Send, Turns
-from server.flight.sent import batch_message, schema_message
 from server.flight.service import MOST_CALLS, Context, FlightServer, Requests
 from server.flight.stalls import Stalls
 from server.flight.statements import Statements, pieces
+from server.flight.wire.answers import RowsAnswer, Send, Turns
+from server.flight.wire.messages import message, parsed, unpacked
+from server.flight.wire.received import Message, ReceivedRows
+from server.flight.wire.sent import batch_message, schema_message
 from server.observe.metrics import Metrics
 from server.process.services import Services
 from server.settings.kinds import is_loopback

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from model.version import sluice_version
-from server.flight.schemas import SQL_INFO, TYPE_INFO
+from server.flight.wire.schemas import SQL_INFO, TYPE_INFO
 from sql.analysis.functions import FUNCTIONS
 
 _STRING, _BOOL, _BIGINT, _INT, _STRINGS, _MAP = range(6)

@@ -12,9 +12,9 @@ from model.errors import BadRequest, NotImplementedHere, StatementCanceled
 from model.schema.types import VarCharType
 from server.flight.calls import Call, HangUps
 from server.flight.clients import ClientSessions
-from server.flight.messages import packed
 from server.flight.pending import PreparedStatement, PreparedStatements, Results
-from server.flight.schemas import flight_schema
+from server.flight.wire.messages import packed
+from server.flight.wire.schemas import flight_schema
 from sql.execution.describe import shapes_session
 from sql.execution.results import Analysed, ResultColumn, ResultSet
 from sql.parameters.parameters import NONE as NO_PARAMETERS

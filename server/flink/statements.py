@@ -6,7 +6,7 @@ from flask import Blueprint, Response, request
 
 from gateway.result_pages import NotReady, ResultPage
 from model.errors import BadRequest, UnsupportedStatement
-from model.whole_number import whole_number
+from model.text.whole_number import whole_number
 from server.access.access import caller
 from server.flink.rows import RowFormat
 from server.flink.versions import Version, requested_version

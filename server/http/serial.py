@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from model.fair_queue import FairQueue
+from model.work.fair_queue import FairQueue
 from server.http.workers import IDLE_SECONDS, Job, Work
 
 _log = logging.getLogger(__name__)

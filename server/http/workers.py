@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from model.fair_queue import FairQueue
+from model.work.fair_queue import FairQueue
 
 _log = logging.getLogger(__name__)
 IDLE_SECONDS = 30.0

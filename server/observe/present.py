@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator, Mapping
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from gateway.executor import Lane
+from gateway.execution.executor import Lane
 from gateway.gateway import Gateway
 from gateway.operation import OperationState
 from lake import Lake
 from lake.inspect.browse import seen_in_part
 from lake.inspect.overview import Overview, consumer_table, overview
 from model.errors import LakeError
-from model.job import JobState
+from model.work.job import JobState
 
 _CATALOG_SECONDS = 5.0
 """For so long the catalog's sums are not asked for again."""

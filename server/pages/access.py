@@ -13,8 +13,8 @@ from lake.access.permissions import Permissions
 from model.access import ACCESSES, ADMIN, PUBLIC, Access, AccessToken, Columns, Grant, Resource, ResourceType, access_of
 from model.errors import BadRequest, LakeError
 from model.identifier import Identifier
-from model.name_parts import parse_name
-from model.sql_text import quote
+from model.text.name_parts import parse_name
+from model.text.sql_text import quote
 from server.access.access import caller
 from server.pages.actions import act, tell
 from server.pages.shell import bp, in_menu, render

@@ -9,9 +9,9 @@ from flask.typing import ResponseReturnValue
 
 from catalog.browse import ORDERS, DatabaseSums, ListedTable
 from lake.inspect.browse import databases, tables
-from model.whole_number import whole_number
+from model.text.whole_number import whole_number
 from server.access.access import caller
-from server.pages.formatting import plural
+from server.pages.rendering.formatting import plural
 from server.pages.shell import bp, in_menu, render
 from server.process.services import services
 

@@ -9,8 +9,8 @@ from flask.typing import ResponseReturnValue
 
 from catalog.objects.drops import DroppedDatabase, DroppedTable
 from model.errors import BadRequest
-from model.sql_text import quote
-from model.whole_number import whole_number
+from model.text.sql_text import quote
+from model.text.whole_number import whole_number
 from server.access.access import caller
 from server.pages.actions import act
 from server.pages.shell import bp, render

@@ -14,13 +14,13 @@ from lake.inspect.browse import Attention, attention, databases
 from lake.register.standing import Trouble
 from model.access import table_resource
 from model.identifier import Identifier
-from model.job import Job, JobState
-from model.sql_text import literal
-from model.whole_number import whole_number
+from model.text.sql_text import literal
+from model.text.whole_number import whole_number
+from model.work.job import Job, JobState
 from server.access.access import caller
 from server.pages.actions import act
+from server.pages.rendering.statements import call
 from server.pages.shell import bp, in_menu, render
-from server.pages.words import call
 from server.pages.work import ShownJob, shown_job
 from server.process.services import services
 

@@ -6,8 +6,8 @@ from flask import request, url_for
 from flask.typing import ResponseReturnValue
 
 from model.errors import BadRequest
-from model.quota import QUOTAS, Holder, quota_kind
-from model.sql_text import literal, quote
+from model.text.sql_text import literal, quote
+from model.work.quota import QUOTAS, Holder, quota_kind
 from server.access.access import caller
 from server.pages.actions import act
 from server.pages.shell import bp, in_menu, render

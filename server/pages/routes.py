@@ -10,8 +10,9 @@ from server.process.services import Services
 
 def add_pages(app: Flask, services: Services) -> None:
     """Put the pages into an app."""
-    from server.pages import access, catalog, dropped, login, overview, quotas, settings, shell, sql, table_overview, view, work  # noqa: F401 - they register their routes
-    from server.pages import table_maintenance as table_maintenance
+    from server.pages import access, catalog, dropped, login, overview, quotas, settings, shell, sql, work  # noqa: F401 - they register their routes
+    from server.pages.tables import maintenance, view  # noqa: F401 - they register their routes
+    from server.pages.tables import overview as table_overview  # noqa: F401
 
     remember_visitors(app, services.gateway.lake, secure=services.settings.tls_certificate is not None)
     shell.add_shell(app)

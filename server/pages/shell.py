@@ -16,8 +16,8 @@ from model.errors import NotAuthorized
 from server.access.access import NOBODY, caller
 from server.access.visitor import FORM_FIELD, PAGES, check_form, form_secret, is_page
 from server.errors import failure_of, request_id
-from server.pages import formatting as shown
 from server.pages.actions import told
+from server.pages.rendering import formatting as shown
 
 bp = Blueprint("pages", __name__, url_prefix=PAGES, template_folder="templates", static_folder="static", static_url_path="/static")
 _LABELS = ("Overview", "Catalog", "SQL", "Jobs", "Statements", "Sessions", "Compactions", "Access", "Quotas", "Settings")

@@ -21,14 +21,14 @@ from lake.inspect.browse import seen_in_part
 from model.access import table_resource
 from model.errors import BadRequest, JobNotExist, OperationNotExist, Unavailable
 from model.identifier import Identifier
-from model.job import Job, JobState
-from model.name_parts import parse_name
 from model.options.masking import masked_all, masked_text
+from model.text.name_parts import parse_name
+from model.work.job import Job, JobState
 from server.access.access import caller
 from server.pages.actions import act, tell
+from server.pages.rendering.sparklines import Line, lag_line, rate_line
+from server.pages.rendering.statements import call
 from server.pages.shell import bp, in_menu, render
-from server.pages.sparks import Line, lag_line, rate_line
-from server.pages.words import call
 from server.process.services import services
 from sql.execution.progress import ProgressRecord
 

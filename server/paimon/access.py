@@ -11,9 +11,9 @@ from model.errors import BadRequest, Forbidden
 from model.identifier import Identifier
 from model.location import Location
 from server.access.data_tokens import Wanted
+from server.paimon.messages.wire import identifier_of, object_name, string_list
 from server.paimon.paging import max_results, pair_of, pair_token
 from server.paimon.routes import argument, body, lake, route
-from server.paimon.wire import identifier_of, object_name, string_list
 from server.process.services import services
 from server.sql.bodies import instant, member
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from server.paimon.messages.wire import main_name
 from server.paimon.routes import body, lake, route
-from server.paimon.wire import main_name
 from server.sql.bodies import member
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from lake.commit.judgement import RowsChanged
+from lake.commit.clients.judgement import RowsChanged
 from model.errors import BadRequest, SnapshotNotExist
-from model.whole_number import whole_number
+from model.text.whole_number import whole_number
 from server.access.access import caller
 from server.access.audit import tell
+from server.paimon.messages.snapshots import client_commit, snapshot_json, tells_counts
+from server.paimon.messages.wire import object_name
 from server.paimon.paging import max_results, number_token
 from server.paimon.routes import argument, body, lake, route
-from server.paimon.snapshots import client_commit, snapshot_json, tells_counts
-from server.paimon.wire import object_name
 from server.process.services import services
 from server.sql.bodies import member
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from server.paimon.messages.wire import object_name
 from server.paimon.paging import max_results
 from server.paimon.routes import argument, body, lake, route
-from server.paimon.wire import object_name
 from server.sql.bodies import member
 
 

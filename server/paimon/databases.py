@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from server.paimon.messages.wire import database_json, string_list
 from server.paimon.paging import one_more, page, slice_of
 from server.paimon.routes import body, lake, route
-from server.paimon.wire import database_json, string_list
 from server.sql.bodies import member, strings
 
 COMMENT = "comment"

@@ -7,10 +7,10 @@ from typing import Any
 from catalog.records import NamedRow
 from model.identifier import Identifier
 from model.schema.types import Field
-from server.paimon.changes import definition_of, function_changes
+from server.paimon.messages.changes import definition_of, function_changes
+from server.paimon.messages.wire import audit, reading, shown
 from server.paimon.named import serve_named
 from server.paimon.routes import body, lake, route
-from server.paimon.wire import audit, reading, shown
 from server.sql.bodies import member, strings
 
 

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 from catalog.listing import Slice
 from model.errors import BadRequest
-from model.whole_number import whole_number
+from model.text.whole_number import whole_number
 from server.paimon.routes import argument
 
 T = TypeVar("T")

@@ -10,10 +10,10 @@ from catalog.records import PartitionRow
 from lake import Lake, LakeTable
 from model.errors import BadRequest
 from model.options.masking import masked_all
+from server.paimon.messages.snapshots import statistics
+from server.paimon.messages.wire import millis, object_name, specs
 from server.paimon.paging import like, max_results, one_more, page, slice_of
 from server.paimon.routes import body, lake, route
-from server.paimon.snapshots import statistics
-from server.paimon.wire import millis, object_name, specs
 from server.sql.bodies import member
 
 _MOST_NAMES = 1000

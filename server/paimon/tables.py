@@ -10,11 +10,11 @@ from model.identifier import Identifier
 from model.schema.change import RemoveOption, SetOption
 from model.schema.schema import Schema
 from server.access.audit import tell
-from server.paimon.changes import schema_changes
+from server.paimon.messages.changes import schema_changes
+from server.paimon.messages.schemas import check_harmless, check_options, schema_of
+from server.paimon.messages.wire import identifier_of, object_name, table_json
 from server.paimon.paging import one_more, page, pages_everywhere, slice_of
 from server.paimon.routes import argument, body, lake, route
-from server.paimon.schemas import check_harmless, check_options, schema_of
-from server.paimon.wire import identifier_of, object_name, table_json
 from server.process.services import services
 from server.sql.bodies import member
 from sql.connectors.base import ConnectorScope

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from model.snapshot import Snapshot
+from server.paimon.messages.snapshots import snapshot_json, tells_counts
+from server.paimon.messages.wire import object_name
 from server.paimon.paging import max_results
 from server.paimon.routes import argument, body, lake, route
-from server.paimon.snapshots import snapshot_json, tells_counts
-from server.paimon.wire import object_name
 from server.sql.bodies import member
 
 

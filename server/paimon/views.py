@@ -8,10 +8,10 @@ from catalog.records import NamedRow
 from model.identifier import Identifier
 from model.schema.types import Field
 from model.view import View
-from server.paimon.changes import view_changes
+from server.paimon.messages.changes import view_changes
+from server.paimon.messages.wire import audit, identifier_of, reading, shown
 from server.paimon.named import serve_named
 from server.paimon.routes import body, lake, route
-from server.paimon.wire import audit, identifier_of, reading, shown
 from server.sql.bodies import member, strings
 
 

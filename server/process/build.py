@@ -23,7 +23,7 @@ from server.process import memory
 from server.process.postgres_space import wal_growth
 from server.settings.settings import Settings
 from server.sql.orc import orc_decoded_beside, worker_limits
-from sql.spark.session.class_archive import ClassArchive
+from sql.spark.driver.class_archive import ClassArchive
 from sql.spark.session.pool import SparkPool
 from sql.spark.session.settings import SparkSettings, hadoop_version
 from workers.spool import BodyFiles

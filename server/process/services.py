@@ -14,7 +14,7 @@ from flask import current_app
 from gateway.gateway import Gateway
 from lake import Caller
 from lake.waiting_places import WaitingPlaces
-from model.file_name import hide_places
+from model.text.file_name import hide_places
 from server.access.data_tokens import DataTokens
 from server.settings.settings import Settings
 

@@ -7,7 +7,7 @@ import socket
 from urllib.parse import urlsplit
 
 from model.options.option import Parser
-from model.whole_number import whole_number
+from model.text.whole_number import whole_number
 
 
 def address() -> Parser[tuple[str, int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from model.options.option import Option, OptionGroup, boolean, duration, integer, memory_size, number, one_of, optional, text
-from model.work_limits import hours
+from model.work.work_limits import hours
 from server.settings import catalog as catalog_options
 from server.settings import spark as spark_options
 from server.settings.kinds import address, address_or_off, directories, http_url, issuer_url, origins, pairs, words

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from model.errors import InvalidOption, nearest
 from model.options.option import Option
-from model.work_limits import JobLimits, MaintenanceLimits
+from model.work.work_limits import JobLimits, MaintenanceLimits
 from server.settings.kinds import is_loopback
 from server.settings.oidc import OidcSettings
 from server.settings.options import (

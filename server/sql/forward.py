@@ -18,7 +18,7 @@ from catalog.records import ServerRow
 from lake.peers import Peers
 from model.catalog_errors import ServerGone
 from model.errors import LakeError, OperationNotExist, OutcomeUnknown, Unavailable
-from model.handle import NO_SERVER, server_of
+from model.work.handle import NO_SERVER, server_of
 from server.access.access import caller
 from server.errors import request_id
 from server.process.services import Services

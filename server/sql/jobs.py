@@ -9,7 +9,7 @@ from flask import Blueprint, Response
 
 from lake.jobs import Jobs
 from model.errors import BadRequest, JobNotExist
-from model.job import Job, JobRequest
+from model.work.job import Job, JobRequest
 from server.access.access import caller
 from server.openapi.document import documented, json_of
 from server.process.services import services

@@ -12,7 +12,7 @@ from flask.typing import ResponseReturnValue
 from gateway.operation import Operation
 from gateway.retained_results import RetainedResult
 from model.errors import BadRequest
-from model.whole_number import whole_number
+from model.text.whole_number import whole_number
 from server.access.access import caller
 from server.errors import problem_document, request_id
 from server.formats import negotiate

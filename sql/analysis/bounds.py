@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from model.whole_number import whole_number
+from model.text.whole_number import whole_number
 from sql.analysis.windows import window_of
 
 RowsOf = Callable[[exp.Table], int | None]

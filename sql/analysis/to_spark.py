@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from model.errors import UnsupportedStatement, UnsupportedType
-from model.whole_number import whole_number
+from model.text.whole_number import whole_number
 from sql.analysis.windows import expand_windows
 from sql.dialect import Flink
 

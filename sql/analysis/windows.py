@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from model.sql_text import quote
+from model.text.sql_text import quote
 from sql.dialect import parse_one
 from sql.parsing.windows import WINDOW, Window
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 
 from lake import Lake
 from model.errors import LakeError
-from model.name_parts import parse_name
-from model.sql_text import quote
+from model.text.name_parts import parse_name
+from model.text.sql_text import quote
 from sql.execution.session import CATALOG, Session
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from lake import Caller
-from model.fair_share import most_of_one
+from model.work.fair_share import most_of_one
 from sql.execution.cancellation import Cancellation
 from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.execution.spool import Spool, SpoolEntry

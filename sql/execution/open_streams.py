@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from model.errors import TooManyStatements
-from model.fair_share import may_have_another
+from model.work.fair_share import may_have_another
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0

@@ -17,7 +17,7 @@ from lake import Caller, StorageReserve
 from lake.access.quotas import Quotas, exceeded
 from lake.process_name import is_dead, process_space
 from model.errors import LakeError, QuotaExceeded, ResultTooLarge
-from model.quota import QUOTAS, RESULT, SPOOL
+from model.work.quota import QUOTAS, RESULT, SPOOL
 from sql.execution.cancellation import Cancellation
 from table.format.io.file_io import FileIO
 

@@ -14,7 +14,7 @@ from model.snapshot import CommitKind, Snapshot
 from sql.execution.answers import written_answer
 from sql.execution.cancellation import Cancellation
 from table.compaction.rewrite import merged_before_commit
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 from table.write.writer import write_batches
 from workers.pool import WorkerPool
 from workers.task import BodyTask

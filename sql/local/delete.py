@@ -20,7 +20,7 @@ from sql.local.scope import Scope
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement
 from sql.statements.rows.changing import change, reference_of, target_of
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.write.copy_on_write import matching_rows
 
 

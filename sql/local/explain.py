@@ -10,7 +10,7 @@ from sql.local.constants import ConstantRow
 from sql.local.scan import LocalScan
 from sql.statements.base import ExecutionContext, LocalStatement, Statement
 from sql.statements.plan_json import PlanPicture, table_picture
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from sql.local.scope import Scope, is_star, limit_of, only_parts
 from sql.statements.base import ExecutionContext, LocalStatement
 from table.format.rows.domain import value_fault
 from table.scan.aggregates import Aggregate, Function, exact_aggregates
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import Selection, read_batches
 from table.scan.scan_mode import TRAVEL_OPTIONS
 

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from model.schema.schema import Schema
 from model.schema.types import Field
-from model.whole_number import whole_number
+from model.text.whole_number import whole_number
 from sql.analysis.references import TableReference
 from sql.local.literals import NotLocal
 

@@ -28,7 +28,7 @@ from sql.statements.base import ExecutionContext, LocalStatement
 from sql.statements.rows.assignments import Assignment
 from sql.statements.rows.changing import change, reference_of, update_target
 from table.format.rows.cast import fit
-from table.scan.entry_scan import PlannedFile, plan_scan
+from table.scan.planning.entry_scan import PlannedFile, plan_scan
 from table.write.copy_on_write import FileChange, Positions, matching_rows
 
 _BATCH_ROWS = 4_096

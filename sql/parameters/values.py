@@ -30,8 +30,8 @@ from model.schema.types import (
     VarBinaryType,
     VarCharType,
 )
-from model.sql_text import quote
-from model.whole_number import signed_number
+from model.text.sql_text import quote
+from model.text.whole_number import signed_number
 from sql.dialect import parse_one
 from sql.parameters.texts import Misfit, text
 from workers.ndjson import without_marks

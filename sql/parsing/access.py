@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from model.access import CATALOG, EVERYTHING, Access, Columns, Resource, ResourceType, access_of
 from model.errors import InvalidGrant
-from model.quota import Holder
+from model.work.quota import Holder
 from sql.parsing import trees
 from sql.parsing.views import ViewParser
 

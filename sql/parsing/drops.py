@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from model.whole_number import whole_number
+from model.text.whole_number import whole_number
 from sql.parsing import trees
 from sql.parsing.jobs import JobParser
 

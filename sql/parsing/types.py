@@ -8,7 +8,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import UnsupportedType
 from model.schema.types import ArrayType, DataType, Field, MapType, MultisetType, RowType, VectorType, parse_type
-from model.whole_number import whole_number
+from model.text.whole_number import whole_number
 from sql.parsing.base import BaseParser
 
 

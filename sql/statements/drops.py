@@ -10,8 +10,8 @@ from sqlglot import exp
 
 from model.errors import LakeError
 from model.identifier import Identifier
-from model.job import Job, JobState
 from model.schema.types import BigIntType, DataType, LocalZonedTimestampType, VarCharType
+from model.work.job import Job, JobState
 from sql.analysis.references import table_references
 from sql.dialect import parse_one
 from sql.execution.results import ResultColumn, ResultSet

@@ -25,7 +25,7 @@ from sql.execution.results import ResultColumn, ResultSet
 from sql.execution.writing import before_commit
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, handles
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 from table.format.rows import binary_row
 from table.write.snapshot_builder import CommitRequest, everything
 

@@ -12,8 +12,8 @@ from uuid import UUID
 from sqlglot import exp
 
 from model.errors import AnalysisError, JobNotExist, StatementTimeout, UnsupportedStatement
-from model.job import Job, JobRequest
 from model.schema.types import BigIntType, DataType, IntType, LocalZonedTimestampType, VarCharType
+from model.work.job import Job, JobRequest
 from sql.analysis.references import table_references
 from sql.execution.results import ResultColumn, ResultSet
 from sql.execution.session_settings import PIPELINE_NAME, RUNTIME_MODE

@@ -10,10 +10,10 @@ from typing import Any
 
 from lake import LakeTable
 from model.predicate import And, Compare, In, IsNull, Or, Predicate
-from model.sql_text import literal
+from model.text.sql_text import literal
 from sql.execution.results import ResultSet
 from sql.statements.base import ExecutionContext
-from table.scan.entry_scan import ScanPlan
+from table.scan.planning.entry_scan import ScanPlan
 from table.scan.skipping.skipped import PicturedFile, pictured
 
 

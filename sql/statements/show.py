@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from lake import LakeTable
 from model.errors import InvalidSchema, TableNotExist
 from model.identifier import Identifier
-from model.like import Like
 from model.options.masking import masked_all
 from model.options.table import told_apart
 from model.schema.schema import Schema
 from model.schema.types import BooleanType, VarCharType
-from model.sql_text import literal, quote
+from model.text.like import Like
+from model.text.sql_text import literal, quote
 from model.view import View
 from sql.analysis.functions import FUNCTIONS
 from sql.analysis.views import DIALECTS, is_view

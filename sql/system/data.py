@@ -12,8 +12,8 @@ from model.options.table import is_on
 from model.schema.types import ArrayType, DataType, VarCharType
 from sql.execution.results import ResultColumn, result_arrow_type
 from sql.system.base import SystemScan, SystemTable
-from table.scan.entry_scan import only_columns, plan_scan
-from table.scan.plan import ScanPlan
+from table.scan.planning.entry_scan import only_columns, plan_scan
+from table.scan.planning.plan import ScanPlan
 from table.scan.read import Selection, read_batches
 from table.scan.row_ids import read_with_row_ids, with_row_ids
 

@@ -10,11 +10,11 @@ from model.predicate import And, Compare, In, Op, Predicate
 from sql.system.base import SystemScan, as_json, moment, shown_row, system_table
 from table.format.formats import format_of
 from table.format.layout import partition_shown, partition_spec
-from table.format.manifest import EntryKind, ManifestEntry, ManifestFile
+from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
 from table.format.rows import binary_row
 from table.format.rows.stats import column_stats
 from table.index.container import SUFFIX, decode
-from table.scan.live_files import BucketSums, LiveFiles, sums_of
+from table.scan.planning.live_files import BucketSums, LiveFiles, sums_of
 
 _FILE_COLUMNS = {
     "partition": "STRING",

@@ -11,7 +11,7 @@ from model.options.masking import masked_all
 from model.schema.types import DataType
 from model.snapshot import Snapshot
 from sql.system.base import SystemScan, as_json, moment, shown_row, system_table
-from table.format.manifest import bounds_of
+from table.format.manifests.entries import bounds_of
 
 
 @system_table(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from model.schema.schema import Schema
 from table.compaction.candidates import BucketKey, CompactionRules
-from table.format.manifest import EntryKind, ManifestEntry
-from table.scan.live_files import BucketSums
+from table.format.manifests.entries import EntryKind, ManifestEntry
+from table.scan.planning.live_files import BucketSums
 
 
 @dataclass(slots=True)

@@ -17,7 +17,7 @@ from model.schema.schema import Schema
 from table.compaction.clustering import Clustering, ColumnsAt, choose_clusters
 from table.compaction.task import CompactionTask as CompactionTask
 from table.format.formats import FileFormat
-from table.format.manifest import ManifestEntry
+from table.format.manifests.entries import ManifestEntry
 
 BucketKey = tuple[bytes, int]
 

@@ -15,7 +15,7 @@ from model.options.clustering import cluster_columns
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 from table.compaction.task import CompactionTask
-from table.format.manifest import ManifestEntry
+from table.format.manifests.entries import ManifestEntry
 
 ColumnsAt = Callable[[int], Sequence[str]]
 """The clustering columns of a version of the schema."""

@@ -11,11 +11,11 @@ from model.options.table import is_on
 from model.schema.schema import Schema
 from table.compaction.candidates import CompactionRules, CompactionTask
 from table.format.discard import discard
-from table.format.manifest import DataFile, EntryKind, FileSource, ManifestEntry, NewFile
+from table.format.manifests.entries import DataFile, EntryKind, FileSource, ManifestEntry, NewFile
 from table.format.rows import binary_row
 from table.format.store import TableFiles
-from table.scan.entry_scan import PlannedFile
 from table.scan.going_on import Check, go_on
+from table.scan.planning.entry_scan import PlannedFile
 from table.scan.read import read_batches
 from table.write.writer import write_bucket
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from table.format.manifest import ManifestEntry
+from table.format.manifests.entries import ManifestEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,12 +17,12 @@ from pyroaring import BitMap, BitMap64
 
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
-from table.format.avro import schema_of
-from table.format.avro_name import named
 from table.format.cache import ByteCache
-from table.format.manifest import DeletionVector, ManifestEntry
-from table.format.manifest_codec import manifest_records
-from table.format.manifest_columns import Numbers
+from table.format.manifests.avro import schema_of
+from table.format.manifests.avro_name import named
+from table.format.manifests.codec import manifest_records
+from table.format.manifests.columns import Numbers
+from table.format.manifests.entries import DeletionVector, ManifestEntry
 from table.format.rows import binary_row
 from table.format.store import TableFiles
 

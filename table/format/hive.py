@@ -18,7 +18,7 @@ from model.schema.type_parts import unreadable_in_sql
 from model.schema.types import BigIntType, DataType, DateType, Field, IntType, LocalZonedTimestampType, TimestampType, VarCharType
 from table.format.io.file_io import FileIO, FileStatus
 from table.format.io.storage_errors import translating
-from table.format.manifest import EMPTY_ROW, NewFile
+from table.format.manifests.entries import EMPTY_ROW, NewFile
 from table.format.orc import OrcHead, orc_head
 from table.format.parquet.metadata import footer_of, metadata_of
 from table.format.rows import binary_row

@@ -12,12 +12,11 @@ from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 from model.errors import LakeError, TableDamaged, Unavailable
-from model.file_name import file_name
 from model.identifier import MAIN_BRANCH
 from model.schema.schema import Schema
 from model.schema.types import DataType
 from model.snapshot import Snapshot
-from table.format.avro_name import wrong_name
+from model.text.file_name import file_name
 from table.format.cache import IDLE_SECONDS, ByteCache
 from table.format.io.deleting import delete_all
 from table.format.io.directory import Directory
@@ -26,23 +25,24 @@ from table.format.io.guarded_io import GuardedFileIO
 from table.format.io.reach import Reach
 from table.format.json_document import parse_json
 from table.format.layout import EARLIEST, LATEST, TableLayout
-from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, entries_bytes, list_bytes, manifest_file
-from table.format.manifest_codec import (
+from table.format.manifests.avro_name import wrong_name
+from table.format.manifests.codec import (
     decode_manifest_list,
     encode_manifest_list,
     encode_manifests,
     entry_record,
     manifest_records,
 )
-from table.format.manifest_columns import ManifestColumns, entry_count, many_entries
-from table.format.manifest_read import columns_in, entries_in, wrong_entries, wrong_size
+from table.format.manifests.columns import ManifestColumns, entry_count, many_entries
+from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile, entries_bytes, list_bytes, manifest_file
+from table.format.manifests.typed import columns_in, entries_in, wrong_entries, wrong_size
 from table.format.rows import binary_row
 from table.format.schemas import KnownSchemas, Schemas
 from table.format.snapshot_file import Published as Published
 from table.format.snapshot_file import publish, snapshot_bytes
-from table.scan.column_cache import COLUMNS
-from table.scan.live import Irregular, merge_entries, never_added, only_added
-from table.scan.live_files import BucketSums, LiveFiles, sums_of
+from table.scan.planning.column_cache import COLUMNS
+from table.scan.planning.live import Irregular, merge_entries, never_added, only_added
+from table.scan.planning.live_files import BucketSums, LiveFiles, sums_of
 from table.scan.skipping.partition_filter import BucketFilter
 
 T = TypeVar("T")

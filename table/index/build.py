@@ -13,7 +13,7 @@ from model.options.file_index import BITMAP, BLOOM, RANGE, ColumnIndex, column_i
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 from model.schema.types import DataType, Field
-from table.format.manifest import DataFile
+from table.format.manifests.entries import DataFile
 from table.format.store import TableFiles
 from table.index.bitmap import BitmapBuilder
 from table.index.bloom import BloomBuilder
@@ -21,7 +21,7 @@ from table.index.checksum import Checksum, checksum_of, container_of, reserved_w
 from table.index.container import SUFFIX, decode, encode
 from table.index.owner import owned
 from table.index.range_bitmap import RangeBitmapBuilder
-from table.scan.plan import PlannedFile
+from table.scan.planning.plan import PlannedFile
 from table.scan.read import Selection, read_batches
 
 

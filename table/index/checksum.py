@@ -12,7 +12,7 @@ from typing import NewType
 import pyarrow as pa
 import xxhash
 
-from table.format.manifest import DataFile
+from table.format.manifests.entries import DataFile
 from table.index.container import SUFFIX, UnreadableIndex, encode, reserved_of
 from table.index.owner import is_anothers
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from table.format.manifest import DataFile
+from table.format.manifests.entries import DataFile
 from table.index.container import UnreadableIndex, decode, encode, reserved_of
 
 _MARK = b"slfile:"

@@ -25,7 +25,7 @@ from table.index.container import SUFFIX, UnreadableIndex, decode
 from table.index.owner import is_anothers
 from table.index.range_bitmap import RangeBitmapIndex
 from table.index.values import keys, literal
-from table.scan.plan import PlannedFile
+from table.scan.planning.plan import PlannedFile
 
 _READERS = 16
 _WHOLE = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})

@@ -11,11 +11,11 @@ import pyarrow.parquet as pq
 from model.errors import LakeError
 from model.schema.schema import Schema
 from model.schema.types import DataType
-from table.format.avro import records_in
 from table.format.formats import format_of
 from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import storage_failure
-from table.format.manifest import DataFile
+from table.format.manifests.avro import records_in
+from table.format.manifests.entries import DataFile
 from table.format.orc import orc_head, orc_parts
 from table.format.parquet.batches import bounded_batches, opened, untrusted_batches
 from table.format.parquet.footer import layout_fault
@@ -24,9 +24,9 @@ from table.format.parquet.metadata import footer_of, metadata_of
 from table.format.rows.arrow import arrow_type
 from table.format.rows.stats import column_stats
 from table.index.checksum import Checksum
-from table.scan.checksums import bytes_fault, recorded
+from table.scan.checks.checksums import bytes_fault, recorded
+from table.scan.checks.statistics import ToldStats, bounds_fault
 from table.scan.read import problem_of_rows
-from table.scan.statistics_check import ToldStats, bounds_fault
 
 MISSING = "is missing"
 

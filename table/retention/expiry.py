@@ -10,7 +10,7 @@ from typing import Any
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
-from table.format.manifest import EntryKind, ManifestEntry
+from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.format.store import TableFiles
 from table.scan.skipping.partition_filter import BucketFilter
 

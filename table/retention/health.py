@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 from model.identifier import Identifier
 from model.schema.schema import Schema
-from model.sql_text import literal
+from model.text.sql_text import literal
 from table.compaction.candidates import CompactionRules, by_bucket, choose
-from table.format.manifest import FileSource, ManifestEntry
+from table.format.manifests.entries import FileSource, ManifestEntry
 
 _MOST_A_WRITER = 100
 """Partitions and buckets one writer should have open."""

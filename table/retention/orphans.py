@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.io.file_io import FileStatus
-from table.format.manifest import EntryKind
+from table.format.manifests.entries import EntryKind
 from table.format.store import TableFiles
 from table.retention.expiry import metadata_of
 from table.scan.going_on import Check

@@ -11,7 +11,7 @@ from model.schema.schema import Schema
 from table.format.deletions import deleted_rows
 from table.format.rows.stats import ColumnStats
 from table.format.store import TableFiles
-from table.scan.entry_scan import PlannedFile, ScanPlan, exactly, file_stats
+from table.scan.planning.entry_scan import PlannedFile, ScanPlan, exactly, file_stats
 
 _EXACT = frozenset({"BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "DATE", "TIME", "TIMESTAMP", "DECIMAL"})
 """Types whose stored bounds are the values themselves: not shortened, no NaN, no second zero."""

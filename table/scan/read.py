@@ -14,17 +14,17 @@ import pyarrow as pa
 from pyarrow.fs import LocalFileSystem
 
 from model.errors import LakeError, ResultTooLarge, UnsupportedType
-from model.file_name import file_name
 from model.options.table import is_on
 from model.schema.casting import is_cast, parts_cast
 from model.schema.schema import Schema
 from model.schema.types import DataType, Field, RowType
-from table.format.avro import records_in
+from model.text.file_name import file_name
 from table.format.deletions import alive, positions
 from table.format.formats import format_of
 from table.format.io.look_ahead import Stream, in_order
 from table.format.io.storage_errors import storage_failure
-from table.format.manifest import DataFile
+from table.format.manifests.avro import records_in
+from table.format.manifests.entries import DataFile
 from table.format.orc import orc_parts, rows_of
 from table.format.parquet.batches import BATCH_ROWS, bounded_batches, opened, untrusted_batches
 from table.format.parquet.identity import TAIL_BYTES, identity_fault
@@ -34,10 +34,10 @@ from table.format.rows.domain import value_fault
 from table.format.rows.stats import column_stats
 from table.format.rows.unpacked import pieces
 from table.format.store import TableFiles
-from table.scan.checksums import check_bytes
+from table.scan.checks.checksums import check_bytes
+from table.scan.checks.statistics import ToldStats, has_checksums
 from table.scan.going_on import Check, go_on
-from table.scan.plan import PlannedFile
-from table.scan.statistics_check import ToldStats, has_checksums
+from table.scan.planning.plan import PlannedFile
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds  # at run time it would bring pandas along, a second of every start

@@ -13,7 +13,7 @@ from model.schema.schema import Schema
 from model.schema.types import Field, parse_type
 from table.format.deletions import alive, positions
 from table.format.store import TableFiles
-from table.scan.plan import PlannedFile
+from table.scan.planning.plan import PlannedFile
 from table.scan.read import Projection, check_whole
 
 # The ids are those that Paimon reserves for them, near the largest INT.

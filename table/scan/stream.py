@@ -11,9 +11,9 @@ from cachetools import LRUCache
 from model.predicate import Predicate
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Operation, Snapshot
-from table.format.manifest import EntryKind, ManifestEntry, ManifestFile
+from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
 from table.format.store import TableFiles
-from table.scan.entry_scan import PlannedFile, plan_entries, plan_scan
+from table.scan.planning.entry_scan import PlannedFile, plan_entries, plan_scan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from model.errors import InvalidOption, SnapshotNotExist
 from model.options.scan import parse_time
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import CommitKind, Snapshot
-from model.sql_text import literal
+from model.text.sql_text import literal
 from table.scan.scan_mode import scan_mode
 from table.scan.stream import Cursor
 

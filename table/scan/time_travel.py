@@ -14,11 +14,11 @@ from model.options.table import TABLE_OPTIONS
 from model.predicate import Predicate
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Snapshot
-from model.whole_number import signed_number, whole_number
-from table.format.manifest import EntryKind, ManifestEntry
+from model.text.whole_number import signed_number, whole_number
+from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.format.store import TableFiles
 from table.retention.tag_periods import TagPeriods
-from table.scan.entry_scan import ScanPlan, plan_entries, plan_scan
+from table.scan.planning.entry_scan import ScanPlan, plan_entries, plan_scan
 from table.scan.scan_mode import scan_mode
 
 

@@ -12,7 +12,7 @@ from model.schema.types import Field
 from table.compaction.rewrite import as_entry
 from table.format.formats import format_of
 from table.format.io.storage_errors import translating
-from table.format.manifest import ManifestEntry, NewFile
+from table.format.manifests.entries import ManifestEntry, NewFile
 from table.format.parquet.footer import Marks, marks_of
 from table.format.store import TableFiles
 from table.scan.going_on import Check

@@ -13,11 +13,11 @@ import pyarrow as pa
 from model.schema.schema import Schema
 from table.compaction.rewrite import numbered, planned
 from table.format.deletions import alive
-from table.format.manifest import EMPTY_ROW, DataFile, FileSource, ManifestEntry, NewFile
+from table.format.manifests.entries import EMPTY_ROW, DataFile, FileSource, ManifestEntry, NewFile
 from table.format.rows import binary_row
 from table.format.store import TableFiles
-from table.scan.entry_scan import PlannedFile
 from table.scan.going_on import Check, go_on
+from table.scan.planning.entry_scan import PlannedFile
 from table.scan.read import Selection, read_batches
 from table.write.bucket import buckets_of, internal_values
 from table.write.places import overlapping

@@ -15,12 +15,12 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
 from model.errors import InvalidData
-from model.file_name import file_name
 from model.schema.schema import Schema
 from model.schema.types import DataType, DoubleType, FloatType
+from model.text.file_name import file_name
 from table.format.formats import FileFormat
 from table.format.io.storage_errors import translating
-from table.format.manifest import DataFile, FileSource
+from table.format.manifests.entries import DataFile, FileSource
 from table.format.parquet.identity import identity
 from table.format.parquet.metadata import footer_of, metadata_of
 from table.format.parquet.nan import columns_without_floats

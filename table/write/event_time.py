@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Iterable
 
 from model.schema.schema import Schema
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 from table.format.rows.stats import column_stats
 
 _EPOCH = dt.datetime(1970, 1, 1)

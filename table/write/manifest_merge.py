@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 from model.schema.types import DataType
-from table.format.manifest import EntryKind, ManifestEntry, ManifestFile, bounds_of, within
-from table.format.manifest_columns import digest_of
+from table.format.manifests.columns import digest_of
+from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile, bounds_of, within
 from table.format.rows import binary_row
 from table.format.store import TableFiles
-from table.scan.live import corrupt, merge_entries
+from table.scan.planning.live import corrupt, merge_entries
 
 _Row = tuple[object, ...]
 

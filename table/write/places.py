@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from model.errors import RewriteConflict
 from table.format.deletions import deleted_rows
-from table.format.manifest import ManifestEntry
+from table.format.manifests.entries import ManifestEntry
 from table.format.store import TableFiles
 
 Keys = set[tuple[object, ...]]

@@ -9,9 +9,9 @@ from model.errors import RewriteConflict
 from model.predicate import Predicate
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
-from table.format.manifest import EntryKind
+from table.format.manifests.entries import EntryKind
 from table.format.store import TableFiles
-from table.scan.entry_scan import plan_entries
+from table.scan.planning.entry_scan import plan_entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

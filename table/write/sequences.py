@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from model.snapshot import Snapshot
 from table.format.cache import IDLE_SECONDS, ByteCache
-from table.format.manifest import DataFile, ManifestEntry, NewFile
+from table.format.manifests.entries import DataFile, ManifestEntry, NewFile
 from table.format.store import TableFiles
-from table.scan.live_files import BucketSums
+from table.scan.planning.live_files import BucketSums
 
 BucketKey = tuple[bytes, int]
 

@@ -11,8 +11,8 @@ from model.options.table import TABLE_OPTIONS, is_on
 from model.schema.schema import Schema
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, OPERATION, CommitKind, Snapshot, told_operation
 from table.format.deletions import deletions_of, index_after, key_of, with_vectors
-from table.format.manifest import DataFile, EntryKind, ManifestEntry, NewFile
-from table.format.manifest_columns import digest_of
+from table.format.manifests.columns import digest_of
+from table.format.manifests.entries import DataFile, EntryKind, ManifestEntry, NewFile
 from table.format.rows.row_ids import with_row_ids
 from table.format.store import TableFiles
 from table.scan.skipping.partition_filter import BucketFilter

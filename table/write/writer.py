@@ -17,7 +17,7 @@ from model.errors import Unavailable
 from model.schema.schema import Schema
 from table.format.discard import discard
 from table.format.formats import FileFormat
-from table.format.manifest import EMPTY_ROW, DataFile, FileSource, NewFile
+from table.format.manifests.entries import EMPTY_ROW, DataFile, FileSource, NewFile
 from table.format.rows import binary_row
 from table.format.rows.arrow import arrow_schema
 from table.format.rows.stats import StatsModes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.endpoints import Client, FlightClient, FlinkClient, HttpClient
+from benchmarks.harness.endpoints import Client, FlightClient, FlinkClient, HttpClient
 from tests.running import RunningServer
 
 

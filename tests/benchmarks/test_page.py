@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.__main__ import PARTS
-from benchmarks.page import PAGE, Table, put, section
+from benchmarks.harness.page import PAGE, Table, put, section
 
 ORDER = ["First", "Second", "Third"]
 

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from lake.process_name import process_space
-from model.handle import new_handle, server_of
+from model.work.handle import new_handle, server_of
 from sluice.dbapi import connect
 from sluice.errors import OperationalError
 from tests.balancer import Balancer

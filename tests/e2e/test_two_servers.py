@@ -11,7 +11,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from table.format.manifest_codec import encode_manifest_list
+from table.format.manifests.codec import encode_manifest_list
 from tests.fix_server import StartServer
 from tests.running import RunningServer
 

@@ -19,7 +19,7 @@ from model.identifier import Identifier
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from model.snapshot import Operation as SnapshotOperation
 from table.format.rows.arrow import arrow_schema
-from table.scan.entry_scan import PlannedFile, plan_scan
+from table.scan.planning.entry_scan import PlannedFile, plan_scan
 from table.scan.read import read_batches
 from table.write.copy_on_write import FileChange
 from table.write.snapshot_builder import CommitRequest, build_snapshot, everything

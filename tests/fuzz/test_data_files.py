@@ -14,8 +14,8 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from table.format.avro import records_in
 from table.format.io.file_io import LocalFileIO
+from table.format.manifests.avro import records_in
 from table.format.orc import orc_parts
 from table.format.parquet.batches import opened, untrusted_batches
 from tests.fuzz.data_files import FORMATS, hostile

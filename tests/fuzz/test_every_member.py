@@ -14,7 +14,7 @@ import fastavro
 import pytest
 from flask.testing import FlaskClient
 
-from server.pages.table import TABS
+from server.pages.tables.sides import TABS
 from tests.fuzz.oracle import judge, sql
 from tests.fuzz.records import BYTES, NUMBERS, places
 from tests.lake.register.damage import forget_metadata

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from server.flight.actions import ACTIONS
-from server.flight.messages import message, packed, parsed, unpacked
+from server.flight.wire.messages import message, packed, parsed, unpacked
 from tests import fix_postgres
 from tests.fuzz.inputs import DDL, arrow, drawn, mutated, value
 from tests.fuzz.oracle import Flat

@@ -19,10 +19,10 @@ from flask.testing import FlaskClient
 from pyroaring import BitMap
 
 from model.schema.types import IntType
-from table.format.avro import records_in, records_of, schema_of
 from table.format.deletions import positions
 from table.format.io.file_io import LocalFileIO
-from table.format.manifest import DeletionVector
+from table.format.manifests.avro import records_in, records_of, schema_of
+from table.format.manifests.entries import DeletionVector
 from table.format.parquet.batches import opened, untrusted_batches
 from table.format.parquet.thrift import I32, LIST, Reader, Struct, zigzag
 from table.format.store import TableFiles

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gateway.canceller import Canceller, Patience
+from gateway.execution.canceller import Canceller, Patience
 from gateway.gateway import Gateway
 from gateway.health import check_health
 from gateway.operation import Operation, OperationState

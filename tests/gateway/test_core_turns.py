@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.core_turns import CoreTurns, TurnPatience
+from gateway.execution.core_turns import CoreTurns, TurnPatience
 from sql.execution.progress import StageTasks
 
 A, B, WAITING = ("app", 1), ("app", 2), ("app", 3)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from gateway.executor import Executor, Lane, StatementLimits, Steps
+from gateway.execution.executor import Executor, Lane, StatementLimits, Steps
 from model.errors import TooManyStatements, Unavailable
 
 

@@ -16,7 +16,7 @@ from gateway.ingest import IfExists
 from lake import Caller, Lake
 from model.errors import AccessNotExist, Forbidden, InvalidGrant, InvalidOption, LakeError, QuotaExceeded, ResultTooLarge, StatementTimeout
 from model.identifier import Identifier
-from model.quota import INGEST, QUEUED, QUOTAS, RUNNING, SESSIONS, Holder, Quota, limits_of
+from model.work.quota import INGEST, QUEUED, QUOTAS, RUNNING, SESSIONS, Holder, Quota, limits_of
 from sql.execution.cancellation import Cancellation
 from tests.fix_gateway import NoSpark
 from tests.gateway.held import Held, in_background

@@ -17,8 +17,8 @@ from jobs.runner import JobRunner
 from lake import Lake
 from lake.process_name import process_space
 from model.errors import ExecutionError, Forbidden, SnapshotNotExist
-from model.job import Job, JobRequest, JobState
-from model.work_limits import JobLimits
+from model.work.job import Job, JobRequest, JobState
+from model.work.work_limits import JobLimits
 
 SETTINGS = {"restart-strategy.exponential-delay.initial-backoff": "100 ms", "restart-strategy.exponential-delay.max-backoff": "150 ms"}
 

@@ -21,8 +21,8 @@ from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import CommitKind, Snapshot
 from table.format.rows.arrow import arrow_schema
 from table.format.rows.cast import fit
-from table.scan.entry_scan import plan_scan
 from table.scan.going_on import go_on
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.bucket import bucket_of
 from table.write.sequences import BUCKETS

@@ -18,7 +18,7 @@ from model.identifier import MAIN_BRANCH
 from model.snapshot import CommitKind, Operation, Snapshot
 from table.compaction.rewrite import planned
 from table.retention.expiry import ExpiryRules
-from table.scan.entry_scan import PlannedFile, plan_scan
+from table.scan.planning.entry_scan import PlannedFile, plan_scan
 from table.scan.read import Selection, read_batches
 from table.write.copy_on_write import FileChange, matching_rows
 from table.write.snapshot_builder import CommitRequest, everything

@@ -10,7 +10,7 @@ from lake import Lake, LakeTable
 from model.schema.change import SetOption
 from model.snapshot import CommitKind, Snapshot
 from table.retention.expiry import ExpiryRules
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.snapshot_builder import CommitRequest, everything
 from table.write.writer import write_batches

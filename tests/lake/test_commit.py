@@ -22,7 +22,7 @@ from model.errors import (
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind, Snapshot
-from table.format.manifest import EMPTY_ROW, DataFile, NewFile, SimpleStats
+from table.format.manifests.entries import EMPTY_ROW, DataFile, NewFile, SimpleStats
 from table.write.snapshot_builder import CommitRequest, everything
 from tests.lake.tables.test_tables import Crash, crashing_at
 

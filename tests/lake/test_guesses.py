@@ -10,7 +10,7 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.commit.client import ClientCommit
+from lake.commit.clients.commit import ClientCommit
 from model.errors import TableNotExist
 from model.identifier import Identifier
 from model.schema.change import SetOption

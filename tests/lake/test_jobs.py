@@ -14,8 +14,8 @@ from lake import Caller, Lake, LakeTable
 from lake.jobs import BatchClaim
 from model.errors import Forbidden, IllegalMove, JobLeaseLost, JobNotExist
 from model.identifier import Identifier
-from model.job import Job, JobLease, JobRequest, JobState
 from model.schema.schema import column, new_schema
+from model.work.job import Job, JobLease, JobRequest, JobState
 from tests.lake.test_commit import append, names
 
 T = Identifier("default", "t")

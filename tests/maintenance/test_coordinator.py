@@ -26,7 +26,7 @@ from model.errors import InvalidOption, Unavailable
 from model.identifier import Identifier
 from model.options.option import Option
 from model.schema.change import SetOption
-from model.work_limits import MaintenanceLimits, hours
+from model.work.work_limits import MaintenanceLimits, hours
 from tests.lake.kept import history
 from tests.lake.rewrite.test_compaction import append, ids, live
 from tests.sql.tables import make_table

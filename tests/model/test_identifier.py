@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from model.errors import AnalysisError
 from model.identifier import Identifier
-from model.name_parts import parse_name
+from model.text.name_parts import parse_name
 
 _NAMES = st.text(st.sampled_from("ab.`*'\" -é"), min_size=1, max_size=6)
 

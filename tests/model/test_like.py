@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.errors import InvalidParameter
-from model.like import Like
+from model.text.like import Like
 
 
 @given(st.text("ab%_\\\n.", max_size=12), st.text("ab%_\\\n.", max_size=12))
@@ -40,7 +40,7 @@ MANY = [
 def test_many_wildcards_take_no_time(pattern: str) -> None:
     """In a process of its own: an expression that goes back holds all threads, those of a test's limit too."""
     code = f"""
-from model.like import Like
+from model.text.like import Like
 fits = Like({pattern})
 assert not any(fits.matches("a" * 200) for _ in range(100))
 assert fits.matches("a" * 100_000) is ({pattern} == "%_" * 5_000)

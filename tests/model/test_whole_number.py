@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model.whole_number import signed_number, whole_number
+from model.text.whole_number import signed_number, whole_number
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from flask.testing import FlaskClient
 
-from server.flight.messages import message, packed
+from server.flight.wire.messages import message, packed
 from tests import fix_postgres
 from tests.running import ARROW, PARQUET
 from tests.server.flight.conftest import Endpoint

@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 
 from model import catalog_errors
 from model.errors import LakeError
-from model.file_name import hide_places, without_places
+from model.text.file_name import hide_places, without_places
 from tests.fuzz.test_sql import statements
 from tests.lake.register.damage import data_files, remove
 from tests.server.access.test_access import As, ada, admin

@@ -12,7 +12,7 @@ from sqlglot import exp
 from model.errors import SqlError, SqlSyntaxError, UnsupportedStatement
 from model.schema.change import AddColumn, DropColumn, Position, RenameColumn, SetOption, UpdateColumnPosition, UpdateColumnType
 from model.schema.types import BigIntType, IntType, MapType, RowType, parse_type
-from model.sql_text import literal
+from model.text.sql_text import literal
 from sql.analysis.allow_list import checked_sql
 from sql.analysis.functions import FUNCTIONS
 from sql.analysis.to_spark import spark_sql

@@ -18,7 +18,7 @@ from model.errors import InvalidOption, LakeError, TableDamaged
 from model.identifier import Identifier
 from model.schema.change import SetOption
 from model.snapshot import CommitKind, Snapshot
-from table.format.manifest import DataFile, ManifestEntry, NewFile
+from table.format.manifests.entries import DataFile, ManifestEntry, NewFile
 from table.retention.expiry import ExpiryRules, metadata_of
 from table.write.snapshot_builder import CommitRequest, build_snapshot
 from table.write.writer import write_batches

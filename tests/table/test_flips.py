@@ -23,7 +23,7 @@ from model.schema.schema import Schema, column, new_schema
 from model.snapshot import Snapshot
 from table.format.io.file_io import LocalFileIO
 from table.format.store import TableFiles
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from tests.lake.register.damage import forget_metadata
 from tests.table.scan.test_files import insert, select

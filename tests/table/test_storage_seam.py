@@ -12,7 +12,7 @@ SEAM = {"table/format/io/file_io.py", "table/format/io/directory.py", "table/for
 SEAM |= {"table/format/io/on_disk.py"}
 """Where the operating system is asked about files of the warehouse."""
 ELSEWHERE = {
-    "table/scan/column_cache.py": "the process's own cache",
+    "table/scan/planning/column_cache.py": "the process's own cache",
     "table/write/spill.py": "buffers on the local disk",
     "table/format/io/links.py": "follows links, and opens nothing",
     "table/format/io/reach.py": "looks for links, and translates what fails",
@@ -22,8 +22,8 @@ ELSEWHERE = {
     "lake/process_name.py": "reads the name of its own package of process ids",
     "gateway/retained_results.py": "results held aside",
     "sql/connectors/filesystem.py": "files to import",
-    "sql/spark/session/class_archive.py": "archives of classes of Spark's JVM",
-    "sql/spark/session/jvm.py": "Spark's scratch package",
+    "sql/spark/driver/class_archive.py": "archives of classes of Spark's JVM",
+    "sql/spark/driver/jvm.py": "Spark's scratch package",
 }
 PURE = {"path.join", "path.split", "path.basename", "path.dirname", "path.normpath", "path.isabs", "fspath", "pathsep.join"}
 PURE |= {"getpid", "kill", "environ.get", "environ.setdefault", "cpu_count", "sched_getaffinity", "register_at_fork"}

@@ -14,7 +14,7 @@ import fastavro
 from pyroaring import BitMap, BitMap64
 
 from model.snapshot import Snapshot
-from table.format.manifest import ManifestEntry
+from table.format.manifests.entries import ManifestEntry
 from table.format.store import TableFiles
 
 INDEX_MANIFEST = fastavro.parse_schema(

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from benchmarks.timing import percentile
+from benchmarks.harness.timing import percentile
 from tests.fix_server import StartServer
 from tests.running import RunningServer
 from tests.waiting import eventually

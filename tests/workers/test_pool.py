@@ -20,7 +20,7 @@ from model.errors import ColumnNotExist, InvalidData, TooManyStatements
 from model.schema.schema import Schema, new_schema
 from model.schema.types import BigIntType, Field, VarCharType
 from table.format.io.file_io import LocalFileIO
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 from tests.running import ARROW, PARQUET
 from tests.waiting import eventually
 from tests.workers import bombs

@@ -12,7 +12,7 @@ import pyarrow as pa
 from model.schema.schema import Schema
 from table.format.deletions import positions
 from table.format.store import TableFiles
-from table.scan.plan import PlannedFile
+from table.scan.planning.plan import PlannedFile
 from table.scan.read import Selection, read_batches
 from workers.memory import limited
 from workers.pool import WorkerLimits

@@ -18,7 +18,7 @@ from model.schema.schema import Schema
 from sql.spark.executors.reading import Reader, reading, rows_of
 from sql.spark.read.types import to_spark
 from table.format.deletions import positions
-from table.scan.plan import PlannedFile
+from table.scan.planning.plan import PlannedFile
 
 BY_ARROW = -1
 _MOST_JOINED = 2_000_000

@@ -16,8 +16,8 @@ from sql.analysis.metadata_columns import BUCKET, FILE_PATH, PARTITION, ROW_INDE
 from sql.spark.read.deletions import read_by_arrow
 from sql.spark.read.reads import dataframe, format_in_spark, named, tagged
 from sql.spark.read.visible import visible
-from table.scan.entry_scan import PlannedFile, ScanPlan
-from table.scan.verify import sound
+from table.scan.checks.verify import sound
+from table.scan.planning.entry_scan import PlannedFile, ScanPlan
 
 FILE, ROW = "__sluice_file", "__sluice_row"
 """Columns beside a table's that tell where a row lies: what stands for its file, and its number there."""

@@ -41,7 +41,7 @@ from sql.statements.base import ExecutionContext
 from sql.system import find_system_table
 from sql.system.data import ROW_KIND, plan_of
 from sql.system.names import is_system
-from table.scan.plan import ScanPlan
+from table.scan.planning.plan import ScanPlan
 from table.scan.row_ids import read_with_row_ids, with_row_ids
 from table.scan.time_travel import BatchScan, plan_batch
 

@@ -19,7 +19,7 @@ from model.errors import UnsupportedType
 from model.schema.casting import is_cast
 from model.schema.type_parts import walk
 from model.schema.types import ArrayType, DataType, Field, MapType, RowType, TimeType
-from model.sql_text import quote
+from model.text.sql_text import quote
 from sql.spark.read.declared import metadata
 from sql.spark.read.deletions import BY_ARROW, Marked, read_by_arrow, without_deleted
 from sql.spark.read.types import in_file, in_orc, to_spark
@@ -27,9 +27,9 @@ from sql.spark.session.zone import plain
 from table.format.formats import format_of
 from table.format.hive import NULL_NAMES
 from table.format.layout import escape
-from table.scan.entry_scan import PlannedFile, ScanPlan
+from table.scan.checks.verify import looks
+from table.scan.planning.entry_scan import PlannedFile, ScanPlan
 from table.scan.read import check_parts, check_whole, evolved
-from table.scan.verify import looks
 
 _UNSEEN = "unseen"
 """Files whose names begin so that Spark's readers pass them over without a word; they are read here."""

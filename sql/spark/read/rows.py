@@ -25,7 +25,7 @@ from sql.spark.read.results import FEW_ROWS, in_arrow, rows_at, write_rows
 from sql.spark.read.visible import visible
 from sql.spark.session.damage import Reading
 from sql.statements.base import ExecutionContext
-from table.scan.entry_scan import PlannedFile, plan_scan
+from table.scan.planning.entry_scan import PlannedFile, plan_scan
 from table.write.copy_on_write import Positions
 
 _PLACES = (ResultColumn("file", STRING), ResultColumn("row", BigIntType()))

@@ -10,8 +10,8 @@ from lake import LakeTable
 from model.errors import LakeError, TableDamaged
 from sql.connectors.base import ConnectorTable
 from table.retention.check import MISSING, ExpectedFile, fault_of
-from table.scan.entry_scan import PlannedFile, ScanPlan, plan_scan
-from table.scan.verify import read_here
+from table.scan.checks.verify import read_here
+from table.scan.planning.entry_scan import PlannedFile, ScanPlan, plan_scan
 
 _FILE = re.compile(r"[^\s'\"`/(]+\.(?:parquet|orc|avro)\b")
 """A data file's name in Spark's words, which have its path or URI, or in those of our own readers in its tasks."""

@@ -24,8 +24,8 @@ from model.errors import (
     UnsupportedType,
 )
 from sql.parsing.positions import place
+from sql.spark.driver.probe import DAMAGED
 from sql.spark.session.damage import Reading
-from sql.spark.session.probe import DAMAGED
 
 _SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}")
 _CONTEXT = re.compile(r"\s*== SQL.*", re.DOTALL)

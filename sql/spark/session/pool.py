@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from model.errors import Unavailable
 from model.spans import span
+from sql.spark.driver.jvm import Jvm, Scratch
+from sql.spark.driver.launch import Launcher
+from sql.spark.driver.memory import watch
+from sql.spark.driver.probe import JobProbe
+from sql.spark.driver.standby import Standby, StartedJvm
+from sql.spark.scheduling.shares import BACKGROUND, Shares
+from sql.spark.scheduling.tasks import begun, executors, runs_tasks
+from sql.spark.scheduling.work import Work
 from sql.spark.session.gone import forget_gateway, load_natives, state_of, stop_in_any_case
-from sql.spark.session.jvm import Jvm, Scratch
-from sql.spark.session.launch import Launcher
 from sql.spark.session.lease import SparkLease
-from sql.spark.session.memory import watch
-from sql.spark.session.probe import JobProbe
 from sql.spark.session.settings import SparkSettings
-from sql.spark.session.shares import BACKGROUND, Shares
-from sql.spark.session.standby import Standby, StartedJvm
-from sql.spark.session.tasks import begun, executors, runs_tasks
-from sql.spark.session.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from pathlib import Path
 from shlex import quote
 from urllib.parse import urlsplit
 
-from sql.spark.session.class_archive import ClassArchive, spark_home
+from sql.spark.driver.class_archive import ClassArchive, spark_home
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class SparkSettings:
     conf: Mapping[str, str] = field(default_factory=dict)
     """Further settings of Spark."""
     archive: str | None = None
-    """What executors without this process's environment unpack (`sql/spark/session/archive.py`): a path here or a URI."""
+    """What executors without this process's environment unpack (`sql/spark/driver/archive.py`): a path here or a URI."""
     when_needed: bool = False
     """Whether it starts with the first statement that needs it, and not with the server."""
     classes: ClassArchive | None = None
@@ -74,7 +74,7 @@ CONF = {
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
     "spark.task.reaper.enabled": "true",
     # An executor on another machine whose task does not stop ends, and with it the task; what else ran there is run again by Spark.
-    # One in the driver's own JVM only says so: there `gateway/canceller.py` starts Spark anew.
+    # One in the driver's own JVM only says so: there `gateway/execution/canceller.py` starts Spark anew.
     "spark.task.reaper.killTimeout": "60s",
     "spark.python.worker.reuse": "true",
     # A busy machine takes its time to start a Python process; 15 s, Spark's own, were not enough beside another JVM's start.
@@ -153,7 +153,7 @@ def configuration(settings: SparkSettings, *, scratch: Path, pools: Path, ours: 
         **(SHARED_MASTER if settings.master.startswith("spark://") else {}),
         "spark.app.name": "sluice",
         "spark.master": settings.master,
-        # A JVM whose heap is full answers nobody, and takes a minute to end: `sql/spark/session/memory.py` sees by the file that it is so.
+        # A JVM whose heap is full answers nobody, and takes a minute to end: `sql/spark/driver/memory.py` sees by the file that it is so.
         "spark.driver.extraJavaOptions": f'-Duser.timezone=UTC "-Djava.io.tmpdir={scratch}" '
         + " ".join(map(_java_option, [f"-XX:OnOutOfMemoryError=: > {quote(str(scratch / OUT_OF_MEMORY))}", *java_options])),
         "spark.scheduler.allocation.file": pools.as_uri(),

@@ -9,7 +9,7 @@ from typing import Any
 from model.options.watermark import is_over
 from model.schema.schema import Schema
 from sql.spark.streaming.streaming_query import millis_of
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 from table.write.event_time import largest_time
 
 

@@ -21,8 +21,8 @@ from lake.commit.decided import follow
 from lake.commit.write_context import Write
 from lake.jobs import BatchClaim
 from model.errors import InvalidOption, JobLeaseLost, StreamEnded, TableNotExist
-from model.job import Job, JobLease
 from model.snapshot import CommitKind
+from model.work.job import Job, JobLease
 from sql.analysis.references import TableReference, table_references
 from sql.connectors import ConnectorTable
 from sql.connectors.stored import find_connector
@@ -49,7 +49,7 @@ from sql.spark.write.assign import assigned, literals
 from sql.spark.write.writes import write
 from sql.statements.base import ExecutionContext
 from sql.statements.insert import Target, connector_sink, sink_columns, sink_schema, source_of, target_of
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 
 _LOOK_SECONDS = 0.05
 _BATCH_BYTES = 1 << 30

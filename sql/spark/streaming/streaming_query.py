@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from model.errors import LakeError
 from model.options.watermark import is_over
-from model.quota import SPARK_STREAMS, STREAMS
+from model.work.quota import SPARK_STREAMS, STREAMS
 from sql.execution.open_streams import OpenStreams
 from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.spark.read.prepared import Prepared, prepared

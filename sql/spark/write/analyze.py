@@ -13,7 +13,7 @@ from lake import LakeTable
 from model.schema.types import AtomicType, Field
 from model.snapshot import Snapshot
 from sql.spark.read.reads import dataframe, named
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 
 _WIDTHS = {"BOOLEAN": 1, "TINYINT": 1, "SMALLINT": 2, "INT": 4, "BIGINT": 8, "FLOAT": 4, "DOUBLE": 8, "DATE": 4, "TIME": 4, "TIMESTAMP": 8}
 _TEXTS = frozenset({"CHAR", "VARCHAR", "BINARY", "VARBINARY"})

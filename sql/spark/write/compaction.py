@@ -14,7 +14,7 @@ from lake.commit.write_context import Write
 from lake.rewrite.compaction import Rewriter
 from table.compaction.candidates import CompactionTask
 from table.compaction.rewrite import rewrite
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 from table.scan.going_on import Check
 
 _ANSWER = pa.schema([("n", pa.int32()), ("files", pa.binary())])

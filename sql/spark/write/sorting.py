@@ -25,9 +25,9 @@ from table.compaction.curves import hilbert_keys, zorder_keys
 from table.compaction.rewrite import planned
 from table.compaction.task import CompactionTask
 from table.format.formats import FileFormat
-from table.format.manifest import FileSource, ManifestEntry, NewFile
-from table.scan.entry_scan import ScanPlan
+from table.format.manifests.entries import FileSource, ManifestEntry, NewFile
 from table.scan.going_on import Check
+from table.scan.planning.entry_scan import ScanPlan
 
 _KEY = "__sluice_sort_key"
 _MOST_TASKS = 1000

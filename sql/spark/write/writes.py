@@ -39,14 +39,14 @@ from sql.spark.write.bucket import bucket_column
 from table.format.discard import discard
 from table.format.formats import FileFormat
 from table.format.io.storage_errors import translating
-from table.format.manifest import EMPTY_ROW, DataFile, NewFile
+from table.format.manifests.entries import EMPTY_ROW, DataFile, NewFile
 from table.format.parquet.batches import bounded_batches, opened
 from table.format.parquet.footer import mark_file
 from table.format.rows import binary_row
 from table.format.rows.stats import StatsModes
 from table.index.build import attached, index_of_file
 from table.index.container import SUFFIX
-from table.scan.entry_scan import PlannedFile
+from table.scan.planning.entry_scan import PlannedFile
 from table.scan.read import evolved
 from table.write.bucket import internal_values
 from table.write.data_file import creation_millis, describe_parquet, open_file

@@ -17,7 +17,7 @@ from pyspark.sql import types as st
 from model.schema.schema import Schema
 from sql.spark.read.reads import named
 from table.compaction.curves import APART
-from table.format.manifest import ManifestEntry
+from table.format.manifests.entries import ManifestEntry
 from table.format.rows.stats import NOTHING, column_stats
 
 _SIGN = -(1 << 63)

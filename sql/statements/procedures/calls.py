@@ -10,8 +10,8 @@ from typing import Any
 from lake import LakeTable
 from model.errors import AnalysisError, nearest
 from model.identifier import Identifier
-from model.name_parts import parse_name
 from model.schema.types import BigIntType, BooleanType, VarCharType
+from model.text.name_parts import parse_name
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, handles

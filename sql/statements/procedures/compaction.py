@@ -27,7 +27,7 @@ from sql.statements.procedures.partition_choice import chosen, numbers
 from table.compaction.candidates import CompactionRules, CompactionTask, choose
 from table.compaction.clustering import Clustering, choose_clusters, history_clusters
 from table.format.formats import FileFormat
-from table.format.manifest import ManifestEntry
+from table.format.manifests.entries import ManifestEntry
 from table.write.data_file import local_wall_millis
 from table.write.manifest_merge import worth_merging
 from table.write.snapshot_builder import CommitRequest

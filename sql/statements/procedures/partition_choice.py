@@ -14,12 +14,12 @@ from model.errors import AnalysisError, InvalidOption
 from model.options.option import Option, duration, optional
 from model.schema.schema import Schema
 from model.schema.types import Field
-from model.whole_number import whole_number
+from model.text.whole_number import whole_number
 from sql.dialect import parse_one
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from table.format.layout import DEFAULT_PARTITION_NAME, partition_text
-from table.format.manifest import ManifestEntry
+from table.format.manifests.entries import ManifestEntry
 from table.format.rows import binary_row
 from table.format.rows.arrow import arrow_type
 from table.write.data_file import local_wall_millis

@@ -7,7 +7,7 @@ from lake.register.register import Migration, migration_commit, renaming
 from model.errors import AnalysisError, InvalidOption, LakeError, OutcomeUnknown
 from model.identifier import Identifier
 from model.schema.types import BigIntType
-from model.sql_text import quote
+from model.text.sql_text import quote
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
 from sql.statements.procedures.calls import DRY_COLUMN, Arguments, identifier_of, procedure

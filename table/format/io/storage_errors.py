@@ -11,7 +11,7 @@ import errno
 from collections.abc import Iterator
 
 from model.errors import LakeError, StorageFull, Unavailable
-from model.file_name import file_name
+from model.text.file_name import file_name
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_RIGHT = frozenset({errno.EACCES, errno.EPERM})

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 import pyarrow.parquet as pq
 
-from table.format.manifest import DataFile
+from table.format.manifests.entries import DataFile
 from table.format.parquet.thrift import BINARY, LIST, Reader, Struct, elements, list_of, varint
 
 KEY = "sluice.file"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from table.format.manifest import DataFile, EntryKind, FileSource, ManifestEntry
+from table.format.manifests.entries import DataFile, EntryKind, FileSource, ManifestEntry
 
 _ROW_ID = "_ROW_ID"
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from model.errors import InvalidOption
 from model.schema.schema import Schema
 from model.schema.types import AtomicType, DataType, DecimalType, Field
-from table.format.manifest import EMPTY_ROW, SimpleStats, bounds_of
+from table.format.manifests.entries import EMPTY_ROW, SimpleStats, bounds_of
 from table.format.parquet.nan import nan_shows
 from table.format.rows import binary_row
 

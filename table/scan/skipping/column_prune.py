@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from model.predicate import And, Compare, In, IsNull, Op, Or, Predicate
 from model.schema.types import DataType, DecimalType, LocalZonedTimestampType
-from table.format.manifest_columns import Mask, Numbers
+from table.format.manifests.columns import Mask, Numbers
 from table.format.rows import binary_row
 from table.format.rows.row_columns import RowColumn
 

@@ -10,11 +10,11 @@ from model.predicate import And, Compare, In, IsNull, Op, Predicate, all_of, col
 from model.schema.casting import is_cast
 from model.schema.schema import Schema
 from table.format.deletions import Deletions, key_of
-from table.format.manifest import DataFile, ManifestEntry
+from table.format.manifests.entries import DataFile, ManifestEntry
 from table.format.rows import binary_row
 from table.format.rows.stats import ColumnStats, column_stats
 from table.format.store import TableFiles
-from table.scan.plan import PlannedFile
+from table.scan.planning.plan import PlannedFile
 from table.scan.skipping.prune import may_match
 from table.write.bucket import bucket_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from model.schema.types import DataType
-from table.format.manifest import EMPTY_ROW, ManifestEntry, ManifestFile, bounds_of, within
+from table.format.manifests.entries import EMPTY_ROW, ManifestEntry, ManifestFile, bounds_of, within
 from table.format.rows import binary_row
 
 

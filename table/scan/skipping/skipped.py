@@ -9,8 +9,8 @@ from enum import StrEnum
 from model.schema.schema import Schema
 from table.format.layout import partition_text
 from table.format.store import TableFiles
-from table.scan.entry_scan import plan_scan
-from table.scan.plan import PlannedFile, ScanPlan
+from table.scan.planning.entry_scan import plan_scan
+from table.scan.planning.plan import PlannedFile, ScanPlan
 from table.scan.skipping.entry_prune import exactly, only_columns, wanted_buckets
 from table.scan.skipping.prune import may_match
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from model.errors import AnalysisError
 from model.identifier import Identifier
-from model.name_parts import parse_name
+from model.text.name_parts import parse_name
 from sluice.names import parts_of, table_of
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from lake.commit.kept_rows import same_row_ids
-from table.format.manifest import EMPTY_ROW, EntryKind, ManifestEntry
+from lake.commit.clients.kept_rows import same_row_ids
+from table.format.manifests.entries import EMPTY_ROW, EntryKind, ManifestEntry
 from tests.table.write.test_snapshot_builder import a_file
 
 Range = tuple[int | None, int]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from table.format.deletions import _INDEX_FILES, _KNOWN
 from table.format.store import _LISTS, _MANIFESTS
-from table.scan.column_cache import COLUMNS
+from table.scan.planning.column_cache import COLUMNS
 
 
 def forget_metadata() -> None:

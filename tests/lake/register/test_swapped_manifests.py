@@ -12,8 +12,8 @@ from gateway.gateway import Gateway
 from lake import Lake
 from model.errors import TableDamaged
 from model.identifier import Identifier
-from table.format.avro_name import named, wrong_name
-from table.format.manifest_codec import encode_manifest_list
+from table.format.manifests.avro_name import named, wrong_name
+from table.format.manifests.codec import encode_manifest_list
 from tests.fix_gateway import gateway as gateway
 from tests.fix_gateway import spark_stub as spark_stub
 from tests.lake.register.damage import forget_metadata

@@ -23,9 +23,9 @@ from model.predicate import Compare, Op
 from model.schema.change import AddColumn, SetOption
 from model.schema.types import IntType
 from model.snapshot import Operation, Snapshot
-from table.format.manifest import ManifestFile
+from table.format.manifests.entries import ManifestFile
 from table.format.store import TableFiles
-from table.scan.entry_scan import PlannedFile, plan_scan
+from table.scan.planning.entry_scan import PlannedFile, plan_scan
 from table.scan.read import read_batches
 from table.write.copy_on_write import FileChange
 from tests.fix_gateway import Ask

@@ -18,10 +18,10 @@ from model.schema.change import AddColumn, RenameColumn
 from model.schema.types import VarCharType
 from model.snapshot import CommitKind
 from sql.execution.writing import append_batches
-from table.format.manifest import FileSource
+from table.format.manifests.entries import FileSource
 from table.format.rows.arrow import arrow_schema
 from table.format.rows.cast import fit
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.snapshot_builder import CommitRequest, everything
 from table.write.writer import write_batches

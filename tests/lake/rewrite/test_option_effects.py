@@ -28,7 +28,7 @@ from table.format.consumers import write_consumer
 from table.format.rows.arrow import arrow_schema
 from table.format.rows.cast import fit
 from table.retention.expiry import ExpiryRules
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.write.snapshot_builder import CommitRequest
 from tests.lake.kept import history
 from tests.lake.rewrite.test_compaction import append

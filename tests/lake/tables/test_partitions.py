@@ -21,7 +21,7 @@ from model.errors import InvalidData, TableDamaged
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind
-from table.format.manifest import EntryKind
+from table.format.manifests.entries import EntryKind
 from table.format.rows.arrow import arrow_schema
 from table.write.snapshot_builder import CommitRequest
 from table.write.writer import write_batches

@@ -17,8 +17,8 @@ from flask.testing import FlaskClient
 import sql.system.names  # noqa: F401 - system tables register themselves
 from gateway.gateway import Gateway
 from model.errors import LakeError
-from server.pages.table import TABS
-from server.pages.table_maintenance import _PREVIEWS
+from server.pages.tables.maintenance import _PREVIEWS
+from server.pages.tables.sides import TABS
 from sql.statements.procedures.calls import PROCEDURES
 from sql.system.base import REGISTRY
 from sql.system.data import DATA_TABLES

@@ -23,8 +23,8 @@ from lake.access.callers import Identity
 from model.errors import InvalidOption, NotAuthorized, Unavailable
 from server.access import oidc, provider
 from server.access.oidc import OidcIssuer
-from server.flight.messages import packed
 from server.flight.server import FlightEndpoint
+from server.flight.wire.messages import packed
 from server.observe.metrics import metrics_of
 from server.process.services import Services
 from server.settings.oidc import OidcSettings

@@ -17,8 +17,8 @@ from adbc_driver_manager.dbapi import Connection, Cursor
 
 from model.errors import InvalidOption
 from server.access.tls import TlsFiles
-from server.flight.messages import message, packed, unpacked
 from server.flight.server import FlightEndpoint
+from server.flight.wire.messages import message, packed, unpacked
 from server.observe.metrics import metrics_of
 from server.process.services import Services
 from server.settings.settings import read_settings

@@ -14,9 +14,9 @@ from adbc_driver_manager.dbapi import Cursor
 
 from model.errors import BadRequest, OperationNotExist, StatementTooLarge
 from server.flight import pending
-from server.flight.messages import message, packed, unpacked
 from server.flight.pending import MOST_PREPARED, PreparedStatement, PreparedStatements
-from server.flight.received import Message
+from server.flight.wire.messages import message, packed, unpacked
+from server.flight.wire.received import Message
 from tests import fix_postgres
 from tests.server.flight.conftest import Endpoint, rows
 from tests.workers.damaged import reaching

@@ -15,8 +15,8 @@ import pytest
 from adbc_driver_manager import OperationalError, ProgrammingError
 from adbc_driver_manager.dbapi import Connection, Cursor
 
-from server.flight.messages import message, packed, unpacked
 from server.flight.statements import MESSAGE_BYTES, pieces
+from server.flight.wire.messages import message, packed, unpacked
 from tests.server.flight.conftest import Endpoint, rows
 from tests.waiting import eventually
 

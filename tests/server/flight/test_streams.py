@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
-from server.flight.messages import packed
+from server.flight.wire.messages import packed
 from tests.server.flight.conftest import Endpoint
 from tests.waiting import eventually
 

@@ -24,7 +24,7 @@ from model.errors import Unavailable
 from model.identifier import Identifier
 from model.options.masking import masked_text
 from model.snapshot import CommitKind
-from model.work_limits import MaintenanceLimits
+from model.work.work_limits import MaintenanceLimits
 from server.app import create_app
 from server.process.services import Services
 from server.settings.settings import read_settings

@@ -16,7 +16,7 @@ import server.pages.sql as sql_page
 from catalog.records import CompactionRunRow
 from gateway.gateway import Gateway
 from model.identifier import Identifier
-from model.job import JobLease, JobState
+from model.work.job import JobLease, JobState
 from tests.running import RunningServer
 from tests.server.pages.test_browser import IN_EVERY_LOOK, Watched, faults, keep
 from tests.server.pages.test_browser import browser as browser

@@ -16,7 +16,7 @@ from gateway.gateway import Gateway
 from lake import Lake
 from model.errors import StatementCanceled
 from model.identifier import Identifier
-from model.job import JobLease, JobState
+from model.work.job import JobLease, JobState
 from server.app import create_app
 from server.process.services import Services
 from server.settings.settings import read_settings

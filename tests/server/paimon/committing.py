@@ -9,7 +9,7 @@ from uuid import uuid4
 from lake import Lake
 from model.identifier import Identifier
 from model.snapshot import Snapshot
-from table.format.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, SimpleStats
+from table.format.manifests.entries import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, SimpleStats
 from table.format.rows import binary_row
 from tests.server.paimon.speaking import Rest
 

@@ -18,7 +18,7 @@ from lake import Lake
 from server.app import create_app
 from server.process.services import Services
 from server.settings.settings import read_settings
-from table.format.manifest import EntryKind, ManifestEntry
+from table.format.manifests.entries import EntryKind, ManifestEntry
 from tests.server.conftest import NoSpark
 from tests.server.paimon.committing import BATCH, Writer
 from tests.server.paimon.speaking import Rest, new_table, schema

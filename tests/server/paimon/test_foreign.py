@@ -15,9 +15,9 @@ from maintenance.coordinator import Coordinator
 from model.errors import UnsupportedType
 from model.identifier import Identifier
 from model.snapshot import CommitKind
-from model.work_limits import MaintenanceLimits
+from model.work.work_limits import MaintenanceLimits
 from table.format.layout import escape
-from table.format.manifest import ManifestEntry, NewFile
+from table.format.manifests.entries import ManifestEntry, NewFile
 from table.scan.read import check_whole
 from table.write.snapshot_builder import CommitRequest
 from tests.maintenance.test_coordinator import until

@@ -16,8 +16,8 @@ from model.catalog_errors import InvalidCommit
 from model.errors import Forbidden, StorageFull
 from model.identifier import Identifier
 from model.snapshot import Snapshot
-from server.paimon.snapshots import client_commit
-from table.format.manifest import EntryKind, ManifestEntry
+from server.paimon.messages.snapshots import client_commit
+from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.format.store import TableFiles
 from table.write.snapshot_builder import COMMITTED_BY
 from tests.fix_gateway import Ask
@@ -351,7 +351,7 @@ def test_clients_may_bound_a_partition_of_nan_as_they_do(
     writer = Writer(rest, gateway.lake, "nan")
     with monkeypatch.context() as client:
         if order == "pypaimon's":
-            client.setattr("table.format.manifest._in_java_order", lambda value: value)
+            client.setattr("table.format.manifests.entries._in_java_order", lambda value: value)
         body = writer.body(None, changes=[writer.file(rows=1, partition=(value,)) for value in values])
     assert writer.post(body)
 

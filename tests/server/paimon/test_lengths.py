@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from model.errors import InvalidName, InvalidOption
-from server.paimon.schemas import schema_of
+from server.paimon.messages.schemas import schema_of
 
 
 def sent(name: str = "a", **options: str) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from lake.rewrite.orphans import remove_orphan_files
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind, Snapshot
-from table.format.manifest import EntryKind, ManifestEntry
-from table.scan.entry_scan import plan_scan
+from table.format.manifests.entries import EntryKind, ManifestEntry
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.snapshot_builder import CommitRequest
 from table.write.writer import write_batches

@@ -11,7 +11,7 @@ from lake import LakeTable
 from model.errors import LakeError
 from model.identifier import Identifier
 from model.schema.types import Field, parse_type
-from table.format.manifest import EMPTY_ROW, DataFile, NewFile, SimpleStats
+from table.format.manifests.entries import EMPTY_ROW, DataFile, NewFile, SimpleStats
 
 Columns = list[tuple[str, str]]
 

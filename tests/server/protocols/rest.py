@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 
 from lake import Lake
 from lake.commit.write_context import paths_of
-from table.format.manifest import EntryKind, ManifestEntry
+from table.format.manifests.entries import EntryKind, ManifestEntry
 from tests.server.paimon.speaking import PREFIX
 from tests.server.protocols.common import Columns, Refused, Told, day_of, fields_of, identifier, two_rows
 

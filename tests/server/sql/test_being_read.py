@@ -15,7 +15,7 @@ from gateway.operation import Operation, OperationState
 from lake import LakeTable
 from model.errors import OperationNotExist, StatementCanceled
 from sql.execution.writing import append_batches
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import Selection, read_batches
 from tests.sql.tables import make_table
 from tests.waiting import eventually

@@ -12,7 +12,7 @@ from model.schema.schema import column, new_schema
 from pyspark_sluice.pieces import Piece, splits
 from table.format.io.file_io import file_io_for
 from table.format.store import TableFiles
-from table.scan.entry_scan import PlannedFile
+from table.scan.planning.entry_scan import PlannedFile
 from tests.table.write.test_snapshot_builder import a_file
 
 MB = 1 << 20

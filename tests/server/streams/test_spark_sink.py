@@ -14,7 +14,7 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from lake import Lake
 from model.errors import ColumnNotExist, InvalidOption
 from pyspark_sluice.source import DefaultSource
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from tests.server.streams.test_spark_source import T, append
 from tests.server.streams.test_spark_source import lake as lake

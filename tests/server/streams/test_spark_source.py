@@ -35,7 +35,7 @@ from pyspark_sluice.pushed import predicate_of, predicate_text
 from pyspark_sluice.source import DefaultSource
 from pyspark_sluice.stream import StreamReader
 from table.retention.expiry import ExpiryRules
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.snapshot_builder import CommitRequest
 from table.write.writer import write_batches

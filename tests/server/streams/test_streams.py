@@ -61,7 +61,7 @@ def overwrite(lake: Lake, url: str, *ids: int) -> None:
     sql(url, "DROP TABLE IF EXISTS other; CREATE TABLE other (id BIGINT, word STRING) WITH ('bucket' = '1')")
     insert(url, *ids, word="over", table="other")
     other, table = lake.open(Identifier("default", "other")), lake.open(T)
-    from table.format.manifest import NewFile
+    from table.format.manifests.entries import NewFile
 
     adds = []
     for entry in other.files.live_entries(other.latest()):

@@ -21,7 +21,7 @@ from sql.analysis.references import table_references
 from sql.dialect import parse_one
 from sql.execution.writing import append_batches
 from table.format.rows.arrow import arrow_schema
-from table.scan.entry_scan import exactly, only_columns
+from table.scan.planning.entry_scan import exactly, only_columns
 from table.scan.skipping.prune import may_match
 from tests.sql.local.test_scan import COLUMNS, CONDITIONS, ROWS, Condition
 from tests.sql.tables import make_table

@@ -24,9 +24,9 @@ from sql.local.literals import NotLocal
 from sql.local.scan import LocalScan, MetadataAnswer, plan_select
 from sql.local.scope import Scope
 from sql.local.tail import plan_tail
-from table.scan import column_scan
-from table.scan.entry_scan import plan_entries, plan_scan
-from table.scan.plan import PlannedFile
+from table.scan.planning import column_scan
+from table.scan.planning.entry_scan import plan_entries, plan_scan
+from table.scan.planning.plan import PlannedFile
 from table.scan.read import Selection, read_batches
 from table.scan.time_travel import plan_batch
 from tests.sql.local.modelled import Of, Row, placed

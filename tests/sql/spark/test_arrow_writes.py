@@ -17,9 +17,9 @@ from sql.spark.session.pool import SparkPool
 from sql.spark.write.writes import rows_per_file, write
 from table.format.formats import FileFormat
 from table.format.io.object_store import ArrowFileIO
-from table.format.manifest import ManifestEntry, ManifestFile
+from table.format.manifests.entries import ManifestEntry, ManifestFile
 from table.format.store import TableFiles
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.snapshot_builder import CommitRequest
 from table.write.writer import write_batches

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from model.errors import StorageFull
-from sql.spark.session import class_archive
-from sql.spark.session.class_archive import ClassArchive
-from sql.spark.session.jvm import Jvm
-from sql.spark.session.launch import Launcher
+from sql.spark.driver import class_archive
+from sql.spark.driver.class_archive import ClassArchive
+from sql.spark.driver.jvm import Jvm
+from sql.spark.driver.launch import Launcher
 from sql.spark.session.settings import SparkSettings
 from tests.brief_jvm import OPTIONS, kept_archive
 from tests.fix_server import StartServer

@@ -22,7 +22,7 @@ from model.identifier import Identifier
 from sql.spark.session.pool import SparkPool
 from sql.spark.write.compaction import on_spark
 from table.compaction.rewrite import planned
-from table.format.manifest import DataFile, FileSource
+from table.format.manifests.entries import DataFile, FileSource
 from table.scan.read import read_batches
 from tests.gateway.held import in_background
 from tests.interop.strict import check_warehouse

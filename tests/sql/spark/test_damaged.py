@@ -18,7 +18,7 @@ from model.identifier import Identifier
 from sql.spark.session.damage import Reading
 from table.format.io.file_io import LocalFileIO
 from table.format.store import TableFiles
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from tests.lake.register.damage import BREAKS, cut, data_files, forget_metadata, metadata_files, remove
 
 if TYPE_CHECKING:

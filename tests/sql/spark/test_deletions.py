@@ -15,7 +15,7 @@ from model.snapshot import CommitKind
 from sql.spark.read.reads import dataframe
 from sql.spark.session.pool import SparkPool
 from sql.spark.write.writes import write
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.write.snapshot_builder import CommitRequest
 from tests.table.vectors import with_deleted
 

@@ -23,7 +23,7 @@ from sql.spark.write.bucket import bucket_column
 from sql.spark.write.compaction import on_spark
 from sql.spark.write.sorting import Order
 from sql.spark.write.writes import write
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.row_ids import read_with_row_ids, with_row_ids
 from table.write.snapshot_builder import CommitRequest
 from tests.sql.tables import make_table

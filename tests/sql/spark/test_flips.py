@@ -24,8 +24,8 @@ from sql.spark.read.reads import dataframe, nothing
 from sql.spark.session.damage import Reading
 from sql.spark.session.errors import translating
 from sql.spark.session.pool import SparkPool
-from table.scan import verify as sound
-from table.scan.entry_scan import PlannedFile, plan_scan
+from table.scan.checks import verify as sound
+from table.scan.planning.entry_scan import PlannedFile, plan_scan
 from tests.lake.register.damage import data_files
 from tests.table.test_flips import SEED, flipped, places_in
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sql.spark.session import jvm
-from sql.spark.session.jvm import Jvm, Scratch
+from sql.spark.driver import jvm
+from sql.spark.driver.jvm import Jvm, Scratch
 
 LEAVE = """
 import os, sys
 from pathlib import Path
-from sql.spark.session.jvm import Scratch
+from sql.spark.driver.jvm import Scratch
 made = Scratch(Path(sys.argv[1]))
 (made.path / "shuffle").write_text("rows")
 print(made.path, flush=True)

@@ -23,7 +23,7 @@ from sql.spark.session.zone import plain
 from sql.spark.write.bucket import bucket_column
 from sql.spark.write.writes import write
 from table.format.rows.arrow import arrow_schema
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.bucket import buckets_of
 from table.write.snapshot_builder import CommitRequest

@@ -17,7 +17,7 @@ import sys, threading, time
 from catalog import CatalogStore
 from lake import Lake
 from model.errors import LakeError, StatementTimeout
-from gateway.canceller import Patience
+from gateway.execution.canceller import Patience
 from gateway.gateway import Gateway, GatewayLimits
 from sql.spark.session.pool import SparkPool
 from sql.spark.session.settings import SparkSettings
@@ -106,7 +106,7 @@ print("done")
 """
 
 TURNS = """
-from gateway.core_turns import TurnPatience
+from gateway.execution.core_turns import TurnPatience
 gateway._canceller._turns._patience = TurnPatience(first=0.2, prepare=0.5, end=1.0, restart=3.0)
 gateway._canceller._patience = Patience()
 # It looks whether it was told to end after each 1,000 rows.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sql.spark.session.archive import PACKAGES, write_archive
+from sql.spark.driver.archive import PACKAGES, write_archive
 from sql.spark.session.settings import SparkSettings, configuration, driver_address, read_conf
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from model.errors import Unavailable
-from sql.spark.session.probe import JobProbe, ProbePatience
+from sql.spark.driver.probe import JobProbe, ProbePatience
 from tests.gateway.test_executor import wait_for
 
 

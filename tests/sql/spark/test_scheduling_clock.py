@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from sql.spark.session.scheduling_clock import SchedulingClock, Times
+from sql.spark.scheduling.scheduling_clock import SchedulingClock, Times
 
 _SECOND = 10**9
 

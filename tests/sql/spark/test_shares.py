@@ -8,8 +8,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from sql.spark.scheduling.shares import BACKGROUND, Shares, allocations
 from sql.spark.session.pool import SparkPool
-from sql.spark.session.shares import BACKGROUND, Shares, allocations
 from tests.gateway.test_executor import wait_for
 
 pytestmark = pytest.mark.spark

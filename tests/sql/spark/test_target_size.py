@@ -8,7 +8,7 @@ from lake import Lake
 from model.snapshot import CommitKind
 from sql.spark.session.pool import SparkPool
 from sql.spark.write.writes import write
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.snapshot_builder import CommitRequest
 from tests.sql.tables import make_table

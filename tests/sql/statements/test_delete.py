@@ -16,7 +16,7 @@ from model.identifier import Identifier
 from model.snapshot import CommitKind, Operation, Snapshot
 from sql.dialect import parse_one
 from sql.local.delete import plan_delete
-from table.format.manifest import ManifestEntry
+from table.format.manifests.entries import ManifestEntry
 from table.format.rows.arrow import arrow_schema
 from table.scan.stream import Cursor, SettledOrder, StreamRules, plan_next
 from table.write.snapshot_builder import CommitRequest

@@ -15,7 +15,7 @@ from model.errors import TableDamaged, UnsupportedType
 from model.identifier import Identifier
 from model.snapshot import CommitKind, Snapshot
 from table.format.deletions import with_vectors
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from tests.lake.register.damage import BREAKS, forget_metadata
 from tests.table.vectors import with_deleted

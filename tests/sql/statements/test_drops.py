@@ -15,7 +15,7 @@ from model.access import Access, table_resource
 from model.catalog_errors import DropNotExist
 from model.errors import Forbidden, InvalidName, SqlSyntaxError, TableAlreadyExist, TableNotExist
 from model.identifier import Identifier
-from model.job import JobState
+from model.work.job import JobState
 from tests.lake.access.test_access import as_user, give, user
 
 Ask = Callable[[str], list[tuple[Any, ...]]]

@@ -13,7 +13,7 @@ from model.identifier import Identifier
 from sql.analysis.predicates import pushed
 from sql.analysis.references import table_references
 from sql.dialect import parse_one
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from tests.fix_gateway import Ask
 
 Kept = Callable[[str], int]

@@ -19,7 +19,7 @@ from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from model.schema.types import ArrayType, Field, parse_type
 from model.snapshot import CommitKind
-from table.format.manifest import DataFile, ManifestEntry, NewFile
+from table.format.manifests.entries import DataFile, ManifestEntry, NewFile
 from table.format.rows.arrow import arrow_schema
 from table.write.snapshot_builder import CommitRequest
 from table.write.writer import write_batches

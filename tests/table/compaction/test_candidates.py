@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from model.schema.schema import column, new_schema
 from table.compaction.candidates import CompactionRules, CompactionTask, choose, ordered_full, ordered_minor, unordered_bins
-from table.format.manifest import EMPTY_ROW, DataFile, DeletionVector, EntryKind, ManifestEntry, SimpleStats
+from table.format.manifests.entries import EMPTY_ROW, DataFile, DeletionVector, EntryKind, ManifestEntry, SimpleStats
 
 MB = 1 << 20
 

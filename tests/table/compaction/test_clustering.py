@@ -14,7 +14,7 @@ from model.schema.schema import Schema, column, new_schema
 from model.schema.types import ArrayType, IntType
 from table.compaction.clustering import Clustering, choose_clusters, history_clusters
 from table.compaction.task import CompactionTask
-from table.format.manifest import ManifestEntry
+from table.format.manifests.entries import ManifestEntry
 from tests.table.compaction.test_candidates import entries
 
 OPTIONS = {"bucket": "-1", "clustering.incremental": "true", "clustering.columns": "a,b"}

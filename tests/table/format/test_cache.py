@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from table.format.cache import ByteCache
-from table.format.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, SimpleStats, entries_bytes
-from table.format.manifest_codec import decode_manifest, encode_manifests
+from table.format.manifests.codec import decode_manifest, encode_manifests
+from table.format.manifests.entries import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, SimpleStats, entries_bytes
 from table.format.rows import binary_row
 from table.write.sequences import Buckets, _bytes_of
 from tests.table.write.test_snapshot_builder import BIGINT

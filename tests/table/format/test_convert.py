@@ -21,7 +21,7 @@ from table.format.rows.convert import converted
 from table.format.store import TableFiles
 from table.index.skip import without_skipped
 from table.scan.aggregates import Aggregate, Function, exact_aggregates
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from tests.table.scan.test_files import insert, select
 
 LATE = dt.datetime(1969, 12, 31, 23, 59, 58, 567890)

@@ -17,12 +17,12 @@ from table.compaction.candidates import CompactionTask
 from table.compaction.rewrite import merged_before_commit, rewrite
 from table.format.deletions import alive, with_vectors
 from table.format.io.file_io import LocalFileIO
-from table.format.manifest import FileSource, ManifestEntry, NewFile
+from table.format.manifests.entries import FileSource, ManifestEntry, NewFile
 from table.format.rows.cast import fit
 from table.format.store import TableFiles
 from table.retention.expiry import metadata_of
 from table.scan.aggregates import Aggregate, Function, exact_aggregates
-from table.scan.entry_scan import plan_entries, plan_scan
+from table.scan.planning.entry_scan import plan_entries, plan_scan
 from table.scan.read import Selection, read_batches
 from table.write.snapshot_builder import CommitRequest, build_snapshot, everything, metadata_written
 from table.write.writer import write_batches
@@ -94,8 +94,8 @@ def test_deleted_rows_are_not_read(files: TableFiles, format_: str, how: dict[st
 
 
 def test_files_of_very_many_are_planned_with_their_vectors(files: TableFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("table.format.manifest_columns._MANY_ENTRIES", 2)
-    monkeypatch.setattr("table.scan.column_scan._AT_ONCE", 1)
+    monkeypatch.setattr("table.format.manifests.columns._MANY_ENTRIES", 2)
+    monkeypatch.setattr("table.scan.planning.column_scan._AT_ONCE", 1)
     schema = table(files)
     snapshot = some_deleted(files, schema)
     plan = plan_scan(files, schema, snapshot)

@@ -18,10 +18,10 @@ from model.errors import InvalidOption, StorageFull, Unavailable
 from model.schema.schema import Schema, column, new_schema
 from table.format.io.file_io import LocalFileIO, file_io_for, local_path
 from table.format.io.storage_errors import storage_error
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 from table.format.rows.arrow import arrow_schema
 from table.format.store import TableFiles
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.snapshot_builder import CommitRequest
 from table.write.writer import write_batches

@@ -16,7 +16,7 @@ from table.format.io.file_io import LocalFileIO
 from table.format.io.look_ahead import Budget, in_order
 from table.format.rows.arrow import arrow_schema
 from table.format.store import TableFiles
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.snapshot_builder import CommitRequest, build_snapshot
 from table.write.writer import write_batches

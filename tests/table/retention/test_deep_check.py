@@ -14,10 +14,10 @@ import pytest
 
 from model.schema.schema import Schema, column, new_schema
 from table.format.io.file_io import LocalFileIO
-from table.format.manifest import DataFile
+from table.format.manifests.entries import DataFile
 from table.format.store import TableFiles
 from table.retention.check import ExpectedFile, column_fault, fault_of
-from table.scan.entry_scan import PlannedFile, plan_scan
+from table.scan.planning.entry_scan import PlannedFile, plan_scan
 from tests.table.scan.test_files import insert
 
 ROWS: list[dict[str, Any]] = [{"amount": n, "n": Decimal(n) / 4, "s": f"text {n}", "t": None} for n in range(10)]

@@ -8,7 +8,7 @@ import pytest
 
 from model.identifier import Identifier
 from model.schema.schema import Schema, column, new_schema
-from table.format.manifest import EMPTY_ROW, ManifestEntry
+from table.format.manifests.entries import EMPTY_ROW, ManifestEntry
 from table.format.rows import binary_row
 from table.retention.health import examine
 from tests.table.compaction.test_candidates import entries

@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from table.format.manifest import ManifestEntry
-from table.format.manifest_columns import ManifestColumns
-from table.scan.column_cache import ColumnCache
+from table.format.manifests.columns import ManifestColumns
+from table.format.manifests.entries import ManifestEntry
+from table.scan.planning.column_cache import ColumnCache
 from tests.table.scan.test_column_plan import columns_of, entries_named
 
 

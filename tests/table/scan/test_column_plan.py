@@ -20,20 +20,21 @@ from model.schema.schema import Schema, column, new_schema
 from model.snapshot import CommitKind, Snapshot
 from table.compaction.backlog import BacklogLedger
 from table.compaction.candidates import CompactionRules
-from table.format import manifest_columns, store
+from table.format import store
 from table.format.io.file_io import LocalFileIO
-from table.format.manifest import EMPTY_ROW, DataFile, EntryKind, FileSource, ManifestEntry
-from table.format.manifest_codec import decode_manifest, encode_manifests, entry_record, manifest_records
-from table.format.manifest_columns import ManifestColumns, digest_of
+from table.format.manifests import columns as manifest_columns
+from table.format.manifests.codec import decode_manifest, encode_manifests, entry_record, manifest_records
+from table.format.manifests.columns import ManifestColumns, digest_of
+from table.format.manifests.entries import EMPTY_ROW, DataFile, EntryKind, FileSource, ManifestEntry
 from table.format.rows import binary_row
 from table.format.rows.stats import ColumnStats, StatsModes
 from table.format.store import TableFiles
-from table.scan import column_scan
-from table.scan.column_cache import COLUMNS
-from table.scan.entry_scan import plan_entries, plan_scan
-from table.scan.live import Irregular, merge_entries, netted
-from table.scan.live_files import sums_of
-from table.scan.plan import ManyFiles, ScanPlan
+from table.scan.planning import column_scan
+from table.scan.planning.column_cache import COLUMNS
+from table.scan.planning.entry_scan import plan_entries, plan_scan
+from table.scan.planning.live import Irregular, merge_entries, netted
+from table.scan.planning.live_files import sums_of
+from table.scan.planning.plan import ManyFiles, ScanPlan
 from tests.table.write.test_snapshot_builder import a_file
 
 TIMES = st.datetimes(dt.datetime(1960, 1, 1), dt.datetime(2030, 1, 1))

@@ -20,13 +20,13 @@ from model.schema.schema import Schema, column, new_schema
 from model.schema.types import ArrayType, BigIntType, Field, IntType, RowType, VarCharType
 from model.snapshot import CommitKind, Snapshot
 from table.format.io.file_io import LocalFileIO
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 from table.format.rows.arrow import arrow_schema
 from table.format.rows.cast import fit
 from table.format.rows.stats import StatsMode, column_stats, shortened_max
 from table.format.store import TableFiles
 from table.scan.aggregates import Aggregate, Function, exact_aggregates
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import Selection, read_batches
 from table.write.snapshot_builder import CommitRequest, build_snapshot
 from table.write.writer import write_batches

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from table.scan.looks import KeptLooks, Look
+from table.scan.checks.looks import KeptLooks, Look
 
 LOOKS = [Look(in_spark=in_spark, bounded=bounded) for in_spark in (True, False) for bounded in (True, False)]
 

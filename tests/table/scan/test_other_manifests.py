@@ -15,8 +15,8 @@ from model.errors import TableDamaged
 from model.schema.schema import Schema, column, new_schema
 from model.snapshot import Snapshot
 from table.format.io.file_io import LocalFileIO
-from table.format.manifest import ManifestFile, partition_stats
-from table.format.manifest_read import wrong_entries
+from table.format.manifests.entries import ManifestFile, partition_stats
+from table.format.manifests.typed import wrong_entries
 from table.format.rows import binary_row
 from table.format.store import TableFiles
 from tests.lake.register.damage import forget_metadata
@@ -39,7 +39,7 @@ def two(tmp_path: Path) -> Two:
 @pytest.fixture
 def nameless(monkeypatch: pytest.MonkeyPatch) -> None:
     """Manifests and lists do not tell their own names, as those of other writers."""
-    monkeypatch.setattr("table.format.manifest_codec.named", lambda name: {})
+    monkeypatch.setattr("table.format.manifests.codec.named", lambda name: {})
 
 
 SCHEMA = new_schema([column("id", "BIGINT"), column("s", "STRING")], options={"bucket": "-1"})
@@ -79,7 +79,7 @@ def test_a_manifest_of_another_size_is_told(two: Two) -> None:
 @pytest.mark.usefixtures("nameless")
 @pytest.mark.parametrize("many", [4096, 1], ids=["by entries", "by columns"])
 def test_a_manifest_of_the_same_size_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: int) -> None:
-    monkeypatch.setattr("table.format.manifest_columns._MANY_ENTRIES", many)
+    monkeypatch.setattr("table.format.manifests.columns._MANY_ENTRIES", many)
     files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
     one, other, last = alike(files, SCHEMA, ({"id": n, "s": "x"} for n in range(40)))
     shutil.copyfile(manifest_of(files, one), manifest_of(files, other))
@@ -163,7 +163,7 @@ VALUES: dict[str, list[Any]] = {
 @pytest.mark.parametrize("kind", VALUES)
 def test_partitions_of_every_type_lie_where_their_list_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, many: int) -> None:
     """NaN compares with nothing: it lay outside the bounds of its own manifest, and its table was damaged."""
-    monkeypatch.setattr("table.format.manifest_columns._MANY_ENTRIES", many)
+    monkeypatch.setattr("table.format.manifests.columns._MANY_ENTRIES", many)
     files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
     schema = new_schema([column("p", kind), column("id", "BIGINT")], partition_keys=["p"], options={"bucket": "-1"})
     files.partition_types = [f.type for f in schema.partition_fields]

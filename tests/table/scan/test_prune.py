@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from model.predicate import Compare, In, Op
 from model.schema.schema import Schema, column, new_schema
-from table.format.manifest import within
+from table.format.manifests.entries import within
 from table.format.rows.arrow import arrow_schema
 from table.format.rows.cast import fit
 from table.format.rows.stats import ColumnStats, StatsModes, column_stats, merge_stats, stats_from_parquet, stats_of_batches

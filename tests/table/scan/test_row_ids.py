@@ -18,7 +18,7 @@ from table.format.deletions import deletions_of, key_of
 from table.format.io.file_io import LocalFileIO
 from table.format.rows.cast import fit
 from table.format.store import TableFiles
-from table.scan.entry_scan import PlannedFile, plan_scan
+from table.scan.planning.entry_scan import PlannedFile, plan_scan
 from table.scan.row_ids import read_with_row_ids, with_row_ids
 from table.write.snapshot_builder import CommitRequest, build_snapshot
 from table.write.writer import write_batches

@@ -11,10 +11,10 @@ import pytest
 from model.errors import TableDamaged
 from model.schema.schema import column, new_schema
 from table.format.io.file_io import LocalFileIO
-from table.format.manifest import SimpleStats
+from table.format.manifests.entries import SimpleStats
 from table.format.rows.stats import ColumnStats, StatsModes
 from table.format.store import TableFiles
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import Selection, read_batches
 from tests.table.scan.test_files import insert
 

@@ -1,4 +1,4 @@
-"""Files of an object store are looked at once before Spark reads them, at the cost of a footer each; see `table.scan.verify`."""
+"""Files of an object store are looked at once before Spark reads them, at the cost of a footer each; see `table.scan.checks.verify`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from model.errors import TableDamaged
 from model.schema.schema import Schema, column, new_schema
 from table.format.io.file_io import file_io_for
 from table.format.store import TableFiles
-from table.scan.entry_scan import PlannedFile, plan_scan
-from table.scan.verify import forget, sound
+from table.scan.checks.verify import forget, sound
+from table.scan.planning.entry_scan import PlannedFile, plan_scan
 from tests.fix_s3 import Bucket
 from tests.fix_s3_proxy import Proxy
 from tests.table.scan.test_files import insert

@@ -15,7 +15,7 @@ from model.schema.schema import column, new_schema
 from table.compaction.rewrite import merged_before_commit
 from table.format.io.deleting import _MOST_FAILURES
 from table.format.io.file_io import LocalFileIO
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 from table.format.store import TableFiles
 from table.write.writer import write_batches
 

@@ -13,7 +13,7 @@ from model.errors import RewriteConflict
 from model.snapshot import CommitKind, Snapshot
 from table.compaction.rewrite import numbered
 from table.format.io.file_io import LocalFileIO
-from table.format.manifest import EMPTY_ROW, ManifestEntry, NewFile
+from table.format.manifests.entries import EMPTY_ROW, ManifestEntry, NewFile
 from table.format.store import TableFiles
 from table.write.places import by_number, overlapping, placed
 from table.write.sequences import BUCKETS

@@ -12,10 +12,11 @@ from model.errors import InvalidOption, RewriteConflict, TableDamaged
 from model.schema.schema import Schema, column, new_schema
 from model.schema.types import parse_type
 from model.snapshot import CommitKind, Snapshot
-from table.format import manifest_columns, store
+from table.format import store
 from table.format.io.file_io import LocalFileIO
-from table.format.manifest import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, NewFile, SimpleStats
-from table.format.manifest_codec import decode_manifest, decode_manifest_list, encode_manifest_list, encode_manifests
+from table.format.manifests import columns as manifest_columns
+from table.format.manifests.codec import decode_manifest, decode_manifest_list, encode_manifest_list, encode_manifests
+from table.format.manifests.entries import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, NewFile, SimpleStats
 from table.format.rows import binary_row
 from table.format.store import Published, TableFiles
 from table.write.sequences import BUCKETS

@@ -19,7 +19,7 @@ from model.errors import InvalidData
 from model.schema.schema import Schema, column, new_schema
 from table.compaction.rewrite import as_entry, planned
 from table.format.io.file_io import LocalFileIO
-from table.format.manifest import NewFile
+from table.format.manifests.entries import NewFile
 from table.format.rows.cast import fit
 from table.format.store import TableFiles
 from table.scan.read import read_batches

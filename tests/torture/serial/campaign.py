@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from lake import Lake
 from model.identifier import Identifier
-from table.scan.entry_scan import plan_scan
+from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from tests.interop.asked import Asked
 from tests.running import RunningServer

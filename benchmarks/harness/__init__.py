@@ -1,0 +1,1 @@
+"""What measurements run on: servers, clients, timing, the page they write."""

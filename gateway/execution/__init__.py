@@ -1,0 +1,1 @@
+"""Statements that wait and run: lanes, queues, threads, cancels."""

@@ -1,0 +1,260 @@
+"""Stopping the Spark jobs of canceled statements, away from the client that asked for it, whatever they hang on."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from gateway.execution.core_turns import CoreTurns, end_statement_of
+from gateway.operation import Operation
+from model.errors import LakeError
+from sql.execution.environment import SparkPool
+
+_log = logging.getLogger(__name__)
+_AGAIN_SECONDS = 1.0
+_LOOK_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """For how many seconds a statement that was told to stop may go on."""
+
+    interrupt: float = 3.0
+    """Then its thread in the JVM is interrupted, whatever it waits for, and where tasks of it go on a new start of Spark is prepared."""
+    thread: float = 10.0
+    """Then another thread takes the place of its own."""
+    told: float = 30.0
+    """Then readiness says so. The rest is in seconds of Spark's own clock, which stands while this machine leaves it no processor."""
+    waited_for: float = 5.0
+    """Then Spark is started anew where tasks of such statements hold all its cores and somebody else's statement waits for one."""
+    starved: float = 30.0
+    """Then it is also where nobody waits."""
+    restart: float = 60.0
+    """Then Spark is started anew, which fails what runs there."""
+
+
+class SparkJobs(Protocol):
+    """Spark, as far as statements are stopped there; `sql.spark.session.pool` has the real one."""
+
+    def cancel(self, statement_id: str) -> None: ...
+    def interrupt(self, statement_id: str) -> None: ...
+    def stages_of(self, statement_id: str) -> set[tuple[str, int]]: ...
+    def live_tasks(self) -> list[tuple[str, int]]: ...
+    def cores(self) -> int: ...
+    def calls(self, statement_id: str) -> bool: ...
+    def seconds(self) -> float: ...
+    def prepare(self) -> None: ...
+    def restart(self, reason: str) -> None: ...
+
+
+class Stoppable(Protocol):
+    """What may go on in Spark: a statement, or a stream."""
+
+    handle: str
+    """Under which Spark knows its jobs."""
+    on_spark: bool
+    worker_ended: bool
+
+
+@dataclass(kw_only=True)
+class _EndedStream:
+    """A streaming query that Spark takes for stopped; its tasks may not be."""
+
+    handle: str
+    on_spark: bool = False
+    worker_ended: bool = True
+
+
+class _Stopping:
+    def __init__(self, operation: Stoppable, give_up: Callable[[], bool]) -> None:
+        self.operation = operation
+        self.give_up = give_up
+        self.since = time.monotonic()
+        self.waited = 0.0
+        """For its tasks to end, by Spark's own clock."""
+        self.given_up = False
+        self.stages: set[tuple[str, int]] = set()
+        """All that were ever seen: Spark forgets a job after a thousand others."""
+        self.tasks = 0
+        """Of its tasks that ran when it was last looked at."""
+
+    @property
+    def holds_spark(self) -> bool:
+        """Whether it keeps something of Spark's from others."""
+        return bool(self.tasks) or (self.operation.on_spark and not self.operation.worker_ended)
+
+
+class Canceller:
+    """One thread of its own: a call into the JVM may take long, and each thread that makes one costs the JVM a thread.
+
+    A statement is told to stop again and again until its worker and its tasks have ended, since Spark forgets a cancel that comes
+    between two of its jobs. A worker that does not end is interrupted and then loses its place, and Spark is started anew where
+    nothing else helps.
+    """
+
+    def __init__(
+        self,
+        spark: SparkJobs,
+        *,
+        look: Callable[[], None] = lambda: None,
+        waiting: Callable[[], bool] = lambda: False,
+        turns: CoreTurns | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._spark = spark
+        self._look = look
+        self._turns = turns
+        """Looks whether those wait too long for a core; on this thread, since another one would cost the JVM one more."""
+        self._looked = time.monotonic()
+        self._seconds = 0.0
+        """By Spark's own clock, when it was asked last."""
+        self._waiting = waiting
+        """Whether statements that nobody told to stop are in Spark, or wait for it."""
+        self._patience = patience or Patience()
+        self._woken = threading.Condition()
+        self._stopping: list[_Stopping] = []
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="sluice-canceller", daemon=True)
+        self._thread.start()
+
+    def stop(self, operation: Operation, give_up: Callable[[], bool] = lambda: False) -> None:
+        """Stop what the operation runs on Spark, if anything; returns at once. ``give_up`` frees the place of its thread."""
+        if not operation.begun:
+            return
+        with self._woken:
+            self._stopping.append(_Stopping(operation, give_up))
+            self._woken.notify()
+
+    def look_after(self, handle: str) -> None:
+        """Look until the tasks of a streaming query that was stopped have ended; returns at once."""
+        with self._woken:
+            self._stopping.append(_Stopping(_EndedStream(handle=handle), lambda: False))
+            self._woken.notify()
+
+    def outliving(self) -> list[str]:
+        """Statements that go on in Spark although they were told to stop a while ago."""
+        now = time.monotonic()
+        with self._woken:
+            return [
+                statement.operation.handle
+                for statement in self._stopping
+                if now - statement.since > self._patience.told and statement.holds_spark
+            ]
+
+    def close(self, seconds: float = 2.0) -> None:
+        """End the thread."""
+        with self._woken:
+            self._closed = True
+            self._woken.notify()
+        self._thread.join(seconds)
+
+    def _serve(self) -> None:
+        while True:
+            with self._woken:
+                if not self._stopping and not self._closed:
+                    self._woken.wait(_AGAIN_SECONDS)
+                if self._closed:
+                    return
+                stopping = list(self._stopping)
+            if not stopping and time.monotonic() - self._looked >= _LOOK_SECONDS:
+                self._looked = time.monotonic()
+                self._guarded(self._look, "Spark could not be asked how it is")
+            self._count_tasks(stopping)
+            self._count_seconds(stopping)
+            if self._turns is not None and self._waiting():
+                theirs = {stage for statement in stopping for stage in statement.stages}
+                self._guarded(partial(self._turns.look, theirs), "Spark could not be asked who waits for its cores")
+            ended = self._renew_starved(stopping)
+            ended += [statement for statement in stopping if statement not in ended and self._ended(statement)]
+            with self._woken:
+                self._stopping = [statement for statement in self._stopping if statement not in ended]
+                if self._stopping:
+                    self._woken.wait(_AGAIN_SECONDS)
+
+    def _count_tasks(self, stopping: Sequence[_Stopping]) -> None:
+        """Look which tasks go on: Spark itself takes one for ended when it was told to stop."""
+        live: list[tuple[str, int]] = []
+        try:
+            for statement in stopping:
+                statement.stages |= self._spark.stages_of(statement.operation.handle)
+            if any(statement.stages for statement in stopping):
+                live = self._spark.live_tasks()
+        except Exception:  # the JVM may be gone, and with it its tasks
+            _log.debug("Spark does not tell which tasks run", exc_info=True)
+        for statement in stopping:
+            statement.tasks = sum(stage in statement.stages for stage in live)
+
+    def _count_seconds(self, stopping: Sequence[_Stopping]) -> None:
+        """Say how long each has been waited for, by a clock that several statements cannot each ask for themselves."""
+        before, self._seconds = self._seconds, self._spark.seconds() if stopping else self._seconds
+        for statement in stopping:
+            statement.waited += min(self._seconds - before, time.monotonic() - statement.since)
+
+    def _renew_starved(self, stopping: Sequence[_Stopping]) -> list[_Stopping]:
+        """Start Spark anew where some have left nobody a core for too long; those that end with it."""
+        if any(statement.tasks and statement.waited > self._patience.interrupt for statement in stopping):
+            self._guarded(self._spark.prepare, "A new start of Spark could not be prepared")
+        shortest = min(self._patience.waited_for, self._patience.starved)
+        holding = [statement for statement in stopping if statement.tasks and statement.waited > shortest]
+        tasks = sum(statement.tasks for statement in holding)
+        if not tasks or tasks < self._cores():
+            return []
+        waited = min(statement.waited for statement in holding)
+        if waited <= self._patience.starved and not self._waiting():
+            return []
+        handles = ", ".join(statement.operation.handle for statement in holding)
+        reason = f"{tasks} tasks hold all its cores {waited:.0f} s after their statements were told to stop: {handles}"
+        self._guarded(lambda: self._spark.restart(reason), "Spark could not be started anew")
+        return holding
+
+    def _cores(self) -> float:
+        try:
+            return self._spark.cores()
+        except Exception:  # the JVM may be gone, and with it its tasks
+            return math.inf
+
+    def _ended(self, statement: _Stopping) -> bool:
+        """Tell it to stop once more; whether it has ended."""
+        operation, waited = statement.operation, time.monotonic() - statement.since
+        handle = operation.handle
+        if not operation.worker_ended:
+            self._guarded(lambda: self._spark.cancel(handle), f"The Spark jobs of statement {handle} could not be stopped")
+            if waited > self._patience.interrupt and operation.on_spark:
+                self._guarded(lambda: self._spark.interrupt(handle), f"The thread of statement {handle} could not be interrupted")
+            if waited > self._patience.thread and not statement.given_up:
+                statement.given_up = statement.give_up()
+                if statement.given_up:
+                    _log.warning("Statement %s was told to stop %d s ago; another thread takes its place", handle, waited)
+        if operation.worker_ended and not statement.tasks:
+            return True
+        in_spark = statement.tasks or self._spark.calls(handle)  # whoever waits for a start to end must not end it
+        if statement.waited > self._patience.restart and statement.holds_spark and in_spark:
+            reason = f"statement {handle} goes on {waited:.0f} s after it was told to stop, with {statement.tasks} tasks"
+            self._guarded(lambda: self._spark.restart(reason), "Spark could not be started anew")
+            return True
+        return False
+
+    @staticmethod
+    def _guarded(action: Callable[[], None], what: str) -> None:
+        try:
+            action()
+        except LakeError:
+            pass  # what is away is told to whoever needs it
+        except Exception:  # the JVM may be gone, and with it what was to be stopped
+            _log.warning("%s", what, exc_info=True)
+
+
+def canceller_for(spark: SparkPool, running: Callable[[], list[Operation]], look: Callable[[], None]) -> Canceller:
+    """The canceller of a gateway, which also sees to it that each of its statements gets a core in time."""
+    return Canceller(
+        spark,
+        look=look,
+        waiting=lambda: any(operation.wants_spark for operation in running()),
+        turns=CoreTurns(spark, blame=lambda stage: end_statement_of(stage, running(), spark.stages_of)),
+    )

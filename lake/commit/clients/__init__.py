@@ -1,0 +1,1 @@
+"""Commits that clients built: decoded, judged, compared with what is live."""

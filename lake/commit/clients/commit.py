@@ -1,0 +1,376 @@
+"""Commits that clients built: compared with the table, decided in Postgres, published. Never grouped, never rebuilt.
+
+The rules of what is taken, refused or a repeat: `architecture.md`, second decision; `docs/catalog.md` tells them to users.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from uuid import UUID
+
+from cachetools import LRUCache
+
+from catalog import CatalogStore
+from catalog.commits.decisions import Decision, Held
+from catalog.records import HeadRow, SnapshotRow
+from lake.commit.clients.judgement import EVERY_RIGHT, Judge, Judged, Rights, RowsChanged
+from lake.commit.clients.past_lists import PastLists
+from lake.commit.core import CommitCore, Prepared
+from lake.commit.metrics import CommitNote, noting
+from lake.commit.publish import Publisher
+from lake.commit.turns import ClientTurns, writer_of
+from lake.inspect.counts import added_by, by_name, committed_by, takes_files_away
+from lake.reserve import StorageReserve
+from model.catalog_errors import InvalidCommit
+from model.errors import CommitConflict, LakeError, OutcomeUnknown, TableDiverged, TableNotExist, Unavailable
+from model.identifier import Identifier
+from model.partition import PartitionStatistics
+from model.schema.schema import Schema
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from table.format.io.directory import Directory
+from table.format.io.file_io import FileIO
+from table.format.store import TableFiles
+
+_TURN_SECONDS = 0.5
+"""For so long a commit waits for another of the same table: its turn saves work, the decision needs none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCommit:
+    """A snapshot a client built, and what it built it on."""
+
+    snapshot: Snapshot
+    table_id: UUID | None = None
+    """The table the client opened; None from clients that do not say."""
+    base_given: bool = False
+    """Whether the client named the snapshot it built on; clients up to 1.4 do not, and ids alone decide."""
+    base: str | None = None
+    statistics: tuple[PartitionStatistics, ...] = ()
+    principal: str = ""
+    """Who sent it."""
+    judged: Callable[[RowsChanged], None] = lambda rows: None
+    """Told what it does to rows, once that is known."""
+    waiting: Callable[[], AbstractContextManager[bool]] = lambda: contextlib.nullcontext(True)
+    """Whether its loser may wait for its turn: `WaitingPlaces.place`, where a thread of the server waits with it."""
+
+    @property
+    def writer(self) -> str:
+        """The client as reservations name it."""
+        return writer_of(self.principal, self.snapshot.commit_user)
+
+
+class ClientCommitter:
+    """Takes or refuses commits of clients."""
+
+    def __init__(
+        self,
+        catalog: CatalogStore,
+        file_io: FileIO,
+        publisher: Publisher,
+        core: CommitCore,
+        noted: Callable[[CommitNote], None] = lambda note: None,
+        *,
+        reserve: StorageReserve,
+    ) -> None:
+        self._catalog = catalog
+        self._reserve = reserve
+        self._io = file_io
+        self._publisher = publisher
+        self._core = core
+        self._noted = noted
+        self._turns_of_clients = ClientTurns(catalog)
+        self._lock = threading.Lock()
+        self._judge = Judge()
+        self._past = PastLists(catalog)
+        self._schemas: LRUCache[tuple[UUID, str, int], Schema] = LRUCache(1000)
+        self._turns: LRUCache[Identifier, threading.Lock] = LRUCache(1000)
+        self._heads: LRUCache[Identifier, HeadRow] = LRUCache(10_000)
+        """Tables as they were when this process last committed to them; which snapshot is the newest is the publisher's to guess."""
+
+    def commit(self, table: Identifier, commit: ClientCommit, rights: Rights = EVERY_RIGHT) -> bool:
+        """Make the snapshot the table's latest; False when the client must look again and rebuild.
+
+        Raises `TableNotExist` (also for a table dropped and made anew), `InvalidCommit`, `TableDiverged`, `Unavailable`,
+        `StorageFull` for rows that come while the reserve is being used, or `OutcomeUnknown` when Postgres stays away after a lost
+        answer, and what the caller's ``rights`` raise.
+        """
+        with noting(self._noted, str(table), writer="client") as note:
+            before = self._remembered(table)
+            with self._turn(table):
+                quickly = self._as_remembered(table, commit, before, rights)
+            made = self._as_asked(table, commit, rights) if quickly is None else quickly
+            if not made:
+                note.outcome = "conflict"
+            self._take_turn(table, commit, made=made)
+            return made
+
+    def _take_turn(self, table: Identifier, commit: ClientCommit, *, made: bool) -> None:
+        with self._lock:
+            head = self._heads.get(table)
+        table_id = commit.table_id or (head.table_id if head is not None else None)
+        if table_id is not None:
+            if made:
+                self._turns_of_clients.committed(table_id, table.branch, commit.principal, commit.snapshot.commit_user)
+            else:
+                self._turns_of_clients.lost(table_id, table.branch, commit.principal, commit.snapshot.commit_user, commit.waiting)
+
+    @contextlib.contextmanager
+    def _turn(self, table: Identifier) -> Iterator[None]:
+        """One commit to a table at a time in this process, as long as they are quick: all but one would only lose to each other."""
+        with self._lock:
+            turn = self._turns.setdefault(table, threading.Lock())
+        mine = turn.acquire(timeout=_TURN_SECONDS)
+        try:
+            yield
+        finally:
+            if mine:
+                turn.release()
+
+    def _as_asked(self, table: Identifier, commit: ClientCommit, rights: Rights) -> bool:
+        """The commit by what Postgres says of the table now."""
+        head = self._head(table, commit)
+        if head is None:
+            return False
+        files = TableFiles(self._io, head.location, table.branch, name=table.written(), allowed=head.allowed_locations)
+        if head.stale:
+            self._publisher.remove_stale(head.table_id, files)
+        if self._repeat(table, head, files, commit.snapshot):
+            return True
+        if head.diverged_at:
+            raise TableDiverged(table, path=head.diverged_at)
+        if not _goes_on(head, commit):
+            return False
+        try:
+            judged = self._judged(table, head, files, commit, rights)
+        except CommitConflict:
+            return False
+        if head.snapshot_key and not head.published and not self._publisher.known(head.table_id, table.branch, head.snapshot_key):
+            self._publisher.try_to_catch_up(head.table_id, files, table.branch)
+        try:
+            self._publisher.check_free(head.table_id, files, table, commit.snapshot.id)
+        except CommitConflict:
+            return False
+        with self._core.places([files]) as (place,):
+            taken = self._take(table, head, commit, judged, files, place)
+        return taken or self._lost(table, head, files, commit.snapshot)
+
+    def _as_remembered(self, table: Identifier, commit: ClientCommit, before: HeadRow | None, rights: Rights) -> bool | None:
+        """The commit by what this process knows of the table: the decision confirms all of it. None says nothing: Postgres is to be asked.
+
+        ``before`` is what was known when the commit came.
+        """
+        head, snapshot = self._remembered(table), commit.snapshot
+        if head is None or commit.table_id not in (None, head.table_id) or snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER:
+            return None
+        if before is not None and head.snapshot_id != before.snapshot_id and head.snapshot_id == snapshot.id:
+            return None if head.snapshot_key == snapshot.key else False  # lost to one that was decided since this one came
+        files = TableFiles(self._io, head.location, table.branch, name=table.written(), allowed=head.allowed_locations)
+        if not _goes_on(head, commit):
+            return None
+        try:
+            judged = self._judged(table, head, files, commit, rights)
+        except LakeError:  # what is remembered may be old
+            self._publisher.doubt(head.table_id, table.branch)
+            return None
+        try:
+            with self._core.places([files], make=False) as (place,):
+                taken = not place.exists(files.layout.snapshot_name(snapshot.id)) and self._take(table, head, commit, judged, files, place)
+            if taken:
+                return True
+        except FileNotFoundError:  # the table was dropped or has moved
+            pass
+        self._publisher.doubt(head.table_id, table.branch)
+        return None
+
+    def _remembered(self, table: Identifier) -> HeadRow | None:
+        """The table as it was at this process's last commit to it; None where there was none lately."""
+        with self._lock:
+            head = self._heads.get(table)
+        newest = None if head is None else self._publisher.guess(head.table_id, table.branch)
+        return None if head is None or newest is None else _after(head, newest)
+
+    def _take(self, table: Identifier, head: HeadRow, commit: ClientCommit, judged: Judged, files: TableFiles, place: Directory) -> bool:
+        """Decide and publish; False where the head is not what the table is. The files are the client's to sync."""
+        prepared = Prepared(identifier=table, table_id=head.table_id, files=files, snapshot=commit.snapshot, place=place)
+
+        def remember() -> None:
+            with self._lock:
+                self._heads[table] = head
+            self._judge.decided(head.table_id, table.branch, files, commit.snapshot, judged)
+            self._past.decided(head.table_id, table.branch, _at(head), commit.snapshot)
+
+        return self._core.commit([prepared], lambda: self._decide(table, head, commit, judged), told=remember)
+
+    def _head(self, table: Identifier, commit: ClientCommit) -> HeadRow | None:
+        """The table as it is; None while its directory is being moved."""
+        with self._catalog.reading() as tx:
+            head = tx.snapshots.head(table)
+        if head is None or (commit.table_id is not None and commit.table_id != head.table_id):
+            raise TableNotExist(str(table))
+        return None if head.moving_from else head
+
+    def _repeat(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot) -> bool:
+        """Whether this very commit has been made; then its file is seen to."""
+        told_apart = snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER
+        past = head.snapshot_id is not None and snapshot.id <= head.snapshot_id
+        if not told_apart and not past:  # nearly every commit: nothing to ask
+            return False
+        landed: SnapshotRow | None = None
+        with self._catalog.reading() as tx:
+            if told_apart:
+                landed = tx.snapshots.by_commit(
+                    head.table_id,
+                    table.branch,
+                    user=snapshot.commit_user,
+                    identifier=snapshot.commit_identifier,
+                    kind=snapshot.commit_kind.value,
+                )
+            if landed is None and past:
+                landed = tx.snapshots.by_uuid(head.table_id, snapshot.key, table.branch)
+        if landed is None:
+            return False
+        if not landed.published:
+            self._publisher.try_to_catch_up(head.table_id, files, table.branch)
+        return True
+
+    def _decide(self, table: Identifier, head: HeadRow, commit: ClientCommit, judged: Judged) -> bool:
+        snapshot = commit.snapshot
+        added = added_by(judged.statistics)
+        keys = tuple(head.partition_keys)
+        decision = Decision(
+            held=Held(name=table, table_id=head.table_id, location=head.location, schema_id=head.schema_id),
+            base=head.snapshot_key,
+            snapshot_id=snapshot.id,
+            key=snapshot.key,
+            body=snapshot.to_json(),
+            added=added,
+            writer=commit.writer,
+        )
+        named = by_name(judged.statistics, keys)
+        try:
+            if keys and takes_files_away(judged.statistics):
+                with self._catalog.transaction() as tx:
+                    decided = tx.decisions.decide(decision)
+                    if decided:
+                        tx.partitions.add(head.table_id, table.branch, named, by=committed_by(snapshot))
+            else:
+                with self._catalog.deciding() as tx:
+                    decided = tx.decisions.decide(dataclasses.replace(decision, partitions=named, by=committed_by(snapshot)))
+            return decided
+        except Unavailable as away:  # its client is not told before Postgres answers again
+            raise OutcomeUnknown(away.message) from away
+
+    def _judged(self, table: Identifier, head: HeadRow, files: TableFiles, commit: ClientCommit, rights: Rights) -> Judged:
+        """What the commit does; raises for what it may not do."""
+        snapshot = commit.snapshot
+        rights.table(head.table_id)
+        _check_schema(table, head, snapshot)
+        schema, base = self._schema(table, head), self._base(table, head)
+        files.partition_types = [field.type for field in schema.partition_fields]
+        judged = self._judge.judge(table, head.table_id, files, schema, base, snapshot, rights)
+        self._check_versions(table, head, {snapshot.schema_id, *judged.versions})
+        if snapshot.schema_id < (head.snapshot_schema_id or 0):
+            _check_older_schema(table, files, snapshot)
+        if added_by(judged.statistics).size > 0:  # what takes away, or merges, frees space, though only as the past expires
+            self._reserve.require()
+        if judged.versions:  # it adds files
+            self._past.require_new(table, head.table_id, _at(head), snapshot)
+        commit.judged(judged.rows)
+        return judged
+
+    def _check_versions(self, table: Identifier, head: HeadRow, versions: set[int]) -> None:
+        """Raise where a file was written by a version of the schema that is gone: nobody could read it."""
+        if not versions - {head.schema_id}:
+            return
+        with self._catalog.reading() as tx:
+            there = {schema_id for schema_id, _ in tx.tables.schemas(head.table_id, table.branch)}
+        if gone := sorted(versions - there):
+            raise InvalidCommit(
+                f"Version {gone[0]} of the schema of {table} is gone, as after fast_forward. Load the table again and write with its "
+                "present schema."
+            )
+
+    def _base(self, table: Identifier, head: HeadRow) -> Snapshot | None:
+        """The snapshot the table points at."""
+        if head.snapshot_id is None:
+            return None
+        guess = self._publisher.guess(head.table_id, table.branch)
+        if guess is not None and guess.key == head.snapshot_key:
+            return guess
+        with self._catalog.reading() as tx:
+            row = tx.snapshots.get(head.table_id, table.branch, head.snapshot_id)
+        if row is None or row.snapshot_uuid != head.snapshot_key:
+            raise CommitConflict(str(table), expected=head.snapshot_key)
+        return Snapshot.from_json(row.body)
+
+    def _schema(self, table: Identifier, head: HeadRow) -> Schema:
+        key = (head.table_id, table.branch, head.schema_id)
+        with self._lock:
+            schema = self._schemas.get(key)
+        if schema is None:
+            with self._catalog.reading() as tx:
+                body = tx.tables.schema(head.table_id, head.schema_id, table.branch)
+            if body is None:
+                raise TableNotExist(str(table))
+            schema = Schema.from_json(body)
+            with self._lock:
+                self._schemas[key] = schema
+        return schema
+
+    def _lost(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot) -> bool:
+        """What a decision that moved nothing means: dropped, marked, a repeat that was faster, or a race lost."""
+        with self._catalog.reading() as tx:
+            now = tx.snapshots.head(table)
+        if now is None or now.table_id != head.table_id:
+            raise TableNotExist(str(table))
+        if now.diverged_at:
+            raise TableDiverged(table, path=now.diverged_at)
+        return now.location == head.location and self._repeat(table, now, files, snapshot)
+
+
+def _goes_on(head: HeadRow, commit: ClientCommit) -> bool:
+    """Whether the commit is built on what the table points at."""
+    return commit.snapshot.id == (head.snapshot_id or 0) + 1 and (not commit.base_given or commit.base == head.snapshot_uuid)
+
+
+def _at(head: HeadRow) -> tuple[int, str] | None:
+    """The snapshot the table points at."""
+    return None if head.snapshot_id is None or head.snapshot_key is None else (head.snapshot_id, head.snapshot_key)
+
+
+def _after(head: HeadRow, newest: Snapshot) -> HeadRow:
+    """The head once it points at this snapshot."""
+    return dataclasses.replace(
+        head,
+        snapshot_id=newest.id,
+        snapshot_key=newest.key,
+        snapshot_uuid=newest.uuid,
+        snapshot_schema_id=newest.schema_id,
+        published=True,
+    )
+
+
+def _check_schema(table: Identifier, head: HeadRow, snapshot: Snapshot) -> None:
+    """Raise where nobody could read the snapshot by its schema; an OVERWRITE may go back to an older one, as `rollbackToAsLatest` does."""
+    if snapshot.schema_id < (head.snapshot_schema_id or 0) and snapshot.commit_kind is not CommitKind.OVERWRITE:
+        raise InvalidCommit(
+            f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}, and the snapshot before it has "
+            f"{head.snapshot_schema_id}: a schema id never shrinks. Load the table again and write with its present schema."
+        )
+    if snapshot.schema_id > head.schema_id:
+        raise InvalidCommit(f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}; the newest is {head.schema_id}.")
+
+
+def _check_older_schema(table: Identifier, files: TableFiles, snapshot: Snapshot) -> None:
+    """Raise where a snapshot of an older schema holds a file of a newer one: a branch of it would not have the schema its rows need."""
+    newest = max((entry.file.schema_id for entry in files.live_entries(snapshot)), default=0)
+    if newest > snapshot.schema_id:
+        raise InvalidCommit(
+            f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}, and holds files of schema {newest}: an OVERWRITE "
+            "goes back to an older schema with files of it alone. Load the table again and write with its present schema."
+        )

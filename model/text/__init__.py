@@ -1,0 +1,1 @@
+"""Text: names as people write them, numbers, patterns, SQL literals."""

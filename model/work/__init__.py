@@ -1,0 +1,1 @@
+"""Work and its shares: jobs, queues, quotas, limits, handles."""

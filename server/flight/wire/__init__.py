@@ -1,0 +1,1 @@
+"""Flight's messages: protobuf, schemas, rows received and sent."""

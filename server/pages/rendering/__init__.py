@@ -1,0 +1,1 @@
+"""Values as people read them: numbers, statements, pictures."""

@@ -1,0 +1,1 @@
+"""The pages of one table or view."""

@@ -1,0 +1,1 @@
+"""The protocol's JSON as records, and back."""

@@ -1,0 +1,1 @@
+"""Spark's scheduler: cores, pools, stages and tasks."""

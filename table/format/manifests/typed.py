@@ -1,0 +1,58 @@
+"""A manifest's entries, held to the types of the table's partitions: whatever asks for a partition's values may rely on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from model.schema.types import DataType
+from table.format.manifests.codec import decode_manifest, manifest_records
+from table.format.manifests.columns import ManifestColumns
+from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile, bounds_of, within
+from table.format.rows import binary_row
+
+
+def entries_in(data: bytes, types: Sequence[DataType] | None) -> list[ManifestEntry]:
+    """The entries; raises anything for bytes that are no manifest of such a table. Without types partitions are taken as they are."""
+    entries = decode_manifest(data)
+    _check_partitions({entry.partition for entry in entries}, types)
+    return entries
+
+
+def columns_in(data: bytes, types: Sequence[DataType] | None) -> ManifestColumns:
+    """The entries as columns; raises as `entries_in` does."""
+    columns = ManifestColumns.of(manifest_records(data))
+    _check_partitions(columns.partitions.to_pylist(), types)
+    return columns
+
+
+def wrong_size(found: int, named: int | None) -> str | None:
+    """What is wrong with a list or manifest of another size than what names it tells."""
+    return None if named is None or found == named else f"has {found:,} bytes where what names it tells {named:,}"
+
+
+def wrong_entries(meta: ManifestFile, entries: Sequence[ManifestEntry] | ManifestColumns, types: Sequence[DataType] | None) -> str | None:
+    """What is wrong with a manifest that holds others than its line in the list tells, by which readers leave manifests out."""
+    if isinstance(entries, ManifestColumns):
+        removed, buckets, partitions = entries.deletes, entries.numbers("bucket"), set(entries.partitions.to_pylist())
+    else:
+        removed = sum(entry.kind is EntryKind.DELETE for entry in entries)
+        buckets, partitions = np.array([entry.bucket for entry in entries], dtype=np.int64), {entry.partition for entry in entries}
+    if (len(entries) - removed, removed) != (meta.num_added_files, meta.num_deleted_files):
+        listed = f"{meta.num_added_files:,} and {meta.num_deleted_files:,}"
+        return f"adds {len(entries) - removed:,} files and removes {removed:,} where its list tells {listed}"
+    low, high = meta.min_bucket, meta.max_bucket
+    if len(buckets) and ((low is not None and buckets.min() < low) or (high is not None and buckets.max() > high)):
+        return "speaks of other buckets than its list tells"
+    bounds = bounds_of(meta.partition_stats, types) if types else None
+    rows = (binary_row.decode(types, partition) for partition in partitions) if types and bounds is not None else ()
+    if bounds is not None and not all(within(*cell, unbounded=True) for row in rows for cell in zip(row, *bounds, strict=True)):
+        return "speaks of other partitions than its list tells"
+    return None
+
+
+def _check_partitions(partitions: Iterable[bytes], types: Sequence[DataType] | None) -> None:
+    if types is not None:
+        for partition in partitions:
+            binary_row.decode(types, partition)

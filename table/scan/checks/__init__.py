@@ -1,0 +1,1 @@
+"""Data files held against what was written down of them."""

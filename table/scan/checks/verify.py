@@ -1,0 +1,144 @@
+"""Data files held against their manifest before another engine reads them, whose reader believes what a footer says.
+
+Spark takes a column that a footer calls by another name for one that is not there, leaves out what a footer's bounds exclude and a row
+group whose offset lies elsewhere, and counts no rows. ORC has no checksums of its own: a file is held against the one it was written with,
+and a small file of another writer is read once in full. What was found sound is not looked at again while its size and time stay as they
+were. Codecs that Spark brings no class for are seen on the way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow.parquet as pq
+
+from model.schema.schema import Schema
+from table.format.formats import format_of
+from table.format.io.on_disk import OnDisk, on_disk
+from table.format.parquet.nan import hides_nan
+from table.format.store import TableFiles
+from table.retention.check import MISSING, ExpectedFile, bytes_fault_of, fault_of, footer_fault
+from table.scan.checks.checksums import recorded
+from table.scan.checks.looks import KeptLooks, Look
+from table.scan.planning.plan import PlannedFile
+
+_THREADS = 4
+_STORE_THREADS = 32
+"""A look at an object is two requests, which mostly wait."""
+MOST_ORC_BYTES = 32 << 20
+"""Of ORC without checksums that was not looked at yet so much is decoded for one statement; the rest is read by a reader that looks at
+what it reads."""
+MOST_SUMMED_BYTES = 1 << 30
+"""So much of ORC with checksums."""
+
+_NOT_IN_SPARK = frozenset(("BROTLI", "LZO"))
+"""Codecs of Parquet whose classes Spark looks for and does not bring."""
+
+
+_IN_SPARK = Look(in_spark=True)
+_READ_HERE = Look(in_spark=False)
+_sound = KeptLooks()
+"""Files that are what was written."""
+
+
+def sound(files: TableFiles, planned: Sequence[PlannedFile], schema_at: Callable[[int], Schema]) -> Sequence[bool]:
+    """Whether each file is known to be what was written, and packed so that Spark can read it; raises `TableDamaged` for a damaged one."""
+    return [look.in_spark for look in looks(files, planned, schema_at)]
+
+
+def looks(files: TableFiles, planned: Sequence[PlannedFile], schema_at: Callable[[int], Schema]) -> Sequence[Look]:
+    """What is known of each file; raises `TableDamaged` for a damaged one.
+
+    Avro is taken for sound, which is read here. Stores keep checksums of what they hold, and to ask whether an object is another by now
+    is a request each: there the end of each file is looked at once, and no more.
+    """
+    known = [_IN_SPARK] * len(planned)
+    unseen: list[tuple[bytes, int]] = []
+    orc_bytes = {True: 0, False: 0}
+    looked = [at for at, planned_file in enumerate(planned) if format_of(planned_file.file.file_name) in ("parquet", "orc")]
+    for at, info in zip(looked, _infos(files, [planned[at] for at in looked]), strict=True):
+        planned_file, key = planned[at], _key(planned[at], info)
+        if (look := _sound.get(key)) is not None:
+            known[at] = look
+            continue
+        if info is not None and format_of(planned_file.file.file_name) == "orc":
+            summed = recorded(files.io, planned_file.path, planned_file.file) is not None
+            orc_bytes[summed] += planned_file.file.file_size
+            most = MOST_SUMMED_BYTES if summed else MOST_ORC_BYTES
+            if orc_bytes[summed] > most and info.size == planned_file.file.file_size:
+                known[at] = _READ_HERE
+                continue
+        unseen.append((key, at))
+    if unseen:
+        for (_, at), look in zip(unseen, _look(files, [(key, planned[at]) for key, at in unseen], schema_at), strict=True):
+            known[at] = look
+    return known
+
+
+def read_here(files: TableFiles, planned: PlannedFile) -> None:
+    """Let a file be read by our own reader from now on: Spark's fails at it, and ours finds all that was written."""
+    (info,) = _infos(files, [planned])
+    _sound.keep(_key(planned, info), _READ_HERE)
+
+
+def forget() -> None:
+    """What a restart forgets."""
+    _sound.forget()
+
+
+def _infos(files: TableFiles, planned: Sequence[PlannedFile]) -> Sequence[OnDisk | None]:
+    """Each file as it lies on a disk; None for those of stores, and for those that are gone."""
+    if not files.io.atomic_rename:
+        return [None] * len(planned)
+    return [on_disk(files.io, planned_file.path) for planned_file in planned]
+
+
+def _key(planned: PlannedFile, info: OnDisk | None) -> bytes:
+    stored = "" if info is None else f"{info.size} {info.version}"
+    identity = f"{stored} {planned.file.file_size} {planned.file.row_count} {planned.file.schema_id} {planned.path}"
+    return hashlib.blake2b(identity.encode(), digest_size=16).digest()
+
+
+def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema_at: Callable[[int], Schema]) -> list[Look]:
+    """Look at files; raises `TableDamaged` for one that is not what was written."""
+    schemas = {planned.file.schema_id: schema_at(planned.file.schema_id) for _, planned in unseen}
+
+    def look(entry: tuple[bytes, PlannedFile]) -> tuple[str | None, Look]:
+        key, planned = entry
+        expected = ExpectedFile(
+            path=planned.path,
+            size=planned.file.file_size,
+            rows=planned.file.row_count,
+            file=planned.file,
+            schema=schemas[planned.file.schema_id],
+        )
+        footers: list[pq.FileMetaData] = []
+        if format_of(planned.file.file_name) == "parquet":
+            fault = footer_fault(files.io, expected, footers.append)
+        elif not files.io.atomic_rename:
+            fault = fault_of(files.io, expected, deep=False)
+        elif (checksum := recorded(files.io, planned.path, planned.file)) is not None:
+            fault = bytes_fault_of(files.io, expected, checksum)
+        else:
+            fault = fault_of(files.io, expected, deep=True)
+        known = _of_footer(footers[0]) if footers else _IN_SPARK
+        if fault is None:
+            _sound.keep(key, known)
+        return fault, known
+
+    threads = _THREADS if files.io.atomic_rename else _STORE_THREADS
+    with ThreadPoolExecutor(min(threads, len(unseen)), thread_name_prefix="sound") as pool:
+        known = []
+        for (_, planned), (fault, came_of_it) in zip(unseen, pool.map(look, unseen), strict=True):
+            known.append(came_of_it)
+            if fault is not None:
+                raise files.missing(planned.path) if fault == MISSING else files.damaged(planned.path, str(fault))
+    return known
+
+
+def _of_footer(metadata: pq.FileMetaData) -> Look:
+    group = metadata.row_group(0) if metadata.num_row_groups else None
+    codecs = {group.column(at).compression for at in range(group.num_columns)} if group is not None else set()
+    return Look(in_spark=_NOT_IN_SPARK.isdisjoint(codecs), bounded=not hides_nan(metadata))

@@ -1,0 +1,1 @@
+"""Which files a scan reads: live entries, by entry and by columns."""
