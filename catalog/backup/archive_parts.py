@@ -20,7 +20,7 @@ from model.identifier import Identifier
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _OF_A_TABLE = (
     "table_schema", "table_snapshot", "snapshot_pointer", "table_branch", "table_tag", "table_partition", "table_policy", "access_grant",
-    "stream_consumer", "compaction_run",
+    "stream_consumer", "compaction_run", "expired_snapshot",
 )  # fmt: skip
 """What goes with a table, by its id."""
 _CHANGED: dict[str, LiteralString] = {**WRITTEN_ANEW, "snapshot_pointer": "reserved_by = NULL, reserved_until = NULL"}

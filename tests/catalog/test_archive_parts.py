@@ -1,0 +1,29 @@
+"""What is kept of a table by its id, held against the list of what comes back with a table."""
+
+from __future__ import annotations
+
+import psycopg
+
+from catalog.backup.archive_parts import _OF_A_TABLE
+
+NOT_RESTORED = {
+    "table_entry": "the table itself, which gets another id or place",
+    "stale_file": "files on their way out, which a copy of the table's files leaves out",
+    "removed_file": "files that were removed where the table lay",
+    "maintenance_lease": "which server looks after it now",
+    "maintenance_mark": "what maintenance of the table's present files found",
+}
+
+
+def tables_with(dsn: str, column: str) -> set[str]:
+    query = """
+        SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = %s AND NOT a.attisdropped
+        WHERE c.relkind IN ('r', 'p') AND c.relnamespace = current_schema()::regnamespace
+    """
+    with psycopg.connect(dsn) as conn:
+        return {name for (name,) in conn.execute(query, (column,))}
+
+
+def test_all_that_is_kept_of_a_table_comes_back_with_it(dsn: str) -> None:
+    assert tables_with(dsn, "table_id") - set(NOT_RESTORED) == set(_OF_A_TABLE)
+    assert set(NOT_RESTORED) <= tables_with(dsn, "table_id")
