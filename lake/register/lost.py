@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -18,13 +19,13 @@ from model.options.table import TABLE_OPTIONS
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from model.text.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_after, key_of
-from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import decode_manifest, decode_manifest_list
-from table.format.manifests.entries import EntryKind, ManifestEntry
+from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
 from table.format.manifests.typed import wrong_size
 from table.format.store import TableFiles
 from table.retention.check import MISSING
 from table.scan.planning.live import merge_entries
+from table.scan.skipping.partition_filter import BucketFilter
 
 if TYPE_CHECKING:
     from lake.lake import Lake
@@ -42,7 +43,7 @@ class Lost:
     metadata: bool
     """Whether manifests are lost, and with them the names of the files they told of."""
     undeleted: Fault | None = None
-    """The index manifest where it is lost, and with it which rows are deleted."""
+    """A manifest that is lost, and with it which files or rows are deleted, as nothing else tells: they would come back."""
 
 
 def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[[], None], whole: set[object] | None = None) -> Lost | None:
@@ -56,7 +57,10 @@ def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[
     if latest is None:
         return None
     files, branch, faults = table.files, table.identifier.branch, []
-    known: list[ManifestEntry] = []
+    known: list[Sequence[ManifestEntry]] = []
+    """By manifest; nothing of those that are lost."""
+    lost: list[tuple[int, int]] = []
+    """Places of a manifest that is lost and of its fault."""
     whole = set() if whole is None else whole
 
     def known_still(name: str, size: int | None) -> None:
@@ -71,17 +75,19 @@ def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[
     metas = files.manifests_of(latest)
     known_still(latest.base_manifest_list, latest.base_manifest_list_size)
     known_still(latest.delta_manifest_list, latest.delta_manifest_list_size)
-    for meta in metas:
+    for at, meta in enumerate(metas):
         check()
         try:
-            known += files.manifest(meta)
+            known.append(files.manifest(meta))
             known_still(meta.file_name, meta.file_size)
         except TableDamaged as damage:
+            known.append(())
+            lost.append((at, len(faults)))
             entry_count = meta.num_added_files + meta.num_deleted_files
             problem = f"{damage.problem}; {entry_count:,} files it told of are lost"
             faults.append(Fault(branch=branch, snapshot_id=latest.id, partition="", file=damage.file, rows=None, problem=problem))
     metadata = bool(faults)
-    left = tuple(entry for entry in merge_entries(known, table=files.name) if entry.kind is EntryKind.ADD)
+    left = tuple(entry for entry in merge_entries(chain.from_iterable(known), table=files.name) if entry.kind is EntryKind.ADD)
     gone = []
     with ThreadPoolExecutor(max(1, threads), thread_name_prefix="lost") as pool:
         open_ones = [entry for entry in left if entry.key() not in whole]
@@ -98,7 +104,27 @@ def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[
     known_gone = {key_of(entry) for entry in gone}
     gone += [entry for entry in bare if key_of(entry) not in known_gone]
     faults += more
+    stay = {entry.key() for entry in left} - {entry.key() for entry in gone}
+    for place in (place for at, place in lost if _may_come_back(table, metas[at], known[:at], stay)):
+        told = faults[place]
+        undeleted = faults[place] = replace(told, problem=f"{told.problem}, and which files it deleted {_untold(table)}")
     return Lost(snapshot=latest, faults=tuple(faults), left=left, gone=tuple(gone), metadata=metadata, undeleted=undeleted)
+
+
+def _may_come_back(table: LakeTable, lost: ManifestFile, before: Iterable[Sequence[ManifestEntry]], stay: Set[object]) -> bool:
+    """Whether a manifest that is lost may have deleted one of the files that ``stay``: such as came ``before`` it, where it deleted any.
+
+    Its line in the list tells of which partitions and buckets it was.
+    """
+    if not lost.num_deleted_files:
+        return False
+    partitions = {entry.partition for entries in before for entry in entries if entry.key() in stay}
+    return bool(partitions) and BucketFilter([field.type for field in table.schema.partition_fields], partitions).may_hold(lost)
+
+
+def _untold(table: LakeTable) -> str:
+    repair = f"CALL sys.repair_table({literal(table.identifier.written())})"
+    return f"is told by nothing else: {repair} goes back to the newest snapshot that tells it"
 
 
 def _lost_deletions(
@@ -114,10 +140,7 @@ def _lost_deletions(
     try:
         records = files.index_manifest(name)
     except TableDamaged as damage:
-        repair = f"CALL sys.repair_table({literal(table.identifier.written())})"
-        problem = (
-            f"{damage.problem}; which rows are deleted is told by nothing else: {repair} goes back to the newest snapshot that tells it"
-        )
+        problem = f"{damage.problem}; which rows are deleted {_untold(table)}"
         path = files.layout.manifest(name)
         fault = Fault(branch=branch, snapshot_id=latest.id, partition="", file=path, rows=None, problem=problem)
         return fault, [fault], []
@@ -159,7 +182,7 @@ def remove_unexisting_files(
 ) -> Sequence[Fault]:
     """Tell what is lost and, unless it is a dry run, commit a snapshot without it, which takes rows away; no file is deleted.
 
-    Raises `TableDamaged` where nothing tells any more which rows are deleted: all of them would come back.
+    Raises `TableDamaged` where nothing tells any more which files or rows are deleted: they would come back.
     """
     lake.caller.require(Access.UPDATE, table_resource(table.identifier))
     if not dry_run:
@@ -192,7 +215,7 @@ def remove_unexisting_files(
 
 
 def _require_deletions(table: LakeTable, lost: Lost) -> None:
-    """Raise `TableDamaged` where nothing tells which rows are deleted: they would come back."""
+    """Raise `TableDamaged` where nothing tells which files or rows are deleted: they would come back."""
     if lost.undeleted is not None:
         raise table.files.damaged(lost.undeleted.file, lost.undeleted.problem, snapshot_id=lost.snapshot.id)
 

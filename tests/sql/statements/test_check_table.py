@@ -91,6 +91,32 @@ def test_a_damaged_manifest_is_found_and_what_it_told_of_is_lost(gateway: Gatewa
     assert len(gateway.run("SELECT * FROM t").collect()) == 4
 
 
+@pytest.mark.parametrize("deletion", ["ALTER TABLE t DROP PARTITION (p = 'p0')", "TRUNCATE TABLE t"])
+def test_what_a_lost_manifest_deleted_never_comes_back(gateway: Gateway, lake: Lake, place: Path, deletion: str) -> None:
+    gateway.run(deletion)
+    before, file = lake.open(T).latest(), metadata_files(place, "manifest")[-1]
+    file.unlink()
+    forget_metadata()
+    told = gateway.run("CALL sys.remove_unexisting_files('t')").collect()
+    with pytest.raises(TableDamaged, match=rf"{file.name} .*which files it deleted is told by nothing else") as refused:
+        gateway.run("CALL sys.remove_unexisting_files('t', dry_run => false)")
+    assert [refused.value.problem] == [row[5] for row in told]
+    assert lake.open(T).latest() == before
+    (statement,) = re.findall(r"CALL sys\.repair_table\('[^']+'\)", refused.value.problem)
+    gateway.run(statement)
+    assert sorted(gateway.run("SELECT id FROM t").collect()) == [(0,), (1,), (2,), (3,)]  # as before the deletion, which is told
+
+
+def test_what_a_lost_manifest_deleted_is_no_matter_where_nothing_of_it_is_left(gateway: Gateway, place: Path) -> None:
+    gateway.run("ALTER TABLE t DROP PARTITION (p = 'p0')")
+    metadata_files(place, "manifest")[-1].unlink()
+    forget_metadata()
+    for file in data_files(place / "p=p0"):
+        file.unlink()
+    gateway.run("CALL sys.remove_unexisting_files('t', dry_run => false)")
+    assert sorted(gateway.run("SELECT id FROM t").collect()) == [(1,), (3,)]
+
+
 def emptied(path: Path) -> None:
     path.write_bytes(b"")
 
