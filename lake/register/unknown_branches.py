@@ -11,7 +11,7 @@ from uuid import UUID
 
 from catalog import CatalogTransaction
 from lake.register.foreign_tables import Lying, lying_branch, names_of_branches
-from lake.register.whole import is_readable
+from lake.register.whole import require_readable
 from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
 from lake.tables.tags import tag_in
@@ -30,7 +30,7 @@ def unknown_branches(tx: CatalogTransaction, io: FileIO, table_id: UUID, locatio
     lying = names_of_branches(io, location)  # first: one that is made meanwhile is in the catalog before it is here
     if not lying:
         return []
-    known = set(tx.branches.names(table_id))
+    known = {MAIN_BRANCH, *tx.branches.names(table_id)}
     return [name for name in lying if name not in known and _is_branch(tx, io, TableLayout(location, name))]
 
 
@@ -50,29 +50,56 @@ def adoptable_branches(tx: CatalogTransaction, table: LakeTable) -> Iterator[Lyi
 
 
 def snapshots_kept(tx: CatalogTransaction, table: LakeTable, *, known: Container[str] | None = None) -> list[Snapshot]:
-    """The snapshots and tags that lie in the table's directory and are not the catalog's.
+    """The snapshots and tags that lie in the table's directory and are not the catalog's: what is asked before files are deleted.
 
-    Of branches it does not know that is all that can be read; of main and the others what came later than it, as where it is older than
+    Of branches it does not know that is all they have; of main and the others what came later than it, as where it is older than
     its warehouse, or lies in the place of what is its own. With ``known``, the keys of all it has, every file is held against them, also
-    where the catalog knows one of that name, and a file that tells no snapshot raises `TableDamaged`. Tags of the table's own branch are
-    not looked for: whoever asks has taken them in.
+    where the catalog knows one of that name. Raises `TableDamaged` where a file cannot be read: whatever it needs would go.
+    Tags of the table's own branch need only be readable: whoever asks has taken them in, or found that they are not the table's.
     """
     kept: list[Snapshot] = []
-    for name in unknown_branches(tx, table.files.io, table.table_id, table.location):
-        files = _files(table, name)
-        for snapshot_id in files.snapshot_ids():
-            with contextlib.suppress(TableDamaged):
-                kept += filter(None, [files.read_snapshot(snapshot_id)])
-        kept += _tagged(files, _tag_names(files))
-    kept = [snapshot for snapshot in kept if is_readable(table.files, snapshot, deletions=False)]
+    for name in _directories_of_branches(tx, table):
+        kept += _all_of_unknown(table, _files(table, name))
     for name in (MAIN_BRANCH, *tx.branches.names(table.table_id)):
         files = _files(table, name)
         kept += _beyond(tx, table, files, known)
-        if name != table.identifier.branch:
-            tags = {tag.name for tag in tx.tags.all(table.table_id, name)} if known is None else set[str]()
-            tagged = _tagged(files, [tag for tag in _tag_names(files) if tag not in tags])
-            kept += [snapshot for snapshot in tagged if known is None or snapshot.key not in known]
+        own = name == table.identifier.branch
+        tags = {tag.name for tag in tx.tags.all(table.table_id, name)} if own or known is None else set[str]()
+        tagged = [*_tagged(files, [tag for tag in _tag_names(files) if tag not in tags])]
+        kept += [snapshot for snapshot in tagged if not own and (known is None or snapshot.key not in known)]
     return kept
+
+
+def _directories_of_branches(tx: CatalogTransaction, table: LakeTable) -> list[str]:
+    """All that may be a branch the catalog does not know: also of a name that none can have here, or without its schemas."""
+    io, known = table.files.io, [MAIN_BRANCH]
+    lying = names_of_branches(io, table.location)  # before what is known, as in `unknown_branches`
+    if lying:
+        known += tx.branches.names(table.table_id)
+    return [name for name in lying if name not in known and _holds_any(tx, io, TableLayout(table.location, name))]
+
+
+def _holds_any(tx: CatalogTransaction, io: FileIO, layout: TableLayout) -> bool:
+    def holds() -> bool:
+        return any(io.list(place) for place in (layout.schema_dir(), layout.snapshot_dir(), layout.tag_dir()))
+
+    return holds() and not tx.tables.is_discarded(layout.branch_dir) and holds()  # again: as in `_is_branch`
+
+
+def _all_of_unknown(table: LakeTable, files: TableFiles) -> list[Snapshot]:
+    """Every snapshot and tag of a branch the catalog does not know; raises `TableDamaged` where one of them cannot be read."""
+    try:
+        snapshots = [*filter(None, map(files.read_snapshot, files.snapshot_ids())), *_tagged(files, _tag_names(files))]
+        for snapshot in snapshots:
+            require_readable(table.files, snapshot, deletions=False)
+    except TableDamaged as damage:
+        raise table.files.damaged(
+            damage.file,
+            f"{damage.problem}; branch {files.layout.branch} needs it, which the catalog does not have: nothing of the table is deleted "
+            f"before the file is put back or, where nobody needs the branch, {files.layout.branch_dir} is removed",
+            snapshot_id=damage.snapshot_id,
+        ) from damage
+    return snapshots
 
 
 def _beyond(tx: CatalogTransaction, table: LakeTable, files: TableFiles, known: Container[str] | None) -> Iterator[Snapshot]:
@@ -83,12 +110,7 @@ def _beyond(tx: CatalogTransaction, table: LakeTable, files: TableFiles, known: 
     for snapshot_id in files.snapshot_ids():
         if (ids and snapshot_id < ids[0][0]) or (snapshot_id in noted and known is None):
             continue
-        try:
-            snapshot = files.read_snapshot(snapshot_id)
-        except TableDamaged:
-            if known is not None:
-                raise
-            continue
+        snapshot = files.read_snapshot(snapshot_id)
         if snapshot is None or (known is not None and snapshot.key in known):
             continue
         if known is not None or tx.snapshots.by_uuid(table.table_id, snapshot.key, branch) is None:
@@ -99,8 +121,13 @@ def _tag_names(files: TableFiles) -> list[str]:
     return [status.path.rpartition(_TAG)[2] for status in files.io.list(files.layout.tag_dir()) if _TAG in status.path]
 
 
-def _tagged(files: TableFiles, names: Iterable[str]) -> list[Snapshot]:
-    return [Snapshot.from_json(tag.snapshot) for name in names if (tag := tag_in(files, name)) is not None]
+def _tagged(files: TableFiles, names: Iterable[str]) -> Iterator[Snapshot]:
+    """The snapshots of tags; raises `TableDamaged` for a file that tells none."""
+    for name in names:
+        if (tag := tag_in(files, name)) is not None:
+            yield Snapshot.from_json(tag.snapshot)
+        elif files.io.exists(path := files.layout.tag_file(name)):  # else it was removed just now
+            raise files.damaged(path, "is no tag")
 
 
 def _files(table: LakeTable, branch: str) -> TableFiles:

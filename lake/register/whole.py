@@ -46,24 +46,32 @@ def is_readable(files: TableFiles, snapshot: Snapshot, *, deletions: bool = True
     Without its index manifest nothing tells which of its rows are ``deletions``; where that is not asked, its files are told all the same.
     Raises what a store says that does not give a file: whether it is there is not known then, and nothing may follow from it.
     """
-    fresh = TableFiles(files.io, files.location, files.layout.branch)
-    fresh.partition_types = files.partition_types
     try:
-        for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
-            if not fresh.io.file_exists(fresh.layout.manifest(name)):
-                return False
-        metas = fresh.manifests_of(snapshot)
-        if not all(fresh.io.file_exists(fresh.layout.manifest(meta.file_name)) for meta in metas):
-            return False
-        for _ in fresh.live_entries(snapshot):
-            pass
-        if deletions and snapshot.index_manifest is not None:
-            fresh.index_manifest(snapshot.index_manifest)
+        require_readable(files, snapshot, deletions=deletions)
     except LakeError as problem:
         if told_by_the_store(problem):
             raise
         return False
     return True
+
+
+def require_readable(files: TableFiles, snapshot: Snapshot, *, deletions: bool = True) -> None:
+    """Raise `TableDamaged`, or what else is wrong, for a snapshot of which not `is_readable`."""
+    fresh = TableFiles(files.io, files.location, files.layout.branch)
+    fresh.partition_types = files.partition_types
+
+    def require(name: str) -> None:
+        if not fresh.io.file_exists(path := fresh.layout.manifest(name)):
+            raise fresh.damaged(path, "is missing", snapshot_id=snapshot.id)
+
+    for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
+        require(name)
+    for meta in fresh.manifests_of(snapshot):
+        require(meta.file_name)
+    for _ in fresh.live_entries(snapshot):
+        pass
+    if deletions and snapshot.index_manifest is not None:
+        fresh.index_manifest(snapshot.index_manifest)
 
 
 def _lists(snapshot: Snapshot) -> Iterator[tuple[str, int | None]]:

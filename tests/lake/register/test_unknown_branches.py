@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from catalog.backup.archive import restore_archive, write_archive
 from gateway.gateway import Gateway
 from lake import Lake
 from lake.rewrite.orphans import remove_orphan_files
+from model.errors import TableDamaged
 from model.identifier import Identifier
 from tests.fix_gateway import gateway as gateway
 from tests.fix_gateway import spark_stub as spark_stub
@@ -135,14 +137,73 @@ def test_a_branch_that_was_dropped_is_none(gateway: Gateway, lake: Lake, place: 
     assert lake.standing.troubles() == []
 
 
-def test_a_branch_of_which_nothing_can_be_read_stays_where_it_is(gateway: Gateway, lake: Lake, catalog: CatalogStore, place: Path) -> None:
+def tampered(place: Path, name: str) -> Path:
+    """A branch that the catalog does not know, of which one file cannot be read."""
+    own = place / "branch/branch-b"
+    if name == "tag":
+        (own / "tag").mkdir(exist_ok=True)
+        (own / "tag/tag-x").write_text("{")
+        return own / "tag/tag-x"
+    if name == "snapshot":
+        (own / "snapshot/snapshot-2").write_text("{")
+        return own / "snapshot/snapshot-2"
+    body = json.loads((own / "snapshot/snapshot-2").read_bytes())
+    lost = place / "manifest" / str(body["deltaManifestList"])
+    lost.unlink()
+    return lost
+
+
+@pytest.mark.parametrize("name", ["snapshot", "tag", "manifest list"])
+def test_nothing_is_deleted_while_a_file_of_an_unknown_branch_cannot_be_read(
+    gateway: Gateway, lake: Lake, catalog: CatalogStore, place: Path, name: str
+) -> None:
     forgotten(catalog, lake)
-    for snapshot in (place / "branch/branch-b/snapshot").glob("snapshot-*"):
-        snapshot.write_text("{")
+    lost = tampered(place, name)
+    before = {path for path in place.rglob("*") if path.is_file()}
+    forget_metadata()
+    sweeps: list[Callable[[], object]] = [lambda: gateway.run(EXPIRE), lambda: orphans_removed(lake)]
+    for sweep in sweeps:
+        with pytest.raises(TableDamaged, match=rf"{lost.name}.* branch b needs it") as refused:
+            sweep()
+        assert refused.value.file == str(lost)
+    assert {path for path in place.rglob("*") if path.is_file()} == before
+    assert [snapshot.id for snapshot in lake.snapshots(lake.open(T))] == [1, 2, 3, 4]
+    assert gateway.run("CALL sys.repair_table('t')").collect() == ([] if name != "tag" else [("branch adopted", 0, "b", False)])
+    assert sorted(gateway.run("SELECT id FROM t").collect()) == [(2,), (3,)]
+
+
+@pytest.mark.parametrize("branch", ["", "branch/branch-b/"])
+def test_nothing_is_deleted_while_a_clients_tag_cannot_be_read(gateway: Gateway, lake: Lake, place: Path, branch: str) -> None:
+    torn = place / f"{branch}tag/tag-x"
+    torn.parent.mkdir(exist_ok=True)
+    torn.write_text("{")
+    for sweep in (lambda: gateway.run(EXPIRE), lambda: orphans_removed(lake)):
+        with pytest.raises(TableDamaged, match="tag-x is no tag"):
+            sweep()
+    torn.unlink()
     gateway.run(EXPIRE)
-    assert gateway.run("CALL sys.repair_table('t')").collect() == []
-    assert len(list((place / "branch/branch-b/snapshot").glob("snapshot-*"))) == 2
-    assert gateway.run("SELECT id FROM t").collect() == [(2,), (3,)]
+    orphans_removed(lake)
+
+
+@pytest.mark.parametrize("change", ["no schema", "no name of a branch"])
+def test_what_only_may_be_a_branch_keeps_its_files_too(
+    gateway: Gateway, lake: Lake, catalog: CatalogStore, place: Path, change: str
+) -> None:
+    """Its schemas are lost, or its name is one that only other engines give."""
+    forgotten(catalog, lake)
+    gateway.run("CALL sys.delete_tag('t', 'one')")
+    own = place / "branch/branch-b"
+    if change == "no schema":
+        shutil.rmtree(own / "schema")
+    else:
+        own.rename(own.with_name("branch-b$1"))
+    before = set(place.glob("bucket-0/*"))
+    gateway.run(EXPIRE)
+    orphans_removed(lake)
+    assert set(place.glob("bucket-0/*")) == before
+    shutil.rmtree(place / "branch")
+    orphans_removed(lake)
+    assert len(set(place.glob("bucket-0/*"))) == len(before) - 2
 
 
 def a_file(place: Path) -> None:
