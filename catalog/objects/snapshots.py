@@ -184,6 +184,17 @@ class SnapshotRepository:
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch, first)).fetchall()
 
+    def overwrites(self, table_id: UUID, branch: str, *, above: int) -> list[SnapshotRow]:
+        """The snapshots of kind OVERWRITE after an id, and the latest, oldest first."""
+        query = f"""
+            SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s
+            WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_id > %(above)s AND (body ->> 'commitKind' = 'OVERWRITE'
+              OR snapshot_id = (SELECT snapshot_id FROM snapshot_pointer p WHERE p.table_id = %(table)s AND p.branch = %(branch)s))
+            ORDER BY snapshot_id
+        """  # noqa: S608
+        with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
+            return cur.execute(query, {"table": table_id, "branch": branch, "above": above}).fetchall()
+
     def head(self, table: Identifier) -> HeadRow | None:
         """What a commit to the table or branch is compared with, in one statement; None where there is no such table."""
         if table.branch == MAIN_BRANCH:

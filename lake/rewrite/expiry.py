@@ -164,7 +164,12 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         if not dry_run:
             tx.holds.require_no_backup(f"Expiry of snapshots of {table.identifier}")
             tx.snapshots.forget(table.table_id, table.identifier.branch, below=end)
-    garbage = _garbage(table, lambda: left_by_expiry(table.files.apart(), table.schema, expired, remaining, first))
+
+    def came_back() -> list[Snapshot]:
+        with lake.catalog.reading() as tx:
+            return _came_back(tx, table, first)
+
+    garbage = _garbage(table, lambda: left_by_expiry(table.files.apart(), table.schema, expired, remaining, first, came_back))
     if not dry_run:
         lake.step("expiry decided")
         # First, so that nobody who goes by files finds a snapshot whose rows are gone.
@@ -172,6 +177,10 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         if not (cleared and _deleted(table, garbage)):
             garbage = Garbage()
     return _removed(expired, garbage)
+
+
+def _came_back(tx: CatalogTransaction, table: LakeTable, first: Snapshot) -> list[Snapshot]:
+    return [Snapshot.from_json(row.body) for row in tx.snapshots.overwrites(table.table_id, table.identifier.branch, above=first.id)]
 
 
 def clear_stale_snapshots(lake: Lake, table: LakeTable) -> None:
@@ -324,7 +333,8 @@ def _beside(tx: CatalogTransaction, table: LakeTable, dropped: Tag, others: Sequ
     if any(row.snapshot_id == dropped.snapshot.id for row in history) or any(s.id == dropped.snapshot.id for s in others):
         return None
     # All of them, and not the nearest ids: main may have gone forward to a branch between two tags, or back.
-    return [*others, *(Snapshot.from_json(row.body) for row in history[:1]), *_kept_elsewhere(tx, table)]
+    first = [Snapshot.from_json(row.body) for row in history[:1]]
+    return [*others, *first, *chain.from_iterable(_came_back(tx, table, one) for one in first), *_kept_elsewhere(tx, table)]
 
 
 def _left_by_tag(table: LakeTable, dropped: Tag, remaining: Sequence[Snapshot] | None) -> Garbage:
@@ -369,10 +379,11 @@ def _left_by_rollback(lake: Lake, table: LakeTable, removed: Sequence[Snapshot],
             history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch)]
             tags = [entry.snapshot for entry in _tags(tx, table)]
             remaining = _kept_elsewhere(tx, table)
+        before = [*(snapshot for snapshot in history if snapshot.id < to.id), to]
         if dry_run:  # as it would be: what is to go is there still
             tags, history = [snapshot for snapshot in tags if snapshot.id <= to.id], []
         back = [snapshot for snapshot in history if snapshot.id > to.id]
-        return left_by_rollback(table.files, table.schema, removed, to, [*tags, *back, *remaining])
+        return left_by_rollback(table.files, table.schema, removed, before, [*tags, *back, *remaining])
 
     return _garbage(table, look)
 

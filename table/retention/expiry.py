@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import chain
 from typing import Any
 
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
-from model.snapshot import Snapshot
+from model.snapshot import CommitKind, Snapshot
 from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.format.store import TableFiles
 from table.scan.skipping.partition_filter import BucketFilter
@@ -107,10 +108,20 @@ def metadata_of(files: TableFiles, snapshot: Snapshot) -> Iterator[tuple[str, in
         yield layout.statistics_file(snapshot.statistics), 0
 
 
-def left_by_expiry(files: TableFiles, schema: Schema, expired: Sequence[Snapshot], kept: Sequence[Snapshot], first: Snapshot) -> Garbage:
+CameBack = Callable[[], Sequence[Snapshot]]
+"""The snapshots after another that may hold again what an earlier one took away: those of kind OVERWRITE, and at last the latest.
+
+Java's `rollbackToAsLatest` adds the files, the index manifest and the statistics of an earlier snapshot again.
+"""
+
+
+def left_by_expiry(
+    files: TableFiles, schema: Schema, expired: Sequence[Snapshot], kept: Sequence[Snapshot], first: Snapshot, came_back: CameBack
+) -> Garbage:
     """What only the expired snapshots needed.
 
-    ``first`` is the earliest snapshot that stays; ``kept`` are tags and branches, which keep what they need.
+    ``first`` is the earliest snapshot that stays; ``kept`` are tags and branches, which keep what they need. ``came_back`` is asked for
+    the snapshots after the first, where something is to go: what went may be there again.
     """
     gone: dict[str, _Candidate] = {}
     for snapshot in [*expired[1:], first]:
@@ -122,22 +133,42 @@ def left_by_expiry(files: TableFiles, schema: Schema, expired: Sequence[Snapshot
             if entry.kind is EntryKind.ADD:
                 for path in _candidates(files, schema, entry):
                     gone.pop(path, None)
-    return _garbage(files, schema, gone, expired, [first], kept)
+    beside = {(snapshot.index_manifest, snapshot.statistics) for snapshot in expired} - {(first.index_manifest, first.statistics)}
+    again = came_back() if gone or beside else ()
+    for path in _added(files, schema, again):
+        gone.pop(path, None)
+    return _garbage(files, schema, gone, expired, [first, *again], [*kept, *again[-1:]])
 
 
-def left_by_rollback(files: TableFiles, schema: Schema, removed: Sequence[Snapshot], to: Snapshot, kept: Sequence[Snapshot]) -> Garbage:
-    """What only the snapshots after ``to`` needed, which are rolled back: the files they added."""
-    return left_by_branch(files, schema, removed, [to, *kept])
+def _added(files: TableFiles, schema: Schema, snapshots: Iterable[Snapshot]) -> dict[str, _Candidate]:
+    """The files that the deltas of some snapshots add."""
+    added: dict[str, _Candidate] = {}
+    for snapshot in snapshots:
+        for entry in files.delta_entries(snapshot):
+            if entry.kind is EntryKind.ADD:
+                added.update(_candidates(files, schema, entry))
+    return added
+
+
+def left_by_rollback(
+    files: TableFiles, schema: Schema, removed: Sequence[Snapshot], before: Sequence[Snapshot], kept: Sequence[Snapshot]
+) -> Garbage:
+    """What only the snapshots after those ``before`` needed, which are rolled back: the files they added and none before had."""
+    to = before[-1]
+    added = _added(files, schema, removed)
+    again = [snapshot for snapshot in removed if snapshot.commit_kind is CommitKind.OVERWRITE]  # see `CameBack`
+    for entry in chain.from_iterable(map(files.delta_entries, before)) if again and added else ():
+        if entry.kind is EntryKind.DELETE:
+            for path in _candidates(files, schema, entry):
+                added.pop(path, None)
+    named = {name: snapshot for snapshot in before for name in (snapshot.index_manifest, snapshot.statistics) if name is not None}
+    same = [named[name] for snapshot in again for name in (snapshot.index_manifest, snapshot.statistics) if name in named]
+    return _garbage(files, schema, added, removed, same, [to, *kept])
 
 
 def left_by_branch(files: TableFiles, schema: Schema, gone: Sequence[Snapshot], kept: Sequence[Snapshot]) -> Garbage:
     """What only snapshots at the end of a line of history needed: the files they added."""
-    added: dict[str, _Candidate] = {}
-    for snapshot in gone:
-        for entry in files.delta_entries(snapshot):
-            if entry.kind is EntryKind.ADD:
-                added.update(_candidates(files, schema, entry))
-    return _garbage(files, schema, added, gone, [], kept)
+    return _garbage(files, schema, _added(files, schema, gone), gone, [], kept)
 
 
 def left_by_tag(files: TableFiles, schema: Schema, tagged: Snapshot, kept: Sequence[Snapshot]) -> Garbage:
