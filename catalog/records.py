@@ -162,6 +162,8 @@ class HeadRow:
     snapshot_schema_id: int | None
     published: bool | None
     partition_keys: list[str]
+    beside: list[str]
+    """What tells whether the table's other branches and its tags are what they were."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from catalog.commits.idempotency import IdempotencyRepository, Key
 from catalog.connection import CatalogConnection
 from catalog.objects.partitions import AND_ADDED, COMMITTED
-from catalog.objects.snapshots import FIRST_HELD, INSERT_MOVED, NEXT_HELD, Added, values_of_added
+from catalog.objects.snapshots import BESIDE, FIRST_HELD, INSERT_MOVED, NEXT_HELD, Added, values_of_added
 from catalog.records import IdempotencyRow
 from model.identifier import MAIN_BRANCH, Identifier
 from model.partition import PartitionStatistics
@@ -34,6 +34,7 @@ _ALL_MINE = """
            ON k.scope = w.scope AND k.key = w.key AND k.owner = w.owner
          WHERE k.answer IS NULL) = %(k_count)s
 """
+_BESIDE_STILL = f"AND {BESIDE} = %(beside)s::text[]"
 _ANSWER = """
     UPDATE idempotency_key k SET answer = w.answer::jsonb
     FROM unnest(%(k_scopes)s::text[], %(k_keys)s::text[], %(k_owners)s::uuid[], %(k_answers)s::text[]) AS w (scope, key, owner, answer)
@@ -69,6 +70,8 @@ class Decision:
     """What it adds to each partition, by name; it takes no partition's last file away."""
     by: str | None = None
     writer: str
+    beside: Sequence[str] | None = None
+    """`HeadRow.beside`, where that must be so still."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +140,8 @@ def _query(decision: Decision, *, turn: bool, keys: Sequence[tuple[Key, Mapping[
         "location": table.location, "schema": table.schema_id, "id": decision.snapshot_id, "uuid": decision.key, "base": decision.base,
         "body": Jsonb(dict(decision.body)), "writer": decision.writer, "turn": turn, **values_of_added(decision.added),
     }  # fmt: skip
+    if decision.beside is not None:
+        values["beside"] = list(decision.beside)
     if decision.partitions:
         parts = sorted(decision.partitions, key=lambda part: part[0])
         values |= {
@@ -163,7 +168,7 @@ def _query(decision: Decision, *, turn: bool, keys: Sequence[tuple[Key, Mapping[
             WHERE t.table_id = %(table)s AND t.database = %(database)s AND t.name = %(name)s AND t.location = %(location)s
               AND t.moving_from IS NULL AND t.diverged_at IS NULL {schema}
               AND NOT EXISTS (SELECT 1 FROM stale_file f WHERE f.table_id = t.table_id)
-              {_ALL_MINE if keys else ""}
+              {_ALL_MINE if keys else ""} {_BESIDE_STILL if decision.beside is not None else ""}
             FOR KEY SHARE OF t
         ) {of_branch}, moved AS ({FIRST_HELD if decision.base is None else NEXT_HELD} RETURNING table_id)
         {_PARTITIONS if decision.partitions else ""}

@@ -75,6 +75,15 @@ IN_ORDER = """
     ORDER BY snapshot_id FOR UPDATE
 """
 """Takes a branch's rows as `PublicationRepository.note` does, which does not hold the table: two would wait for each other otherwise."""
+BESIDE = """
+    ARRAY[
+        (SELECT coalesce(string_agg(o.branch || ' ' || o.snapshot_uuid, ',' ORDER BY o.branch), '') FROM snapshot_pointer o
+         WHERE o.table_id = t.table_id AND o.branch <> %(branch)s),
+        (SELECT count(*) || ' ' || coalesce(sum(hashtextextended(g.branch || '/' || g.name, 0)), 0)
+         FROM table_tag g WHERE g.table_id = t.table_id)
+    ]
+"""
+"""Of a table ``t``: the newest snapshots of all branches but one, and which tags there are."""
 
 
 class SnapshotRepository:
@@ -206,7 +215,7 @@ class SnapshotRepository:
                    EXISTS (SELECT 1 FROM stale_file f WHERE f.table_id = t.table_id) AS stale,
                    p.snapshot_id, p.snapshot_uuid AS snapshot_key, s.body ->> 'uuid' AS snapshot_uuid,
                    (s.body ->> 'schemaId')::bigint AS snapshot_schema_id, s.published,
-                   ARRAY(SELECT jsonb_array_elements_text(v.body -> 'partitionKeys')) AS partition_keys
+                   ARRAY(SELECT jsonb_array_elements_text(v.body -> 'partitionKeys')) AS partition_keys, {BESIDE} AS beside
             FROM sluice_table t {branch}
             JOIN table_schema v ON v.table_id = t.table_id AND v.branch = %(branch)s AND v.schema_id = {schema_id}
             LEFT JOIN snapshot_pointer p ON p.table_id = t.table_id AND p.branch = %(branch)s

@@ -179,7 +179,8 @@ class ClientCommitter:
             return None
         try:
             with self._core.places([files], make=False) as (place,):
-                taken = not place.exists(files.layout.snapshot_name(snapshot.id)) and self._take(table, head, commit, judged, files, place)
+                free = not place.exists(files.layout.snapshot_name(snapshot.id))
+                taken = free and self._take(table, head, commit, judged, files, place, still=bool(judged.versions))
             if taken:
                 return True
         except FileNotFoundError:  # the table was dropped or has moved
@@ -194,8 +195,21 @@ class ClientCommitter:
         newest = None if head is None else self._publisher.guess(head.table_id, table.branch)
         return None if head is None or newest is None else _after(head, newest)
 
-    def _take(self, table: Identifier, head: HeadRow, commit: ClientCommit, judged: Judged, files: TableFiles, place: Directory) -> bool:
-        """Decide and publish; False where the head is not what the table is. The files are the client's to sync."""
+    def _take(  # noqa: PLR0913 - a commit, what it does and what it is held against
+        self,
+        table: Identifier,
+        head: HeadRow,
+        commit: ClientCommit,
+        judged: Judged,
+        files: TableFiles,
+        place: Directory,
+        *,
+        still: bool = False,
+    ) -> bool:
+        """Decide and publish; False where the head is not what the table is, ``still`` also by its other branches and tags.
+
+        The files are the client's to sync.
+        """
         prepared = Prepared(identifier=table, table_id=head.table_id, files=files, snapshot=commit.snapshot, place=place)
 
         def remember() -> None:
@@ -204,7 +218,7 @@ class ClientCommitter:
             self._judge.decided(head.table_id, table.branch, files, commit.snapshot, judged)
             self._past.decided(head.table_id, table.branch, _at(head), commit.snapshot)
 
-        return self._core.commit([prepared], lambda: self._decide(table, head, commit, judged), told=remember)
+        return self._core.commit([prepared], lambda: self._decide(table, head, commit, judged, still=still), told=remember)
 
     def _head(self, table: Identifier, commit: ClientCommit) -> HeadRow | None:
         """The table as it is; None while its directory is being moved."""
@@ -238,7 +252,7 @@ class ClientCommitter:
             self._publisher.try_to_catch_up(head.table_id, files, table.branch)
         return True
 
-    def _decide(self, table: Identifier, head: HeadRow, commit: ClientCommit, judged: Judged) -> bool:
+    def _decide(self, table: Identifier, head: HeadRow, commit: ClientCommit, judged: Judged, *, still: bool) -> bool:
         snapshot = commit.snapshot
         added = added_by(judged.statistics)
         keys = tuple(head.partition_keys)
@@ -250,6 +264,7 @@ class ClientCommitter:
             body=snapshot.to_json(),
             added=added,
             writer=commit.writer,
+            beside=head.beside if still else None,
         )
         named = by_name(judged.statistics, keys)
         try:
@@ -279,7 +294,7 @@ class ClientCommitter:
         if added_by(judged.statistics).size > 0:  # what takes away, or merges, frees space, though only as the past expires
             self._reserve.require()
         if judged.versions:  # it adds files
-            self._past.require_new(table, head.table_id, _at(head), snapshot)
+            self._past.require_new(table, head.table_id, _at(head), head.beside, snapshot)
         commit.judged(judged.rows)
         return judged
 

@@ -7,7 +7,7 @@ back, and go for good once the past expires. Its name is no secret, as the snaps
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from uuid import UUID
@@ -29,6 +29,10 @@ _FORGOTTEN_NAMES = 50_000
 class _Past:
     newest: dict[str, tuple[int, str]] = field(default_factory=dict)
     """The newest snapshot of each branch that was looked at: its id and key."""
+    beside: dict[str, list[str]] = field(default_factory=dict)
+    """`HeadRow.beside` of each branch that was looked at: another branch, and a tag, may hold what this one never did."""
+    tags: str | None = None
+    """The part of it that tells of the tags whose lists were read."""
     names: set[bytes] = field(default_factory=set)
     read: int = 0
     """How many names there were when all had been read."""
@@ -47,17 +51,22 @@ class PastLists:
         self._lock = threading.Lock()
         self._pasts: ByteCache[UUID, _Past] = ByteCache(_CACHED_BYTES, lambda past: 500 + _BYTES_A_NAME * len(past.names))
 
-    def require_new(self, table: Identifier, table_id: UUID, base: tuple[int, str] | None, snapshot: Snapshot) -> None:
+    def require_new(
+        self, table: Identifier, table_id: UUID, base: tuple[int, str] | None, beside: Sequence[str], snapshot: Snapshot
+    ) -> None:
         """Raise `InvalidCommit` where the delta of a commit is a list that a snapshot or tag holds already.
 
-        ``base`` is the id and key of the snapshot it is built on.
+        ``base`` is the id and key of the snapshot it is built on, ``beside`` what its head tells of other branches and tags. What comes
+        to these after that was read has taken no files away yet that lie in the past.
         """
         with self._lock:
             past = self._pasts.get(table_id)
             fresh = past is not None and base is not None and past.newest.get(table.branch) == base
+            fresh = fresh and past is not None and past.beside.get(table.branch) == beside
         if past is None or not fresh:
-            past = self._read(table_id, past)
+            past = self._read(table_id, past, tags=beside[-1])
         with self._lock:
+            past.beside[table.branch] = list(beside)
             known = _digest(snapshot.delta_manifest_list) in past.names
         if known:
             raise InvalidCommit(
@@ -75,7 +84,7 @@ class PastLists:
             past.add([(branch, snapshot.id, snapshot.key, *lists)])
             self._pasts.put(table_id, past)
 
-    def _read(self, table_id: UUID, past: _Past | None) -> _Past:
+    def _read(self, table_id: UUID, past: _Past | None, *, tags: str) -> _Past:
         """What has come since, or all, where what was looked at is not there any more: rolled back, dropped, expired."""
         with self._lock:
             grown = past is None or len(past.names) > max(2 * past.read, _FORGOTTEN_NAMES)
@@ -84,12 +93,15 @@ class PastLists:
             rows = tx.snapshots.lists_since(table_id, {branch: snapshot_id for branch, (snapshot_id, _) in newest.items()})
             if past is None or grown or not {(branch, *at) for branch, at in newest.items()} <= {row[:3] for row in rows}:
                 rows = tx.snapshots.lists_since(table_id, {}) if newest else rows
-                past = _Past(names={_digest(name) for name in tx.tags.lists(table_id)})
+                past = _Past(names={_digest(name) for name in tx.tags.lists(table_id)}, tags=tags)
                 past.add(rows)
                 past.read = len(past.names)
                 rows = []
+            tagged = tx.tags.lists(table_id) if past.tags != tags else []
         with self._lock:
             past.add(rows)
+            past.names.update(map(_digest, tagged))
+            past.tags = tags
             self._pasts.put(table_id, past)
         return past
 

@@ -205,6 +205,32 @@ def test_no_old_list_brings_rows_back(writer: Writer, gateway: Gateway, other_se
     writer.commit(changes=[writer.file(rows=1)])
 
 
+@pytest.mark.parametrize("kept", ["on a branch", "as a tag"])
+def test_no_list_that_came_beside_brings_rows_back(rest: Rest, writer: Writer, gateway: Gateway, other_server: Gateway, kept: str) -> None:
+    """Another server has made the branch, or taken in a client's tag, since this one has looked at main."""
+    for _ in range(2):
+        assert other_server.lake.client_commit(T, client_commit(writer.body(writer.latest(), changes=[writer.file(rows=1)])))
+    latest = writer.latest()
+    assert latest is not None
+    old = writer.file(rows=1)
+    if kept == "on a branch":
+        rest.post("databases/d/tables/t/branches", {"branch": "b"})
+        branch = Writer(rest, gateway.lake, "t$branch_b")
+        made = branch.commit(changes=[old])
+        branch.commit(changes=[gone(old)], commitKind="OVERWRITE")
+    else:
+        made = writer.body(latest, changes=[old])["snapshot"]
+        with gateway.lake.catalog.transaction() as tx:
+            tx.tags.put(gateway.lake.open(T).table_id, "x", made, published=True)
+    again = writer.body(latest, changes=[old])
+    again["snapshot"] |= {name: made[name] for name in ("deltaManifestList", "deltaManifestListSize")}
+    for lake in (other_server.lake, gateway.lake):
+        with pytest.raises(InvalidCommit, match="holds already"):
+            lake.client_commit(T, client_commit(again))
+    assert writer.latest() == latest
+    assert other_server.lake.client_commit(T, client_commit(writer.body(latest, changes=[writer.file(rows=1)])))
+
+
 def test_no_old_manifest_brings_rows_back(writer: Writer, gateway: Gateway) -> None:
     second = writer.latest()
     assert second is not None
