@@ -31,7 +31,7 @@ from model.errors import LakeError, SnapshotNotExist, TagNotExist
 from model.identifier import MAIN_BRANCH
 from model.repeats import REPEATS
 from model.snapshot import Snapshot
-from table.format.consumers import read_consumers
+from table.format.consumers import first_unread
 from table.retention.expiry import ExpiryRules, Garbage, expired_before, left_by_branch, left_by_expiry, left_by_rollback, left_by_tag
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         # A busy table may keep hundreds of thousands of snapshots: only those one run may take are read, and their successor.
         most = None if rules.per_run is None else rules.per_run + 1
         history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch, first=most)]
-        unread = min((consumer.next_snapshot for consumer in read_consumers(table.files)), default=None)
+        unread = first_unread(table.files) if rules.consumers_pin else None
         latest = newest.snapshot_id if newest else None
         end = expired_before(history, rules, first_unread=unread, now_millis=now, latest=latest)
         expired = [s for s in history if s.id < end]

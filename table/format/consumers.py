@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from dataclasses import dataclass
 
+from table.format.io.file_io import FileStatus
 from table.format.json_document import parse_json
 from table.format.store import TableFiles
 
 _PREFIX = "consumer-"
+_NO_CONSUMER = (ValueError, KeyError, TypeError)
+_ATTEMPTS, _PAUSE_SECONDS = 5, 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,14 +29,45 @@ class Consumer:
 def read_consumers(files: TableFiles) -> list[Consumer]:
     """All consumers of a table, by name; a file being written at this moment is left out."""
     consumers = []
-    for status in files.io.list(files.layout.consumer_dir()):
-        name = status.path.rsplit("/", 1)[-1]
-        if status.is_dir or not name.startswith(_PREFIX):
-            continue
-        with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
-            following = int(parse_json(files.io.read(status.path))["nextSnapshot"])
-            consumers.append(Consumer(name=name.removeprefix(_PREFIX), next_snapshot=following, updated_millis=status.mtime_millis))
+    for status in _files(files):
+        with contextlib.suppress(FileNotFoundError, *_NO_CONSUMER):
+            following = _next_snapshot(files, status.path)
+            name = status.path.rpartition("/")[2].removeprefix(_PREFIX)
+            consumers.append(Consumer(name=name, next_snapshot=following, updated_millis=status.mtime_millis))
     return consumers
+
+
+def first_unread(files: TableFiles) -> int | None:
+    """The first snapshot that a consumer has not read; None without consumers.
+
+    Raises `TableDamaged` for a file that tells none, also a moment later: Java's clients write over theirs, which is cut off meanwhile.
+    """
+    told = (_settled(files, status.path) for status in _files(files))
+    return min((following for following in told if following is not None), default=None)
+
+
+def _settled(files: TableFiles, path: str) -> int | None:
+    """What a file tells once it is written; None where it was removed meanwhile."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _next_snapshot(files, path)
+        except FileNotFoundError:
+            return None
+        except _NO_CONSUMER as problem:
+            if attempt == _ATTEMPTS - 1:
+                told = "tells no consumer, so which snapshots it has not read is not known. CALL sys.reset_consumer sets or removes it"
+                raise files.damaged(path, told) from problem
+            time.sleep(_PAUSE_SECONDS)
+    raise AssertionError("attempts must be positive")
+
+
+def _files(files: TableFiles) -> list[FileStatus]:
+    listed = files.io.list(files.layout.consumer_dir())
+    return [status for status in listed if not status.is_dir and status.path.rpartition("/")[2].startswith(_PREFIX)]
+
+
+def _next_snapshot(files: TableFiles, path: str) -> int:
+    return int(parse_json(files.io.read(path))["nextSnapshot"])
 
 
 def write_consumer(files: TableFiles, name: str, next_snapshot: int) -> None:

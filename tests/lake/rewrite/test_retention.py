@@ -15,7 +15,7 @@ from lake import Lake, LakeTable
 from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rollback, tags_of
 from lake.rewrite.maintenance import maintain
 from lake.rewrite.orphans import remove_orphan_files
-from model.errors import InvalidOption, SnapshotNotExist
+from model.errors import InvalidOption, SnapshotNotExist, TableDamaged
 from model.snapshot import CommitKind, Snapshot
 from table.format import store
 from table.format.consumers import read_consumers, write_consumer
@@ -192,6 +192,19 @@ def test_maintenance_after_a_commit(lake: Lake) -> None:
     silent = with_options(lake, table, **{"write-only": "true"})
     append(lake, silent, [9], dt=["2020-01-01"])
     assert maintain(lake, silent).partitions_gone == ()
+
+
+def test_nothing_expires_while_a_consumer_cannot_be_read(lake: Lake, table: LakeTable) -> None:
+    """Java's clients write over the file of theirs, and may be killed meanwhile: it holds snapshots all the same."""
+    write_consumer(table.files, "whole", 5)
+    torn = Path(table.files.layout.consumer_file("torn"))
+    torn.write_text("")
+    with pytest.raises(TableDamaged, match=r"consumer-torn tells no consumer.* CALL sys\.reset_consumer"):
+        expire_snapshots(lake, table, keep(1))
+    assert history(lake, table) == [1, 2, 3, 4, 5, 6]
+    lake.reset_consumer(table, "torn", 3)
+    expire_snapshots(lake, table, keep(1))
+    assert history(lake, table) == [3, 4, 5, 6]
 
 
 def test_orphans_are_found_and_nothing_else(lake: Lake, table: LakeTable) -> None:
