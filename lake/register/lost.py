@@ -19,6 +19,7 @@ from model.options.table import TABLE_OPTIONS
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from model.text.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_after, key_of
+from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import decode_manifest, decode_manifest_list
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
 from table.format.manifests.typed import wrong_size

@@ -89,7 +89,7 @@ def _holds_any(tx: CatalogTransaction, io: FileIO, layout: TableLayout) -> bool:
 def _all_of_unknown(table: LakeTable, files: TableFiles) -> list[Snapshot]:
     """Every snapshot and tag of a branch the catalog does not know; raises `TableDamaged` where one of them cannot be read."""
     try:
-        snapshots = [*filter(None, map(files.read_snapshot, files.snapshot_ids())), *_tagged(files, _tag_names(files))]
+        snapshots = [*filter(None, map(files.read_snapshot, files.snapshot_ids())), *_tagged(files, _tag_names(files), links_too=True)]
         for snapshot in snapshots:
             require_readable(table.files, snapshot, deletions=False)
     except TableDamaged as damage:
@@ -121,13 +121,25 @@ def _tag_names(files: TableFiles) -> list[str]:
     return [status.path.rpartition(_TAG)[2] for status in files.io.list(files.layout.tag_dir()) if _TAG in status.path]
 
 
-def _tagged(files: TableFiles, names: Iterable[str]) -> Iterator[Snapshot]:
-    """The snapshots of tags; raises `TableDamaged` for a file that tells none."""
+def _tagged(files: TableFiles, names: Iterable[str], *, links_too: bool = False) -> Iterator[Snapshot]:
+    """The snapshots of tags; raises `TableDamaged` for a file that tells none.
+
+    What is no file of the table's, as a link that leads out of it or a pipe, is no tag of it: whoever laid it there must not keep the
+    table from its maintenance. With ``links_too`` nothing is left out.
+    """
     for name in names:
         if (tag := tag_in(files, name)) is not None:
             yield Snapshot.from_json(tag.snapshot)
-        elif files.io.exists(path := files.layout.tag_file(name)):  # else it was removed just now
-            raise files.damaged(path, "is no tag")
+            continue
+        try:
+            files.io.read(path := files.layout.tag_file(name))
+        except FileNotFoundError:  # removed just now, or a link to nowhere
+            continue
+        except TableDamaged:
+            if links_too:
+                raise
+            continue
+        raise files.damaged(path, "is no tag")
 
 
 def _files(table: LakeTable, branch: str) -> TableFiles:
