@@ -225,18 +225,18 @@ class Publisher:
                 return False
             mark = tx.stale.mark_of_removed(table_id, files.layout.below(path))
             row = tx.publications.decided(table_id, branch, snapshot_id, location=files.location)
-            lying = files.read_snapshot(snapshot_id)
+            stored = files.read_snapshot(snapshot_id)
             earliest = tx.snapshots.earliest(table_id, branch)
             if mark is None and earliest is not None and earliest.snapshot_id > snapshot_id:
-                if lying is not None and lying.key == key:
+                if stored is not None and stored.key == key:
                     files.io.delete(path)
                 newest = tx.publications.newest_published([(table_id, branch)]).get((table_id, branch), earliest.snapshot_id)
                 _raise_hint(files, files.layout.latest_hint(), newest, above=snapshot_id)
                 _raise_hint(files, files.layout.earliest_hint(), earliest.snapshot_id, above=snapshot_id)
                 return True
-            if mark is None or lying is None or lying.key != key or (row is not None and row.snapshot_uuid == key):
+            if mark is None or stored is None or stored.key != key or (row is not None and row.snapshot_uuid == key):
                 return True
-            if any(lying.to_json().get(name) != value for name, value in mark.items()):
+            if any(stored.to_json().get(name) != value for name, value in mark.items()):
                 return True
             if row is not None:
                 files.write_snapshot_anew(Snapshot.from_json(row.body))

@@ -124,8 +124,8 @@ class ClientTurns:
         now = time.monotonic()
         with self._lock:
             count = self._losses[key] = self._losses.get(key, 0) + 1
-            told = self._told.pop(key, None)
-            again = None if told is None else now - told  # from hearing of its last loss until now
+            lost_at = self._told.pop(key, None)
+            again = None if lost_at is None else now - lost_at  # from hearing of its last loss until now
         try:
             with self._catalog.reading() as tx:
                 line = tx.turns.line(table_id, branch)

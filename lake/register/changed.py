@@ -68,11 +68,11 @@ def changed_snapshot(files: TableFiles, row: SnapshotRow) -> Iterator[ChangedFil
     """The file in a snapshot's place, where it is another one's or none."""
     snapshot, problem = Snapshot.from_json(row.body), "is no snapshot"
     try:
-        lying = files.read_snapshot(row.snapshot_id)
-        if lying == snapshot:
+        stored = files.read_snapshot(row.snapshot_id)
+        if stored == snapshot:
             return
-        if lying is not None:
-            problem = "is not as the catalog has it" if same_snapshot(lying, snapshot) else "is another snapshot than the catalog's"
+        if stored is not None:
+            problem = "is not as the catalog has it" if same_snapshot(stored, snapshot) else "is another snapshot than the catalog's"
     except TableDamaged:
         pass
     path = files.layout.snapshot_file(row.snapshot_id)

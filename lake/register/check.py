@@ -91,7 +91,7 @@ def of_unknown_branches(catalog: CatalogStore, table: LakeTable) -> Iterator[Fau
         names = unknown_branches(tx, table.files.io, table.table_id, table.location)
     for name in names:
         path = TableLayout(table.location, name).branch_dir
-        problem = f"is a branch that the catalog does not have; CALL sys.repair_table({literal(table.identifier.written())}) adopts it"
+        problem = f"is a branch that the catalog does not have; CALL sys.repair_table({literal(table.identifier.written())}) registers it"
         yield Fault(branch=name, snapshot_id=None, partition="", file=path, rows=None, problem=problem)
 
 
@@ -117,10 +117,10 @@ def refusals_too(branch: str, faults: Iterator[Fault]) -> Iterator[Fault]:
 
 def once(faults: Iterable[Fault]) -> Iterator[Fault]:
     """Each fault once, though several snapshots and branches need its file."""
-    told: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str]] = set()
     for fault in faults:
-        if (key := (fault.file, fault.problem)) not in told:
-            told.add(key)
+        if (key := (fault.file, fault.problem)) not in seen:
+            seen.add(key)
             yield fault
 
 
@@ -258,11 +258,11 @@ class TableCheck:
             return
         for record in records:
             try:
-                found = fault_of_index_file(self._table, record, deep=self._deep)
+                problem_of_file = fault_of_index_file(self._table, record, deep=self._deep)
             except Unavailable as away:
-                found = (away.place or str(record["_FILE_NAME"]), refused(away))
-            if found is not None:
-                yield fault(*found)
+                problem_of_file = (away.place or str(record["_FILE_NAME"]), refused(away))
+            if problem_of_file is not None:
+                yield fault(*problem_of_file)
 
     def _want(
         self, line: Line, snapshot: Snapshot, entries: Sequence[ManifestEntry], wanted: dict[str, tuple[Line, int, ManifestEntry]]

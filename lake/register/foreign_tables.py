@@ -30,7 +30,7 @@ _PLACES = "data-file.external-paths"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lying:
+class StoredBranch:
     """One branch of a table, as its files tell it."""
 
     branch: str
@@ -55,12 +55,12 @@ class Lying:
             base = snapshot.key
 
 
-def what_lies(io: FileIO, location: str, allowed: Sequence[str]) -> list[Lying]:
+def stored_branches(io: FileIO, location: str, allowed: Sequence[str]) -> list[StoredBranch]:
     """Main and the branches besides it; raises `InvalidSchema` where one of them cannot be taken over."""
     names = [MAIN_BRANCH, *names_of_branches(io, location)]
     for name in names[1:]:
         check_name(name, "branch")
-    return [lying_branch(TableFiles(io, location, name, allowed=allowed)) for name in names]
+    return [stored_branch(TableFiles(io, location, name, allowed=allowed)) for name in names]
 
 
 def names_of_branches(io: FileIO, location: str) -> list[str]:
@@ -69,22 +69,22 @@ def names_of_branches(io: FileIO, location: str) -> list[str]:
     return sorted(name.removeprefix(_BRANCH) for name in names if name.startswith(_BRANCH))
 
 
-def lying_branch(files: TableFiles) -> Lying:
+def stored_branch(files: TableFiles) -> StoredBranch:
     """One branch; raises `InvalidSchema` where it cannot be taken over."""
-    lying = Lying(branch=files.layout.branch, files=files, schemas=_schemas(files), snapshots=_snapshots(files))
-    _check_adoptable(files, lying.schemas, lying.snapshots)
-    return lying
+    stored = StoredBranch(branch=files.layout.branch, files=files, schemas=_schemas(files), snapshots=_snapshots(files))
+    _check_registrable(files, stored.schemas, stored.snapshots)
+    return stored
 
 
-def external_places(tables: Sequence[Lying], roots: Sequence[str]) -> list[str]:
+def external_places(tables: Sequence[StoredBranch], roots: Sequence[str]) -> list[str]:
     """The directories outside a table's own that hold files of it: one in each of the roots, the deepest that holds all."""
     own = Location.parse(tables[0].files.location)
     paths = [
         Location.parse(entry.file.external_path)
-        for lying in tables
-        for snapshot in lying.snapshots[-1:]
-        for meta in lying.files.manifests_of(snapshot)
-        for entry in lying.files.manifest(meta)
+        for stored in tables
+        for snapshot in stored.snapshots[-1:]
+        for meta in stored.files.manifests_of(snapshot)
+        for entry in stored.files.manifest(meta)
         if entry.file.external_path is not None
     ]
     places: dict[Location, Location] = {}
@@ -146,7 +146,7 @@ def _check_harmless(schema: Schema, path: str) -> None:
             )
 
 
-def _check_adoptable(files: TableFiles, schemas: Sequence[Schema], snapshots: Sequence[Snapshot]) -> None:  # noqa: C901 - a check behind another
+def _check_registrable(files: TableFiles, schemas: Sequence[Schema], snapshots: Sequence[Snapshot]) -> None:  # noqa: C901 - a check behind another
     """Raise for tables that are no append tables, or that need what is not kept here."""
     newest, where = schemas[-1], files.layout.branch_dir
     if newest.primary_keys:

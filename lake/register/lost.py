@@ -107,8 +107,8 @@ def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[
     faults += more
     stay = {entry.key() for entry in left} - {entry.key() for entry in gone}
     for place in (place for at, place in lost if _may_come_back(table, metas[at], known[:at], stay)):
-        told = faults[place]
-        undeleted = faults[place] = replace(told, problem=f"{told.problem}, and which files it deleted {_untold(table)}")
+        lost_manifest = faults[place]
+        undeleted = faults[place] = replace(lost_manifest, problem=f"{lost_manifest.problem}, and which files it deleted {_untold(table)}")
     return Lost(snapshot=latest, faults=tuple(faults), left=left, gone=tuple(gone), metadata=metadata, undeleted=undeleted)
 
 
@@ -148,15 +148,15 @@ def _lost_deletions(
     faults, bare, live = [], list[ManifestEntry](), {key_of(entry): entry for entry in left}
     for record in records:
         check()
-        if record["_INDEX_TYPE"] != INDEX_TYPE or (found := fault_of_index_file(table, record, deep=deep)) is None:
+        if record["_INDEX_TYPE"] != INDEX_TYPE or (problem_of_file := fault_of_index_file(table, record, deep=deep)) is None:
             continue
         ranges = record["_DELETIONS_VECTORS_RANGES"] or ()
         keys = [(record["_PARTITION"], record["_BUCKET"], vector_range["f0"]) for vector_range in ranges]
         untold = [live[key] for key in keys if key in live]
         rows = sum(entry.file.row_count for entry in untold)
-        problem = f"{found[1]}; it told the deleted rows of {len(untold):,} data files, which are lost with it"
+        problem = f"{problem_of_file[1]}; it told the deleted rows of {len(untold):,} data files, which are lost with it"
         partition = shown(table.schema, untold[0]) if untold else ""
-        faults.append(Fault(branch=branch, snapshot_id=latest.id, partition=partition, file=found[0], rows=rows, problem=problem))
+        faults.append(Fault(branch=branch, snapshot_id=latest.id, partition=partition, file=problem_of_file[0], rows=rows, problem=problem))
         bare += untold
     return None, faults, bare
 
@@ -173,8 +173,8 @@ def _problem_on_disk(files: TableFiles, name: str, size: int | None, *, deep: bo
         return damage.problem
     if data is not None:
         decode = decode_manifest_list if name.startswith("manifest-list-") else decode_manifest
-        found = decoded(lambda: decode(data))
-        problem = found if isinstance(found, str) else wrong_name(data, name)
+        content = decoded(lambda: decode(data))
+        problem = content if isinstance(content, str) else wrong_name(data, name)
     return problem
 
 
@@ -191,7 +191,7 @@ def remove_unexisting_files(
     if not lake.tells_counts(table):
         lake.require_whole(table, "files")
     whole: set[object] = set()
-    told: dict[str, Sequence[Fault]] = {}
+    faults_by_list: dict[str, Sequence[Fault]] = {}
     """What is lost, by the key of the snapshot's list."""
 
     def look() -> Lost | None:
@@ -204,7 +204,7 @@ def remove_unexisting_files(
             return None
         _require_deletions(table, lost)
         built = _built(table, lost, key)
-        told[built.snapshot.delta_manifest_list] = lost.faults
+        faults_by_list[built.snapshot.delta_manifest_list] = lost.faults
         return built
 
     lost = look()  # before the turn, which is not to be kept while everything is looked at: then only what came since is
@@ -212,7 +212,7 @@ def remove_unexisting_files(
         return () if lost is None else lost.faults
     _require_deletions(table, lost)
     decided = lake.decide_repaired(table, build)
-    return () if decided is None else told[decided.snapshot.delta_manifest_list]
+    return () if decided is None else faults_by_list[decided.snapshot.delta_manifest_list]
 
 
 def _require_deletions(table: LakeTable, lost: Lost) -> None:

@@ -69,12 +69,12 @@ def rewrite_operation(files: TableFiles, path: str, snapshot: Snapshot) -> bool:
         body = parse_json(files.io.read(path))
         if not _told_otherwise(body):
             return False
-        lying = Snapshot.from_json(body)
+        stored = Snapshot.from_json(body)
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):  # expired, or no snapshot
         return False
-    if lying.key != snapshot.key:
+    if stored.key != snapshot.key:
         return False
-    files.io.write(path, json.dumps(lying.to_json(), indent=2, ensure_ascii=False).encode())
+    files.io.write(path, json.dumps(stored.to_json(), indent=2, ensure_ascii=False).encode())
     return True
 
 

@@ -29,8 +29,8 @@ class Line:
 def readable_line(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: int) -> Line | None:
     """The line to the newest snapshot that can be read, of the files and of the catalog; None where none can be read."""
     there = set(files.snapshot_ids())
-    lying = {i: found for i in there if (found := read_snapshot(files, i)) is not None and found.schema_id <= newest_schema}
-    return _Found(files=files, history=history, there=there, lying=lying).line()
+    stored = {i: snapshot for i in there if (snapshot := read_snapshot(files, i)) is not None and snapshot.schema_id <= newest_schema}
+    return _Found(files=files, history=history, there=there, stored=stored).line()
 
 
 def read_snapshot(files: TableFiles, snapshot_id: int) -> Snapshot | None:
@@ -49,7 +49,7 @@ class _Found:
     files: TableFiles
     history: Sequence[SnapshotRow]
     there: set[int]
-    lying: Mapping[int, Snapshot]
+    stored: Mapping[int, Snapshot]
     """The snapshots that files tell and whose schemas are known."""
     known: dict[int, Snapshot] = field(default_factory=dict)
 
@@ -58,7 +58,7 @@ class _Found:
         newest = self._newest()
         if newest is None:
             return None
-        agreed = newest.id if newest is not self.lying.get(newest.id) else self._agreed(newest.id)
+        agreed = newest.id if newest is not self.stored.get(newest.id) else self._agreed(newest.id)
         chosen = self._chosen(agreed, newest.id)
         first = newest.id
         while first - 1 in chosen:
@@ -68,31 +68,31 @@ class _Found:
         snapshots = tuple(chosen[i] for i in range(first, newest.id + 1))
         expired = min(self.known) if agreed else 0  # files before it were left by an expiry, and may lack their rows
         beside = tuple(self._beside({snapshot.key for snapshot in snapshots}, expired=expired))
-        kept = {snapshot.key for snapshot in (*snapshots, *beside)}
-        in_the_line = {snapshot.id for snapshot in snapshots if snapshot is self.lying.get(snapshot.id) or self._same(snapshot.id)}
-        lost = (i for i in self.there if expired <= i < first and not (i in self.lying and self.lying[i].key in kept))
+        keys = {snapshot.key for snapshot in (*snapshots, *beside)}
+        in_the_line = {snapshot.id for snapshot in snapshots if snapshot is self.stored.get(snapshot.id) or self._same(snapshot.id)}
+        lost = (i for i in self.there if expired <= i < first and not (i in self.stored and self.stored[i].key in keys))
         aside = sorted({*lost, *(i for i in self.there if i >= first and i not in in_the_line)})
         return Line(snapshots=snapshots, aside=tuple(aside), beside=beside)
 
     def _same(self, snapshot_id: int) -> bool:
-        known, lying = self.known.get(snapshot_id), self.lying.get(snapshot_id)
-        return known is not None and lying is not None and known.key == lying.key
+        known, stored = self.known.get(snapshot_id), self.stored.get(snapshot_id)
+        return known is not None and stored is not None and known.key == stored.key
 
     def _newest(self) -> Snapshot | None:
-        for snapshot_id in sorted({*self.known, *self.lying}, reverse=True):
-            for snapshot in (self.lying.get(snapshot_id), self.known.get(snapshot_id)):
+        for snapshot_id in sorted({*self.known, *self.stored}, reverse=True):
+            for snapshot in (self.stored.get(snapshot_id), self.known.get(snapshot_id)):
                 if snapshot is not None and is_readable(self.files, snapshot):
                     return snapshot
         return None
 
     def _agreed(self, newest: int) -> int:
         """The newest snapshot that the catalog and the files have alike: up to it, the catalog's line is the line of the files."""
-        return max((i for i in self.lying if i <= newest and self._same(i)), default=0)
+        return max((i for i in self.stored if i <= newest and self._same(i)), default=0)
 
     def _chosen(self, agreed: int, newest: int) -> dict[int, Snapshot]:
         """The line's snapshots by id, as far as any are known; expiry goes by what each took away, so no two lines may be mixed."""
-        parted = any(agreed < i <= newest and i in self.known and not self._same(i) for i in self.lying)
-        chosen = {i: found for i, found in self.lying.items() if agreed < i <= newest}
+        parted = any(agreed < i <= newest and i in self.known and not self._same(i) for i in self.stored)
+        chosen = {i: snapshot for i, snapshot in self.stored.items() if agreed < i <= newest}
         for row in self.history:
             snapshot_id = row.snapshot_id
             if snapshot_id not in chosen and snapshot_id <= newest and not (parted and snapshot_id > agreed) and not self._is_expired(row):
@@ -112,10 +112,10 @@ class _Found:
         """What can be read and is not in the line, newest first."""
         rows = {row.snapshot_id: row for row in self.history}
         seen = set(left_out)
-        for snapshot_id in sorted({*self.known, *self.lying}, reverse=True):
+        for snapshot_id in sorted({*self.known, *self.stored}, reverse=True):
             row = rows.get(snapshot_id)
             ours = None if row is None or (row is not self.history[-1] and self._is_expired(row)) else self.known[snapshot_id]
-            theirs = self.lying.get(snapshot_id) if snapshot_id >= expired else None
+            theirs = self.stored.get(snapshot_id) if snapshot_id >= expired else None
             for snapshot in (ours, theirs):
                 if snapshot is not None and snapshot.key not in seen and is_readable(self.files, snapshot):
                     seen.add(snapshot.key)

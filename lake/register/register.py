@@ -17,7 +17,7 @@ from lake.commit.claims import Claim, claimed_in
 from lake.commit.core import deciding
 from lake.commit.decided import follow
 from lake.commit.write_context import paths_of
-from lake.register.foreign_tables import external_places, what_lies
+from lake.register.foreign_tables import external_places, stored_branches
 from lake.register.known_lines import known_lines
 from lake.register.operations import rewrite_operations
 from lake.tables.handle import LakeTable
@@ -30,7 +30,7 @@ from model.location import Location
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema, new_schema
 from model.snapshot import CommitKind, Snapshot
-from table.format.hive import HiveDirectory, HiveFile, adopted, survey
+from table.format.hive import HiveDirectory, HiveFile, registered, survey
 from table.format.io.file_io import FileIO
 from table.format.io.links import RealPlaces, real
 from table.format.store import TableFiles
@@ -71,7 +71,7 @@ class LakeAdoption(LakeBase):
             path, self.warehouse_location, self.import_dirs, lambda name: self.caller.may(Access.CREATETABLE, database_resource(name))
         )
         location = str(place)
-        main, *branches = branches_with_main = what_lies(self.file_io, location, self.import_dirs)
+        main, *branches = branches_with_main = stored_branches(self.file_io, location, self.import_dirs)
         allowed = external_places(branches_with_main, self.import_dirs)
         newest = main.schema
         with self.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
@@ -98,10 +98,10 @@ class LakeAdoption(LakeBase):
             owned = self._own(tx, table_resource(table), table_id=table_id)
         if not dry_run:
             self._owns(owned)
-            for lying in (main, *branches):
-                self._publisher.try_to_catch_up(table_id, lying.files, lying.branch)
+            for stored in (main, *branches):
+                self._publisher.try_to_catch_up(table_id, stored.files, stored.branch)
                 follow(
-                    partial(rewrite_operations, lying.files, lying.snapshots), f"Operations that Paimon cannot parse are told by {table}"
+                    partial(rewrite_operations, stored.files, stored.snapshots), f"Operations that Paimon cannot parse are told by {table}"
                 )
         return main.snapshots[-1] if main.snapshots else None
 
@@ -248,8 +248,8 @@ def _new_to(table: LakeTable, files: Sequence[HiveFile], known: Sequence[Snapsho
 
 def migration_commit(files: Sequence[HiveFile], schema: Schema) -> CommitRequest:
     """The commit that makes the files a table's; those without rows are left out."""
-    adds = tuple(adopted(file, schema) for file in files if file.rows)
-    return CommitRequest(kind=CommitKind.APPEND, adds=adds, adopts=True, commit_user=str(uuid4()), operation="MIGRATE")
+    adds = tuple(registered(file, schema) for file in files if file.rows)
+    return CommitRequest(kind=CommitKind.APPEND, adds=adds, registers=True, commit_user=str(uuid4()), operation="MIGRATE")
 
 
 def _renamed(files: Sequence[HiveFile]) -> tuple[tuple[str, str], ...]:

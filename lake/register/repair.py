@@ -1,6 +1,6 @@
 """CALL sys.repair_table: bring a table written past the catalog and the catalog together again.
 
-Foreign snapshots that go on where ours end are adopted, and those of a warehouse that is newer than the catalog. What contradicts
+Foreign snapshots that go on where ours end are registered, and those of a warehouse that is newer than the catalog. What contradicts
 ours is moved to ``_diverged`` inside the table, where nothing is lost, and our own take its place.
 """
 
@@ -21,7 +21,7 @@ from lake.commit.publish import Publisher
 from lake.register.changed import ChangedFile, changed_schemas, changed_snapshots, changed_tags, schema_bytes
 from lake.register.operations import rewrite_operations
 from lake.register.readable_line import read_snapshot, readable_line
-from lake.register.unknown_branches import adoptable_branches
+from lake.register.unknown_branches import unregistered_branches
 from lake.register.whole import is_readable
 from lake.tables.consumers import file_lowered, lower_consumers
 from lake.tables.handle import LakeTable
@@ -40,7 +40,7 @@ from table.scan.planning.live import merge_entries
 class Repair:
     """What a repair did, or would do."""
 
-    adopted: tuple[int, ...]
+    registered: tuple[int, ...]
     """Snapshots of the table's files that are the catalog's now."""
     set_aside: tuple[int, ...]
     """Foreign snapshots that contradict the catalog's."""
@@ -60,7 +60,7 @@ class Repair:
 class _Plan:
     """What is to be done."""
 
-    adopted: Sequence[Snapshot] = ()
+    registered: Sequence[Snapshot] = ()
     aside: Sequence[int] = ()
     history: Sequence[Snapshot] | None = None
     """All the catalog shall know of the branch; None where what it knows stays."""
@@ -72,11 +72,11 @@ class _Plan:
 def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry_run: bool) -> Repair:
     """Bring the catalog and the files of a table together; commits wait meanwhile.
 
-    What follows the catalog's newest snapshot without a gap is adopted. Where snapshots in between have expired, or nothing can be
+    What follows the catalog's newest snapshot without a gap is registered. Where snapshots in between have expired, or nothing can be
     read of the catalog's newest, the newest that can be read becomes the latest, with all before it up to a gap; what else is readable
     is kept by tags. Only what contradicts all of it is set aside. With main come the branches that only the files have.
     Raises `TableDamaged`, and changes nothing, where no snapshot can be read or all are another table's, `Unavailable` where the
-    store does not give a file, and `InvalidSchemaChange` where an adopted schema has not the columns that policies and column grants name.
+    store does not give a file, and `InvalidSchemaChange` where its schema lacks columns that policies and column grants name.
 
     Files are written and moved before the decision, so a crash in between leaves a table that a second repair finishes.
     """
@@ -90,21 +90,21 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         schemas = _later_schemas(files, known)
         plan = _plan(files, history, newest_schema=max([*known, *(schema.id for schema in schemas)]))
         _require_own(tx, table, plan, history)
-        schemas = [schema for schema in schemas if schema.id <= max((s.schema_id for s in plan.adopted), default=-1)]
+        schemas = [schema for schema in schemas if schema.id <= max((s.schema_id for s in plan.registered), default=-1)]
         if schemas and (present := tx.tables.find(table.identifier)) is not None:
             require_columns_kept(tx, table.identifier, table.table_id, present.schema, schemas[-1])
         directory = files.layout.set_aside_dir(str(time.time_ns() // 1_000_000))
         tags = tx.tags.all(table.table_id, branch)
-        kept = _names_of_tags(plan.keep, tags)
+        new_tags = _names_of_tags(plan.keep, tags)
         kept_history = history if plan.history is None else ()
         missing = _missing(files, kept_history, known)
         changed = _changed(files, kept_history, known)
         torn_tags = list(changed_tags(files, tags))
-        branches = list(adoptable_branches(tx, table)) if branch == MAIN_BRANCH else []
+        branches = list(unregistered_branches(tx, table)) if branch == MAIN_BRANCH else []
         done = Repair(
-            adopted=tuple(s.id for s in plan.adopted), set_aside=tuple(plan.aside), directory=directory, back_from=plan.back_from,
-            branches=tuple(lying.branch for lying in branches),
-            kept=tuple((name, snapshot.id) for name, snapshot in kept.items()),
+            registered=tuple(s.id for s in plan.registered), set_aside=tuple(plan.aside), directory=directory, back_from=plan.back_from,
+            branches=tuple(stored.branch for stored in branches),
+            kept=tuple((name, snapshot.id) for name, snapshot in new_tags.items()),
             rewritten=tuple((one.number, one.path) for one in (*missing, *changed, *torn_tags)),
         )  # fmt: skip
         if dry_run:
@@ -116,20 +116,21 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
             tx.tables.add_schema(table.table_id, branch, schema.id, schema.to_json())
         if schemas:
             tx.tables.set_schema(table.table_id, branch, schemas[-1].id, published=schemas[-1].id)
-        for name, snapshot in kept.items():
+        for name, snapshot in new_tags.items():
             tx.tags.put(table.table_id, name, snapshot.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
-        for lying in branches:
-            tx.branches.create(table.table_id, lying.branch, schema_id=lying.schema.id, table=str(table.identifier))
-            lying.put(tx, table.table_id)
-        _adopt(tx, table, plan, history)
+        for stored in branches:
+            tx.branches.create(table.table_id, stored.branch, schema_id=stored.schema.id, table=str(table.identifier))
+            stored.put(tx, table.table_id)
+        _register(tx, table, plan, history)
         lowered = lower_consumers(tx, table, _lost(plan, history))
         tx.tables.set_diverged(table.table_id, None)
     publisher.doubt(table.table_id, branch)
     publisher.try_to_catch_up(table.table_id, files, branch)
-    for lying in branches:
-        publisher.try_to_catch_up(table.table_id, lying.files, lying.branch)
+    for stored in branches:
+        publisher.try_to_catch_up(table.table_id, stored.files, stored.branch)
         follow(
-            partial(rewrite_operations, lying.files, lying.snapshots), f"Operations that Paimon cannot parse are told by {lying.files.name}"
+            partial(rewrite_operations, stored.files, stored.snapshots),
+            f"Operations that Paimon cannot parse are told by {stored.files.name}",
         )
     file_lowered(catalog, table, lowered)
     follow(lambda: _hinted(table), f"The hint of {table.identifier} does not name its newest snapshot")
@@ -177,11 +178,11 @@ def _names_of_tags(keep: Sequence[Snapshot], tags: Sequence[TagRow]) -> dict[str
     return names
 
 
-def _adopt(tx: CatalogTransaction, table: LakeTable, plan: _Plan, history: Sequence[SnapshotRow]) -> None:
+def _register(tx: CatalogTransaction, table: LakeTable, plan: _Plan, history: Sequence[SnapshotRow]) -> None:
     branch = table.identifier.branch
     if plan.history is None:
         base = history[-1].snapshot_uuid if history else None
-        for snapshot in plan.adopted:
+        for snapshot in plan.registered:
             tx.snapshots.advance(table.table_id, branch, base=base, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json())
             base = snapshot.key
         return
@@ -213,15 +214,15 @@ def _plan(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: i
     line = None
     if latest is None or is_readable(files, latest):
         replaced = _replaced(files, history)
-        adopted = [] if replaced else _extension(files, latest, newest_schema=newest_schema)
-        rest = beyond[len(adopted) :]
-        last = adopted[-1].id if adopted else top
+        registered = [] if replaced else _extension(files, latest, newest_schema=newest_schema)
+        rest = beyond[len(registered) :]
+        last = registered[-1].id if registered else top
         if rest and rest[0] > last + 1 and not replaced:
             line = readable_line(files, history, newest_schema=newest_schema)
         if line is None or line.snapshots[-1].id <= last:
             aside = [*replaced, *rest]
             readable = (each for i in reversed(aside) if (each := read_snapshot(files, i)) is not None and is_readable(files, each))
-            return _Plan(adopted=adopted, aside=aside, keep=[*islice(readable, 1)])
+            return _Plan(registered=registered, aside=aside, keep=[*islice(readable, 1)])
         # Of what lay between nothing is left: it expired or was lost, so the files know a later time than the catalog does.
     elif (line := readable_line(files, history, newest_schema=newest_schema)) is None:
         lists = [latest.base_manifest_list, latest.delta_manifest_list]
@@ -231,19 +232,19 @@ def _plan(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: i
         raise files.damaged(files.layout.manifest(gone[0]), problem, snapshot_id=latest.id)
     known = {row.snapshot_uuid for row in history}
     back_from = top if line.snapshots[-1].id < top else None
-    adopted = [snapshot for snapshot in line.snapshots if snapshot.key not in known]
-    return _Plan(adopted=adopted, aside=line.aside, history=line.snapshots, keep=line.beside, back_from=back_from)
+    registered = [snapshot for snapshot in line.snapshots if snapshot.key not in known]
+    return _Plan(registered=registered, aside=line.aside, history=line.snapshots, keep=line.beside, back_from=back_from)
 
 
 def _require_own(tx: CatalogTransaction, table: LakeTable, plan: _Plan, history: Sequence[SnapshotRow]) -> None:
-    """Raise `TableDamaged` for files that are another table's: adopted, its rows would stand under this one's name and grants."""
+    """Raise `TableDamaged` for files that are another table's: registered, its rows would stand under this one's name and grants."""
     known = {row.snapshot_uuid for row in history}
-    foreign = [snapshot.key for snapshot in plan.adopted if snapshot.key not in known]
+    foreign = [snapshot.key for snapshot in plan.registered if snapshot.key not in known]
     if not foreign:
         return
     for row in reversed(history):
-        lying = read_snapshot(table.files, row.snapshot_id)
-        if lying is not None and lying.key == row.snapshot_uuid:
+        stored = read_snapshot(table.files, row.snapshot_id)
+        if stored is not None and stored.key == row.snapshot_uuid:
             return
     if (other := tx.snapshots.whose(foreign, but=table.table_id)) is not None:
         raise table.files.damaged(
@@ -318,8 +319,8 @@ def _replaced(files: TableFiles, history: Sequence[SnapshotRow]) -> list[int]:
             continue
         if not files.io.file_exists(files.layout.snapshot_file(row.snapshot_id)):
             continue
-        lying = read_snapshot(files, row.snapshot_id)
-        if lying is None or not same_snapshot(lying, Snapshot.from_json(row.body)):
+        stored = read_snapshot(files, row.snapshot_id)
+        if stored is None or not same_snapshot(stored, Snapshot.from_json(row.body)):
             replaced.append(row.snapshot_id)
     return replaced
 
@@ -343,7 +344,12 @@ def _goes_on(files: TableFiles, before: Snapshot | None, after: Snapshot) -> boo
         based_on = {entry.key() for entry in merge_entries(base, table=files.name)}
         list(files.live_entries(after))
         return based_on == {entry.key() for entry in files.live_entries(before)}
-    except (LakeError, ValueError, KeyError, EOFError) as problem:  # manifests that are missing or no manifests at all: not to be adopted
+    except (
+        LakeError,
+        ValueError,
+        KeyError,
+        EOFError,
+    ) as problem:  # manifests that are missing or no manifests at all: not to be registered
         if told_by_the_store(problem):
             raise
         return False

@@ -251,7 +251,7 @@ class Standing:
                 raise files.damaged(path, "is missing", snapshot_id=latest.id)
 
     def _look_at_branches(self, row: PointerRow) -> None:
-        """Note branches that only the table's files have; once an hour, as it takes a listing, and until they are adopted."""
+        """Note branches that only the table's files have; once an hour, as it takes a listing, and until they are registered."""
         known = self._unknown_branches.get(row.table_id)
         if known is None and row.table_id in self._branches_looked_at:
             return
@@ -271,7 +271,7 @@ class Standing:
         )
         with self._lock:
             self._unknown_branches[row.table_id] = trouble
-        self.tell(f"Table {table}: {trouble.problem}. {trouble.statement} adopts it.")
+        self.tell(f"Table {table}: {trouble.problem}. {trouble.statement} registers it.")
 
     def _note_diverged(self, rows: list[tuple[UUID, str, str, str]]) -> None:
         diverged = {}

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Iterator
 from uuid import UUID
 
 from catalog import CatalogTransaction
-from lake.register.foreign_tables import Lying, lying_branch, names_of_branches
+from lake.register.foreign_tables import StoredBranch, names_of_branches, stored_branch
 from lake.register.whole import require_readable
 from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
@@ -27,11 +27,11 @@ _TAG = "/tag-"
 
 def unknown_branches(tx: CatalogTransaction, io: FileIO, table_id: UUID, location: str) -> list[str]:
     """Their names. What is being removed is none, nor is a directory without a schema."""
-    lying = names_of_branches(io, location)  # first: one that is made meanwhile is in the catalog before it is here
-    if not lying:
+    stored = names_of_branches(io, location)  # first: one that is made meanwhile is in the catalog before it is here
+    if not stored:
         return []
     known = {MAIN_BRANCH, *tx.branches.names(table_id)}
-    return [name for name in lying if name not in known and _is_branch(tx, io, TableLayout(location, name))]
+    return [name for name in stored if name not in known and _is_branch(tx, io, TableLayout(location, name))]
 
 
 def _is_branch(tx: CatalogTransaction, io: FileIO, layout: TableLayout) -> bool:
@@ -42,11 +42,11 @@ def _is_branch(tx: CatalogTransaction, io: FileIO, layout: TableLayout) -> bool:
     return False
 
 
-def adoptable_branches(tx: CatalogTransaction, table: LakeTable) -> Iterator[Lying]:
+def unregistered_branches(tx: CatalogTransaction, table: LakeTable) -> Iterator[StoredBranch]:
     """Those of which all can be read, with their schemas and snapshots; the others stay where they lie."""
     for name in unknown_branches(tx, table.files.io, table.table_id, table.location):
         with contextlib.suppress(InvalidSchema, TableDamaged):
-            yield lying_branch(_files(table, name))
+            yield stored_branch(_files(table, name))
 
 
 def snapshots_kept(tx: CatalogTransaction, table: LakeTable, *, known: Container[str] | None = None) -> list[Snapshot]:
@@ -57,26 +57,26 @@ def snapshots_kept(tx: CatalogTransaction, table: LakeTable, *, known: Container
     where the catalog knows one of that name. Raises `TableDamaged` where a file cannot be read: whatever it needs would go.
     Tags of the table's own branch need only be readable: whoever asks has taken them in, or found that they are not the table's.
     """
-    kept: list[Snapshot] = []
+    snapshots: list[Snapshot] = []
     for name in _directories_of_branches(tx, table):
-        kept += _all_of_unknown(table, _files(table, name))
+        snapshots += _all_of_unknown(table, _files(table, name))
     for name in (MAIN_BRANCH, *tx.branches.names(table.table_id)):
         files = _files(table, name)
-        kept += _beyond(tx, table, files, known)
+        snapshots += _beyond(tx, table, files, known)
         own = name == table.identifier.branch
         tags = {tag.name for tag in tx.tags.all(table.table_id, name)} if own or known is None else set[str]()
         tagged = [*_tagged(files, [tag for tag in _tag_names(files) if tag not in tags])]
-        kept += [snapshot for snapshot in tagged if not own and (known is None or snapshot.key not in known)]
-    return kept
+        snapshots += [snapshot for snapshot in tagged if not own and (known is None or snapshot.key not in known)]
+    return snapshots
 
 
 def _directories_of_branches(tx: CatalogTransaction, table: LakeTable) -> list[str]:
     """All that may be a branch the catalog does not know: also of a name that none can have here, or without its schemas."""
     io, known = table.files.io, [MAIN_BRANCH]
-    lying = names_of_branches(io, table.location)  # before what is known, as in `unknown_branches`
-    if lying:
+    stored = names_of_branches(io, table.location)  # before what is known, as in `unknown_branches`
+    if stored:
         known += tx.branches.names(table.table_id)
-    return [name for name in lying if name not in known and _holds_any(tx, io, TableLayout(table.location, name))]
+    return [name for name in stored if name not in known and _holds_any(tx, io, TableLayout(table.location, name))]
 
 
 def _holds_any(tx: CatalogTransaction, io: FileIO, layout: TableLayout) -> bool:

@@ -84,15 +84,15 @@ def _until_done(lake: LakeTables, stop: threading.Event, pause: float) -> None:
         "Snapshots of earlier versions that Paimon 2 cannot parse could not be written again yet": upgrade_operations,
         "Schema files that version 0.1 left among the rows of format and object tables could not be removed yet": remove_schema_files,
     }
-    told: set[str] = set()
+    failing: set[str] = set()
     while not stop.is_set():
         for what, step in list(steps.items()):
             try:
                 done = step(lake)
             except LakeError as problem:
-                if what not in told:
+                if what not in failing:
                     _log.warning("%s, which is tried again: %s", what, problem)
-                told.add(what)
+                failing.add(what)
                 continue
             if done:
                 _log.info("%d snapshots and tags of earlier versions were written again so that Paimon 2 parses them.", done)

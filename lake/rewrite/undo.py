@@ -104,7 +104,7 @@ def _line(core: CommitCore, table: LakeTable, newest: Snapshot) -> tuple[list[Sn
 
 
 def _require_same_rows(table: LakeTable, to: Snapshot, undone: Sequence[Snapshot]) -> None:
-    """A compaction keeps its rows, but for those that deletion vectors had taken away before; what a repair adopted may be anything."""
+    """A compaction keeps its rows, but for those that deletion vectors had taken away before; what a repair registered may be anything."""
     newest = undone[-1]
     if is_on(table.schema.options, "data-evolution.enabled"):  # files of some columns of the same rows became one
         changes = [entry for compaction in undone for entry in table.files.delta_entries(compaction)]

@@ -162,28 +162,28 @@ class Tags:
         """
         files, branch = table.files, table.identifier.branch
         rows = tx.tags.all(table.table_id, branch)
-        lying = {
+        stored = {
             status.path.rpartition("/tag-")[2]
             for status in files.io.list(files.layout.tag_dir())
             if status.path.rpartition("/")[2].startswith("tag-")
         }
-        present = [row for row in rows if row.name in lying or not row.published]
-        unknown = lying - {row.name for row in rows}
+        present = [row for row in rows if row.name in stored or not row.published]
+        unknown = stored - {row.name for row in rows}
         leaving = tx.stale.paths(table.table_id) if unknown else set()
         unknown = {name for name in unknown if files.layout.below(files.layout.tag_file(name)) not in leaving}
         new = [tag for name in sorted(unknown) if (tag := tag_in(files, name)) is not None and self._is_the_tables(tx, table, tag)]
         tagged = {int(row.snapshot["id"]) for row in (*present, *new)}
         removed = []
         for row in rows:
-            if not row.published or row.name in lying:
+            if not row.published or row.name in stored:
                 continue
-            if int(row.snapshot["id"]) not in tagged and self._is_lost(tx, table, row, any_lies=bool(lying)):
+            if int(row.snapshot["id"]) not in tagged and self._is_lost(tx, table, row, any_stored=bool(stored)):
                 present.append(row)
             else:  # whoever removed the file removed the tag
                 removed.append(row)
         return _Found(present=sorted(present, key=lambda row: row.name), new=new, removed=removed)
 
-    def _is_lost(self, tx: CatalogTransaction, table: LakeTable, tag: TagRow, *, any_lies: bool) -> bool:
+    def _is_lost(self, tx: CatalogTransaction, table: LakeTable, tag: TagRow, *, any_stored: bool) -> bool:
         """Whether a tag's missing file is damage, so that the tag stays: what no client does, or what would cost rows.
 
         Nobody removes the directory of the tags, which is gone where a disk is. A tag that alone keeps its snapshot goes with the
@@ -191,7 +191,7 @@ class Tags:
         nothing (pypaimon), and its rows go by a statement only.
         """
         files = table.files
-        if not any_lies and files.io.atomic_rename and not files.io.exists(files.layout.tag_dir()):
+        if not any_stored and files.io.atomic_rename and not files.io.exists(files.layout.tag_dir()):
             return True
         snapshot = Snapshot.from_json(tag.snapshot)
         if tx.snapshots.get(table.table_id, table.identifier.branch, snapshot.id) is not None:

@@ -42,8 +42,8 @@ def first_unread(files: TableFiles) -> int | None:
 
     Raises `TableDamaged` for a file that tells none, also a moment later: Java's clients write over theirs, which is cut off meanwhile.
     """
-    told = (_settled(files, status.path) for status in _files(files))
-    return min((following for following in told if following is not None), default=None)
+    positions = (_settled(files, status.path) for status in _files(files))
+    return min((following for following in positions if following is not None), default=None)
 
 
 def _settled(files: TableFiles, path: str) -> int | None:
@@ -55,8 +55,8 @@ def _settled(files: TableFiles, path: str) -> int | None:
             return None
         except _NO_CONSUMER as problem:
             if attempt == _ATTEMPTS - 1:
-                told = "tells no consumer, so which snapshots it has not read is not known. CALL sys.reset_consumer sets or removes it"
-                raise files.damaged(path, told) from problem
+                untold = "tells no consumer, so which snapshots it has not read is not known. CALL sys.reset_consumer sets or removes it"
+                raise files.damaged(path, untold) from problem
             time.sleep(_PAUSE_SECONDS)
     raise AssertionError("attempts must be positive")
 

@@ -233,7 +233,7 @@ def partition_value(text: str | None, type_: DataType) -> object:
     raise InvalidData(f"The directory text '{text}' is no {type_.sql()}.")
 
 
-def adopted(file: HiveFile, schema: Schema) -> NewFile:
+def registered(file: HiveFile, schema: Schema) -> NewFile:
     """The file as a commit adds it: where it lies, with its footer's statistics."""
     modes = StatsModes(schema)
     stats: dict[str, ColumnStats] = {} if file.parquet is None else stats_from_parquet(file.parquet, modes.collected())

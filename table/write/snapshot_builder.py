@@ -51,7 +51,7 @@ class CommitRequest:
     """How many of the last files added hold rows that go behind what their buckets hold, beside those that are added in place."""
     seen: Seen | None = None
     """Of a change of rows: what it went by. The commit loses where another change came to that meanwhile."""
-    adopts: bool = False
+    registers: bool = False
     """Whether the files it adds lay there before: none may be the table's already, as the rows of two entries are read twice."""
     merge_manifests: bool = False
     """Whether all manifests are merged on the occasion (``sys.compact_manifest``)."""
@@ -66,7 +66,7 @@ class CommitRequest:
     @property
     def plain_append(self) -> bool:
         """Whether the commit only adds: such a commit never conflicts and may share a snapshot with others."""
-        return self.kind is CommitKind.APPEND and not self.deletes and self.overwrite is None and not self.adopts
+        return self.kind is CommitKind.APPEND and not self.deletes and self.overwrite is None and not self.registers
 
 
 def everything(_: bytes) -> bool:
@@ -185,7 +185,7 @@ def _changes(
     first = requests[0]
     if first.plain_append:
         return _appended(files, schema, latest, requests)
-    if first.adopts:
+    if first.registers:
         added, buckets = _appended(files, schema, latest, requests)
         named = BucketFilter([f.type for f in schema.partition_fields], {entry.partition for entry in added})
         _check_new(files, list(files.touched_entries(latest, named)), added)

@@ -180,8 +180,8 @@ def repair_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         DRY_COLUMN,
     ]
     dry_run = arguments.dry_run
-    rows: list[tuple[str, int, str | None, bool]] = [("adopted", snapshot, None, dry_run) for snapshot in done.adopted]
-    rows += [("branch adopted", 0, name, dry_run) for name in done.branches]
+    rows: list[tuple[str, int, str | None, bool]] = [("registered", snapshot, None, dry_run) for snapshot in done.registered]
+    rows += [("branch registered", 0, name, dry_run) for name in done.branches]
     if done.back_from is not None:
         rows.append(("gone back from", done.back_from, None, dry_run))
     rows += [("kept as tag", snapshot, name, dry_run) for name, snapshot in done.kept]

@@ -92,7 +92,7 @@ def test_a_repair_adopts_no_schema_that_calls_a_hidden_column_otherwise(gateway:
         with pytest.raises(InvalidSchemaChange, match="masking policy m"):
             lake.repair_table(T, dry_run=dry_run)
     gateway.run("DROP MASKING POLICY m ON t")
-    assert lake.repair_table(T).adopted == (2,)
+    assert lake.repair_table(T).registered == (2,)
     assert "c2" in lake.open(T).schema.field_names
 
 

@@ -166,7 +166,7 @@ def test_a_catalog_put_back_from_before_takes_no_file_of_what_it_does_not_know(
     assert fresh.open(T).files.read_snapshot(2) is not None
     with pytest.raises(TableDiverged):
         append(fresh, fresh.open(T), [3])
-    assert fresh.repair_table(T).adopted == (2,)
+    assert fresh.repair_table(T).registered == (2,)
     assert rows(fresh) == [1, 2]
     fresh.close()
 

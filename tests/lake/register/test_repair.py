@@ -1,4 +1,4 @@
-"""Tables written past the catalog: adopted where the foreign commits go on from ours, set aside where they contradict them."""
+"""Tables written past the catalog: registered where the foreign commits go on from ours, set aside where they contradict them."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def test_foreign_commits_that_go_on_from_ours_are_adopted(lake: Lake, table: Lak
     write_past(table, "theirs too")
     with pytest.raises(TableDiverged):
         lake.commit(table, append("b"))
-    assert lake.repair_table(T, dry_run=True).adopted == (2, 3)
+    assert lake.repair_table(T, dry_run=True).registered == (2, 3)
     assert names(table) == ["ours"]
     done = lake.repair_table(T)
-    assert (done.adopted, done.set_aside) == ((2, 3), ())
+    assert (done.registered, done.set_aside) == ((2, 3), ())
     lake.commit(table, append("b"))
     assert names(table) == ["ours", "theirs", "theirs too", "b"]
     assert (warehouse / "default.db/t/snapshot/LATEST").read_text() == "4"
@@ -60,12 +60,12 @@ def test_the_way_out_names_the_branch_that_was_written_past(lake: Lake, table: L
     lake.standing.look_around(tables=None)
     (trouble,) = lake.standing.troubles()
     assert trouble.statement == "CALL sys.repair_table('default.t$branch_b')"
-    assert lake.repair_table(replace(T, branch="b")).adopted
+    assert lake.repair_table(replace(T, branch="b")).registered
     lake.commit(table, append("b"))
 
 
 def test_a_table_that_is_ahead_is_not_altered(lake: Lake, table: LakeTable) -> None:
-    """Its later snapshots may have a schema of the version that an ALTER takes: a repair adopts them and could not read their rows."""
+    """Its later snapshots may have a schema of the version that an ALTER takes: a repair registers them and could not read their rows."""
     lake.commit(table, append("ours"))
     write_past(table, "theirs")
     with pytest.raises(TableDiverged):
@@ -101,7 +101,7 @@ def test_another_tables_directory_is_not_adopted(lake: Lake, table: LakeTable, c
 
 def test_a_table_first_written_past_the_catalog_is_adopted(lake: Lake, table: LakeTable) -> None:
     write_past(table, "theirs")
-    assert lake.repair_table(T).adopted == (1,)
+    assert lake.repair_table(T).registered == (1,)
     assert names(table) == ["theirs"]
 
 
@@ -110,7 +110,7 @@ def test_what_is_no_snapshot_is_set_aside(lake: Lake, table: LakeTable, warehous
     lake.commit(table, append("ours"))
     snapshot_file(warehouse, 2).write_text(text)
     done = lake.repair_table(T)
-    assert (done.adopted, done.set_aside) == ((), (2,))
+    assert (done.registered, done.set_aside) == ((), (2,))
     assert Path(done.directory, "snapshot-2").read_text() == text
     lake.commit(table, append("b"))
     assert names(table) == ["ours", "b"]
@@ -151,7 +151,7 @@ def test_a_foreign_file_after_the_decision_stops_later_commits_until_repaired(
 def test_a_whole_table_needs_no_repair(lake: Lake, table: LakeTable) -> None:
     lake.commit(table, append("a"))
     done = lake.repair_table(T)
-    assert (done.adopted, done.set_aside) == ((), ())
+    assert (done.registered, done.set_aside) == ((), ())
 
 
 def test_what_is_set_aside_is_on_disk_before_the_repair_is_on_record(

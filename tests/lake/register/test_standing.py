@@ -137,7 +137,7 @@ def test_a_catalog_older_than_its_warehouse_stops_commits_to_the_table_alone(
     assert "snapshot-5" in trouble.problem
     with pytest.raises(TableDiverged, match="older than the warehouse"):
         fresh.commit(fresh.open(T), append("lost"))
-    assert fresh.repair_table(T).adopted == (4, 5)
+    assert fresh.repair_table(T).registered == (4, 5)
     fresh.standing.look_around()
     assert fresh.standing.troubles() == []
     fresh.commit(fresh.open(T), append("f"))

@@ -61,8 +61,8 @@ def test_a_branch_that_only_the_files_have_is_told_kept_and_adopted(
     gateway.run(EXPIRE)
     remove_orphan_files(lake, lake.open(T), older_than_millis=time.time_ns() // 1_000_000, check=lambda: None)
     forget_metadata()
-    assert gateway.run("CALL sys.repair_table('t', true)").collect() == [("branch adopted", 0, "b", True)]
-    assert gateway.run("CALL sys.repair_table('t')").collect() == [("branch adopted", 0, "b", False)]
+    assert gateway.run("CALL sys.repair_table('t', true)").collect() == [("branch registered", 0, "b", True)]
+    assert gateway.run("CALL sys.repair_table('t')").collect() == [("branch registered", 0, "b", False)]
     assert gateway.run("SELECT id FROM `t$branch_b`").collect() == [(1,), (9,)]
     assert gateway.run("CALL sys.check_table('t', deep => true)").collect() == []
     gateway.run("INSERT INTO `t$branch_b` VALUES (10)")
@@ -168,7 +168,7 @@ def test_nothing_is_deleted_while_a_file_of_an_unknown_branch_cannot_be_read(
         assert refused.value.file == str(lost)
     assert {path for path in place.rglob("*") if path.is_file()} == before
     assert [snapshot.id for snapshot in lake.snapshots(lake.open(T))] == [1, 2, 3, 4]
-    assert gateway.run("CALL sys.repair_table('t')").collect() == ([] if name != "tag" else [("branch adopted", 0, "b", False)])
+    assert gateway.run("CALL sys.repair_table('t')").collect() == ([] if name != "tag" else [("branch registered", 0, "b", False)])
     assert sorted(gateway.run("SELECT id FROM t").collect()) == [(2,), (3,)]
 
 

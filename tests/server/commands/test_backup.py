@@ -79,7 +79,7 @@ def test_what_came_after_the_backup_is_found_and_mended(client: FlaskClient, of:
     assert found["default.gone"][1] == ""
     catalog = CatalogStore(empty_dsn)
     lake = Lake(catalog, str(tmp_path / "warehouse"))
-    assert lake.repair_table(T).adopted == (2, 3)
+    assert lake.repair_table(T).registered == (2, 3)
     latest = lake.open(T).latest()
     assert latest is not None
     assert latest.total_record_count == 3

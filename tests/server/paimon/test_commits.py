@@ -236,7 +236,7 @@ def test_a_table_written_past_the_catalog_stops_until_it_is_repaired(rest: Rest,
     foreign = snapshot_file(tmp_path, 2)
     foreign.write_text(json.dumps(writer.body(writer.latest(), uuid="theirs")["snapshot"]))
     assert rest.refused("POST", COMMIT, writer.body(writer.latest()))[:2] == (409, "TABLE")
-    assert gateway.run("CALL sys.repair_table('d.t', true)").collect() == [("adopted", 2, None, True)]
+    assert gateway.run("CALL sys.repair_table('d.t', true)").collect() == [("registered", 2, None, True)]
     gateway.run("CALL sys.repair_table('d.t')").collect()
     assert writer.latest()["uuid"] == "theirs"  # type: ignore[index]
     writer.commit()

@@ -144,7 +144,7 @@ def test_a_catalog_older_than_its_warehouse_by_a_schema(world: World) -> None:
 
 
 def test_a_catalog_whose_newest_snapshot_expired_since(world: World) -> None:
-    """The backup's snapshot is gone: the newest run of the files is adopted, and nothing of it is moved aside."""
+    """The backup's snapshot is gone: the newest run of the files is registered, and nothing of it is moved aside."""
     back = world.copy_catalog()
     world.insert(*range(3, 9))
     world.expire()
@@ -152,7 +152,7 @@ def test_a_catalog_whose_newest_snapshot_expired_since(world: World) -> None:
     with pytest.raises(TableDamaged):
         world.rows()
     plan = world.lake.repair_table(T, dry_run=True)
-    assert (plan.adopted, plan.set_aside) == ((8,), ())
+    assert (plan.registered, plan.set_aside) == ((8,), ())
     assert world.repaired() == list(range(1, 9))
 
 
@@ -165,7 +165,7 @@ def test_what_the_catalog_could_read_beside_a_newer_warehouse_stays_readable(wor
     (snapshots / "snapshot-3").unlink()
     back()
     done = world.lake.repair_table(T)
-    assert (done.adopted, done.set_aside, done.kept) == ((4,), (), (("before-repair-2", 2), ("before-repair-1", 1)))
+    assert (done.registered, done.set_aside, done.kept) == ((4,), (), (("before-repair-2", 2), ("before-repair-1", 1)))
     assert world.rows() == [1, 2, 3, 4]
     kept = world.lake.resolve(world.lake.open(T), {"scan.tag-name": "before-repair-2"})
     assert kept is not None
@@ -185,7 +185,7 @@ def test_damage_in_the_middle_takes_nothing_away(world: World, lost: tuple[int, 
     left = [i for i in range(1, 11) if i not in lost]
     assert [world.readable(str(i)) for i in left] == left
     done = world.lake.repair_table(T)
-    assert (done.adopted, done.set_aside, done.back_from, done.kept) == ((), tuple(range(left[-1] + 1, 11)), 10, ())
+    assert (done.registered, done.set_aside, done.back_from, done.kept) == ((), tuple(range(left[-1] + 1, 11)), 10, ())
     assert world.rows() == list(range(1, left[-1] + 1))
     world.insert(100)
     world.swept()
@@ -209,7 +209,7 @@ def test_damage_in_the_middle_of_what_came_later_takes_nothing_away(world: World
     back()
     world.lose_lists(8, 10)
     done = world.lake.repair_table(T)
-    assert (done.adopted, done.set_aside, done.kept) == ((4, 5, 6, 7, 8, 9), (10,), ())
+    assert (done.registered, done.set_aside, done.kept) == ((4, 5, 6, 7, 8, 9), (10,), ())
     world.insert(100)
     world.swept()
     assert [world.readable(str(i)) for i in (4, 5, 6, 7, 9)] == [4, 5, 6, 7, 9]
@@ -348,5 +348,5 @@ def test_a_repair_that_cannot_write_changes_nothing_and_the_next_one_does(world:
 
 def test_the_catalog_of_another_store_is_not_touched(world: World, catalog: CatalogStore) -> None:
     before = world.lake.open(T).latest()
-    assert world.lake.repair_table(T).adopted == ()
+    assert world.lake.repair_table(T).registered == ()
     assert world.lake.open(T).latest() == before

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from model.errors import InvalidData, InvalidSchema, LakeError, UnsupportedType
 from model.schema.schema import new_schema
 from model.schema.types import BigIntType, DateType, IntType, VarCharType
-from table.format.hive import HiveDirectory, _type_of, adopted, partition_value, survey
+from table.format.hive import HiveDirectory, _type_of, partition_value, registered, survey
 from table.format.io.file_io import LocalFileIO
 from table.format.rows import binary_row
 
@@ -61,7 +61,7 @@ def test_footers_become_statistics(tmp_path: Path) -> None:
     put(tmp_path, "day=5/f.parquet")
     found = look(tmp_path)
     schema = new_schema(found.columns, partition_keys=found.keys, options={"bucket": "-1"})
-    new = adopted(found.files[0], schema)
+    new = registered(found.files[0], schema)
     assert binary_row.decode([IntType()], new.partition) == (5,)
     assert new.file.external_path == str(tmp_path / "day=5/f.parquet")
     assert (new.file.row_count, new.file.file_size) == (2, (tmp_path / "day=5/f.parquet").stat().st_size)
