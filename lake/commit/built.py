@@ -1,13 +1,13 @@
 """Single snapshots that a part of the server builds by itself: of a table replaced, or of what is left of one that lost files.
 
 They go the way of all commits (`lake.commit.core`): in their turn, and with one key for all attempts, so that one whose answer was lost
-is found again and not made twice.
+is found again and not made twice. They are built before the turn, which may take long on a slow store; in the turn only where somebody
+has committed since.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from uuid import uuid4
@@ -39,7 +39,8 @@ class BuiltCommit:
 def decide_built(core: CommitCore, place: Place, build: Callable[[str], BuiltCommit | None]) -> BuiltCommit | None:
     """Decide and publish what ``build`` makes, built anew where a race was lost; None where it makes nothing.
 
-    It is given the snapshot's key, and is to be quick: once a race was lost nobody else decides meanwhile.
+    It is given the snapshot's key. What one call found out is to make the next one quick: in the turn nobody else decides meanwhile, for
+    `lake.commit.turns.BUILT_SECONDS` at most; then others go on, and all begins anew.
     Raises what it raises, `TableNotExist` where the table was dropped or moved, `TableDiverged`, `StorageFull`, `Unavailable`, or
     `OutcomeUnknown` where Postgres stays away after a lost answer; nothing once the snapshot is decided.
     """
@@ -48,8 +49,10 @@ def decide_built(core: CommitCore, place: Place, build: Callable[[str], BuiltCom
     """The last one of which Postgres was asked."""
     try:
         while True:
-            with contextlib.suppress(CommitConflict), core.turns.taken([place], most=math.inf) as turn:
-                built = build(key)
+            built = build(key)
+            with contextlib.suppress(CommitConflict), core.turns.taken([place]) as turn:
+                if built is not None and turn is not None and not _is_latest(built.base, turn, place):
+                    built = build(key)
                 if built is None:
                     return sent if sent is not None and _landed(core, sent, progress) else None
                 core.publisher.check_free(built.table.table_id, built.table.files, built.table.identifier, built.snapshot.id)
@@ -69,6 +72,11 @@ def decide_built(core: CommitCore, place: Place, build: Callable[[str], BuiltCom
             f"The answer to a commit to {sent.table.identifier} was lost, and repeating it failed: {problem} It may or may not be there. "
             "Look at the table."
         ) from problem
+
+
+def _is_latest(base: Snapshot, turn: Turn, place: Place) -> bool:
+    latest = turn.latest.get(place)
+    return latest is not None and latest.snapshot_uuid == base.key
 
 
 def _decided(core: CommitCore, built: BuiltCommit, turn: Turn | None, progress: CommitProgress) -> bool:

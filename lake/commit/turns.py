@@ -61,10 +61,10 @@ class ServerTurns:
             self._contested[place] = None
 
     @contextlib.contextmanager
-    def taken(self, places: Sequence[Place], *, most: float | None = None) -> Iterator[Turn | None]:
+    def taken(self, places: Sequence[Place]) -> Iterator[Turn | None]:
         """The turn to decide about these branches, where one of them is contested; None where it is raced for.
 
-        It is kept until the block decides, for ``most`` seconds or `BUILT_SECONDS`: the block builds, perhaps on a slow store.
+        It is kept until the block decides, for `BUILT_SECONDS`: the block builds, perhaps on a slow store.
         Raises `Unavailable` while Postgres is away.
         """
         if not any(self.contested(place) for place in places):
@@ -74,7 +74,7 @@ class ServerTurns:
             if turn is None or not _still_ours(turn):
                 yield None
                 return
-            with turn.kept(BUILT_SECONDS if most is None else most):
+            with turn.kept(BUILT_SECONDS):
                 yield turn
 
 

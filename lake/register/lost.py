@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from lake.commit.built import BuiltCommit
@@ -16,10 +15,10 @@ from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
 from model.errors import TableDamaged
 from model.options.table import TABLE_OPTIONS
+from model.schema.types import DataType
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from model.text.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_after, key_of
-from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import decode_manifest, decode_manifest_list
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
 from table.format.manifests.typed import wrong_size
@@ -101,7 +100,7 @@ def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[
                 faults.append(Fault(branch=branch, snapshot_id=latest.id, partition=partition, file=path, rows=rows, problem=problem))
             else:
                 whole.add(entry.key())
-    undeleted, more, bare = _lost_deletions(table, latest, left, deep=deep, check=check)
+    undeleted, more, bare = _lost_deletions(table, latest, left, deep=deep, check=check, whole=whole)
     known_gone = {key_of(entry) for entry in gone}
     gone += [entry for entry in bare if key_of(entry) not in known_gone]
     faults += more
@@ -129,7 +128,7 @@ def _untold(table: LakeTable) -> str:
 
 
 def _lost_deletions(
-    table: LakeTable, latest: Snapshot, left: Sequence[ManifestEntry], *, deep: bool, check: Callable[[], None]
+    table: LakeTable, latest: Snapshot, left: Sequence[ManifestEntry], *, deep: bool, check: Callable[[], None], whole: set[object]
 ) -> tuple[Fault | None, list[Fault], list[ManifestEntry]]:
     """The index manifest where it is lost, all that is lost of it and of its files, and the data files whose deleted rows are not told.
 
@@ -148,7 +147,10 @@ def _lost_deletions(
     faults, bare, live = [], list[ManifestEntry](), {key_of(entry): entry for entry in left}
     for record in records:
         check()
-        if record["_INDEX_TYPE"] != INDEX_TYPE or (problem_of_file := fault_of_index_file(table, record, deep=deep)) is None:
+        if record["_INDEX_TYPE"] != INDEX_TYPE or (told := _told_by(record)) in whole:
+            continue
+        if (found := fault_of_index_file(table, record, deep=deep)) is None:
+            whole.add(told)
             continue
         ranges = record["_DELETIONS_VECTORS_RANGES"] or ()
         keys = [(record["_PARTITION"], record["_BUCKET"], vector_range["f0"]) for vector_range in ranges]
@@ -159,6 +161,12 @@ def _lost_deletions(
         faults.append(Fault(branch=branch, snapshot_id=latest.id, partition=partition, file=problem_of_file[0], rows=rows, problem=problem))
         bare += untold
     return None, faults, bare
+
+
+def _told_by(record: Mapping[str, Any]) -> object:
+    """All by which a line of an index manifest is judged: another line may tell otherwise of the same file."""
+    ranges = tuple(tuple(vector_range.values()) for vector_range in record["_DELETIONS_VECTORS_RANGES"] or ())
+    return record["_PARTITION"], record["_BUCKET"], record.get("_EXTERNAL_PATH"), record["_FILE_NAME"], record["_FILE_SIZE"], ranges
 
 
 def _problem_on_disk(files: TableFiles, name: str, size: int | None, *, deep: bool) -> str | None:
@@ -193,6 +201,7 @@ def remove_unexisting_files(
     whole: set[object] = set()
     faults_by_list: dict[str, Sequence[Fault]] = {}
     """What is lost, by the key of the snapshot's list."""
+    written: list[ManifestFile] = []
 
     def look() -> Lost | None:
         lost = what_is_lost(table, deep=deep, threads=threads, check=check, whole=whole)
@@ -203,11 +212,11 @@ def remove_unexisting_files(
         if lost is None:
             return None
         _require_deletions(table, lost)
-        built = _built(table, lost, key)
-        faults_by_list[built.snapshot.delta_manifest_list] = lost.faults
+        built = _built(table, lost, key, written)
+        told[built.snapshot.delta_manifest_list] = lost.faults
         return built
 
-    lost = look()  # before the turn, which is not to be kept while everything is looked at: then only what came since is
+    lost = look()
     if lost is None or dry_run:
         return () if lost is None else lost.faults
     _require_deletions(table, lost)
@@ -221,12 +230,16 @@ def _require_deletions(table: LakeTable, lost: Lost) -> None:
         raise table.files.damaged(lost.undeleted.file, lost.undeleted.problem, snapshot_id=lost.snapshot.id)
 
 
-def _built(table: LakeTable, lost: Lost, key: str) -> BuiltCommit:
-    """A snapshot of the files that are left: what is lost is taken away, so that readers of changes see it, too."""
+def _built(table: LakeTable, lost: Lost, key: str, written: list[ManifestFile]) -> BuiltCommit:
+    """A snapshot of the files that are left: what is lost is taken away, so that readers of changes see it, too.
+
+    ``written`` are the manifests of an earlier attempt, and then of this one.
+    """
     files, types = table.files, [field.type for field in table.schema.partition_fields]
     target = TABLE_OPTIONS.read(table.schema.options, "manifest.target-file-size")
     removed = [replace(entry, kind=EntryKind.DELETE) for entry in lost.gone]
-    base = files.new_manifest_list(files.new_manifests(lost.left, types, target=target))
+    written[:] = _manifests(files, lost.left, types, target, written)
+    base = files.new_manifest_list(written)
     delta = files.new_manifest_list(files.new_manifests(removed, types, target=target))
     rows = sum(entry.file.row_count for entry in lost.left) - sum(entry.file.row_count for entry in lost.gone)
     made = replace(
@@ -249,3 +262,18 @@ def _built(table: LakeTable, lost: Lost, key: str) -> BuiltCommit:
     paths = [files.layout.manifest(name) for name in (made.base_manifest_list, made.delta_manifest_list, *index) if name is not None]
     paths += [files.layout.manifest(meta.file_name) for name, _ in (base, delta) for meta in files.manifest_list(name)]
     return BuiltCommit(table=table, base=lost.snapshot, snapshot=made, sync=paths)
+
+
+def _manifests(
+    files: TableFiles, entries: Sequence[ManifestEntry], types: Sequence[DataType], target: int, written: Sequence[ManifestFile]
+) -> list[ManifestFile]:
+    """Manifests of the entries: those already written that tell of nothing else, and new ones of the others."""
+    others = {entry.key(): entry for entry in entries}
+    kept = []
+    for meta in written:
+        told = files.manifest(meta)
+        if all(others.get(entry.key()) == entry for entry in told):
+            kept.append(meta)
+            for entry in told:
+                del others[entry.key()]
+    return [*kept, *files.new_manifests(others.values(), types, target=target)]
