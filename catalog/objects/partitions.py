@@ -64,22 +64,14 @@ class PartitionRepository:
         query = f"DELETE FROM table_partition {_OF_BRANCH} AND name = %(name)s"  # noqa: S608
         return self._conn.execute(query, {"table": table_id, "branch": branch, "name": name}).rowcount == 1
 
-    def empty(self, table_id: UUID, branch: str) -> list[PartitionRow]:
-        """Those without files, which were made by name."""
-        query = f"SELECT {_COLUMNS} FROM table_partition {_OF_BRANCH} AND file_count <= 0 ORDER BY name"  # noqa: S608
-        with self._conn.cursor(row_factory=class_row(PartitionRow)) as cur:
-            return cur.execute(query, {"table": table_id, "branch": branch}).fetchall()
-
-    def let_go(self, table_id: UUID, branch: str, names: Sequence[str]) -> None:
-        """Let partitions go with their last file although they were made by name; those without files go at once."""
-        self._hold(table_id, branch, names)
-        values = {"table": table_id, "branch": branch, "names": list(names)}
-        self._conn.execute(f"UPDATE table_partition SET explicit = false {_OF_BRANCH} AND name = ANY(%(names)s) AND explicit", values)  # noqa: S608
-        self._conn.execute(f"DELETE FROM table_partition {_OF_BRANCH} AND name = ANY(%(names)s) AND file_count <= 0", values)  # noqa: S608
+    def forget(self, table_id: UUID, branch: str, names: Sequence[str]) -> None:
+        """Remove those of these names that have no files, also where they were made by name."""
+        gone = f"DELETE FROM table_partition {_OF_BRANCH} AND name = ANY(%(names)s) AND file_count <= 0"  # noqa: S608
+        self._conn.execute(gone, {"table": table_id, "branch": branch, "names": list(names)})
 
     def mark_done(self, table_id: UUID, branch: str, names: Sequence[str], *, by: str | None) -> int:
         """Mark partitions as complete; returns how many there were."""
-        self._hold(table_id, branch, names)
+        self.hold(table_id, branch, names)
         query = f"""
             UPDATE table_partition SET done = true, updated_at = now(), updated_by = coalesce(%(by)s, updated_by)
             {_OF_BRANCH} AND name = ANY(%(names)s)
@@ -118,7 +110,7 @@ class PartitionRepository:
     def replace(self, table_id: UUID, branch: str, partitions: Iterable[tuple[str, PartitionStatistics]]) -> None:
         """Let the rows say what was counted; what clients said of a partition stays."""
         counted = list(partitions)
-        self._hold(table_id, branch, None)
+        self.hold(table_id, branch, None)
         clear = """
             UPDATE table_partition SET record_count = 0, file_size = 0, file_count = 0, last_file_millis = 0
             WHERE table_id = %(table)s AND branch = %(branch)s
@@ -128,7 +120,7 @@ class PartitionRepository:
         gone = f"DELETE FROM table_partition {_OF_BRANCH} AND file_count <= 0 AND NOT explicit"  # noqa: S608
         self._conn.execute(gone, {"table": table_id, "branch": branch})
 
-    def _hold(self, table_id: UUID, branch: str, names: Sequence[str] | None) -> None:
+    def hold(self, table_id: UUID, branch: str, names: Sequence[str] | None) -> None:
         """Lock rows, all where none are named, in the order in which commits do: two would wait for each other in a circle otherwise."""
         query = f"""
             SELECT 1 FROM table_partition {_OF_BRANCH} AND (%(names)s::text[] IS NULL OR name = ANY(%(names)s))

@@ -46,11 +46,15 @@ def names_of(table: LakeTable, partitions: Iterable[Sequence[object]]) -> set[st
     return names
 
 
-def let_go(lake: Lake, table: LakeTable, names: Collection[str]) -> None:
-    """Let partitions go with their last row, also those that were made by name; those without rows go now."""
-    if names:
-        with lake.catalog.transaction() as tx:
-            tx.partitions.let_go(table.table_id, table.identifier.branch, sorted(names))
+def forget_names(lake: Lake, table: LakeTable, names: Collection[str]) -> None:
+    """Forget those of these names whose partitions have no rows any more, also those that were made by name."""
+    if not names:
+        return
+    place = table.table_id, table.identifier.branch
+    with lake.catalog.transaction() as tx:
+        tx.partitions.hold(*place, sorted(names))  # no commit gives one of them files before it is gone
+        empty, _ = _by_files(table, tx.partitions.page(*place))
+        tx.partitions.forget(*place, [row.name for row in empty if row.name in names])
 
 
 def forget_partitions(
@@ -64,18 +68,28 @@ def forget_partitions(
     for branch in branches if table.schema.partition_keys else ():
         check()
         with lake.catalog.reading() as tx:
-            rows = tx.partitions.empty(branch.table_id, branch.identifier.branch)
+            rows, others = _by_files(branch, tx.partitions.page(branch.table_id, branch.identifier.branch))
         certain, unsure = _meant(branch, rows, meant)
         going = [row for row in rows if row.name in names or row.name in certain]
         staying = [row for row in rows if row not in going]
         if not dry_run:
-            let_go(lake, branch, {row.name for row in going})
+            forget_names(lake, branch, {row.name for row in going})
         gone |= {_directory(branch, row.spec) for row in going}
         made |= {_directory(branch, row.spec) for row in staying if row.name in unsure}
-        directories_in_use |= {directory for row in staying for directory in _directories(branch, row.spec)}
-    directories = remove_empty_directories(table.files, table.schema, kept=directories_in_use, dry_run=dry_run, check=check)
+        kept |= {directory for row in [*staying, *others] for directory in _directories(branch, row.spec)}
+    directories = remove_empty_directories(table.files, table.schema, kept=kept, dry_run=dry_run, check=check)
     left = frozenset(directories.left)
     return PartitionNames(gone=frozenset(gone | directories.gone) - left, left=left, made=frozenset(made))
+
+
+def _by_files(table: LakeTable, rows: Sequence[PartitionRow]) -> tuple[list[PartitionRow], list[PartitionRow]]:
+    """Rows without files, and the others, with them what says that one of these is done."""
+    filled = {name for row in rows if row.file_count > 0 for name in done_marks.names(table.schema, row.spec)}
+    empty, others = list[PartitionRow](), list[PartitionRow]()
+    for row in rows:
+        names = (name for spec in told_of(table.schema, row.spec) for name in done_marks.names(table.schema, spec))
+        (empty if filled.isdisjoint(names) else others).append(row)
+    return empty, others
 
 
 def _meant(table: LakeTable, rows: Iterable[PartitionRow], meant: Meant) -> tuple[set[str], set[str]]:

@@ -16,7 +16,7 @@ from lake.commit.steps import Steps
 from lake.rewrite import expiry as kept
 from lake.rewrite.change_rows import Changes, change_rows, require_erasable
 from lake.rewrite.orphans import remove_orphan_files
-from lake.rewrite.partition_names import forget_partitions, let_go, names_of
+from lake.rewrite.partition_names import forget_names, forget_partitions, names_of
 from model.access import Access, table_resource
 from model.errors import AnalysisError
 from model.identifier import MAIN_BRANCH
@@ -137,13 +137,10 @@ class _Erasing:
             return changes.rows
 
     def _find(self, table: LakeTable, snapshot: Snapshot | None) -> Changes:
-        """What there is to delete; its partitions keep no name that outlasts their rows from now on."""
+        """What there is to delete."""
         changes = self._statement(table).find(self._context, table, snapshot)
         self._predicate = changes.predicate
-        names = names_of(table, (file.partition for file, change in changes.files if change.rows)) - self._partitions
-        self._partitions |= names
-        if not self._dry_run:
-            let_go(self._lake, table, names)
+        self._partitions |= names_of(table, (file.partition for file, change in changes.files if change.rows))
         return changes
 
     def _deleted(self, table: LakeTable) -> Iterator[_Place]:
@@ -161,6 +158,8 @@ class _Erasing:
             rows += done.rows
             if not done.rows:
                 break
+        if rows:  # at once: a call that ends before `_names` would leave names of which the next one does not know
+            forget_names(self._lake, table, self._partitions)
         if rows or self._tells_of_rows_that_went(table):
             request = CommitRequest(
                 kind=CommitKind.COMPACT, commit_user=str(uuid4()), operation="COMPACT", merge_manifests=True, in_place=True

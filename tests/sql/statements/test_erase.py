@@ -17,7 +17,7 @@ from gateway.operation import Operation, OperationState
 from lake import Lake
 from lake.access.audit import _renamed
 from lake.rewrite.orphans import remove_orphan_files
-from model.errors import SqlSyntaxError, UnsupportedStatement
+from model.errors import SqlSyntaxError, Unavailable, UnsupportedStatement
 from model.identifier import Identifier
 from model.snapshot import CommitKind
 from server.access.audit import row_of
@@ -148,6 +148,64 @@ def test_names_of_partitions_go_with_their_last_row(ask: Ask, lake: Lake, wareho
     assert [path.name for path in warehouse.rglob("name=*")] == ["name=Ada"]
     ask(f"INSERT INTO t VALUES (3, '{VALUE}')")
     assert ask("SELECT id FROM t") == [(1,), (3,)]
+
+
+_ACTIONS = "'partition.mark-done-action' = 'success-file,done-partition,mark-event'"
+
+
+@pytest.fixture
+def done(ask: Ask, lake: Lake) -> None:
+    """Of two partitions one is done, and was made by name."""
+    ask(f"CREATE TABLE t (id INT, p STRING) PARTITIONED BY (p) WITH ('rows.erasable' = 'true', 'write-only' = 'true', {_ACTIONS})")
+    lake.create_partitions(lake.open(T), [{"p": "a"}])
+    ask("INSERT INTO t VALUES (1, 'a'), (2, 'a'), (3, 'b')")
+    ask("CALL sys.mark_partition_done('t', 'p=a')")
+
+
+def marks(lake: Lake, warehouse: Path) -> tuple[list[str], list[str], int]:
+    """The names of partitions, of those that are marked, and how many markers there are."""
+    rows = lake.partition_page(lake.open(T))
+    return [row.name for row in rows], [row.name for row in rows if row.done], len(list(warehouse.rglob("_SUCCESS")))
+
+
+@pytest.mark.usefixtures("done")
+def test_a_partition_that_keeps_rows_stays_done(ask: Ask, lake: Lake, warehouse: Path) -> None:
+    before = marks(lake, warehouse)
+    assert before == (["p=a", "p=a.done", "p=b"], ["p=a"], 1)
+    told = ask("CALL sys.erase(`table` => 't', `where` => 'id = 2')")
+    assert [row[:3] for row in told if row[0] in ("table", "names of partitions")] == [("table", "default.t", 1)]
+    assert marks(lake, warehouse) == before
+    ask("DELETE FROM t WHERE id = 1")
+    assert [row.name for row in lake.partition_page(lake.open(T))] == ["p=a", "p=a.done", "p=b"], "it was made by name"
+
+
+@pytest.mark.usefixtures("done")
+def test_a_partition_stays_done_where_its_rows_could_not_be_deleted(
+    ask: Ask, lake: Lake, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(step: str) -> None:
+        if step == "synced":
+            raise Unavailable("The store is away.")
+
+    before = marks(lake, warehouse)
+    with monkeypatch.context() as away:
+        away.setattr(lake._core, "_hook", refused)
+        with pytest.raises(Unavailable):
+            ask("CALL sys.erase(`table` => 't', `where` => 'id < 3')")
+    assert marks(lake, warehouse) == before
+    ask("CALL sys.erase(`table` => 't', `where` => 'id < 3')")
+    assert marks(lake, warehouse) == (["p=b"], [], 0)
+
+
+@pytest.mark.usefixtures("done")
+def test_a_partition_stays_done_in_a_branch_that_keeps_its_rows(ask: Ask, lake: Lake, warehouse: Path) -> None:
+    """Another branch has other rows; the marker's file is of both."""
+    ask("CALL sys.create_tag('t', 'now'); CALL sys.create_branch('t', 'b', 'now'); INSERT INTO t$branch_b VALUES (4, 'a')")
+    branch = lake.open(Identifier("default", "t", "b"))
+    lake.create_partitions(branch, [{"p": "a.done"}])
+    ask("CALL sys.erase(`table` => 't', `where` => 'id < 3')")
+    assert marks(lake, warehouse) == (["p=b"], [], 1)
+    assert [row.name for row in lake.partition_page(branch)] == ["p=a", "p=a.done", "p=b"]
 
 
 TOLD = (
