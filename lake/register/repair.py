@@ -23,7 +23,7 @@ from lake.register.operations import rewrite_operations
 from lake.register.readable_line import read_snapshot, readable_line
 from lake.register.unknown_branches import unregistered_branches
 from lake.register.whole import is_readable
-from lake.tables.consumers import file_lowered, lower_consumers
+from lake.tables.consumers import file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable
 from model.errors import LakeError, TableDamaged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
@@ -80,7 +80,7 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
 
     Files are written and moved before the decision, so a crash in between leaves a table that a second repair finishes.
     """
-    files, branch = table.files, table.identifier.branch
+    files, branch, filed = table.files, table.identifier.branch, filed_consumers(catalog, table)
     with catalog.transaction() as tx:
         row = tx.tables.lock(Identifier(table.identifier.database, table.identifier.table))
         if row.table_id != table.table_id or row.location != table.location:
@@ -118,11 +118,11 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
             tx.tables.set_schema(table.table_id, branch, schemas[-1].id, published=schemas[-1].id)
         for name, snapshot in new_tags.items():
             tx.tags.put(table.table_id, name, snapshot.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
-        for stored in branches:
-            tx.branches.create(table.table_id, stored.branch, schema_id=stored.schema.id, table=str(table.identifier))
-            stored.put(tx, table.table_id)
-        _register(tx, table, plan, history)
-        lowered = lower_consumers(tx, table, _lost(plan, history))
+        for lying in branches:
+            tx.branches.create(table.table_id, lying.branch, schema_id=lying.schema.id, table=str(table.identifier))
+            lying.put(tx, table.table_id)
+        _adopt(tx, table, plan, history)
+        lowered = lower_consumers(tx, table, _lost(plan, history), filed)
         tx.tables.set_diverged(table.table_id, None)
     publisher.doubt(table.table_id, branch)
     publisher.try_to_catch_up(table.table_id, files, branch)

@@ -21,6 +21,7 @@ from lake.commit.decided import follow, require_writable
 from lake.register.expired import check_there, forget_expired
 from lake.register.known_lines import known_lines
 from lake.register.unknown_branches import snapshots_kept
+from lake.tables.consumers import filed_consumers, first_unread
 from lake.tables.handle import LakeTable
 from lake.tables.history import clear_expired
 from lake.tables.names import check_name
@@ -31,7 +32,6 @@ from model.errors import LakeError, SnapshotNotExist, TagNotExist
 from model.identifier import MAIN_BRANCH
 from model.repeats import REPEATS
 from model.snapshot import Snapshot
-from table.format.consumers import first_unread
 from table.retention.expiry import ExpiryRules, Garbage, expired_before, left_by_branch, left_by_expiry, left_by_rollback, left_by_tag
 
 if TYPE_CHECKING:
@@ -146,6 +146,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
     if not dry_run:
         _require_writable(table)
     now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
+    filed = filed_consumers(lake.catalog, table)
     with lake.catalog.transaction() as tx:
         hold_retention(tx, table)
         # Before the others: commits go on meanwhile, and one that came between would leave nothing of what was read.
@@ -153,7 +154,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         # A busy table may keep hundreds of thousands of snapshots: only those one run may take are read, and their successor.
         most = None if rules.per_run is None else rules.per_run + 1
         history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch, first=most)]
-        unread = first_unread(table.files) if rules.consumers_pin else None
+        unread = first_unread(tx, table, filed)
         latest = newest.snapshot_id if newest else None
         end = expired_before(history, rules, first_unread=unread, now_millis=now, latest=latest)
         expired = [s for s in history if s.id < end]

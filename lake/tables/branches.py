@@ -19,7 +19,7 @@ from lake.register.expired import forget_expired
 from lake.register.standing import Standing
 from lake.register.whole import require_whole
 from lake.rewrite.garbage import make_way
-from lake.tables.consumers import file_lowered, lower_consumers
+from lake.tables.consumers import file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable, schemas_of
 from lake.tables.history import clear_expired, lower_earliest_hint
 from lake.tables.names import check_name
@@ -174,6 +174,7 @@ class Branches:
             self._require_whole(opened, newest)
         if not dry_run:
             require_writable(table.files.io, table.files.layout.manifest_dir())
+        filed = filed_consumers(self._catalog, table)
         with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, None if dry_run else claim):
             main = self._held(tx, table)
             branch = tx.tables.find(Identifier(main.database, main.name, name))
@@ -191,7 +192,7 @@ class Branches:
             self._tags.take_in(tx, table)  # also those that clients wrote as files
             self._tags.take_in(tx, opened)
             lost = self._clear(tx, table, name, history)
-            lowered = lower_consumers(tx, table, [snapshot.id for snapshot in lost])
+            lowered = lower_consumers(tx, table, [snapshot.id for snapshot in lost], filed)
             present = dict(tx.tables.schemas(table.table_id, MAIN_BRANCH))
             # Also those before the first snapshot's: main may have lost them by going forward to another branch, and files name them.
             added = {number: body for number, body in tx.tables.schemas(table.table_id, name) if number not in present}

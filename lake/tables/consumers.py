@@ -3,6 +3,9 @@
 Engines read and write the files without asking, so the files are the truth; the row in Postgres says which of our streams may
 write one, and what it was about to write when a crash came. A file is written and removed under a lock of Postgres: what that
 decided last is what the file says last.
+
+All take their locks in one order: the table's row, the consumer, its row. Who writes a file shares the table's row with commits; who goes
+back in history has it alone, reads the files before, and finds no row of a consumer held by somebody who waits for a store.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from lake.register.expired import is_past
 from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
 from model.errors import ConsumerTaken, InvalidData, InvalidName, SnapshotNotExist
-from table.format.consumers import delete_consumer, read_consumers, write_consumer
+from table.format.consumers import delete_consumer, read_consumers, told_at, write_consumer
 from table.format.json_document import parse_json
 
 _FILING = threading.BoundedSemaphore(4)
@@ -37,12 +40,37 @@ class Lowered:
     """What their files said before."""
 
 
-def consumers(catalog: CatalogStore, table: LakeTable) -> dict[str, int]:
-    """Each consumer's next snapshot, by name; a file that cannot be read is no consumer."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filed:
+    """What the files of consumers said when they were read, and the rows of just before."""
+
+    rows: Mapping[str, ConsumerRow]
+    files: Mapping[str, int]
+
+    def since(self, rows: Mapping[str, ConsumerRow]) -> dict[str, int]:
+        """What the files say by now, as the rows tell: where one has changed, it tells what was written with it."""
+        files = {name: following for name, following in self.files.items() if name in rows or name not in self.rows}
+        changed = {name: row.written for name, row in rows.items() if row != self.rows.get(name)}
+        return files | {name: written for name, written in changed.items() if written is not None}
+
+
+def filed_consumers(catalog: CatalogStore, table: LakeTable) -> Filed:
+    """Read the files of consumers; before the table is held, as a store may be slow. One that cannot be read is no consumer."""
     with catalog.reading() as tx:
         rows = tx.consumers.progress(table.table_id, table.identifier.branch)
-    filed = {consumer.name: consumer.next_snapshot for consumer in read_consumers(table.files)}
-    return {name: _next(rows.get(name), following) for name, following in sorted(filed.items())}
+    return Filed(rows=rows, files={consumer.name: consumer.next_snapshot for consumer in read_consumers(table.files)})
+
+
+def consumers(catalog: CatalogStore, table: LakeTable) -> dict[str, int]:
+    """Each consumer's next snapshot, by name."""
+    filed = filed_consumers(catalog, table)
+    return {name: _next(filed.rows.get(name), following) for name, following in sorted(filed.files.items())}
+
+
+def first_unread(tx: CatalogTransaction, table: LakeTable, filed: Filed) -> int | None:
+    """The first snapshot that a consumer has still to read; None without consumers."""
+    rows = tx.consumers.progress(table.table_id, table.identifier.branch)
+    return min((_next(rows.get(name), following) for name, following in filed.since(rows).items()), default=None)
 
 
 def _next(row: ConsumerRow | None, filed: int) -> int:
@@ -50,16 +78,15 @@ def _next(row: ConsumerRow | None, filed: int) -> int:
     return filed if row is None or row.next_snapshot is None or row.written != filed else row.next_snapshot
 
 
-def lower_consumers(tx: CatalogTransaction, table: LakeTable, gone: Iterable[int]) -> Lowered:
+def lower_consumers(tx: CatalogTransaction, table: LakeTable, gone: Iterable[int], filed: Filed) -> Lowered:
     """Let the consumers that are beyond the first of the snapshots that are no more go on there, with the decision that ends these.
 
-    Other snapshots get their ids, whose rows nobody has read. The files of the consumers follow by `file_lowered`.
+    Other snapshots get their ids, whose rows nobody has read. The files of the consumers follow by `file_lowered`. The table is held.
     """
     if (first := min(gone, default=None)) is None:
         return Lowered(to=0, files={})
     rows = tx.consumers.progress(table.table_id, table.identifier.branch)
-    filed = {consumer.name: consumer.next_snapshot for consumer in read_consumers(table.files)}
-    beyond = {name: following for name, following in filed.items() if _next(rows.get(name), following) > first}
+    beyond = {name: following for name, following in filed.since(rows).items() if _next(rows.get(name), following) > first}
     named = {name: following for name, following in beyond.items() if _can_be_named(name)}
     tx.consumers.lower(table.table_id, table.identifier.branch, first, named)
     return Lowered(to=first, files=beyond)
@@ -76,7 +103,7 @@ def file_lowered(catalog: CatalogStore, table: LakeTable, lowered: Lowered) -> N
 
 
 def _file_lowered(catalog: CatalogStore, table: LakeTable, name: str, before: int, following: int) -> None:
-    """Write one, unless somebody else has written it since."""
+    """Write one, unless somebody else has written it since, or removed it: that consumer is no more."""
     if not _can_be_named(name):
         if _read(table, name) == before:
             write_consumer(table.files, name, following)
@@ -84,7 +111,7 @@ def _file_lowered(catalog: CatalogStore, table: LakeTable, name: str, before: in
     branch = table.identifier.branch
     with _filing(catalog, table, name) as tx:
         row = tx.consumers.progress(table.table_id, branch).get(name)
-        if row == ConsumerRow(next_snapshot=following, written=before) and _read(table, name) in (before, None):
+        if row == ConsumerRow(next_snapshot=following, written=before) and _read(table, name) == before:
             tx.consumers.filed(table.table_id, branch, name)
             write_consumer(table.files, name, following)
 
@@ -116,7 +143,6 @@ def reset_consumer(
         raise InvalidData(f"Consumer {name} cannot go on from snapshot {next_snapshot}: ids are not negative.")
     with _filing(catalog, table, name) as tx:
         if after is not None and next_snapshot is not None:
-            tx.tables.stay(table.table_id)  # who goes back in history holds its row
             _require_read(tx, table, name, next_snapshot - 1, after)
         with claimed_in(tx, claim):
             tx.consumers.reset(table.table_id, table.identifier.branch, name, next_snapshot)
@@ -146,9 +172,7 @@ def forget_consumer(
         delete_consumer(table.files, name)
         return True
     with _filing(catalog, table, name) as tx:
-        if told_before is not None and any(
-            consumer.name == name and consumer.updated_millis >= told_before for consumer in read_consumers(table.files)
-        ):
+        if told_before is not None and (told_at(table.files, name) or 0) >= told_before:
             return False
         with claimed_in(tx, claim):
             tx.consumers.reset(table.table_id, table.identifier.branch, name, None)
@@ -159,6 +183,7 @@ def forget_consumer(
 @contextlib.contextmanager
 def _filing(catalog: CatalogStore, table: LakeTable, name: str) -> Iterator[CatalogTransaction]:
     with _FILING, catalog.transaction() as tx:
+        tx.tables.stay(table.table_id)  # who goes back in history holds its row
         tx.consumers.lock(table.table_id, table.identifier.branch, name)
         yield tx
 

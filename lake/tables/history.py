@@ -13,7 +13,7 @@ from lake.commit.decided import follow, require_writable
 from lake.commit.publish import Publisher
 from lake.register.expired import check_there, forget_expired, is_past
 from lake.register.whole import require_whole
-from lake.tables.consumers import Lowered, file_lowered, lower_consumers
+from lake.tables.consumers import Filed, Lowered, file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable
 from lake.tables.stale import remove_stale, stale_file, stale_schema
 from lake.tables.tags import Tags, require_same
@@ -103,6 +103,7 @@ class History:
             wanted = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
         if wanted is not None:
             self._require_whole(table, wanted)
+        filed = filed_consumers(self._catalog, table)
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             self._hold(tx, table)
             _check_latest(tx, table, expected)
@@ -112,7 +113,7 @@ class History:
             if wanted is None or wanted.snapshot_uuid != row.snapshot_uuid:
                 raise _another(table, snapshot_id)
             check_there(table, row)
-            done = self._back_to(tx, table, row)
+            done = self._back_to(tx, table, row, filed)
         return self._followed(table, done)
 
     @needs(Access.DELETE)
@@ -129,6 +130,7 @@ class History:
         _require_writable(table)
         if tag is not None:
             self._tags.require_whole(table, tag)
+        filed = filed_consumers(self._catalog, table)
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             self._hold(tx, table)
             _check_latest(tx, table, expected)
@@ -145,7 +147,7 @@ class History:
                     table.table_id, branch, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False
                 )
                 row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
-            done = self._back_to(tx, table, row)
+            done = self._back_to(tx, table, row, filed)
         return self._followed(table, done)
 
     @needs(Access.ALTER)
@@ -197,7 +199,7 @@ class History:
             raise TableNotExist(str(table.identifier))
         return row
 
-    def _back_to(self, tx: CatalogTransaction, table: LakeTable, row: SnapshotRow) -> WentBack:
+    def _back_to(self, tx: CatalogTransaction, table: LakeTable, row: SnapshotRow, filed: Filed) -> WentBack:
         branch, files = table.identifier.branch, table.files
         tx.holds.require_no_backup(f"Rolling {table.identifier} back")
         self._tags.take_in(tx, table)  # also those that clients wrote as files, whoever looked last
@@ -212,7 +214,7 @@ class History:
             to=Snapshot.from_json(row.body),
             removed=tuple(Snapshot.from_json(gone.body) for gone in removed),
             tags=tuple(tag.name for tag in later),
-            lowered=lower_consumers(tx, table, [row.snapshot_id + 1]),
+            lowered=lower_consumers(tx, table, [row.snapshot_id + 1], filed),
         )
 
     def _require_whole(self, table: LakeTable, row: SnapshotRow) -> None:

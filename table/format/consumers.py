@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from dataclasses import dataclass
 
-from table.format.io.file_io import FileStatus
-from table.format.json_document import parse_json
 from table.format.store import TableFiles
 
 _PREFIX = "consumer-"
@@ -37,37 +34,12 @@ def read_consumers(files: TableFiles) -> list[Consumer]:
     return consumers
 
 
-def first_unread(files: TableFiles) -> int | None:
-    """The first snapshot that a consumer has not read; None without consumers.
-
-    Raises `TableDamaged` for a file that tells none, also a moment later: Java's clients write over theirs, which is cut off meanwhile.
-    """
-    positions = (_settled(files, status.path) for status in _files(files))
-    return min((following for following in positions if following is not None), default=None)
-
-
-def _settled(files: TableFiles, path: str) -> int | None:
-    """What a file tells once it is written; None where it was removed meanwhile."""
-    for attempt in range(_ATTEMPTS):
-        try:
-            return _next_snapshot(files, path)
-        except FileNotFoundError:
-            return None
-        except _NO_CONSUMER as problem:
-            if attempt == _ATTEMPTS - 1:
-                untold = "tells no consumer, so which snapshots it has not read is not known. CALL sys.reset_consumer sets or removes it"
-                raise files.damaged(path, untold) from problem
-            time.sleep(_PAUSE_SECONDS)
-    raise AssertionError("attempts must be positive")
-
-
-def _files(files: TableFiles) -> list[FileStatus]:
-    listed = files.io.list(files.layout.consumer_dir())
-    return [status for status in listed if not status.is_dir and status.path.rpartition("/")[2].startswith(_PREFIX)]
-
-
-def _next_snapshot(files: TableFiles, path: str) -> int:
-    return int(parse_json(files.io.read(path))["nextSnapshot"])
+def told_at(files: TableFiles, name: str) -> int | None:
+    """When a consumer last told its progress, in milliseconds since the epoch; None for one that is not there."""
+    for status in files.io.list(files.layout.consumer_dir()):
+        if not status.is_dir and status.path.rsplit("/", 1)[-1] == f"{_PREFIX}{name}":
+            return status.mtime_millis
+    return None
 
 
 def write_consumer(files: TableFiles, name: str, next_snapshot: int) -> None:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.tables.consumers import ConsumerProgress
+from lake.rewrite.expiry import expire_snapshots
+from lake.tables import history
+from lake.tables.consumers import ConsumerProgress, Filed, Lowered, file_lowered, filed_consumers, lower_consumers
 from model.errors import ConsumerTaken, SnapshotNotExist, StorageFull
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
-from table.format.consumers import read_consumers, write_consumer
-from table.format.io.file_io import LocalFileIO
+from table.format.consumers import delete_consumer, read_consumers, write_consumer
+from table.format.io.file_io import FileStatus, LocalFileIO
+from table.retention.expiry import ExpiryRules
 from tests.lake.test_commit import T, append
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -109,3 +117,128 @@ def test_progress_on_what_was_rolled_back_is_not_noted(lake: Lake, table: LakeTa
         with pytest.raises(SnapshotNotExist, match="rolled back to before snapshot 3"):
             lake.reset_consumer(table, "me", 4, after=read.key)
     assert lake.consumers(table) == {"me": 3}
+
+
+class _NotingIO(LocalFileIO):
+    """The disk, with the consumers' files that are read or listed while a table is held against commits or other changes of its past."""
+
+    def __init__(self, catalog: CatalogStore) -> None:
+        super().__init__()
+        self._catalog = catalog
+        self.looked: list[str] = []
+        self.held: list[str] = []
+
+    def read(self, path: str) -> bytes:
+        self._look(path)
+        return super().read(path)
+
+    def list(self, path: str) -> list[FileStatus]:
+        self._look(f"{path}/")
+        return super().list(path)
+
+    def _look(self, path: str) -> None:
+        if "/consumer/" in path:
+            self.looked.append(path)
+            with self._catalog._pool.connection() as conn:
+                free = conn.execute("SELECT 1 FROM table_entry FOR NO KEY UPDATE SKIP LOCKED").fetchall()
+            if not free:
+                self.held.append(path)
+
+
+def rolled_back(lake: Lake) -> None:
+    lake.history.rollback_to_snapshot(lake.open(T), 2)
+
+
+def gone_back_to_a_tag(lake: Lake) -> None:
+    lake.history.rollback_to_tag(lake.open(T), "two")
+
+
+def gone_forward(lake: Lake) -> None:
+    lake.branches.create(lake.open(T), "b", from_tag="two")
+    lake.branches.fast_forward(lake.open(T), "b")
+
+
+def repaired(lake: Lake) -> None:
+    lake.repair_table(T)
+
+
+def expired(lake: Lake) -> None:
+    expire_snapshots(lake, lake.open(T), ExpiryRules(at_least=1, at_most=1, retained=dt.timedelta(), per_run=None))
+
+
+@pytest.mark.parametrize("change", [rolled_back, gone_back_to_a_tag, gone_forward, repaired, expired])
+def test_no_file_of_a_consumer_is_waited_for_while_the_table_is_held(
+    lake: Lake, table: LakeTable, catalog: CatalogStore, warehouse: Path, change: Callable[[Lake], None]
+) -> None:
+    commit(lake, table, 3)
+    lake.tags.create(table, "two", snapshot_id=2)
+    lake.reset_consumer(table, "me", 4)
+    noting = _NotingIO(catalog)
+    with contextlib.closing(Lake(catalog, str(warehouse), file_io=noting)) as slow:
+        change(slow)
+    assert noting.looked
+    assert noting.held == []
+
+
+def waits_for_a_lock(catalog: CatalogStore) -> bool:
+    with catalog._pool.connection() as conn:
+        rows = conn.execute("SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'").fetchall()
+    return bool(rows)
+
+
+@pytest.mark.parametrize("take", [True, False], ids=["take", "reset"])
+def test_a_consumer_that_is_new_and_a_rollback_do_not_wait_for_each_other(
+    lake: Lake, table: LakeTable, catalog: CatalogStore, monkeypatch: pytest.MonkeyPatch, *, take: bool
+) -> None:
+    """Of a name that another engine's file has: both make its row."""
+    commit(lake, table, 3)
+    write_consumer(table.files, "java", 4)
+    began: list[Future[object]] = []
+
+    def taken() -> object:
+        return ConsumerProgress.take(catalog, table, "java")[1] if take else lake.reset_consumer(table, "java", 1)
+
+    def meanwhile(*args: Any) -> Lowered:
+        began.append(threads.submit(taken))
+        assert eventually(lambda: waits_for_a_lock(catalog), pause=0.01)
+        return lower_consumers(*args)
+
+    monkeypatch.setattr(history, "lower_consumers", meanwhile)
+    with ThreadPoolExecutor(1) as threads:
+        lake.history.rollback_to_snapshot(table, 1)
+        assert began[0].result(30) == (2 if take else None)
+    assert lake.consumers(table) == {"java": 2 if take else 1}
+
+
+def test_who_goes_back_sees_what_was_told_since_it_read_the_files(lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(lake, table, 5)
+    for name in ("on", "back", "gone"):
+        lake.reset_consumer(table, name, 3)
+    write_consumer(table.files, "java", 6)
+
+    def then(catalog: CatalogStore, table: LakeTable) -> Filed:
+        filed = filed_consumers(catalog, table)
+        for name, following in {"on": 6, "back": 2, "new": 5, "gone": None, "java": None}.items():
+            lake.reset_consumer(table, name, following)
+        return filed
+
+    monkeypatch.setattr(history, "filed_consumers", then)
+    lake.history.rollback_to_snapshot(table, 3)
+    assert lake.consumers(table) == {"back": 2, "new": 4, "on": 4}
+    assert {consumer.name: consumer.next_snapshot for consumer in read_consumers(table.files)} == lake.consumers(table)
+
+
+def test_a_consumer_that_a_client_removed_does_not_come_back(lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(lake, table, 3)
+    lake.reset_consumer(table, "me", 4)
+    lake.reset_consumer(table, "other", 4)
+
+    def removed_before(catalog: CatalogStore, table: LakeTable, lowered: Lowered) -> None:
+        delete_consumer(table.files, "me")
+        file_lowered(catalog, table, lowered)
+
+    monkeypatch.setattr(history, "file_lowered", removed_before)
+    lake.history.rollback_to_snapshot(table, 1)
+    assert [(consumer.name, consumer.next_snapshot) for consumer in read_consumers(table.files)] == [("other", 2)]
+    assert lake.consumers(table) == {"other": 2}
+    assert ConsumerProgress.take(lake.catalog, table, "me")[1] is None
