@@ -20,6 +20,7 @@ from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from sql.local.scope import Scope, limit_of, only_parts
+from sql.local.sorting import in_order
 from sql.statements.base import ExecutionContext, LocalStatement
 from sql.system import SystemScan, SystemTable, find_system_table
 from sql.system.names import is_system
@@ -31,6 +32,8 @@ _PARTS = frozenset({"expressions", "from_", "where", "limit", "order"})
 class SystemSelect(LocalStatement):
     """``SELECT columns FROM t$files [WHERE …] [ORDER BY …] [LIMIT n]``."""
 
+    name: str
+    """The table as the statement names it."""
     system: SystemTable
     scan: SystemScan
     columns: Sequence[tuple[str, Field]]
@@ -66,7 +69,8 @@ class SystemSelect(LocalStatement):
     def _batches(self, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
         """What is read of the rows that are wanted, in their order."""
         if self.order:
-            yield from self._ordered(list(self._matching(context)))
+            wanted_columns = (matching.select(list(self.read)) for matching in self._matching(context))
+            yield from in_order(wanted_columns, self.order, self.limit, name=self.name)
             return
         left = self.limit
         for matching in self._matching(context) if left != 0 else ():
@@ -74,15 +78,6 @@ class SystemSelect(LocalStatement):
             yield from wanted.select(list(self.read)).combine_chunks().to_batches()
             if left is not None and (left := left - wanted.num_rows) == 0:
                 return
-
-    def _ordered(self, parts: Sequence[pa.Table]) -> list[pa.RecordBatch]:
-        if not parts:
-            return []
-        table = pa.concat_tables(parts).select(list(self.read))
-        # NULLs are the smallest, as in Spark.
-        keys = [(name, "descending" if falling else "ascending", "at_end" if falling else "at_start") for name, falling in self.order]
-        table = table.take(pc.sort_indices(table, sort_keys=keys))
-        return list((table if self.limit is None else table.slice(0, self.limit)).combine_chunks().to_batches())
 
     def _shaped(self, batch: pa.RecordBatch, columns: Sequence[ResultColumn]) -> pa.RecordBatch:
         positions = [list(self.read).index(field.name) for _, field in self.columns]
@@ -111,6 +106,7 @@ def plan_system(tree: exp.Select, context: ExecutionContext) -> SystemSelect | N
     order = _order(tree, scope, columns)
     read = dict.fromkeys([field.name for _, field in columns] + [name for name, _ in order] + sorted(conditions.columns))
     return SystemSelect(
+        name=reference.name,
         system=system,
         scan=_narrowed(scan, reference, schema),
         columns=columns,
