@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
@@ -242,3 +243,31 @@ def test_a_consumer_that_a_client_removed_does_not_come_back(lake: Lake, table: 
     assert [(consumer.name, consumer.next_snapshot) for consumer in read_consumers(table.files)] == [("other", 2)]
     assert lake.consumers(table) == {"other": 2}
     assert ConsumerProgress.take(lake.catalog, table, "me")[1] is None
+
+
+def test_commits_go_on_while_a_rollback_waits_for_a_consumers_file(
+    lake: Lake, table: LakeTable, catalog: CatalogStore, warehouse: Path
+) -> None:
+    began, may = threading.Event(), threading.Event()
+
+    class Slow(LocalFileIO):
+        def write(self, path: str, data: bytes) -> None:
+            if "/consumer/" in path:
+                began.set()
+                assert may.wait(30)
+            super().write(path, data)
+
+    commit(lake, table, 2)
+    with contextlib.closing(Lake(catalog, str(warehouse), file_io=Slow())) as slow, ThreadPoolExecutor(2) as threads:
+        writing = threads.submit(slow.reset_consumer, slow.open(T), "me", 3)
+        assert began.wait(30)
+        going_back = threads.submit(lake.history.rollback_to_snapshot, table, 1)
+        assert eventually(lambda: waits_for_a_lock(catalog), pause=0.01)
+        try:
+            commit(lake, table, 1)
+            assert not going_back.done()
+        finally:
+            may.set()
+        writing.result(30)
+        assert [snapshot.id for snapshot in going_back.result(30).removed] == [2, 3]
+    assert lake.consumers(table) == {"me": 2}
