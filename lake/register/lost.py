@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ from model.schema.types import DataType
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from model.text.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_after, key_of
+from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import decode_manifest, decode_manifest_list
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
 from table.format.manifests.typed import wrong_size
@@ -147,10 +149,10 @@ def _lost_deletions(
     faults, bare, live = [], list[ManifestEntry](), {key_of(entry): entry for entry in left}
     for record in records:
         check()
-        if record["_INDEX_TYPE"] != INDEX_TYPE or (told := _told_by(record)) in whole:
+        if record["_INDEX_TYPE"] != INDEX_TYPE or (line := _judged_by(record)) in whole:
             continue
-        if (found := fault_of_index_file(table, record, deep=deep)) is None:
-            whole.add(told)
+        if (problem_of_file := fault_of_index_file(table, record, deep=deep)) is None:
+            whole.add(line)
             continue
         ranges = record["_DELETIONS_VECTORS_RANGES"] or ()
         keys = [(record["_PARTITION"], record["_BUCKET"], vector_range["f0"]) for vector_range in ranges]
@@ -163,7 +165,7 @@ def _lost_deletions(
     return None, faults, bare
 
 
-def _told_by(record: Mapping[str, Any]) -> object:
+def _judged_by(record: Mapping[str, Any]) -> object:
     """All by which a line of an index manifest is judged: another line may tell otherwise of the same file."""
     ranges = tuple(tuple(vector_range.values()) for vector_range in record["_DELETIONS_VECTORS_RANGES"] or ())
     return record["_PARTITION"], record["_BUCKET"], record.get("_EXTERNAL_PATH"), record["_FILE_NAME"], record["_FILE_SIZE"], ranges
@@ -213,7 +215,7 @@ def remove_unexisting_files(
             return None
         _require_deletions(table, lost)
         built = _built(table, lost, key, written)
-        told[built.snapshot.delta_manifest_list] = lost.faults
+        faults_by_list[built.snapshot.delta_manifest_list] = lost.faults
         return built
 
     lost = look()
@@ -269,11 +271,11 @@ def _manifests(
 ) -> list[ManifestFile]:
     """Manifests of the entries: those already written that tell of nothing else, and new ones of the others."""
     others = {entry.key(): entry for entry in entries}
-    kept = []
+    unchanged = []
     for meta in written:
-        told = files.manifest(meta)
-        if all(others.get(entry.key()) == entry for entry in told):
-            kept.append(meta)
-            for entry in told:
+        listed = files.manifest(meta)
+        if all(others.get(entry.key()) == entry for entry in listed):
+            unchanged.append(meta)
+            for entry in listed:
                 del others[entry.key()]
-    return [*kept, *files.new_manifests(others.values(), types, target=target)]
+    return [*unchanged, *files.new_manifests(others.values(), types, target=target)]

@@ -118,10 +118,10 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
             tx.tables.set_schema(table.table_id, branch, schemas[-1].id, published=schemas[-1].id)
         for name, snapshot in new_tags.items():
             tx.tags.put(table.table_id, name, snapshot.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
-        for lying in branches:
-            tx.branches.create(table.table_id, lying.branch, schema_id=lying.schema.id, table=str(table.identifier))
-            lying.put(tx, table.table_id)
-        _adopt(tx, table, plan, history)
+        for stored in branches:
+            tx.branches.create(table.table_id, stored.branch, schema_id=stored.schema.id, table=str(table.identifier))
+            stored.put(tx, table.table_id)
+        _register(tx, table, plan, history)
         lowered = lower_consumers(tx, table, _lost(plan, history), filed)
         tx.tables.set_diverged(table.table_id, None)
     publisher.doubt(table.table_id, branch)

@@ -146,7 +146,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
     if not dry_run:
         _require_writable(table)
     now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
-    filed = filed_consumers(lake.catalog, table)
+    filed = filed_consumers(lake.catalog, table, settled=True) if rules.consumers_pin else None
     with lake.catalog.transaction() as tx:
         hold_retention(tx, table)
         # Before the others: commits go on meanwhile, and one that came between would leave nothing of what was read.
@@ -154,7 +154,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         # A busy table may keep hundreds of thousands of snapshots: only those one run may take are read, and their successor.
         most = None if rules.per_run is None else rules.per_run + 1
         history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch, first=most)]
-        unread = first_unread(tx, table, filed)
+        unread = None if filed is None else first_unread(tx, table, filed)
         latest = newest.snapshot_id if newest else None
         end = expired_before(history, rules, first_unread=unread, now_millis=now, latest=latest)
         expired = [s for s in history if s.id < end]

@@ -76,8 +76,8 @@ def forget_partitions(
             forget_names(lake, branch, {row.name for row in going})
         gone |= {_directory(branch, row.spec) for row in going}
         made |= {_directory(branch, row.spec) for row in staying if row.name in unsure}
-        kept |= {directory for row in [*staying, *others] for directory in _directories(branch, row.spec)}
-    directories = remove_empty_directories(table.files, table.schema, kept=kept, dry_run=dry_run, check=check)
+        directories_in_use |= {directory for row in [*staying, *others] for directory in _directories(branch, row.spec)}
+    directories = remove_empty_directories(table.files, table.schema, kept=directories_in_use, dry_run=dry_run, check=check)
     left = frozenset(directories.left)
     return PartitionNames(gone=frozenset(gone | directories.gone) - left, left=left, made=frozenset(made))
 

@@ -54,11 +54,14 @@ class Filed:
         return files | {name: written for name, written in changed.items() if written is not None}
 
 
-def filed_consumers(catalog: CatalogStore, table: LakeTable) -> Filed:
-    """Read the files of consumers; before the table is held, as a store may be slow. One that cannot be read is no consumer."""
+def filed_consumers(catalog: CatalogStore, table: LakeTable, *, settled: bool = False) -> Filed:
+    """Read the files of consumers; before the table is held, as a store may be slow. One that cannot be read is no consumer.
+
+    ``settled``: raises `TableDamaged` for such a one; whoever deletes what consumers have still to read must know of all.
+    """
     with catalog.reading() as tx:
         rows = tx.consumers.progress(table.table_id, table.identifier.branch)
-    return Filed(rows=rows, files={consumer.name: consumer.next_snapshot for consumer in read_consumers(table.files)})
+    return Filed(rows=rows, files={consumer.name: consumer.next_snapshot for consumer in read_consumers(table.files, settled=settled)})
 
 
 def consumers(catalog: CatalogStore, table: LakeTable) -> dict[str, int]:

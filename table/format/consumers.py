@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from dataclasses import dataclass
 
+from table.format.io.file_io import FileStatus
+from table.format.json_document import parse_json
 from table.format.store import TableFiles
 
 _PREFIX = "consumer-"
@@ -23,21 +26,47 @@ class Consumer:
     """When it last told its progress, in milliseconds since the epoch."""
 
 
-def read_consumers(files: TableFiles) -> list[Consumer]:
-    """All consumers of a table, by name; a file being written at this moment is left out."""
+def read_consumers(files: TableFiles, *, settled: bool = False) -> list[Consumer]:
+    """All consumers of a table, by name; a file being written at this moment is left out.
+
+    ``settled``: none is left out. Raises `TableDamaged` then for a file that tells none, also a moment later: Java's clients write
+    over theirs, which is cut off meanwhile.
+    """
     consumers = []
     for status in _files(files):
-        with contextlib.suppress(FileNotFoundError, *_NO_CONSUMER):
-            following = _next_snapshot(files, status.path)
+        with contextlib.suppress(FileNotFoundError, *(() if settled else _NO_CONSUMER)):
+            following = _settled(files, status.path) if settled else _next_snapshot(files, status.path)
             name = status.path.rpartition("/")[2].removeprefix(_PREFIX)
             consumers.append(Consumer(name=name, next_snapshot=following, updated_millis=status.mtime_millis))
     return consumers
 
 
+def _settled(files: TableFiles, path: str) -> int:
+    """What a file tells once it is written."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return _next_snapshot(files, path)
+        except _NO_CONSUMER as problem:
+            if attempt == _ATTEMPTS - 1:
+                untold = "tells no consumer, so which snapshots it has not read is not known. CALL sys.reset_consumer sets or removes it"
+                raise files.damaged(path, untold) from problem
+            time.sleep(_PAUSE_SECONDS)
+    raise AssertionError("attempts must be positive")
+
+
+def _files(files: TableFiles) -> list[FileStatus]:
+    listed = files.io.list(files.layout.consumer_dir())
+    return [status for status in listed if not status.is_dir and status.path.rpartition("/")[2].startswith(_PREFIX)]
+
+
+def _next_snapshot(files: TableFiles, path: str) -> int:
+    return int(parse_json(files.io.read(path))["nextSnapshot"])
+
+
 def told_at(files: TableFiles, name: str) -> int | None:
     """When a consumer last told its progress, in milliseconds since the epoch; None for one that is not there."""
-    for status in files.io.list(files.layout.consumer_dir()):
-        if not status.is_dir and status.path.rsplit("/", 1)[-1] == f"{_PREFIX}{name}":
+    for status in _files(files):
+        if status.path.rpartition("/")[2] == f"{_PREFIX}{name}":
             return status.mtime_millis
     return None
 
