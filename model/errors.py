@@ -30,6 +30,7 @@ class LakeError(Exception):
     column: int | None = None
     fragment: str | None = None
     """The words of the text the failure is about."""
+    advised: bool = False  # whether the message tells a way out beyond what is wrong
 
     def __init_subclass__(cls, *, status: int | None = None) -> None:
         super().__init_subclass__()
@@ -40,9 +41,8 @@ class LakeError(Exception):
     def __init__(self, message: str, *, place: str | None = None) -> None:
         """``place`` is the whole path of the file that the message names; see `file_name`."""
         super().__init__(message)
+        self.place, self._whole = place, message
         self.message = without_places(message)  # for whoever asked
-        self.place = place
-        self._whole = message
 
     @property
     def whole(self) -> str:
@@ -54,8 +54,8 @@ class LakeError(Exception):
 
     def tell(self, more: str) -> None:
         """Add a way out that was not known where the error was raised."""
-        self.message += more
-        self._whole += more
+        self.advised = True
+        self.message, self._whole = self.message + more, self._whole + more
         self.args = (self._whole,)
 
 

@@ -101,9 +101,5 @@ class NamedRepository:
         """Remove it; False when there was none."""
         return self._conn.execute(f"DELETE FROM {self._table} WHERE database = %s AND name = %s", (database, name)).rowcount == 1  # noqa: S608
 
-    def drop_all(self, database: str) -> None:
-        """Remove all of a database."""
-        self._conn.execute(f"DELETE FROM {self._table} WHERE database = %s", (database,))  # noqa: S608
-
     def _taken(self, database: str, name: str) -> ResourceError:
         return self._exists(f"{database}.{name}")  # type: ignore[call-arg] # such classes take the name alone

@@ -11,7 +11,6 @@ from uuid import UUID, uuid4
 from catalog import CatalogTransaction
 from catalog.listing import Slice
 from catalog.records import TableRow
-from lake.access.allowed_locations import table_location
 from lake.access.guard import asks_itself, its_database, needs, require_known, with_present_rights
 from lake.access.rules import require_columns_kept
 from lake.base import seen
@@ -69,11 +68,6 @@ class LakeTables(LakeMetadata):
         for row in rows:
             require_known(self.caller, Identifier(row.database, row.name), row.table_id)
         return rows
-
-    @asks_itself
-    def location_of(self, table: Identifier) -> str:
-        """Where a table of that name is put, where no other table lies."""
-        return str(table_location(self.warehouse_location, table))
 
     @asks_itself
     def open(self, table: Identifier) -> LakeTable:

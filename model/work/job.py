@@ -83,8 +83,3 @@ class Job:
     started_at: dt.datetime | None = None
     ended_at: dt.datetime | None = None
     updated_at: dt.datetime
-
-    def has_applied(self, part: str, checkpoint: str, batch: int) -> bool:
-        """Whether a batch of this checkpoint was committed, by whatever server."""
-        last = self.applied.get(part)
-        return last is not None and last["checkpoint"] == checkpoint and last["batch"] >= batch

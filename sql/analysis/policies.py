@@ -6,12 +6,10 @@ knows no NOT, and compares NaN in several ways.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from sqlglot import exp
 
-from model.access import Policy
 from model.errors import InvalidGrant
 from model.schema.schema import Schema
 from model.schema.types import Field
@@ -161,13 +159,3 @@ def _input(node: exp.Expr, schema: Schema) -> object:
         if field.type.root == "VARCHAR":
             return _reference(schema, field)
     raise InvalidGrant(f"A masking policy cannot read {node.sql('spark')}; it takes {_MASKS}.")
-
-
-def as_sql(policies: list[Policy]) -> str:
-    """Several row filters as one condition: all must hold."""
-    return " AND ".join(f"({policy.sql})" for policy in policies)
-
-
-def rule_text(policy: Policy) -> str:
-    """A rule as it travels to Paimon's clients."""
-    return json.dumps(dict(policy.rule))

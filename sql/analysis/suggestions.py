@@ -13,8 +13,8 @@ _LOOKED_THROUGH = Slice(limit=1000)
 
 
 def hinted(error: LakeError, lake: Lake) -> None:
-    """Name the table, view or database that the caller sees and whose name is closest, where the error says that one is missing."""
-    if not isinstance(error, TableNotExist | DatabaseNotExist) or not error.message.endswith("does not exist."):
+    """Name the table, view or database that the caller sees and whose name is closest, where the error says just that one is missing."""
+    if not isinstance(error, TableNotExist | DatabaseNotExist) or error.advised:
         return
     database, _, name = error.resource_name.rpartition(".")
     near = nearest(name, _known(lake, database if isinstance(error, TableNotExist) else None))

@@ -64,10 +64,6 @@ class HiveDirectory:
     columns: tuple[Field, ...]
     """Of the files, and behind them the partition keys."""
 
-    def partition_type(self, key: str) -> DataType:
-        """The type of a key's values."""
-        return next(field.type for field in self.columns if field.name == key)
-
 
 def survey(io: FileIO, location: str, *, threads: int = 8, allowed: Callable[[Iterable[str]], None] = lambda _: None) -> HiveDirectory:
     """Look at every file's footer; raises where they disagree, naming files and columns, or hold what a table cannot.

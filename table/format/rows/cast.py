@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -270,8 +269,3 @@ def _check_length(lengths: pa.Array, limit: int, name: str, type_: DataType, row
         position = pc.index(pc.greater(lengths, limit), True).as_py()
         length = lengths[position].as_py()
         raise InvalidData(f"Column {name}, row {rows.number(position)}: a value of length {length} does not fit {type_.sql()}.")
-
-
-def empty_batch(fields: Sequence[Field]) -> pa.RecordBatch:
-    """No rows of these columns."""
-    return pa.RecordBatch.from_pylist([], schema=arrow_schema(fields))
