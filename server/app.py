@@ -21,6 +21,7 @@ from server.observe.request_log import log_requests
 from server.pages.routes import add_pages
 from server.pages.shell import page_failure
 from server.process.services import EXTENSION, Services
+from server.settings.options import AUDIT_ERASURES
 from server.sql.forward import pass_on
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
         log_requests(app)
     if services.settings.audit_kept:
         audit(app, services.gateway.lake.audit)
-        erasures = services.settings.audit_erasures
+        erasures = services.settings[AUDIT_ERASURES]
         log = services.gateway.lake.audit
         services.gateway.listen(lambda operation: log.note(row_of(operation, erasures=erasures, digest=log.digest)))
     app.register_error_handler(Exception, _answer_failure)

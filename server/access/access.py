@@ -16,6 +16,7 @@ from server.access.cors import allowed_origin
 from server.access.visitor import PAGES, check_login, is_page, visiting_identity, visiting_token
 from server.process.services import Services
 from server.settings.kinds import is_loopback
+from server.settings.options import LISTEN
 from server.sql.disconnect import PRINCIPAL
 
 OPEN_PATHS = frozenset({"/", "/livez", "/openapi.json", "/docs"})
@@ -82,7 +83,7 @@ def _split(url: str, what: str) -> SplitResult:
 def _check_origin(services: Services, *, open_: bool) -> None:
     """A web page may not run SQL here through its visitor's browser: neither from its own origin, nor by renaming loopback."""
     host = _split(f"//{request.host}", "The Host header").hostname or ""
-    if open_ and not is_loopback(services.settings.listen[0]):  # the last token was revoked on another server
+    if open_ and not is_loopback(services.settings[LISTEN][0]):  # the last token was revoked on another server
         raise NotAuthorized("This server is reachable from other machines and has no token; make one, or restart it with SLUICE_TOKEN.")
     if open_ and not is_loopback(host):
         raise Forbidden(f"This server answers on loopback addresses only, not as {host}.")

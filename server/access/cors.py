@@ -7,6 +7,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from model.errors import Forbidden
 from server.process.services import services
+from server.settings.options import CORS_ORIGINS
 
 _HEADERS = "Accept, Authorization, Content-Encoding, Content-Type, Idempotency-Key, Prefer, X-Request-Id"
 _SHOWN = "Allow, Link, Location, Preference-Applied, Retry-After, X-Request-Id"
@@ -15,7 +16,7 @@ _SECONDS = "600"
 
 def allowed_origin(*, open_: bool) -> bool:
     """Whether the present request's origin is among those named; `*` names all, but not where anybody may do anything (``open_``)."""
-    named = services().settings.cors_origins
+    named = services().settings[CORS_ORIGINS]
     return request.headers.get("Origin") in named or ("*" in named and not open_)
 
 
@@ -42,7 +43,7 @@ def _methods() -> set[str]:
 
 def show_to_origin(response: Response) -> Response:
     """Let a page that may call read the answer, also a refusal's."""
-    if services().settings.cors_origins and "Origin" in request.headers:
+    if services().settings[CORS_ORIGINS] and "Origin" in request.headers:
         response.vary.add("Origin")
         if allowed_origin(open_=False) and response.status_code != 403:
             response.headers["Access-Control-Allow-Origin"] = request.headers["Origin"]

@@ -14,6 +14,7 @@ from cachetools import LRUCache
 from model.errors import Forbidden, NotImplementedHere, Unavailable
 from model.location import Location
 from model.options.masking import names_secret
+from server.settings.options import DATA_TOKEN, DATA_TOKEN_ROLE, DATA_TOKEN_SHARED
 from server.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class DataTokens:
     @property
     def configured(self) -> bool:
         """Whether there are any."""
-        return bool(self._settings.data_token) or self._settings.data_token_role is not None
+        return bool(self._settings[DATA_TOKEN]) or self._settings[DATA_TOKEN_ROLE] is not None
 
     def of(self, wanted: Wanted, *, administrator: bool) -> DataToken:
         """Credentials for a caller who may read the table whole.
@@ -73,17 +74,18 @@ class DataTokens:
         where the store's token service does not answer.
         """
         settings = self._settings
-        if settings.data_token_role is not None and wanted.location.scheme == "s3":
-            return self._of_role(wanted, settings.data_token_role)
-        if not settings.data_token:
+        role, pairs = settings[DATA_TOKEN_ROLE], settings[DATA_TOKEN]
+        if role is not None and wanted.location.scheme == "s3":
+            return self._of_role(wanted, role)
+        if not pairs:
             raise NotImplementedHere("This server hands out no data tokens: neither SLUICE_DATA_TOKEN_ROLE nor SLUICE_DATA_TOKEN is set.")
-        if not administrator and not settings.data_token_shared:
+        if not administrator and not settings[DATA_TOKEN_SHARED]:
             raise Forbidden(
                 "The data token of this server opens all files its key reaches, so that only administrators get it. Read and write the "
                 "table by SQL, or have SLUICE_DATA_TOKEN_ROLE set; SLUICE_DATA_TOKEN_SHARED=true says that whoever may read one table may "
                 "read and write all files."
             )
-        return DataToken(options=dict(settings.data_token), expires_at_millis=_millis(time.time() + FIXED_SECONDS))
+        return DataToken(options=dict(pairs), expires_at_millis=_millis(time.time() + FIXED_SECONDS))
 
     def _of_role(self, wanted: Wanted, role: str) -> DataToken:
         with self._lock:
@@ -124,7 +126,7 @@ class DataTokens:
             "s3.secret-key": credentials["SecretAccessKey"],
             "s3.session-token": credentials["SessionToken"],
         }
-        open_to_all = {key: value for key, value in self._settings.data_token if not names_secret(key)}
+        open_to_all = {key: value for key, value in self._settings[DATA_TOKEN] if not names_secret(key)}
         return DataToken(options=open_to_all | options, expires_at_millis=_millis(credentials["Expiration"].timestamp()))
 
     def _client(self) -> Any:

@@ -25,6 +25,7 @@ from model.location import Location
 from server.commands.rights import Rights, given_again, grants_given_again, rights_of
 from server.process.postgres import running_dsn
 from server.process.process import catalog_dsn
+from server.settings.options import CATALOG_DIRECT_DSN, CATALOG_DSN
 from server.settings.settings import Settings
 
 _LEAVING_SECONDS = 3.0
@@ -33,11 +34,11 @@ _LEAVING_SECONDS = 3.0
 @contextlib.contextmanager
 def present_dsn(settings: Settings) -> Iterator[str]:
     """The catalog's DSN as it is: that of a running server's embedded Postgres where one runs, else started until the block ends."""
-    running = None if settings.catalog_dsn is not None else running_dsn(settings.data)
+    running = None if settings[CATALOG_DSN] is not None else running_dsn(settings.data)
     if running is not None:
         yield running
         return
-    if settings.catalog_dsn is None and not (settings.data / "postgres").exists():
+    if settings[CATALOG_DSN] is None and not (settings.data / "postgres").exists():
         raise IllegalMove(f"There is no catalog in {settings.data}: set SLUICE_DATA or SLUICE_CATALOG_DSN as for the server.")
     with catalog_dsn(settings) as dsn:
         yield dsn
@@ -45,7 +46,7 @@ def present_dsn(settings: Settings) -> Iterator[str]:
 
 def catalog_of(settings: Settings, dsn: str, *, max_connections: int = 2) -> CatalogStore:
     """The catalog at the DSN of `present_dsn`, which leads to a pooler where nothing leads past it."""
-    pooled = settings.catalog_pooled and settings.catalog_direct_dsn is None
+    pooled = settings.catalog_pooled and settings[CATALOG_DIRECT_DSN] is None
     return CatalogStore(dsn, max_connections=max_connections, pooled=pooled)
 
 
@@ -162,9 +163,9 @@ def _check_restorable(settings: Settings, path: Path, head: ArchiveHead, files_f
     """Raise what keeps a backup from being restored here, before Postgres is asked."""
     if not knows(head.revision):
         raise InvalidData(f"{path} was written by a newer Sluice: its schema is {head.revision}, and this one knows {newest()}.")
-    if settings.catalog_dsn is None and running_dsn(settings.data) is not None:
+    if settings[CATALOG_DSN] is None and running_dsn(settings.data) is not None:
         raise IllegalMove(f"A server runs on {settings.data}: stop it first.")
-    if settings.catalog_pooled and settings.catalog_direct_dsn is None:
+    if settings.catalog_pooled and settings[CATALOG_DIRECT_DSN] is None:
         raise IllegalMove("Behind a pooler nobody sees whether a server still works: set SLUICE_CATALOG_DIRECT_DSN, which leads past it.")
     if files_from is not None and head.warehouse != settings.warehouse:
         raise IllegalMove(

@@ -25,6 +25,7 @@ from model.identifier import Identifier
 from model.text.sql_text import literal
 from server.commands.backup import catalog_of, present_dsn
 from server.settings.kinds import own_uri
+from server.settings.options import LISTEN, TOKEN
 from server.settings.settings import Settings
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -130,8 +131,8 @@ def _disk(settings: Settings) -> Check:
 def _server(settings: Settings) -> Check:
     import httpx
 
-    url = own_uri(*settings.listen, scheme="https" if settings.tls_certificate else "http")
-    headers = {"Authorization": f"Bearer {settings.token}"} if settings.token else {}
+    url = own_uri(*settings[LISTEN], scheme="https" if settings.tls_certificate else "http")
+    headers = {"Authorization": f"Bearer {settings[TOKEN]}"} if settings[TOKEN] else {}
     try:
         answer = httpx.get(f"{url}/readyz", headers=headers, timeout=30)
         said = answer.json()

@@ -43,6 +43,7 @@ from server.flight.wire.sent import batch_message, schema_message
 from server.observe.metrics import Metrics
 from server.process.services import Services
 from server.settings.kinds import is_loopback
+from server.settings.options import FLIGHT_LISTEN, FLIGHT_MESSAGE_BYTES, FLIGHT_STALL, ROWS_BYTES, SESSION_IDLE, STATEMENT_BYTES
 
 _log = logging.getLogger(__name__)
 _TEND_SECONDS = 2.0
@@ -71,7 +72,7 @@ class FlightEndpoint:
         self._clients = ClientSessions(gateway)
         prepared = PreparedStatements()
         self._statements = Statements(gateway, self._clients, self._results, prepared, self._hang_ups)
-        self._stalls = Stalls(services.settings.flight_stall)
+        self._stalls = Stalls(services.settings[FLIGHT_STALL])
         self._puts = Puts(services, self._statements)
         self._actions = Actions(gateway, self._clients, self._results, prepared, self._statements)
         self._stopped = threading.Event()
@@ -82,7 +83,7 @@ class FlightEndpoint:
 
     def start(self) -> tuple[str, int]:
         """Listen, and answer from now on; returns where. Raises `InvalidOption` where the address cannot be had."""
-        listen = self._services.settings.flight_listen
+        listen = self._services.settings[FLIGHT_LISTEN]
         assert listen is not None
         host, port = listen
         written = f"[{host}]" if ":" in host else host
@@ -90,9 +91,9 @@ class FlightEndpoint:
             self._server = FlightServer(
                 self,
                 f"{written}:{port}",
-                message_bytes=self._services.settings.flight_message_bytes,
+                message_bytes=self._services.settings[FLIGHT_MESSAGE_BYTES],
                 # Whoever keeps no cookies has its session by its connection, which must not end before it.
-                idle_seconds=self._services.settings.session_idle + _IDLE_BEYOND_SECONDS,
+                idle_seconds=self._services.settings[SESSION_IDLE] + _IDLE_BEYOND_SECONDS,
                 tls=None if self._tls is None else self._tls.pem(),
             )
         except OSError as problem:
@@ -124,7 +125,7 @@ class FlightEndpoint:
     def _tend(self) -> None:
         while not self._stopped.wait(_TEND_SECONDS):
             try:
-                self._results.tend(self._services.settings.session_idle)
+                self._results.tend(self._services.settings[SESSION_IDLE])
                 self._clients.tend()
                 self._stalls.tend(self.where[1])
             except Exception:  # the rounds go on as long as the endpoint answers
@@ -134,7 +135,7 @@ class FlightEndpoint:
 
     def _access(self, token: str | None) -> Any:
         access = self._services.gateway.lake.access
-        listen = self._services.settings.flight_listen
+        listen = self._services.settings[FLIGHT_LISTEN]
         if listen is not None and not is_loopback(listen[0]) and access.open():  # the last token was revoked on another server
             raise NotAuthorized("This server is reachable from other machines and has no token; make one, or restart it with SLUICE_TOKEN.")
         return access.caller(token)
@@ -206,7 +207,7 @@ class FlightEndpoint:
             request = None
         if request is None:
             raise BadRequest("The call ended before its message had come.")
-        if len(request) > (most := max(_REQUEST_BYTES, 2 * self._services.settings.statement_bytes)):
+        if len(request) > (most := max(_REQUEST_BYTES, 2 * self._services.settings[STATEMENT_BYTES])):
             raise StatementTooLarge(
                 f"The message has {len(request):,} bytes, and at most {most:,} are read of {call.method}: send rows by DoPut, "
                 "and parameters apart from the text."
@@ -263,7 +264,7 @@ class FlightEndpoint:
             raise BadRequest("The call ended before its first message, which says what the rows are for.")
         name, command = unpacked(_command(first.flight_descriptor))
         sent = (Message(part.data_header, part.data_body) for part in itertools.chain([first], messages) if part.data_header)
-        return iter([self._puts.put(call, name, command, ReceivedRows(sent, self._services.settings.rows_bytes))])
+        return iter([self._puts.put(call, name, command, ReceivedRows(sent, self._services.settings[ROWS_BYTES]))])
 
     def _received(self, call: Call, requests: Requests) -> Iterator[Any]:
         """What the client sends, to its end; one that hangs up has not sent all of it, whatever the stream looks like."""

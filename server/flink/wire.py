@@ -29,6 +29,7 @@ from model.schema.types import (
 )
 from server.flink.rows import RowFormat, has_string_keys, row_objects
 from server.process.services import services
+from server.settings.options import STATEMENT_BYTES
 from server.sql.bodies import json_object, read_body
 
 CONTENT_TYPE = "application/json; charset=UTF-8"
@@ -44,7 +45,7 @@ def answer(value: object) -> Response:
 
 def body() -> dict[str, Any]:
     """The JSON body; none at all is an empty object."""
-    return json_object(read_body(2 * services().settings.statement_bytes + _ENVELOPE_BYTES))
+    return json_object(read_body(2 * services().settings[STATEMENT_BYTES] + _ENVELOPE_BYTES))
 
 
 def handle(text: str) -> str:

@@ -24,6 +24,7 @@ from server.http.owners import Owners
 from server.http.serial import SerialWorkers
 from server.http.workers import Workers
 from server.process.services import EXTENSION, Services
+from server.settings.options import CONNECTIONS, CONNECTIONS_OF_ONE, DRAIN, LISTEN, ROWS_BYTES, STALL, STATEMENT_BYTES, THREADS
 from server.settings.settings import Settings
 from server.sql.disconnect import PRINCIPAL
 from workers.spool import BodyFiles
@@ -44,11 +45,11 @@ class HttpServer:
     """One process, one event loop, and threads for complete requests; stops by letting requests end."""
 
     def __init__(self, app: Flask, settings: Settings, *, tls: TlsFiles | None = None, bodies: BodyFiles | None = None) -> None:
-        self.shutdown_timeout = settings.drain
+        self.shutdown_timeout = settings[DRAIN]
         self._settings = settings
         self._tls = tls
-        self._workers = Workers(threads := settings.threads, "sluice-http", of_one=max(1, threads * 3 // 4), kept=threads // _KEPT)
-        self._gate = Gate(most := connections_allowed(settings.connections), min(settings.connections_of_one, max(8, most * 3 // 4)))
+        self._workers = Workers(threads := settings[THREADS], "sluice-http", of_one=max(1, threads * 3 // 4), kept=threads // _KEPT)
+        self._gate = Gate(most := connections_allowed(settings[CONNECTIONS]), min(settings[CONNECTIONS_OF_ONE], max(8, most * 3 // 4)))
         self._site = Site(
             app=app.wsgi_app,
             admit=admission(app, settings),
@@ -58,7 +59,7 @@ class HttpServer:
             streams=SerialWorkers(_STREAM_THREADS, "sluice-streams"),
             bodies=bodies or BodyFiles(settings.data / "bodies"),
             scheme="http" if tls is None else "https",
-            stall=settings.stall,
+            stall=settings[STALL],
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._listener: Listener | None = None
@@ -68,7 +69,7 @@ class HttpServer:
 
     def start_serving(self) -> tuple[str, int]:
         """Bind and answer from now on; returns where. Raises `OSError` where the address is taken."""
-        host, port = self._settings.listen
+        host, port = self._settings[LISTEN]
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         infos = socket.getaddrinfo(host, port, family if ":" in host else 0, socket.SOCK_STREAM, 0, socket.AI_PASSIVE)
         infos.sort(key=lambda info: info[0] != socket.AF_INET)
@@ -132,7 +133,7 @@ def admission(app: Flask, settings: Settings) -> Admit:
 
     def admit(environ: dict[str, Any]) -> int:
         if not isinstance(services, Services):
-            return settings.rows_bytes
+            return settings[ROWS_BYTES]
         looked_at = {**environ, "wsgi.input": BrokenBody()}
         with app.request_context(looked_at):
             try:
@@ -142,7 +143,7 @@ def admission(app: Flask, settings: Settings) -> Admit:
         if PRINCIPAL not in looked_at:
             return 0
         if environ["REQUEST_METHOD"] == "POST" and _ROWS_PATH.fullmatch(environ["PATH_INFO"]):
-            return settings.rows_bytes
-        return max(_OTHER_BODIES, 3 * settings.statement_bytes)
+            return settings[ROWS_BYTES]
+        return max(_OTHER_BODIES, 3 * settings[STATEMENT_BYTES])
 
     return lambda environ: Context().run(admit, environ)

@@ -17,6 +17,7 @@ from gateway.origin import ORIGIN, STATEMENT
 from model.errors import LakeError
 from model.options.masking import MASK, masked_text, names_secret
 from model.spans import trace_id
+from server.settings.options import CATALOG_DIRECT_DSN, CATALOG_DSN, DATA_TOKEN, LOG_FORMAT, LOG_LEVEL, TOKEN
 from server.settings.settings import Settings
 
 _QUIET = ("alembic", "py4j", "sqlglot", "httpx", "httpcore", "urllib3", "botocore", "s3transfer", "werkzeug", "opentelemetry")
@@ -37,8 +38,8 @@ class Masker:
     """Takes secrets out of what is logged: those of the settings wherever they stand, others by how they are written."""
 
     def __init__(self, settings: Settings) -> None:
-        known = {settings.token, *(value for _, value in settings.data_token)}
-        if dsns := [dsn for dsn in (settings.catalog_dsn, settings.catalog_direct_dsn) if dsn is not None]:
+        known = {settings[TOKEN], *(value for _, value in settings[DATA_TOKEN])}
+        if dsns := [dsn for dsn in (settings[CATALOG_DSN], settings[CATALOG_DIRECT_DSN]) if dsn is not None]:
             from psycopg.conninfo import conninfo_to_dict
 
             known.update(str(conninfo_to_dict(dsn).get("password") or "") for dsn in dsns)
@@ -182,10 +183,10 @@ def set_up(settings: Settings) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.addFilter(OncePerMinute())
     handler.addFilter(_not_of_a_lost_jvm)
-    handler.setFormatter(JsonFormatter(masker) if settings.log_format == "json" else TextFormatter(masker))
+    handler.setFormatter(JsonFormatter(masker) if settings[LOG_FORMAT] == "json" else TextFormatter(masker))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(settings.log_level.upper())
+    root.setLevel(settings[LOG_LEVEL].upper())
     logging.captureWarnings(True)
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)

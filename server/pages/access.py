@@ -19,6 +19,7 @@ from server.access.access import caller
 from server.pages.actions import act, tell
 from server.pages.shell import bp, in_menu, render
 from server.process.services import services
+from server.settings.options import TOKEN
 
 _OFFERED = (
     ResourceType.TABLE, ResourceType.COLUMN, ResourceType.DATABASE_ALL, ResourceType.DATABASE, ResourceType.CATALOG_ALL,
@@ -99,7 +100,7 @@ def _page(*, secret: str = "", made: AccessToken | None = None, problem: str = "
         names=names,
         kinds=[(kind.value, _LABELS[kind], sorted(ACCESSES[kind])) for kind in _OFFERED],
         accesses=sorted(Access),
-        own_token=services().settings.token is not None,
+        own_token=services().settings[TOKEN] is not None,
         open=services().gateway.lake.access.open(),
         secret=secret,
         made=made,

@@ -30,6 +30,7 @@ from server.pages.rendering.sparklines import Line, lag_line, rate_line
 from server.pages.rendering.statements import call
 from server.pages.shell import bp, in_menu, render
 from server.process.services import services
+from server.settings.options import SESSION_IDLE, SESSION_LIMIT
 from sql.execution.progress import ProgressRecord
 
 _MOST_RUNS = 200
@@ -294,8 +295,8 @@ def sessions() -> ResponseReturnValue:
         here="Sessions",
         server=_this_server(),
         sessions=open_sessions,
-        idle=settings.session_idle,
-        most=settings.session_limit,
+        idle=settings[SESSION_IDLE],
+        most=settings[SESSION_LIMIT],
     )
 
 

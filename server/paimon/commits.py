@@ -15,6 +15,7 @@ from server.paimon.messages.wire import object_name
 from server.paimon.paging import max_results, number_token
 from server.paimon.routes import argument, body, lake, route
 from server.process.services import services
+from server.settings.options import THREADS
 from server.sql.bodies import member
 
 MOST_WAIT_SECONDS = 30.0
@@ -47,7 +48,7 @@ def latest_snapshot(database: str, table: str) -> object:
     opened = here.open_any(object_name(database, table))
     known, seconds = snapshot_argument("newerThan"), seconds_argument("wait", most=MOST_WAIT_SECONDS)
     if known is not None and seconds:
-        most = services().settings.threads // 2
+        most = services().settings[THREADS] // 2
         here.wait_beyond(opened, known, seconds, most_waiters=most, stopping=services().stopping.is_set)
     totals = here.totals(opened)
     if totals is None:

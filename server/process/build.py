@@ -21,6 +21,34 @@ from model.errors import LakeError
 from model.location import Location
 from server.process import memory
 from server.process.postgres_space import wal_growth
+from server.settings.options import (
+    AUDIT_ERASURES,
+    CATALOG_CONNECTIONS,
+    CATALOG_DIRECT_DSN,
+    CATALOG_DSN,
+    DATA_TOKEN_ROLE,
+    DROP_RETENTION,
+    PLANNING_CACHE,
+    REMOTE_CATALOGS,
+    RESULT_KEEP,
+    SESSION_IDLE,
+    SESSION_LIMIT,
+    SPARK_DRIVER_HOST,
+    SPARK_DRIVER_MEMORY,
+    SPARK_KEEP_CLASSES,
+    SPARK_MASTER,
+    SPARK_PACKAGES,
+    SPARK_STREAMS,
+    SPOOL_BYTES,
+    SPOOL_RESULT_BYTES,
+    STATEMENT_BYTES,
+    STATEMENT_CONCURRENCY,
+    STATEMENT_QUEUE,
+    STATEMENT_WORDS,
+    STORAGE_RESERVE,
+    TOKEN,
+    WAREHOUSE_SYNC,
+)
 from server.settings.settings import Settings
 from server.sql.orc import orc_decoded_beside, worker_limits
 from sql.spark.driver.class_archive import ClassArchive
@@ -35,28 +63,28 @@ def build_gateway(
     """A gateway on the catalog and warehouse of the settings, the pool whose Spark is not started yet, and the catalog's other servers."""
     catalog = CatalogStore(
         dsn,
-        max_connections=settings.catalog_connections,
+        max_connections=settings[CATALOG_CONNECTIONS],
         pooled=settings.catalog_pooled,
-        direct_dsn=settings.catalog_direct_dsn,
+        direct_dsn=settings[CATALOG_DIRECT_DSN],
         problem=postgres_problem,
     )
     cleanup.callback(catalog.close)
     cleanup.callback(memory.given_back())
     reserve = _reserve(settings)
-    MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings.planning_cache, space=lambda: reserve.short() is None)
+    MANIFEST_CACHE.keep_in(settings.data / "cache" / "manifests", settings[PLANNING_CACHE], space=lambda: reserve.short() is None)
     cleanup.enter_context(orc_decoded_beside(settings))
     lake = Lake(
         catalog,
         settings.warehouse,
-        sync=settings.warehouse_sync,
-        token=settings.token,
+        sync=settings[WAREHOUSE_SYNC],
+        token=settings[TOKEN],
         import_dirs=settings.import_dirs,
         audit_kept=settings.audit_kept,
-        audit_erasures=settings.audit_erasures,
-        drop_retention=settings.drop_retention,
+        audit_erasures=settings[AUDIT_ERASURES],
+        drop_retention=settings[DROP_RETENTION],
         reserve=reserve,
     )
-    lake.apart = settings.data_token_role is not None
+    lake.apart = settings[DATA_TOKEN_ROLE] is not None
     cleanup.callback(lake.close)
     cleanup.callback(lake.growing.watch())
     with contextlib.suppress(LakeError, OSError):  # what is away now is asked again and again by the watch
@@ -69,16 +97,16 @@ def build_gateway(
     space = partial(reserve.promise, at=str(settings.data))
     spark = SparkPool(
         SparkSettings(
-            master=settings.spark_master,
-            driver_host=settings.spark_driver_host,
-            driver_memory=f"{settings.spark_driver_memory >> 20}m",
-            max_sessions=settings.session_limit,
+            master=settings[SPARK_MASTER],
+            driver_host=settings[SPARK_DRIVER_HOST],
+            driver_memory=f"{settings[SPARK_DRIVER_MEMORY] >> 20}m",
+            max_sessions=settings[SESSION_LIMIT],
             directory=settings.data / "spark",
             log=settings.data / "logs" / "spark.log",
             conf={**store_conf(settings), **settings.spark_conf},
             archive=settings.spark_archive,
             when_needed=settings.spark_when_needed,
-            classes=ClassArchive(settings.data / "spark-classes", space=space) if settings.spark_keep_classes else None,
+            classes=ClassArchive(settings.data / "spark-classes", space=space) if settings[SPARK_KEEP_CLASSES] else None,
         )
     )
     cleanup.callback(spark.stop)
@@ -89,7 +117,7 @@ def build_gateway(
     cleanup.callback(gateway.close)
     gateway.start()
     # An embedded Postgres runs for one server only: whoever maintained the tables before, under this name, is dead.
-    owner = uuid5(NAMESPACE_URL, settings.data.as_uri()) if settings.catalog_dsn is None else None
+    owner = uuid5(NAMESPACE_URL, settings.data.as_uri()) if settings[CATALOG_DSN] is None else None
     coordinator = Coordinator(lake, settings.maintenance, background=lambda name: _in_background(spark, name), owner=owner)
     cleanup.callback(coordinator.close)
     gateway.maintenance = coordinator
@@ -107,7 +135,7 @@ def _in_background(spark: SparkPool, name: str) -> Iterator[Any]:
 def store_conf(settings: Settings) -> dict[str, str]:
     """Spark's settings of the store the warehouse is in; credentials are found where AWS's own libraries look for them."""
     conf = {"spark.jars": ",".join(settings.spark_jars)} if settings.spark_jars else {}
-    packages = settings.spark_packages
+    packages = settings[SPARK_PACKAGES]
     if settings.warehouse.startswith("s3://"):
         conf |= {
             "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
@@ -123,29 +151,29 @@ def _reserve(settings: Settings) -> StorageReserve:
     """Watches the directories of this machine that the server writes to, and what the embedded Postgres may still write by itself."""
     warehouse = Location.parse(settings.warehouse)
     log = None
-    if settings.catalog_dsn is None:
+    if settings[CATALOG_DSN] is None:
         log = LogSpace(directory=str(settings.data), most=lambda: wal_growth(settings.data))
     return StorageReserve(
-        [str(settings.data)], reserved=settings.storage_reserve, warehouse=str(warehouse) if warehouse.local else None, log=log
+        [str(settings.data)], reserved=settings[STORAGE_RESERVE], warehouse=str(warehouse) if warehouse.local else None, log=log
     )
 
 
 def _limits(settings: Settings) -> GatewayLimits:
     return GatewayLimits(
-        sessions=settings.session_limit,
-        session_idle_seconds=settings.session_idle,
+        sessions=settings[SESSION_LIMIT],
+        session_idle_seconds=settings[SESSION_IDLE],
         statement_seconds=settings.statement_timeout,
-        statement_chars=settings.statement_bytes,
-        statement_words=settings.statement_words,
-        spark_statements=settings.statement_concurrency,
-        kept_for_others=max(1, settings.statement_concurrency // 2),
-        spark_streams=settings.spark_streams,
-        queued_statements=settings.statement_queue,
-        kept_seconds=settings.result_keep,
-        result_bytes=settings.spool_result_bytes,
-        spool_bytes=settings.spool_bytes,
+        statement_chars=settings[STATEMENT_BYTES],
+        statement_words=settings[STATEMENT_WORDS],
+        spark_statements=settings[STATEMENT_CONCURRENCY],
+        kept_for_others=max(1, settings[STATEMENT_CONCURRENCY] // 2),
+        spark_streams=settings[SPARK_STREAMS],
+        queued_statements=settings[STATEMENT_QUEUE],
+        kept_seconds=settings[RESULT_KEEP],
+        result_bytes=settings[SPOOL_RESULT_BYTES],
+        spool_bytes=settings[SPOOL_BYTES],
         import_dirs=settings.import_dirs,
-        remote_catalogs=settings.remote_catalogs,
+        remote_catalogs=settings[REMOTE_CATALOGS],
         kafka_brokers=settings.kafka_brokers,
         jobs=settings.jobs,
         workers=worker_limits(settings),

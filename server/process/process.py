@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING
@@ -22,6 +22,17 @@ from server.http.gate import raise_open_files
 from server.process.data_directory import make_private
 from server.process.postgres import EmbeddedPostgres
 from server.settings.kinds import own_uri, reached_at
+from server.settings.options import (
+    ADVERTISED_URL,
+    CATALOG_DIRECT_DSN,
+    CATALOG_DSN,
+    DRAIN,
+    DRAIN_DELAY,
+    FLIGHT_LISTEN,
+    LISTEN,
+    THREADS,
+    TOKEN,
+)
 from server.settings.settings import Settings
 from workers.launch import launch
 
@@ -58,13 +69,13 @@ class CatalogPostgres:
 def catalog_dsn(settings: Settings) -> Iterator[str]:
     """The catalog's DSN, past a pooler where it can be: the one set, or that of an embedded Postgres which runs until the block ends."""
     with _catalog_postgres(settings) as postgres:
-        yield settings.catalog_direct_dsn or postgres.dsn
+        yield settings[CATALOG_DIRECT_DSN] or postgres.dsn
 
 
 @contextlib.contextmanager
 def _catalog_postgres(settings: Settings) -> Iterator[CatalogPostgres]:
-    if settings.catalog_dsn is not None:
-        yield CatalogPostgres(settings.catalog_dsn)
+    if (dsn := settings[CATALOG_DSN]) is not None:
+        yield CatalogPostgres(dsn)
         return
     postgres = EmbeddedPostgres(settings.data)
     try:
@@ -194,7 +205,7 @@ def _serve(settings: Settings, postgres: CatalogPostgres, stop: Stop, cleanup: c
     from server.process.build import build_gateway
     from server.process.services import Services
 
-    upgrade(settings.catalog_direct_dsn or postgres.dsn)
+    upgrade(settings[CATALOG_DIRECT_DSN] or postgres.dsn)
     gateway, spark, peers = build_gateway(settings, postgres.dsn, cleanup, postgres_problem=postgres.problem)
     services = Services(gateway=gateway, settings=settings, peers=peers)
     app = create_app(services, maker=_traced(settings, cleanup))
@@ -204,7 +215,7 @@ def _serve(settings: Settings, postgres: CatalogPostgres, stop: Stop, cleanup: c
     figures.server.connections = http.connections
     host, port = http.start_serving()
     flight = _open_flight(services, figures, tls)
-    peers.announce(settings.advertised_url or reached_at(host, port, secure=tls is not None))
+    peers.announce(settings[ADVERTISED_URL] or reached_at(host, port, secure=tls is not None))
     gateway.serve_at(own_uri(host, port) if tls is None else _listen_for_spark(app, settings, cleanup))
     gc.freeze()
     gc.enable()
@@ -213,12 +224,12 @@ def _serve(settings: Settings, postgres: CatalogPostgres, stop: Stop, cleanup: c
         spark.start_in_background()  # not before: it takes all cores for seconds, and most first statements need no Spark
     print(banner(settings, host, port, flight=flight.where if flight is not None else None), flush=True)
     stop.wait()
-    _log.info("Stopping: up to %g s for what runs", settings.drain)
+    _log.info("Stopping: up to %g s for what runs", settings[DRAIN])
     services.stopping.set()
-    stop.hurry.wait(settings.drain_delay)
+    stop.hurry.wait(settings[DRAIN_DELAY])
     threading.Thread(target=_hurry, args=(stop, gateway), name="sluice-hurry", daemon=True).start()
-    until = time.monotonic() + settings.drain
-    gateway.drain(settings.drain)
+    until = time.monotonic() + settings[DRAIN]
+    gateway.drain(settings[DRAIN])
     if flight is not None:
         flight.stop(max(_LAST_BYTES_SECONDS, until - time.monotonic()))
     peers.leave()
@@ -228,7 +239,7 @@ def _serve(settings: Settings, postgres: CatalogPostgres, stop: Stop, cleanup: c
 
 def _open_flight(services: Services, metrics: Metrics, tls: TlsFiles | None) -> FlightEndpoint | None:
     """The endpoint of Arrow Flight SQL, where the settings have one."""
-    if services.settings.flight_listen is None:
+    if services.settings[FLIGHT_LISTEN] is None:
         return None
     from server.flight.server import FlightEndpoint
 
@@ -257,7 +268,7 @@ def _listen_for_spark(app: Flask, settings: Settings, cleanup: contextlib.ExitSt
     """Where Spark's processes on this machine ask for tables while the server speaks TLS, whose certificate names no loopback address."""
     from server.http.wsgi import HttpServer
 
-    own = HttpServer(app, replace(settings, listen=(_LOOPBACK, 0), threads=_OWN_THREADS))
+    own = HttpServer(app, settings.with_value(LISTEN, (_LOOPBACK, 0)).with_value(THREADS, _OWN_THREADS))
     host, port = own.start_serving()
     cleanup.callback(own.stop_serving)
     return own_uri(host, port)
@@ -267,7 +278,7 @@ def banner(settings: Settings, host: str, port: int, *, flight: tuple[str, int] 
     """What a newcomer reads first: where the server is, and three commands to try."""
     secure = settings.tls_certificate is not None
     url = f"{'https' if secure else 'http'}://{_shown(host)}:{port}"
-    token = ' -H "Authorization: Bearer $SLUICE_TOKEN"' if settings.token else ""
+    token = ' -H "Authorization: Bearer $SLUICE_TOKEN"' if settings[TOKEN] else ""
     commands = (
         "CREATE TABLE words (id BIGINT, word STRING)",
         "INSERT INTO words VALUES (1, 'hello'), (2, 'world')",

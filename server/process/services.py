@@ -16,6 +16,7 @@ from lake import Caller
 from lake.waiting_places import WaitingPlaces
 from model.text.file_name import hide_places
 from server.access.data_tokens import DataTokens
+from server.settings.options import THREADS
 from server.settings.settings import Settings
 
 if TYPE_CHECKING:
@@ -46,11 +47,11 @@ class Services:
 
     def may_wait(self, caller: Caller) -> AbstractContextManager[bool]:
         """Whether a request may hold its thread until a statement has ended: a quarter of the threads may be held so."""
-        return self.waiting.place(caller.principal, self.settings.threads // 4)
+        return self.waiting.place(caller.principal, self.settings[THREADS] // 4)
 
     def may_wait_for_turn(self, caller: Caller) -> AbstractContextManager[bool]:
         """The same of a client's commit that lost a race, until its turn comes."""
-        return self.waiting_commits.place(caller.principal, self.settings.threads // 4)
+        return self.waiting_commits.place(caller.principal, self.settings[THREADS] // 4)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data_tokens", DataTokens(self.settings))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from server.settings.options import ROWS_WORKER_MEMORY, ROWS_WORKER_SECONDS, ROWS_WORKERS
 from server.settings.settings import Settings
 from workers.orc import OrcProcesses
 from workers.pool import WorkerLimits
@@ -12,7 +13,7 @@ from workers.pool import WorkerLimits
 
 def worker_limits(settings: Settings) -> WorkerLimits:
     """What processes that decode may take."""
-    return WorkerLimits(count=settings.rows_workers, memory_bytes=settings.rows_worker_memory, seconds=settings.rows_worker_seconds)
+    return WorkerLimits(count=settings[ROWS_WORKERS], memory_bytes=settings[ROWS_WORKER_MEMORY], seconds=settings[ROWS_WORKER_SECONDS])
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ from flask import request
 
 from model.errors import BadRequest, nearest
 from server.process.services import services
+from server.settings.options import STATEMENT_BYTES
 from server.sql.bodies import json_object, member, read_body, strings
 from sql.parameters.parameters import NONE as NO_PARAMETERS
 from sql.parameters.parameters import Parameters
@@ -52,7 +53,7 @@ class SqlRequest:
 def read_request() -> SqlRequest:
     """The present request; raises `BadRequest` for what is unknown or of the wrong kind."""
     _check_names(request.args, PARAMETERS, "parameter")
-    body = read_body(services().settings.statement_bytes)
+    body = read_body(services().settings[STATEMENT_BYTES])
     sent: dict[str, Any] = json_object(body) if request.mimetype == "application/json" else {"statement": _text(body)}
     _check_names(sent, MEMBERS, "member")
     for name, value in request.args.items():

@@ -10,6 +10,7 @@ from server.access.access import caller
 from server.openapi.document import documented, json_of
 from server.openapi.schemas import BYTES, IDEMPOTENCY, TEXT
 from server.process.services import services
+from server.settings.options import ROWS_BYTES
 from server.sql.bodies import body_stream, discard
 from server.sql.statements import idempotency_key
 
@@ -29,7 +30,7 @@ def append_rows(database: str, table: str) -> Response:
     """Append the body's rows and tell how many they were and which snapshot holds them."""
     key = idempotency_key()
     try:
-        body = body_stream(services().settings.rows_bytes)
+        body = body_stream(services().settings[ROWS_BYTES])
         result = services().gateway.append(
             Identifier(database, table), body, request.content_type or "", idempotency_key=key, caller=caller()
         )

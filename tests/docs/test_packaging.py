@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from server.settings.options import DRAIN, LISTEN
+
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
@@ -86,9 +88,9 @@ def test_compose_sets_only_settings_that_there_are() -> None:
     assert set(used) <= {variable(option) for option in SERVER_OPTIONS}
     image = dict(setting.split("=", 1) for line in instructions("ENV") for setting in line.split())
     settings = read_settings(image | used | {"SLUICE_TOKEN": "t"})
-    assert settings.listen == ("0.0.0.0", 8083)
+    assert settings[LISTEN] == ("0.0.0.0", 8083)
     assert "stop_grace_period: 60s" in text
-    assert settings.drain < 60
+    assert settings[DRAIN] < 60
 
 
 def test_ci_runs_the_make_targets() -> None:

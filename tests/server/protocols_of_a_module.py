@@ -15,6 +15,7 @@ from lake import Lake
 from server.app import create_app
 from server.http.wsgi import HttpServer
 from server.process.services import Services
+from server.settings.options import TOKEN
 from server.settings.settings import read_settings
 from tests.server.conftest import NoSpark
 
@@ -33,7 +34,7 @@ def endpoints(dsn: str, directory: Path, **settings: str) -> Iterator[Endpoints]
     """A served gateway with settings such as ``SLUICE_TOKEN``."""
     read = read_settings({"SLUICE_DATA": str(directory), "SLUICE_LISTEN": "127.0.0.1:0", "SLUICE_DRAIN_SECONDS": "1"} | settings)
     catalog = CatalogStore(dsn)
-    lake = Lake(catalog, str(directory / "warehouse"), token=read.token)
+    lake = Lake(catalog, str(directory / "warehouse"), token=read[TOKEN])
     gateway = Gateway(lake, NoSpark(), limits=GatewayLimits(local_threads=4, spark_statements=1))
     gateway.start()
     services = Services(gateway=gateway, settings=read)

@@ -20,6 +20,7 @@ from server.pages.rendering.pictures import SHADES, growth, heat_map, histogram
 from server.pages.rendering.statements import select
 from server.pages.tables.sides import TableHead, number, tab
 from server.process.services import services
+from server.settings.options import FLIGHT_LISTEN
 
 _SAMPLE_ROWS = 50
 _SAMPLE_SECONDS = 20.0
@@ -154,5 +155,5 @@ def _snippets(head: TableHead) -> list[Snippet]:
 
 def _flight_address() -> str | None:
     """Where Arrow Flight SQL answers, where this server has it."""
-    listen = getattr(services().settings, "flight_listen", None)
+    listen = services().settings[FLIGHT_LISTEN]
     return None if listen is None else f"grpc://{request.host.rpartition(':')[0] or request.host}:{listen[1]}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,7 +16,9 @@ from botocore.session import get_session
 
 from model.errors import Forbidden, NotImplementedHere, Unavailable
 from model.location import Location
+from model.options.option import Option
 from server.access.data_tokens import DataTokens, Wanted, session_policy
+from server.settings.options import DATA_TOKEN, DATA_TOKEN_ROLE, DATA_TOKEN_SHARED
 from server.settings.settings import read_settings
 from tests.fix_s3 import Bucket
 
@@ -30,7 +31,11 @@ def wanted(**more: Any) -> Wanted:
 
 
 def tokens(tmp_path: Path, **settings: Any) -> DataTokens:
-    return DataTokens(replace(read_settings({"SLUICE_DATA": str(tmp_path)}), **settings))
+    read = read_settings({"SLUICE_DATA": str(tmp_path)})
+    named: dict[str, Option[Any]] = {"data_token": DATA_TOKEN, "data_token_role": DATA_TOKEN_ROLE, "data_token_shared": DATA_TOKEN_SHARED}
+    for name, value in settings.items():
+        read = read.with_value(named[name], value)
+    return DataTokens(read)
 
 
 def test_without_settings_there_are_none(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from model.errors import IllegalMove, InvalidData
 from model.identifier import Identifier
 from server.commands.backup import backup, restore
 from server.commands.check import check_warehouse
+from server.settings.options import CATALOG_DSN
 from server.settings.settings import Settings, read_settings
 from tests.fix_server import StartServer
 from tests.lake.register.damage import data_files
@@ -138,7 +139,7 @@ def test_a_backup_of_an_older_schema_is_brought_up_to_date(of: For, empty_dsn: s
         assert conn.execute("SELECT name FROM sluice_database").fetchall() == [("default",)]
     downgrade(dsn, "base")
     with pytest.raises(IllegalMove, match="no catalog"):
-        write_archive(of(dsn).catalog_dsn or "", tmp_path / "none", warehouse="")
+        write_archive(of(dsn)[CATALOG_DSN] or "", tmp_path / "none", warehouse="")
 
 
 def schemas(dsn: str) -> set[str]:

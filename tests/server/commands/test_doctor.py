@@ -12,6 +12,7 @@ from flask.testing import FlaskClient
 from catalog.backup.archive import restore_archive, write_archive
 from migrations import downgrade
 from server.commands.doctor import FAIL, OK, WARN, Finding, examine
+from server.settings.options import LISTEN
 from server.settings.settings import Settings, read_settings
 
 
@@ -82,7 +83,7 @@ def test_what_is_away_hides_nothing_else(settings: Settings, dsn: str, tmp_path:
 
 
 def test_somebody_else_on_the_port(settings: Settings) -> None:
-    with socket.create_server(settings.listen) as other:
+    with socket.create_server(settings[LISTEN]) as other:
         other.settimeout(30)
         import threading
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from flask.testing import FlaskClient
@@ -11,6 +10,7 @@ from flask.testing import FlaskClient
 from server.app import create_app
 from server.http.wsgi import HttpServer
 from server.process.services import Services
+from server.settings.options import LISTEN
 from tests.server.paimon.speaking import Rest
 
 
@@ -25,7 +25,7 @@ def rest(client: FlaskClient) -> Rest:
 @pytest.fixture
 def url(services: Services) -> Iterator[str]:
     """A server on a socket."""
-    http = HttpServer(create_app(services), replace(services.settings, listen=("127.0.0.1", 0)))
+    http = HttpServer(create_app(services), services.settings.with_value(LISTEN, ("127.0.0.1", 0)))
     host, port = http.start_serving()
     yield f"http://{host}:{port}"
     http.shutdown_timeout = 1

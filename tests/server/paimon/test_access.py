@@ -13,6 +13,7 @@ from flask.testing import FlaskClient
 
 from server.app import create_app
 from server.process.services import Services
+from server.settings.options import DATA_TOKEN, DATA_TOKEN_SHARED
 from tests.server.paimon.speaking import Rest, new_table, schema
 
 TABLE = {"type": "TABLE", "database": "d", "table": "t"}
@@ -198,9 +199,10 @@ def test_readers_of_a_part_are_not_told_what_hidden_rows_tell(admin: As, ada: As
     assert ada.post(f"{at}/partitions", {"partitionSpecs": [{"day": "new"}]}) == {"created": [{"day": "new"}], "existed": []}
 
 
-def _with_tokens(services: Services, admin: As, ada: As, **settings: Any) -> None:
+def _with_tokens(services: Services, admin: As, ada: As, *, shared: bool = False) -> None:
+    settings = services.settings
     fixed = (("fs.s3.accessKey", "a"), ("fs.s3.secretKey", "b"))
-    configured = replace(services, settings=replace(services.settings, data_token=fixed, **settings))
+    configured = replace(services, settings=settings.with_value(DATA_TOKEN, fixed).with_value(DATA_TOKEN_SHARED, shared))
     ada.client = admin.client = create_app(configured).test_client()
 
 
@@ -216,7 +218,7 @@ def test_a_fixed_data_token_is_an_administrators_where_nobody_says_that_all_may_
 
 
 def test_a_shared_data_token_is_for_who_may_read_the_table_whole(admin: As, ada: As, services: Services) -> None:
-    _with_tokens(services, admin, ada, data_token_shared=True)
+    _with_tokens(services, admin, ada, shared=True)
     grant(admin, "UPDATE", TABLE)
     assert ada.refused("GET", "databases/d/tables/t/token")[0] == 403, "who may not read gets no key to read"
     grant(admin, "SELECT", TABLE)

@@ -6,7 +6,6 @@ import io
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from gateway.gateway import Gateway
 from server.app import create_app
 from server.http.wsgi import HttpServer
 from server.process.services import Services
+from server.settings.options import LISTEN
 from tests.interop.test_rest_java import java_options
 from tests.interop.test_rest_java import java_user as java_user
 from tests.interop.test_rest_rust import rust_python as rust_python
@@ -71,7 +71,7 @@ def faulty(services: Services) -> Iterator[tuple[str, Faulty]]:
     app = create_app(services)
     spoiler = Faulty(app.wsgi_app)
     app.wsgi_app = spoiler  # type: ignore[method-assign, assignment]
-    http = HttpServer(app, replace(services.settings, listen=("127.0.0.1", 0)))
+    http = HttpServer(app, services.settings.with_value(LISTEN, ("127.0.0.1", 0)))
     host, port = http.start_serving()
     yield f"http://{host}:{port}", spoiler
     http.shutdown_timeout = 1

@@ -20,6 +20,7 @@ from model.errors import LakeError
 from server.app import create_app
 from server.paimon.routes import registered
 from server.process.services import Services
+from server.settings.options import DATA_TOKEN
 from tests.server.conftest import NoSpark
 from tests.server.paimon.committing import Writer
 from tests.server.paimon.exchanges import ALL, Exchange, T
@@ -103,7 +104,9 @@ def recorder(house: Environment) -> Recorder:
     house.broken_at = "table decided"
     made.send(("a bug", "POST databases/d/tables", {"identifier": {"object": "bug"}, "schema": {"fields": [_INT]}}))
     house.broken_at = None
-    with_data_token = create_app(replace(house.services, settings=replace(house.services.settings, data_token=(("fs.s3.accessKey", "a"),))))
+    with_data_token = create_app(
+        replace(house.services, settings=house.services.settings.with_value(DATA_TOKEN, (("fs.s3.accessKey", "a"),)))
+    )
     made.send(("data tokens are configured", "GET /v1/config", None), client=with_data_token.test_client())
     made.send(("one is configured", f"GET {T}/token", None), client=with_data_token.test_client())
     _close(made, app.test_client())

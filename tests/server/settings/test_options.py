@@ -9,16 +9,16 @@ import pytest
 
 from model.errors import InvalidOption
 from server.settings.kinds import is_loopback
-from server.settings.options import SERVER_OPTIONS
+from server.settings.options import CATALOG_DSN, LISTEN, SERVER_OPTIONS, TOKEN
 from server.settings.settings import read_settings, variable
 
 
 def test_defaults_need_no_variable() -> None:
     settings = read_settings({"PATH": "/bin"})
-    assert settings.listen == ("127.0.0.1", 8083)
+    assert settings[LISTEN] == ("127.0.0.1", 8083)
     assert settings.data == settings.data.absolute()
     assert settings.warehouse == str(settings.data / "warehouse")
-    assert (settings.catalog_dsn, settings.token, settings.import_dirs) == (None, None, ())
+    assert (settings[CATALOG_DSN], settings[TOKEN], settings.import_dirs) == (None, None, ())
 
 
 def test_every_setting_is_read_from_its_variable(tmp_path: Path) -> None:
@@ -40,7 +40,8 @@ def test_every_setting_is_read_from_its_variable(tmp_path: Path) -> None:
         changed[variable(option)] = text
     settings = read_settings(changed | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9000"})
     assert [name for name in type(settings).__slots__ if getattr(settings, name) == getattr(defaults, name)] == []
-    assert (settings.listen, settings.import_dirs, settings.warehouse) == (("::1", 0), ("/a", "/b"), "s3://bucket/w")
+    assert [option.key for option in SERVER_OPTIONS if settings[option] == defaults[option]] == []
+    assert (settings[LISTEN], settings.import_dirs, settings.warehouse) == (("::1", 0), ("/a", "/b"), "s3://bucket/w")
 
 
 @pytest.mark.parametrize("place", ["file:///srv/w", "file:/srv/w", "/srv/w"])
@@ -80,7 +81,7 @@ def test_settings_that_cannot_be_are_refused_in_one_line(variables: dict[str, st
 
 
 def test_a_token_opens_the_server_to_others() -> None:
-    assert read_settings({"SLUICE_LISTEN": "0.0.0.0:8083", "SLUICE_TOKEN": "s3cret"}).token == "s3cret"
+    assert read_settings({"SLUICE_LISTEN": "0.0.0.0:8083", "SLUICE_TOKEN": "s3cret"})[TOKEN] == "s3cret"
 
 
 def test_with_a_token_only_named_brokers_are_connected_to() -> None:

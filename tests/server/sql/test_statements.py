@@ -11,6 +11,7 @@ from werkzeug.test import TestResponse
 
 from server.app import create_app
 from server.process.services import Services
+from server.settings.options import STATEMENT_BYTES
 from sql.execution.cancellation import Cancellation
 
 
@@ -132,7 +133,7 @@ def test_an_idempotency_key_lands_once(words: FlaskClient) -> None:
 
 
 def test_a_text_too_long_is_refused(client: FlaskClient, services: Services) -> None:
-    longest = services.settings.statement_bytes
+    longest = services.settings[STATEMENT_BYTES]
     body = assert_problem(run(client, "SELECT 1 -- " + "x" * longest), 413, "StatementTooLarge")
     assert str(longest) in body["detail"]
 
