@@ -36,7 +36,7 @@ class Operation(StrEnum):
 
 
 OPERATION = "sluice.operation"
-"""The property of a snapshot that holds an operation for which Paimon has no word: ``COMPACT``, ``DROP_PARTITION``."""
+"""The property of a snapshot that holds an operation for which Paimon has no word: ``COMPACT``, ``RESCALE``, ``DROP_PARTITION``."""
 INSTEAD_OF = "sluice.instead-of"
 """The property that names, by their keys, the snapshots of the same id and rows in whose place a snapshot is: compactions undone since."""
 

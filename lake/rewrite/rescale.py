@@ -73,5 +73,5 @@ def rescale(lake: Lake, table: LakeTable, partition: Outgrown, *, check: Callabl
 
     with table.write() as write:
         write.add(write_batches(table.files, table.schema, batches()))
-        request = write.request(CommitKind.OVERWRITE, deletes=tuple(partition.entries), operation="OVERWRITE")
+        request = write.request(CommitKind.OVERWRITE, deletes=tuple(partition.entries), operation="RESCALE")
         lake.commit(table, request)

@@ -40,8 +40,11 @@ class StreamRules:
     """Smaller partition values first; else the partition that was there first."""
 
 
-_IN_PLACE = (Operation.DELETE, Operation.UPDATE, Operation.MERGE)
-"""What writes files anew that hold rows a stream has had: no overwrite that brings new ones."""
+_IN_PLACE = (Operation.DELETE, Operation.UPDATE, Operation.MERGE, "COMPACT", "RESCALE")
+"""What writes files anew that hold rows a stream has had: no overwrite that brings new ones.
+
+Paimon's streams show those of its own sorting and rescaling again: its snapshots do not tell what made them, ours do.
+"""
 
 
 def beyond(snapshot: Snapshot, bound: int | None) -> bool:
@@ -127,7 +130,7 @@ def plan_next(  # noqa: PLR0913 - where a stream is and what it reads
         since = cursor.created_since
         entries = [e for e in files.live_entries(snapshot) if since is None or e.file.creation_time_millis >= since]
     elif snapshot.commit_kind is CommitKind.APPEND or (
-        rules.overwrites and snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.operation not in _IN_PLACE
+        rules.overwrites and snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.done not in _IN_PLACE
     ):
         delta = files.delta_manifests(snapshot)
         entries = [e for meta in delta for e in files.manifest(meta) if e.kind is EntryKind.ADD]

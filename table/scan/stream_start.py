@@ -56,7 +56,7 @@ def start_of(past: Past, options: Mapping[str, str], *, zone: str = "UTC") -> Cu
     match mode:
         case "from-snapshot" | "from-snapshot-full":
             return Cursor(next_snapshot_id=max(number, past.earliest_id), whole=mode == "from-snapshot-full")
-        case "from-creation-timestamp" if latest is None or past.snapshots[0].time_millis < number:
+        case "from-creation-timestamp" if latest is not None and past.snapshots[0].time_millis < number:
             return _from_time(past, number)
         case "from-file-creation-time" | "from-creation-timestamp":
             return _whole(latest, created_since=number)
@@ -88,9 +88,9 @@ def expired(past: Past, wanted: int, who: str) -> SnapshotNotExist:
 
 
 def _whole(snapshot: Snapshot | None, created_since: int | None = None) -> Cursor:
-    if snapshot is None:
-        return Cursor(next_snapshot_id=1)
-    return Cursor(next_snapshot_id=snapshot.id, whole=True, created_since=created_since)
+    # Paimon asks for the starting snapshot again until there is one: the first is read whole then, an OVERWRITE, too.
+    first = 1 if snapshot is None else snapshot.id
+    return Cursor(next_snapshot_id=first, whole=True, created_since=created_since)
 
 
 def _from_time(past: Past, millis: int) -> Cursor:

@@ -76,9 +76,18 @@ def test_where_each_mode_begins(options: dict[str, str], cursor: Cursor) -> None
     assert start_of(HISTORY, options) == cursor
 
 
-@pytest.mark.parametrize("mode", ["latest-full", "latest", "compacted-full", "default"])
-def test_a_table_without_snapshots_is_read_from_its_first(mode: str) -> None:
-    assert start_of(past(), {"scan.mode": mode}) == Cursor(next_snapshot_id=1)
+@pytest.mark.parametrize(
+    ("options", "cursor"),
+    [
+        *(({"scan.mode": mode}, Cursor(next_snapshot_id=1, whole=True)) for mode in ("latest-full", "compacted-full", "default")),
+        ({"scan.file-creation-time-millis": "44"}, Cursor(next_snapshot_id=1, whole=True, created_since=44)),
+        ({"scan.creation-time-millis": "44"}, Cursor(next_snapshot_id=1, whole=True, created_since=44)),
+        ({"scan.mode": "latest"}, Cursor(next_snapshot_id=1)),
+        ({"scan.timestamp-millis": "44"}, Cursor(next_snapshot_id=1)),
+    ],
+)
+def test_a_table_without_snapshots_is_read_from_its_first(options: dict[str, str], cursor: Cursor) -> None:
+    assert start_of(past(), options) == cursor
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,14 @@ import httpx
 import pyarrow as pa
 
 from lake import Lake
-from lake.rewrite.compaction import compact, plan
+from lake.rewrite.compaction import compact, live_files, plan
+from lake.rewrite.rescale import outgrown, rescale
 from model.identifier import Identifier
+from model.schema.change import SetOption
 from model.snapshot import CommitKind
 from table.write.snapshot_builder import everything
 from table.write.writer import write_batches
-from tests.server.golden_model import Expected, History, Row, Step
+from tests.server.golden_model import SHOWN, Expected, History, Row, Step
 
 T = Identifier("default", "golden")
 _ALONE = "'write-only' = 'true'"
@@ -56,9 +58,7 @@ class Made:
         self._tick()
         before = _millis()
         with table.write() as write:
-            schema = pa.schema([("id", pa.int64()), ("k", pa.int32()), ("p", pa.int32())])
-            batch = pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
-            write.add(write_batches(table.files, table.schema, [batch]))
+            write.add(write_batches(table.files, table.schema, [_batch(rows)]))
             self._lake.commit(table, write.request(kind, commit_user=str(uuid4()), watermark=watermark, **more))
         held = (*self.steps[-1].held, *rows) if self.steps and kind is CommitKind.APPEND else tuple(rows)
         self._since = self._since if self.steps and kind is CommitKind.APPEND else before
@@ -75,13 +75,38 @@ class Made:
         latest = self._lake.open(self._table).latest()
         return latest is not None and latest.id == self.steps[-1].id
 
-    def _note(self, kind: CommitKind, added: tuple[Row, ...], held: tuple[Row, ...]) -> None:
+    def rescale(self, buckets: int) -> None:
+        """Give the table another number of buckets, and write its partitions anew, each as one commit."""
+        self._lake.alter_table(self._table, [SetOption(key="bucket", value=str(buckets))])
+        table = self._lake.open(self._table)
+        self._tick()
+        before = _millis()
+        for partition in outgrown(table, table.latest()):
+            rescale(self._lake, table, partition, check=lambda: None)
+            self._note(CommitKind.OVERWRITE, (), self.steps[-1].held, in_place=True)
+            self._tick()
+        self._since = before
+
+    def sort(self) -> None:
+        """What `CALL sys.compact(…, order_strategy => 'order')` commits, whose sorting needs Spark: the same rows in other files."""
+        table = self._lake.open(self._table)
+        held = sorted(self.steps[-1].held, reverse=True)
+        self._tick()
+        before = _millis()
+        with table.write() as write:
+            write.add(write_batches(table.files, table.schema, [_batch(held)]))
+            request = write.request(CommitKind.OVERWRITE, deletes=tuple(live_files(table)), operation="COMPACT")
+            self._lake.commit(table, request)
+        self._note(CommitKind.OVERWRITE, (), tuple(held), in_place=True)
+        self._since = before
+
+    def _note(self, kind: CommitKind, added: tuple[Row, ...], held: tuple[Row, ...], *, in_place: bool = False) -> None:
         latest = self._lake.open(self._table).latest()
         assert latest is not None
         assert latest.commit_kind is kind
         step = Step(
             id=latest.id, kind=kind.value, millis=latest.time_millis, watermark=latest.watermark or 0, added=added, held=held,
-            newest_files_since=self._since,
+            newest_files_since=self._since, in_place=in_place,
         )  # fmt: skip
         self.steps.append(step)
 
@@ -91,6 +116,11 @@ class Made:
         begin = _millis()
         while _millis() < begin + 2:
             time.sleep(0.001)
+
+
+def _batch(rows: Sequence[Row]) -> pa.RecordBatch:
+    schema = pa.schema([("id", pa.int64()), ("k", pa.int32()), ("p", pa.int32())])
+    return pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
 
 
 def _millis() -> int:
@@ -103,18 +133,46 @@ def ask(url: str, text: str) -> None:
 
 
 def history(lake: Lake, url: str, layout: str, table: Identifier = T) -> Made:
-    ask(url, f"CREATE TABLE {table} (id BIGINT, k INT, p INT) {LAYOUTS[layout]}")
-    made = Made(lake, table)
+    made = empty(lake, url, layout, table)
     made.put(made.rows(8), 1000)
+    grown(made, layout)
+    ask(url, f"CALL sys.expire_snapshots('{table}', retain_max => {len(made.steps) - 1}, retain_min => 1)")
+    made.steps = made.steps[1:]
+    return made
+
+
+def empty(lake: Lake, url: str, layout: str, table: Identifier = T) -> Made:
+    """A table without a snapshot."""
+    ask(url, f"CREATE TABLE {table} (id BIGINT, k INT, p INT) {LAYOUTS[layout]}")
+    return Made(lake, table)
+
+
+def grown(made: Made, layout: str) -> None:
+    """All that comes after a first snapshot: every kind of them."""
     made.put(made.rows(8), 2000)
     made.put(made.rows(8), 2500)
     made.merge()
     made.put(made.rows(5), 3000)
+    if ordered(layout):
+        made.rescale(2)
+    else:
+        made.sort()
     made.put(made.rows(6), 4000, CommitKind.OVERWRITE)
     made.put(made.rows(7), 5000)
-    ask(url, f"CALL sys.expire_snapshots('{table}', retain_max => 6, retain_min => 1)")
-    made.steps = made.steps[1:]
-    return made
+
+
+def empty_starts() -> list[dict[str, str]]:
+    """Starts on a table without a snapshot, each with a bound and without, and with what an OVERWRITE writes and without."""
+    starts: list[dict[str, str]] = [{}] + [{"scan.mode": mode} for mode in ("full", "latest", "compacted-full")]
+    starts += [{"scan.mode": mode, "scan.snapshot-id": "1"} for mode in ("from-snapshot", "from-snapshot-full")]
+    keys = {
+        "from-timestamp": "scan.timestamp-millis",
+        "from-creation-timestamp": "scan.creation-time-millis",
+        "from-file-creation-time": "scan.file-creation-time-millis",
+    }
+    starts += [{"scan.mode": mode, key: "1"} for mode, key in keys.items()]
+    modes: tuple[dict[str, str], ...] = ({}, {SHOWN: "true"})
+    return [start | bound | mode for start in starts for bound in ({}, {"scan.bounded.watermark": "2500"}) for mode in modes]
 
 
 def starts(made: Made) -> list[dict[str, str]]:
@@ -142,7 +200,7 @@ def ordered(layout: str) -> bool:
 def streams(made: Made, layout: str, *, one_in: int) -> list[tuple[dict[str, str], Expected]]:
     """One in so many of all starts, bounds and modes, others with each layout, and what the model says of each."""
     model = History(made.steps)
-    modes: tuple[dict[str, str], ...] = ({}, {"streaming-read-append-overwrite": "true"})
+    modes: tuple[dict[str, str], ...] = ({}, {SHOWN: "true"})
     bounds: list[dict[str, str]] = [{}, *({"scan.bounded.watermark": str(at)} for at in BOUNDS)]
     every = [start | bound | mode for start in starts(made) for bound in bounds for mode in modes]
     chosen = every[list(LAYOUTS).index(layout) % one_in :: one_in]

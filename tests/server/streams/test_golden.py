@@ -12,9 +12,10 @@ import pytest
 
 from gateway.gateway import Gateway
 from lake import Lake
+from model.snapshot import CommitKind
 from tests.following import Follower, streamed
-from tests.server.golden_model import Expected, Row
-from tests.server.streams.golden import BOUNDS, LAYOUTS, SENTINEL, Made, agree, hint, history, streams
+from tests.server.golden_model import Expected, History, Row
+from tests.server.streams.golden import BOUNDS, LAYOUTS, SENTINEL, Made, agree, empty, empty_starts, grown, hint, history, streams
 
 MOST_OPEN = 40
 
@@ -70,6 +71,27 @@ def agrees(lake: Lake, url: str, layout: str, *, one_in: int) -> None:
             agree(by_flink(url, statement), expected, layout, options)
     endless = [(options, expected) for options, expected in chosen if not expected.ends]
     followed(lake, url, layout, made, endless[:MOST_OPEN])
+
+
+@pytest.mark.parametrize("first", [CommitKind.OVERWRITE, CommitKind.APPEND])
+def test_streams_that_begin_on_an_empty_table_are_the_models(lake: Lake, url: str, first: CommitKind) -> None:
+    """They read the first snapshot whole, whatever made it, where a start of theirs on a table with snapshots would."""
+    layout = "queues of partitions" if first is CommitKind.OVERWRITE else "no buckets"
+    made = empty(lake, url, layout)
+    with ExitStack() as open_:
+        opened = [
+            (options, open_.enter_context(Follower(url, f"SELECT id, k, p FROM golden {hint(options)}"))) for options in empty_starts()
+        ]
+        assert {stream.response.status_code for _, stream in opened} == {200}
+        made.put(made.rows(8), 1000, first)
+        grown(made, layout)
+        model = History(made.steps, from_empty=True)
+        made.put([SENTINEL], None)
+        for options, stream in opened:
+            expected = model.stream(options)
+            rows = of_http(stream.rows(sum(map(len, expected.parts)) + (not expected.ends)))
+            assert expected.ends or rows.pop() == SENTINEL, (options, rows)
+            agree(rows, expected, layout, options)
 
 
 def followed(lake: Lake, url: str, layout: str, made: Made, streams: Sequence[tuple[dict[str, str], Expected]]) -> None:

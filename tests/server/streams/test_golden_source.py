@@ -13,10 +13,11 @@ import pytest
 
 from gateway.gateway import Gateway
 from lake import Lake
+from model.snapshot import CommitKind
 from pyspark_sluice.source import DefaultSource
 from pyspark_sluice.stream import StreamReader
-from tests.server.golden_model import Expected, Row
-from tests.server.streams.golden import LAYOUTS, SENTINEL, T, agree_by_place, history, streams
+from tests.server.golden_model import Expected, History, Row
+from tests.server.streams.golden import LAYOUTS, SENTINEL, T, agree_by_place, empty, empty_starts, grown, history, streams
 
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261124"))
 LIMITS: tuple[dict[str, str], ...] = ({}, {"maxRowsPerTrigger": "3"}, {"maxFilesPerTrigger": "2"}, {"maxBytesPerTrigger": "1 kb"})
@@ -109,6 +110,26 @@ def compared(lake: Lake, url: str, layout: str, queries: ExitStack, *, one_in: i
         wanted = Expected(parts=(*expected.parts, (SENTINEL,)), ends=False)
         agree_by_place(query.rows, wanted, layout, options)
         query.stop()
+
+
+@pytest.mark.parametrize("first", [CommitKind.OVERWRITE, CommitKind.APPEND])
+def test_streams_of_the_source_that_begin_on_an_empty_table_are_the_models(lake: Lake, url: str, first: CommitKind) -> None:
+    layout = "buckets" if first is CommitKind.OVERWRITE else "partitions without buckets"
+    made = empty(lake, url, layout)
+    rng = random.Random(SEED)
+    with ExitStack() as queries:
+        started = [(options, Query(url, options, rng)) for options in empty_starts()]
+        for _, query in started:
+            queries.callback(query.stop)
+            query.take()
+        made.put(made.rows(8), 1000, first)
+        grown(made, layout)
+        model = History(made.steps, from_empty=True)
+        for options, query in started:
+            query.take()
+            expected = model.stream(options)
+            assert query.ended is expected.ends, options
+            agree_by_place(query.rows, expected, layout, options)
 
 
 def test_the_model_is_compared_and_not_believed(lake: Lake, url: str) -> None:
