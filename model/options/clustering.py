@@ -9,18 +9,24 @@ from model.errors import InvalidOption
 from model.options.option import Option, boolean, columns, duration, integer, one_of, optional
 from model.schema.types import AtomicType, Field
 
+BUCKET_APPEND_ORDERED = Option(
+    "bucket-append-ordered",
+    boolean(),
+    True,
+    "Whether the order inside a bucket is a promise to readers. Without it, too, it is kept here, unless 'clustering.incremental' sorts.",
+)
 CLUSTERING_COLUMNS = Option(
     "clustering.columns",
     columns(),
     "",
-    "Columns, parted by commas, by which Spark's bulk writes and incremental clustering sort rows.",
+    "Columns, parted by commas, by which incremental clustering sorts rows, and Spark's bulk writes ('bucket' = '-1').",
     former=("sink.clustering.by-columns",),
 )
 INCREMENTAL = Option(
     "clustering.incremental",
     boolean(),
     False,
-    "Merge files by sorting ever more of them together, instead of by size alone ('bucket' = '-1').",
+    "Merge files by sorting ever more of them together, instead of by size alone; with buckets needs 'bucket-append-ordered' = 'false'.",
 )
 CLUSTERING_OPTIONS: tuple[Option[Any], ...] = (
     CLUSTERING_COLUMNS,
@@ -69,9 +75,11 @@ def check_clustering(options: Mapping[str, str], find: Callable[[str], Field | N
     incremental = INCREMENTAL.read(options)
     if not columns and not incremental:
         return
-    if bucket != -1:
-        key = INCREMENTAL.key if incremental else CLUSTERING_COLUMNS.key
-        raise InvalidOption(f"Option '{key}': only tables with 'bucket' = '-1' are clustered; rows in buckets keep the order they came in.")
+    if incremental and bucket > 0 and BUCKET_APPEND_ORDERED.read(options):
+        raise InvalidOption(
+            "Option 'clustering.incremental': rows in buckets keep the order they came in, and sorting them would break it; "
+            "'bucket-append-ordered' = 'false' gives it up."
+        )
     if not columns:
         raise InvalidOption("Option 'clustering.incremental' needs 'clustering.columns': the columns rows are sorted by.")
     for name in columns:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from model.options.clustering import BUCKET_APPEND_ORDERED
 from model.options.names import inner_directory, name_part
 from model.options.option import (
     TUNING,
@@ -44,13 +45,7 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
         "How a key becomes a bucket: Paimon's hash, the value modulo N, or Hive's hash.",
         mutable=False,
     ),
-    Option(
-        "bucket-append-ordered",
-        boolean(),
-        True,
-        "Whether the order inside a bucket is a promise to readers.",
-        kept="the order inside a bucket is always kept here",
-    ),
+    BUCKET_APPEND_ORDERED,
     Option("partition.default-name", text(), "__DEFAULT_PARTITION__", "Directory text for null/blank partition values.", mutable=False),
     Option(
         "partition.legacy-name", boolean(), True, "True = toString form of values in directories, false = SQL cast form.", mutable=False

@@ -32,13 +32,15 @@ class Clustering:
     """Whether each task sorts what it reads, without an exchange before."""
     levels: int
     trigger: int
-    """Runs of a partition from which some are sorted together."""
+    """Runs of a bucket from which some are sorted together."""
     amplification: int
     """Per cent of the oldest run's size the younger ones may reach before all are sorted together."""
     ratio: int
     """Per cent by which the next run may be larger than those taken so far."""
     history_idle: timedelta | None
     history_limit: int
+    buckets: int = -1
+    """Buckets of the table: files of another number wait until they are rescaled; -1 without buckets."""
 
     @classmethod
     def of(cls, schema: Schema) -> Clustering | None:
@@ -58,6 +60,7 @@ class Clustering:
             ratio=TABLE_OPTIONS.read(options, "compaction.size-ratio"),
             history_idle=TABLE_OPTIONS.read(options, "clustering.history-partition.idle-to-full-sort"),
             history_limit=TABLE_OPTIONS.read(options, "clustering.history-partition.limit"),
+            buckets=schema.bucket,
         )
 
 
@@ -82,8 +85,8 @@ class _Run:
 def choose_clusters(
     rules: Clustering, entries: Iterable[ManifestEntry], *, full: bool, columns_at: ColumnsAt | None = None
 ) -> Iterator[CompactionTask]:
-    """What is worth sorting together, partition by partition; ``full`` takes everything that is not one sorted run yet."""
-    for files in _by_partition(entries).values():
+    """What is worth sorting together, bucket by bucket of each partition; ``full`` takes everything that is not one sorted run yet."""
+    for files in _by_place(rules, entries).values():
         runs = _runs(files)
         picked = _everything(rules, runs, columns_at) if full else _pick(rules, runs)
         if picked is not None:
@@ -101,26 +104,32 @@ def history_clusters(
         return
     limit = now_millis - int(rules.history_idle.total_seconds() * 1000)
     last: dict[bytes, int] = {}
-    parts = _by_partition(entries)
+    places = _by_place(rules, entries)
+    parts: dict[bytes, list[ManifestEntry]] = defaultdict(list)
+    for (partition, _), files in places.items():
+        parts[partition] += files
     for partition, files in parts.items():
         unsorted = [entry.file.creation_time_millis for entry in files if entry.file.level < rules.levels - 1]
         if unsorted and max(unsorted) < limit and partition not in chosen:
             last[partition] = max(unsorted)
     for partition in sorted(last, key=lambda p: last[p])[: rules.history_limit]:
-        picked = _everything(rules, _runs(parts[partition]), columns_at)
-        if picked is not None:
-            yield _task(*picked)
+        for files in (files for (of, _), files in places.items() if of == partition):
+            picked = _everything(rules, _runs(files), columns_at)
+            if picked is not None:
+                yield _task(*picked)
 
 
-def _by_partition(entries: Iterable[ManifestEntry]) -> dict[bytes, list[ManifestEntry]]:
-    partitions: dict[bytes, list[ManifestEntry]] = defaultdict(list)
+def _by_place(rules: Clustering, entries: Iterable[ManifestEntry]) -> dict[tuple[bytes, int], list[ManifestEntry]]:
+    """Files by partition and bucket; a bucket is sorted by itself, as each is read by itself."""
+    places: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
     for entry in entries:
-        partitions[entry.partition].append(entry)
-    return partitions
+        if rules.buckets <= 0 or entry.total_buckets == rules.buckets:
+            places[(entry.partition, entry.bucket)].append(entry)
+    return places
 
 
 def _runs(files: Sequence[ManifestEntry]) -> list[_Run]:
-    """A partition's runs, unsorted files first, then by level."""
+    """A bucket's runs, unsorted files first, then by level."""
     levels: dict[int, list[ManifestEntry]] = defaultdict(list)
     for entry in files:
         levels[entry.file.level].append(entry)

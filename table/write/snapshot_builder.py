@@ -271,10 +271,12 @@ def _compacted(
     _check_new(files, survivors, [*added, *appended])
     if schema.bucket > 0:
         _check_bucket_numbers(schema, survivors, in_place)
-        added = placed(live, gone, added)
+        clustered = is_on(schema.options, "clustering.incremental")  # what is sorted keeps no order that it came in
+        if request.in_place or not clustered:
+            added = placed(live, gone, added)
         if request.in_place:
             check_places(live, gone)
-        else:
+        elif not clustered:
             check_order(files, with_vectors(files, schema, latest, live), gone, added)
     changes = [*(_deletion(entry) for entry in deleted), *added, *appended]
     if schema.bucket <= 0:

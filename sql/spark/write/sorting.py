@@ -53,13 +53,14 @@ def cluster_files(session: SparkSession) -> Rewriter:
         assert clustering is not None
         order = Order(columns=clustering.columns, strategy=clustering.strategy, text_bytes=text_bytes(table.schema), local=clustering.local)
         entries = [entry for task in tasks for entry in task.inputs]
-        files_by_partition: dict[bytes, list[NewFile]] = {task.partition: [] for task in tasks}
-        levels = {task.partition: task.level or 0 for task in tasks}
+        by_place: dict[tuple[bytes, int], list[NewFile]] = {(task.partition, task.bucket): [] for task in tasks}
+        levels = {(task.partition, task.bucket): task.level or 0 for task in tasks}
         for new in sort_files(session, table, entries, order):
-            files_by_partition[new.partition].append(replace(new, file=replace(new.file, level=levels[new.partition])))
-        for files in files_by_partition.values():
+            place = (new.partition, new.bucket)
+            by_place[place].append(replace(new, file=replace(new.file, level=levels[place])))
+        for files in by_place.values():
             write.add(files)
-        return [files_by_partition[task.partition] for task in tasks]
+        return [by_place[task.partition, task.bucket] for task in tasks]
 
     return run
 
@@ -84,7 +85,7 @@ class Order:
     @classmethod
     def of_writes(cls, schema: Schema) -> Order | None:
         """How the rows of a bulk write are sorted before they become files; None where they are not."""
-        columns = cluster_columns(schema.options)
+        columns = cluster_columns(schema.options) if schema.bucket <= 0 else ()  # a bucket's rows come in the order of their INSERT
         bit_by_bit = TABLE_OPTIONS.read(schema.options, "clustering.incremental")
         if not columns or (bit_by_bit and not TABLE_OPTIONS.read(schema.options, "clustering.incremental.optimize-write")):
             return None

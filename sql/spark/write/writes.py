@@ -81,7 +81,7 @@ Arrange = Callable[[DataFrame, list[Column]], DataFrame]
 def write(session: SparkSession, frame: DataFrame, table: LakeTable, *, arrange: Arrange | None = None) -> list[NewFile]:
     """Write the rows, which have the table's columns and types; returns the files, not yet committed.
 
-    Rows of a bucket keep the frame's order, or have the one ``arrange`` gives them in a table without buckets.
+    Rows of a bucket keep the frame's order, or have the one ``arrange`` gives them.
     On failure or cancel everything written is removed.
     """
     format_ = FileFormat.of(table.schema)
@@ -91,7 +91,7 @@ def write(session: SparkSession, frame: DataFrame, table: LakeTable, *, arrange:
             return _through_arrow(routed, table)
         staging = f"{table.files.layout.staging_dir()}/{uuid4()}"
         try:
-            _spark_write(session, routed, table, format_, staging)
+            _spark_write(session, routed, table, format_, staging, arranged=arrange is not None)
             return _publish(table, staging)
         except BaseException:
             _close_what_failed(session)
@@ -112,9 +112,7 @@ def _routed(frame: DataFrame, schema: Schema) -> DataFrame:
     frame, keys = _with_partition_keys(frame, schema)
     if schema.bucket <= 0:
         return frame.hint("rebalance", *[F.col(key) for key in keys]) if keys else frame
-    frame = frame.withColumn(_BUCKET, bucket_column(schema) if schema.bucket > 1 else F.lit(0)).withColumn(
-        _ORDER, F.monotonically_increasing_id()
-    )
+    frame = _with_bucket(frame, schema).withColumn(_ORDER, F.monotonically_increasing_id())
     if keys:
         frame = frame.repartition(*keys, _BUCKET)
     else:
@@ -124,7 +122,13 @@ def _routed(frame: DataFrame, schema: Schema) -> DataFrame:
 
 def _arranged(frame: DataFrame, schema: Schema, arrange: Arrange) -> DataFrame:
     frame, keys = _with_partition_keys(frame, schema)
+    if schema.bucket > 0:
+        frame, keys = _with_bucket(frame, schema), [*keys, _BUCKET]
     return arrange(frame, [F.col(key) for key in keys])
+
+
+def _with_bucket(frame: DataFrame, schema: Schema) -> DataFrame:
+    return frame.withColumn(_BUCKET, bucket_column(schema) if schema.bucket > 1 else F.lit(0))
 
 
 def _with_partition_keys(frame: DataFrame, schema: Schema) -> tuple[DataFrame, list[str]]:
@@ -141,16 +145,16 @@ def _with_partition_keys(frame: DataFrame, schema: Schema) -> tuple[DataFrame, l
     return frame, keys
 
 
-def _hidden(schema: Schema) -> list[str]:
-    """The hidden columns Spark's writer splits files by; without partitions the task's number is the bucket."""
-    if not schema.partition_keys:
+def _hidden(schema: Schema, *, arranged: bool) -> list[str]:
+    """The hidden columns Spark's writer splits files by; without partitions the task's number is the bucket, where rows are not arranged."""
+    if not schema.partition_keys and not arranged:
         return []
     keys = [_PARTITION + str(i) for i in range(len(schema.partition_keys))]
     return [*keys, _BUCKET] if schema.bucket > 0 else keys
 
 
-def _spark_write(session: SparkSession, routed: DataFrame, table: LakeTable, format_: FileFormat, staging: str) -> None:
-    hidden = _hidden(table.schema)
+def _spark_write(session: SparkSession, routed: DataFrame, table: LakeTable, format_: FileFormat, staging: str, *, arranged: bool) -> None:
+    hidden = _hidden(table.schema, arranged=arranged)
     out = routed.select(*physical(routed, table.schema), *[F.col(name) for name in hidden])
     writer = out.write.options(**LOCAL_FILES, **_WHOLE_DIRECTORIES).option("compression", format_.codec)
     writer = writer.option("maxRecordsPerFile", rows_per_file(table, format_))
@@ -303,10 +307,10 @@ def _row_group(first: pa.RecordBatch, batches: Iterator[pa.RecordBatch], most: i
 def _bucket_of_path(schema: Schema, path: str) -> int:
     if schema.bucket <= 0:
         return 0
-    if not schema.partition_keys:
-        return _position(path)[1]
     match = re.search(_BUCKET + r"=(\d+)/", path)
-    assert match is not None, path
+    if match is None:
+        assert not schema.partition_keys, path
+        return _position(path)[1]
     return int(match[1])
 
 

@@ -223,6 +223,7 @@ SHOWN: Mapping[str, str] = {
     "commit.user-prefix": "tests/sql/statements/test_options_have_effect.py",
     "end-input.watermark": "tests/sql/statements/test_insert_options.py",
     "file-index.range-bitmap.columns": "tests/sql/statements/test_file_indexes.py",
+    "bucket-append-ordered": "tests/table/compaction/test_clustering.py",
     "clustering.columns": "tests/table/compaction/test_clustering.py",
     "clustering.incremental": "tests/table/compaction/test_clustering.py",
     "clustering.strategy": "docs/append-tables.md",

@@ -22,7 +22,7 @@ from model.identifier import Identifier
 from sql.spark.session.pool import SparkPool
 from sql.spark.write.compaction import on_spark
 from table.compaction.rewrite import planned
-from table.format.manifests.entries import DataFile, FileSource
+from table.format.manifests.entries import DataFile, FileSource, ManifestEntry
 from table.scan.read import read_batches
 from tests.gateway.held import in_background
 from tests.interop.strict import check_warehouse
@@ -195,6 +195,36 @@ def test_incremental_clustering(gateway: Gateway, lake: Lake) -> None:
     assert call(gateway, "SELECT commit_kind FROM c$snapshots ORDER BY snapshot_id DESC LIMIT 1") == [("COMPACT",)]
     with pytest.raises(AnalysisError, match="without order_strategy"):
         call(gateway, "CALL sys.compact(`table` => 'c', order_strategy => 'order', order_by => 'b')")
+
+
+@pytest.mark.parametrize("partitioned", ["", "PARTITIONED BY (p)"])
+def test_incremental_clustering_of_buckets(gateway: Gateway, lake: Lake, partitioned: str) -> None:
+    """Each bucket is sorted by itself, also where what is sorted together stood apart in it, and takes rows behind it again."""
+    options = "'bucket' = '3', 'bucket-key' = 'id', 'bucket-append-ordered' = 'false', 'num-sorted-run.compaction-trigger' = '3'"
+    clustered = "'clustering.incremental' = 'true', 'clustering.columns' = 'b'"
+    call(gateway, f"CREATE TABLE e (id INT, b INT, p INT) {partitioned} WITH ({options}, {clustered}, 'write-only' = 'true')")
+    table = lake.open(Identifier("default", "e"))
+    for n in range(4):
+        append(lake, table, list(range(n * 100, n * 100 + 100)), b=[(i * 7919) % 100 for i in range(100)], p=[i % 2 for i in range(100)])
+        if n == 2:
+            assert 0 < call(gateway, "CALL sys.compact('e')")[0][5] <= 300
+    before = sorted(rows(table), key=str)
+    homes = {row["id"]: entry.bucket for entry in live(table) for row in rows_of(table, entry)}
+    done = call(gateway, "CALL sys.compact(`table` => 'e', compact_strategy => 'full')")[0]
+    assert (done[0], done[5]) == (6 if partitioned else 3, 400)
+    assert sorted(rows(table), key=str) == before
+    for entry in live(table):
+        found = rows_of(table, entry)
+        assert (entry.file.level, entry.total_buckets) == (3, 3)
+        assert [row["b"] for row in found] == sorted(row["b"] for row in found)
+        assert {homes[row["id"]] for row in found} == {entry.bucket}
+    append(lake, table, [1000], b=[1], p=[1])
+    assert len(rows(table)) == 401
+
+
+def rows_of(table: LakeTable, entry: ManifestEntry) -> list[dict[str, Any]]:
+    files = planned(table.files, table.schema, [entry])
+    return [row for batch in read_batches(table.files, table.schema, files) for row in batch.to_pylist()]
 
 
 def ids_of(table: LakeTable, file: DataFile) -> list[int]:

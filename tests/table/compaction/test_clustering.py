@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -84,6 +85,24 @@ def test_full_takes_all_until_it_is_one_run_of_these_columns() -> None:
     assert (len(again.inputs), again.level) == (3, 5)
 
 
+def test_each_bucket_is_sorted_by_itself() -> None:
+    """Those of another number of buckets than the table's are left out."""
+    rules = rules_of(**{"bucket": "2", "bucket-key": "a", "bucket-append-ordered": "false"})
+    files = [replace(at(0, 10, n), bucket=n % 3, total_buckets=3 if n % 3 == 2 else 2) for n in range(12)]
+    assert [({e.bucket for e in task.inputs}, task.bucket, len(task.inputs)) for task in choose_clusters(rules, files, full=True)] == [
+        ({0}, 0, 4),
+        ({1}, 1, 4),
+    ]
+    old = replace(rules, history_idle=timedelta(seconds=1))
+    assert [task.bucket for task in history_clusters(old, files, set(), now_millis=10**9)] == [0, 1]
+
+
+def test_what_buckets_may_have() -> None:
+    """As Paimon: sorting needs that order is given up; the columns alone do not, which without it have no effect there."""
+    assert rules_of(**{"bucket": "2", "bucket-key": "a", "bucket-append-ordered": "false"}).buckets == 2
+    assert schema_of(**{"bucket": "2", "bucket-key": "a", "clustering.incremental": "false"}).bucket == 2
+
+
 def test_old_partitions_are_sorted_as_a_whole() -> None:
     rules = rules_of(**{"clustering.history-partition.idle-to-full-sort": "1 s", "clustering.history-partition.limit": "2"})
     files = [at(0, 10, n, partition=bytes([n]), created=n * 100) for n in range(1, 6)] + [at(5, 10, 9, partition=b"\x09")]
@@ -112,7 +131,7 @@ def test_what_cannot_be_clustered_is_refused() -> None:
         ({"clustering.columns": ""}, "needs 'clustering.columns'"),
         ({"clustering.columns": "x"}, "no column x"),
         ({"clustering.columns": "c"}, "cannot be sorted"),
-        ({"bucket": "2", "bucket-key": "a"}, "only tables with 'bucket' = '-1'"),
+        ({"bucket": "2", "bucket-key": "a"}, "'bucket-append-ordered' = 'false' gives it up"),
     ):
         with pytest.raises(InvalidOption, match=words):
             schema_of(**options)
