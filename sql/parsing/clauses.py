@@ -6,12 +6,33 @@ from sqlglot import exp
 
 from model.errors import UnsupportedStatement
 
+_OF_SETS = frozenset({"by_name", "cluster", "distinct", "distribute", "expression", "limit", "offset", "order", "sort", "this", "with_"})
 EXECUTED: dict[type[exp.Expr], frozenset[str]] = {
     exp.Insert: frozenset({"this", "expression", "overwrite", "partition", "with_", "hint"}),
     exp.Select: frozenset(
         {
-            *("with_", "hint", "distinct", "expressions", "from_", "joins", "laterals", "pivots", "sample", "where", "group", "having"),
+            *("with_", "hint", "distinct", "expressions", "from_", "joins", "laterals", "sample", "where", "group", "having"),
             *("qualify", "windows", "order", "sort", "cluster", "distribute", "limit", "offset"),
+        }
+    ),
+    exp.Table: frozenset({"this", "db", "catalog", "alias", "joins", "laterals", "pivots", "sample", "version"}),
+    exp.Subquery: frozenset(
+        {
+            *("alias", "cluster", "distribute", "joins", "laterals", "limit", "offset", "order", "pivots", "sample", "sort", "this"),
+            *("group", "having", "qualify", "where", "windows", "with_"),
+        }
+    ),
+    exp.Union: _OF_SETS,
+    exp.Except: _OF_SETS,
+    exp.Intersect: _OF_SETS,
+    exp.Join: frozenset({"expressions", "kind", "method", "on", "side", "this", "using"}),
+    exp.Order: frozenset({"expressions", "this"}),
+    exp.Sort: frozenset({"expressions"}),
+    exp.Distribute: frozenset({"expressions"}),
+    exp.Pivot: frozenset(
+        {
+            *("this", "alias", "expressions", "fields", "unpivot", "include_nulls", "columns"),
+            *("identify_pivot_strings", "prefixed_pivot_columns", "pivot_column_naming", "value_columns_first"),
         }
     ),
     exp.Limit: frozenset({"this", "expression", "offset", "limit_options"}),
@@ -26,27 +47,34 @@ EXECUTED: dict[type[exp.Expr], frozenset[str]] = {
 version of sqlglot as well."""
 _WRITTEN = {
     "alternative": "INSERT OR …",
+    "changes": "CHANGES",
     "by_name": "BY NAME",
     "conflict": "ON CONFLICT",
     "connect": "CONNECT BY",
     "default": "DEFAULT VALUES",
     "exclude": "EXCLUDE",
     "exists": "IF EXISTS",
+    "hints": "WITH or USE INDEX behind a table",
     "expressions": "LIMIT … BY",
     "is_function": "INSERT INTO FUNCTION",
     "kind": "SELECT AS",
     "locks": "FOR UPDATE",
     "match": "MATCH_RECOGNIZE",
     "method": "BERNOULLI or SYSTEM",
+    "ordinality": "WITH ORDINALITY",
+    "when": "AT or BEFORE",
     "where": "REPLACE WHERE",
 }
 _WAYS_OUT = {
+    "changes": "OPTIONS('incremental-between' = '1,2') in a hint behind the table shows what was added between two snapshots",
     "by_name": "name the columns in the query's order: INSERT INTO t (a, b) SELECT …",
     "conflict": "append tables have no keys that could conflict",
     "exclude": "name the frame without it",
+    "hints": "options of a read go into a hint behind the table: /*+ OPTIONS('scan.snapshot-id' = '1') */",
     "locks": "a query reads one snapshot, which nothing changes",
     "method": "TABLESAMPLE (10 PERCENT) takes a sample",
     "returning": "SELECT the rows after the INSERT",
+    "when": "FOR SYSTEM_TIME AS OF TIMESTAMP '…' reads the table as it was then",
     "where": "INSERT OVERWRITE t PARTITION (…) replaces a partition",
 }
 
@@ -60,7 +88,7 @@ def check_clauses(tree: exp.Expr) -> None:
         if isinstance(node, exp.Insert) and isinstance(node.this, exp.Table) and node.this.alias:
             raise UnsupportedStatement("An alias of the table that is written is not available here.", fragment=node.this.alias)
         for slot, value in node.args.items():
-            if value and slot not in executed:
+            if value and slot not in executed and not (slot == "partition" and isinstance(node.parent, exp.Insert)):
                 words = _WRITTEN.get(slot, slot.strip("_").upper().replace("_", " "))
                 advice = f"; {_WAYS_OUT[slot]}" if slot in _WAYS_OUT else ""
                 raise UnsupportedStatement(f"{words} is not available here{advice}.", fragment=_fragment(words))

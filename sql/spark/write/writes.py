@@ -146,7 +146,7 @@ def _with_partition_keys(frame: DataFrame, schema: Schema) -> tuple[DataFrame, l
 
 
 def _hidden(schema: Schema, *, arranged: bool) -> list[str]:
-    """The hidden columns Spark's writer splits files by; without partitions the task's number is the bucket, where rows are not arranged."""
+    """The hidden columns Spark's writer splits files by; without partitions and not arranged the task's number is the bucket."""
     if not schema.partition_keys and not arranged:
         return []
     keys = [_PARTITION + str(i) for i in range(len(schema.partition_keys))]
