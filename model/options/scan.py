@@ -98,7 +98,12 @@ SCAN_OPTIONS: tuple[Option[Any], ...] = (
         kept="a stream reads each snapshot by itself here",
     ),
     Option("scan.dedicated-split-generation", only_false(), False, "Plan in a task rather than the JobManager."),
-    Option("scan.watermark.idle-timeout", optional(duration()), None, "Idle source detection."),
+    Option(
+        "scan.watermark.idle-timeout",
+        optional(duration()),
+        None,
+        "After so long without progress a source holds nobody of its alignment group back; without a group it is kept for Flink.",
+    ),
     Option(
         "scan.watermark.emit.strategy",
         one_of("on-event", "on-periodic"),

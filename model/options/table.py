@@ -163,7 +163,7 @@ def stream_options(stored: Mapping[str, str], hint: Mapping[str, str]) -> dict[s
         if key not in _HINTS:
             raise InvalidOption(f"Option '{key}' cannot be given in a hint of this statement; change the table with ALTER TABLE … SET.")
     merged = {**stored, **hint}
-    if _IDLE in merged and _ALIGNED not in merged:
+    if _IDLE in hint and _ALIGNED not in merged:  # where a table stores it, that is for Flink, whose watermarks it goes into
         raise InvalidOption(f"Option '{_IDLE}' needs '{_ALIGNED}': an idle source holds back nobody of its group, and no watermark else.")
     return merged
 

@@ -101,6 +101,10 @@ class Connector:
     def check(self, table: ConnectorTable, scope: ConnectorScope) -> None:
         """Raise for a table that can never work; each option by itself is known and parses already."""
 
+    def shared_end(self, table: ConnectorTable) -> str | None:
+        """The option that ends a stream of the table only where all sources of the query end with what is there; None for none."""
+        return None
+
     def bound(self, table: ConnectorTable) -> Bound:
         """How the table ends as a stream."""
         return Bound.NEVER

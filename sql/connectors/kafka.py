@@ -260,6 +260,12 @@ class Kafka(Connector):
         if (ALIGNMENT_GROUP.read(options) is None) != (ALIGNMENT_DRIFT.read(options) is None):
             raise InvalidOption("'scan.watermark.alignment.group' and 'scan.watermark.alignment.max-drift' belong together.")
 
+    def shared_end(self, table: ConnectorTable) -> str | None:
+        """Spark reads on beyond a bound; records behind one that is named are left out, and the watermark does not end."""
+        mode = BOUNDED_MODE.read(table.options)
+        alone = mode == "unbounded" or (mode != "latest-offset" and table.watermark is None)
+        return None if alone else f"'{BOUNDED_MODE.key}' = '{mode}'"
+
     def bound(self, table: ConnectorTable) -> Bound:
         """Where its bounded mode says."""
         return Bound.NEVER if BOUNDED_MODE.read(table.options) == "unbounded" else Bound.NOW

@@ -16,21 +16,20 @@ from lake import LakeTable, StreamStep, TableStream
 from lake.streams.snapshot_steps import TURN_SECONDS
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import StreamChanged, TableNotExist, UnsupportedStatement, UnsupportedType
-from model.options.table import TABLE_OPTIONS, stream_options
+from model.options.table import stream_options
 from model.predicate import Predicate
 from model.schema.schema import Schema
 from model.schema.types import Field
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
 from sql.analysis.views import is_view
-from sql.connectors import Bound, connector_named
-from sql.connectors.registry import hinted
-from sql.connectors.stored import find_connector, means_connector
+from sql.connectors.stored import means_connector
 from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.execution.session_settings import RUNTIME_MODE
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from sql.local.scope import Scope, limit_of, only_parts
+from sql.local.stream_checks import ends_now, is_bounded
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement
 from table.format.rows.arrow import arrow_type
@@ -150,15 +149,6 @@ def is_stream(tree: exp.Expr | None, context: ExecutionContext) -> bool:
     return not all(ends_now(context, reference) for reference in table_references(tree))
 
 
-def ends_now(context: ExecutionContext, reference: TableReference) -> bool:
-    """Whether a mention of a table, with its hint, ends with what is there when it is first read, as files do and bounded topics."""
-    own = find_connector(context.lake, context.session, reference.parts)
-    if own is None:
-        return False
-    own = hinted(own, reference, context.connector_scope)
-    return connector_named(own.connector).bound(own) is Bound.NOW
-
-
 def plan_tail(tree: exp.Expr, context: ExecutionContext) -> Tail:
     """The statement; raises `NotLocal` for what needs Spark: all but columns of one table, a plain condition and a LIMIT."""
     if not isinstance(tree, exp.Select) or not _may_be_tail(tree):
@@ -194,11 +184,6 @@ def plan_tail(tree: exp.Expr, context: ExecutionContext) -> Tail:
         condition_columns=frozenset(conditions.columns),
         limit=limit_of(tree),
     )
-
-
-def is_bounded(table: LakeTable, reference: TableReference) -> bool:
-    """Whether a query in streaming mode reads what the table holds now and does not follow it: `scan.bounded`."""
-    return bool(TABLE_OPTIONS.read({**table.schema.options, **reference.options}, "scan.bounded"))
 
 
 def _columns(scope: Scope, part: exp.Expr) -> list[tuple[str, Field]]:

@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sql.execution.results import ResultSet
-from sql.local import NotLocal, limit_of, plan_tail
+from sql.local import NotLocal, check_alignment, check_ends, limit_of, plan_tail
 from sql.statements.base import ExecutionContext, Statement
 
 
 def plan_stream(tree: exp.Expr, context: ExecutionContext) -> Statement:
-    """The statement; what only filters and picks columns needs no Spark."""
+    """The statement; what only filters and picks columns needs no Spark. Raises `InvalidOption` for options that would have no effect."""
+    check_alignment(tree)
     try:
         return plan_tail(tree, context)
     except NotLocal:
+        check_ends(context, tree)
         return _followed(tree)
 
 

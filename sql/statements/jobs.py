@@ -17,8 +17,10 @@ from model.work.job import Job, JobRequest
 from sql.analysis.references import table_references
 from sql.execution.results import ResultColumn, ResultSet
 from sql.execution.session_settings import PIPELINE_NAME, RUNTIME_MODE
+from sql.local import check_ends
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement, LookingStatement, build, handles
+from sql.statements.insert import source_of
 
 _LOOK_SECONDS = 0.1
 _PATIENCE_SECONDS = 120.0
@@ -88,6 +90,7 @@ def _check(context: ExecutionContext, insert: exp.Insert) -> None:
             and context.session.identifier(reference.parts) == context.session.identifier(_target_parts(insert))
         ):
             raise AnalysisError(f"A job that reads what it writes would never end: {target}.", fragment=target)
+    check_ends(context, source_of(insert))
 
 
 def _bare_names(insert: exp.Insert) -> list[str]:

@@ -17,7 +17,7 @@ import pytest
 from tests.fix_kafka import Broker
 from tests.following import streamed
 from tests.jobs.test_alignment import told
-from tests.running import RunningServer
+from tests.running import Refused, RunningServer
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.interop
@@ -232,6 +232,21 @@ def test_the_slowest_partition_counts_until_it_is_idle(kafka_server: RunningServ
     assert kafka_server.sql("SELECT max(watermark) FROM `patient$snapshots`") == [[millis(START) + 11_000]]
     for job_id in jobs:
         kafka_server.sql(f"STOP JOB '{job_id}'")
+
+
+def test_several_stages_over_several_partitions_are_refused(kafka_server: RunningServer, broker: Broker) -> None:
+    """Rows of the slow one would be late by the watermark of the other; with one partition there is no other."""
+    broker.create("staged", 2)
+    broker.create("alone")
+    query = "SELECT a.id FROM (SELECT DISTINCT id, ts FROM k) a"
+    for text in (f"SELECT count(*) FROM ({query})", f"INSERT INTO staged_rows {query}"):
+        with pytest.raises(Refused, match=r"k has 2 partitions, .* Write the first stage into a table"):
+            kafka_server.sql(
+                f"CREATE TABLE IF NOT EXISTS staged_rows (id BIGINT); {kafka(broker, 'staged')}; "
+                f"SET 'execution.runtime-mode' = 'streaming'; {text}"
+            )
+    job_id = start(kafka_server, f"{kafka(broker, 'alone')}; INSERT INTO staged_rows {query}")
+    kafka_server.sql(f"STOP JOB '{job_id}'")
 
 
 def test_the_pages_examples_run(kafka_server: RunningServer, broker: Broker) -> None:

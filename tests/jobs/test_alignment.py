@@ -16,10 +16,10 @@ COLUMNS = "(id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SE
 GROUP = "'scan.watermark.alignment.group' = 'stored', 'scan.watermark.alignment.max-drift' = '1 min'"
 
 
-def job_of(server: RunningServer, name: str, hint: str) -> str:
-    """A job that copies ``<name>`` to ``<name>_copy``."""
+def job_of(server: RunningServer, name: str, source: str) -> str:
+    """A job that copies a source to ``<name>_copy``."""
     settings = {"execution.runtime-mode": "streaming", "execution.checkpointing.interval": "200 ms"}
-    statement = f"INSERT INTO aligned.{name}_copy SELECT * FROM aligned.{name} {hint}"
+    statement = f"INSERT INTO aligned.{name}_copy SELECT * FROM aligned.{source}"
     answer = httpx.post(f"{server.url}/sql", json={"statement": statement, "settings": settings}, timeout=120)
     assert answer.status_code == 200, answer.text
     return str(answer.json()["rows"][0][0])
@@ -35,7 +35,8 @@ def test_who_is_too_far_ahead_waits_also_where_tables_are_read(server: RunningSe
     server.sql("CREATE DATABASE aligned")
     for name, options in (("slow", f"WITH ({GROUP})"), ("fast", "")):  # said by the table, and by a hint
         server.sql(f"CREATE TABLE aligned.{name} {COLUMNS} {options}; CREATE TABLE aligned.{name}_copy (id BIGINT, ts TIMESTAMP(3))")
-    jobs = {"slow": job_of(server, "slow", ""), "fast": job_of(server, "fast", f"/*+ OPTIONS({GROUP}) */")}
+    server.sql("CREATE VIEW aligned.seen AS SELECT * FROM aligned.slow")  # whose options are those of the table behind it
+    jobs = {"slow": job_of(server, "slow", "seen"), "fast": job_of(server, "fast", f"fast /*+ OPTIONS({GROUP}) */")}
 
     def send(name: str, id_: int, minute: int) -> None:
         server.sql(f"INSERT INTO aligned.{name} VALUES ({id_}, TIMESTAMP '2024-01-01 00:{minute:02}:00')")

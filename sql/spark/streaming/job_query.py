@@ -20,10 +20,11 @@ from lake import LakeTable
 from lake.commit.decided import follow
 from lake.commit.write_context import Write
 from lake.jobs import BatchClaim
-from model.errors import InvalidOption, JobLeaseLost, StreamEnded, TableNotExist
+from model.errors import InvalidOption, JobLeaseLost, StreamEnded
 from model.snapshot import CommitKind
 from model.work.job import Job, JobLease
 from sql.analysis.references import TableReference, table_references
+from sql.analysis.views import expand_views
 from sql.connectors import ConnectorTable
 from sql.connectors.stored import find_connector
 from sql.execution.session_settings import BAD_ROWS
@@ -175,7 +176,8 @@ class JobQuery:
                 raise JobLeaseLost(str(self._job.job_id))
 
     def _aligned(self) -> Alignment | None:
-        rules = [rule for reference in table_references(source_of(self._insert)) if (rule := rule_of(self._options(reference))) is not None]
+        references = table_references(expand_views(self._context, source_of(self._insert).copy()))
+        rules = [rule for reference in references if (rule := rule_of(self._options(reference))) is not None]
         if len({rule.group for rule in rules}) > 1:
             raise InvalidOption("The sources of one INSERT belong to one 'scan.watermark.alignment.group'.")
         return Alignment(self._context.lake, rules[0], self._job.job_id, self._part) if rules else None
@@ -184,10 +186,7 @@ class JobQuery:
         source = find_connector(self._context.lake, self._context.session, reference.parts)
         if source is not None:
             return {**source.options, **reference.options}
-        try:
-            table = self._context.lake.open(self._context.session.identifier(reference.parts))
-        except TableNotExist:
-            return {}  # a view; what it reads is aligned only where the INSERT says so itself
+        table = self._context.lake.open(self._context.session.identifier(reference.parts))
         return {**table.schema.options, **reference.options}
 
     def _keep_aligned(self) -> None:

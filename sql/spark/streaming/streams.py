@@ -77,8 +77,16 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
         if own.watermark is None:
             return frame
         partitions: Partitions | None = None
-        if micro_batch is not None and not several_stages(tree):
+        several = several_stages(tree)
+        if micro_batch is not None or several:
             names = source.partitions(session, own, scope)
+            if len(names) > 1 and several:
+                raise UnsupportedStatement(
+                    f"{reference.name} has {len(names)} partitions, and a query of several stages (two of GROUP BY, JOIN and DISTINCT) "
+                    "has one watermark for all: rows of slow partitions would be late and dropped. Write the first stage into a table by a "
+                    "job of its own and read that, or leave WATERMARK out of the topic's table.",
+                    fragment=reference.name,
+                )
             if len(names) > 1:
                 partitions = Partitions(names, idle_timeout(own.options), context.spool)
                 topics.append(partitions)

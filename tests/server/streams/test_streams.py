@@ -405,7 +405,6 @@ def test_a_server_that_stops_says_so(url: str, gateway: Gateway) -> None:
         "SELECT id FROM t WHERE upper(word) = 'A'",
         "SELECT id FROM v",
         "SELECT id FROM t LIMIT 1 + 1",
-        "SELECT id FROM t /*+ OPTIONS('scan.bounded' = 'true') */",
     ],
 )
 def test_what_is_more_than_a_tail_is_for_spark(url: str, lake: Lake, query: str) -> None:

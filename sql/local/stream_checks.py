@@ -1,0 +1,66 @@
+"""What a query in streaming mode is refused for before anything is read."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from lake import LakeTable
+from model.catalog_errors import MetadataOnlyTable
+from model.errors import InvalidOption, TableNotExist
+from model.options.table import TABLE_OPTIONS
+from sql.analysis.references import TableReference, table_references
+from sql.analysis.views import expand_views
+from sql.connectors import Bound, ConnectorTable, connector_named
+from sql.connectors.registry import hinted
+from sql.connectors.stored import find_connector
+from sql.statements.base import ExecutionContext
+
+_ALIGNMENT = "scan.watermark.alignment."
+
+
+def is_bounded(table: LakeTable, reference: TableReference) -> bool:
+    """Whether a query in streaming mode reads what the table holds now and does not follow it: `scan.bounded`."""
+    return bool(TABLE_OPTIONS.read({**table.schema.options, **reference.options}, "scan.bounded"))
+
+
+def ends_now(context: ExecutionContext, reference: TableReference) -> bool:
+    """Whether a mention of a table, with its hint, ends with what is there when it is first read, as files do and bounded topics."""
+    own = _connector(context, reference)
+    if own is not None:
+        return connector_named(own.connector).bound(own) is Bound.NOW
+    if "$" in reference.parts[-1]:
+        return False
+    try:
+        return is_bounded(context.lake.open(context.session.identifier(reference.parts)), reference)
+    except (TableNotExist, MetadataOnlyTable):
+        return False  # a view, or nothing that can be followed
+
+
+def check_ends(context: ExecutionContext, tree: exp.Expr) -> None:
+    """Raise `InvalidOption` for a source whose bound would be passed over, because another one of the query goes on."""
+    references = table_references(expand_views(context, tree.copy()))
+    followed = next((reference for reference in references if not ends_now(context, reference)), None)
+    for reference in references if followed is not None else ():
+        own = _connector(context, reference)
+        option = None if own is None else connector_named(own.connector).shared_end(own)
+        if followed is not None and option is not None:
+            raise InvalidOption(
+                f"{reference.name} has {option}, and {followed.name} does not end with what is there now: a query has one end here. Leave "
+                f"the bound out, give {followed.name} one, too, or write what {reference.name} holds into a table by an INSERT of its own."
+            )
+
+
+def check_alignment(tree: exp.Expr) -> None:
+    """Raise `InvalidOption` for a hint that makes a SELECT a member of an alignment group."""
+    for reference in table_references(tree):
+        key = next((key for key in reference.options if key.startswith(_ALIGNMENT)), None)
+        if key is not None:
+            raise InvalidOption(
+                f"Option '{key}' has no effect on a SELECT: jobs wait for each other. Leave it out, or INSERT what {reference.name} gives "
+                "into a table."
+            )
+
+
+def _connector(context: ExecutionContext, reference: TableReference) -> ConnectorTable | None:
+    own = find_connector(context.lake, context.session, reference.parts)
+    return None if own is None else hinted(own, reference, context.connector_scope)

@@ -1,0 +1,93 @@
+"""What a query in streaming mode is refused for before anything is read: bounds and alignment that would have no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gateway.gateway import Gateway
+from lake import Lake
+from model.errors import InvalidOption
+from model.identifier import Identifier
+from model.schema.types import Field, IntType
+from model.view import View
+from sql.dialect import parse_one
+from sql.local import check_ends
+from sql.statements.base import ExecutionContext
+from sql.statements.jobs import StartJob
+from tests.sql.tables import context_of
+
+STREAMING = {"execution.runtime-mode": "streaming"}
+KAFKA = "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092', 'format' = 'json'"
+HINT = "/*+ OPTIONS('scan.bounded.mode' = '{}') */"
+LATEST = HINT.format("latest-offset")
+NAMED = HINT.format("specific-offsets', 'scan.bounded.specific-offsets' = 'partition:0,offset:1")
+
+
+@pytest.fixture
+def context(lake: Lake, gateway: Gateway) -> ExecutionContext:
+    for text in (
+        f"CREATE TABLE k (a INT) WITH ({KAFKA}, 'scan.startup.mode' = 'earliest-offset')",
+        f"CREATE TABLE timed (a INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ({KAFKA}, 'scan.startup.mode' = 'earliest-offset')",
+        "CREATE TABLE t (a INT)",
+        "CREATE TABLE still (a INT) WITH ('scan.bounded' = 'true')",
+    ):
+        gateway.run(text).close()
+    lake.views.create(Identifier("default", "v"), View(fields=(Field(id=0, name="a", type=IntType()),), query="SELECT a FROM t"))
+    return context_of(lake)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT a FROM k {LATEST} UNION ALL SELECT a FROM t",
+        f"SELECT a FROM v UNION ALL SELECT a FROM k {LATEST}",
+        f"SELECT k.a FROM k {LATEST} JOIN timed ON k.a = timed.a",
+        f"SELECT t.a FROM t JOIN timed {NAMED} ON t.a = timed.a",
+    ],
+)
+def test_a_bound_beside_a_source_without_end_is_refused(context: ExecutionContext, gateway: Gateway, query: str) -> None:
+    with pytest.raises(InvalidOption, match="does not end with what is there now"):
+        check_ends(context, parse_one(query))
+    gateway.run("CREATE TABLE into_table (a INT)").close()
+    with pytest.raises(InvalidOption, match="a query has one end here"):
+        gateway.run(query, settings=STREAMING)
+    with pytest.raises(InvalidOption, match="a query has one end here"):
+        StartJob(tree=parse_one(f"INSERT INTO into_table {query}")).run(context)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT a FROM k {LATEST}",
+        f"SELECT k.a FROM k {LATEST} JOIN still ON k.a = still.a",
+        f"SELECT a FROM k {NAMED} UNION ALL SELECT a FROM t",  # what lies behind the offset is left out
+        "SELECT k.a FROM k JOIN t ON k.a = t.a",
+        "SELECT a FROM t",
+    ],
+)
+def test_bounds_that_hold_are_taken(context: ExecutionContext, query: str) -> None:
+    check_ends(context, parse_one(query))
+
+
+@pytest.mark.parametrize("query", ["SELECT a FROM t {}", "SELECT count(*) AS n FROM t {}", "SELECT a FROM k {}"])
+@pytest.mark.usefixtures("context")
+def test_a_select_joins_no_alignment_group(gateway: Gateway, query: str) -> None:
+    hint = "/*+ OPTIONS('scan.watermark.alignment.group' = 'g', 'scan.watermark.alignment.max-drift' = '1 min') */"
+    with pytest.raises(InvalidOption, match="has no effect on a SELECT: jobs wait for each other"):
+        gateway.run(query.format(hint), settings=STREAMING)
+
+
+def test_what_is_bounded_alone_is_read_as_it_is_now(ask: Callable[[str], object], gateway: Gateway) -> None:
+    ask("CREATE TABLE b (a INT) WITH ('scan.bounded' = 'true'); INSERT INTO b VALUES (1), (2)")
+    read = gateway.run("SELECT a FROM b", settings=STREAMING)
+    assert (read.unbounded, read.collect()) == (False, [(1,), (2,)])
+
+
+def test_what_a_table_stores_for_flink_keeps_nobody_from_reading_it(ask: Callable[[str], object], gateway: Gateway) -> None:
+    """The idle timeout goes into Flink's watermarks without a group, too; a hint that would have no effect here is refused."""
+    ask("CREATE TABLE idle (a INT) WITH ('scan.watermark.idle-timeout' = '30 s'); INSERT INTO idle VALUES (1)")
+    assert gateway.run("SELECT a FROM idle LIMIT 1", settings=STREAMING).collect() == [(1,)]
+    with pytest.raises(InvalidOption, match=r"needs 'scan\.watermark\.alignment\.group'"):
+        gateway.run("SELECT a FROM idle /*+ OPTIONS('scan.watermark.idle-timeout' = '1 s') */", settings=STREAMING)
