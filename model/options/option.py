@@ -50,7 +50,7 @@ class Option(Generic[T]):
     kept: str = ""
     """Why it has no effect here; it is taken and kept for other clients. Empty where it works."""
     former: tuple[str, ...] = ()
-    """Keys it had in earlier versions of Paimon: read where a table still has them, refused where one is given."""
+    """Keys it had in earlier versions of Paimon: read where a table still has them; CREATE and ALTER TABLE store today's instead."""
 
     def read(self, raw: Mapping[str, str]) -> T:
         """The typed value in ``raw``, or the default; raises `InvalidOption` for text that does not parse."""
@@ -103,7 +103,7 @@ class OptionGroup:
             raise ValueError(f"option {option.key} is declared twice")
         self._options[option.key] = option
         for former in option.former:
-            self.refuse(re.escape(former), f"it is called '{option.key}' by now.")
+            self.refuse(re.escape(former), f"it is called '{option.key}' by now, under which CREATE and ALTER TABLE store it.")
         self._known.clear()
         return option
 

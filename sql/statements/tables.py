@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
@@ -21,6 +21,7 @@ from model.errors import (
     UnsupportedType,
 )
 from model.identifier import Identifier
+from model.options.former import names_of, of_today
 from model.options.rules import check_together
 from model.options.table import TABLE_OPTIONS, told_apart
 from model.options.watermark import watermark_of, watermark_options
@@ -134,10 +135,22 @@ def _told(result: ResultSet, options: Mapping[str, str]) -> ResultSet:
     return result
 
 
+def _under_todays_keys(change: SchemaChange) -> Iterator[SchemaChange]:
+    """A change of options under their keys by now; what is reset is so under those of earlier versions of Paimon, too."""
+    match change:
+        case SetOption(key=key, value=value):
+            yield from (SetOption(key=now, value=text) for now, text in of_today({key: value}).items())
+        case RemoveOption(key=key):
+            yield from (RemoveOption(key=name) for name in names_of(key))
+        case _:
+            yield change
+
+
 def schema_of(definition: TableDefinition) -> Schema:
     """The stored schema of a CREATE TABLE; raises for options, types and shapes these tables cannot have."""
     for column in definition.columns:
         check_type(column.name, column.type)
+    definition = replace(definition, options=of_today(definition.options))
     TABLE_OPTIONS.check(definition.options)
     options = with_queue_defaults(definition.options, definition.columns, _partition_keys(definition))
     schema = new_schema(definition.columns, partition_keys=definition.partition_keys, options=options, comment=definition.comment)
@@ -229,7 +242,7 @@ class AlterTable(LocalStatement):
             elif dropped := args.get("partitions"):
                 self._drop_partitions(context, table, dropped, present_only=args["present_only"])
             else:
-                changes: tuple[SchemaChange, ...] = args["changes"]
+                changes = tuple(now for change in args["changes"] for now in _under_todays_keys(change))
                 self._check(changes)
                 keys = {change.key for change in changes if isinstance(change, SetOption | RemoveOption)}
                 scope = context.connector_scope

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from gateway.gateway import Gateway
+from lake import Lake
 from model.errors import InvalidOption
+from model.identifier import Identifier
 from model.options.file_index import COLUMNS
 from model.options.maintenance import PRECOMMIT_COMPACT
 from model.options.option import Option
-from model.options.table import TABLE_OPTIONS
+from model.options.table import TABLE_OPTIONS, check_hint
 from model.options.write import DISABLE_EXPLICIT_CASTS
+from model.schema.change import SetOption
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("catalog", "gateway", "jobs", "lake", "maintenance", "model", "pyspark_sluice", "server", "sql", "table", "workers")
@@ -77,7 +80,6 @@ def test_what_is_refused_says_why(gateway: Gateway) -> None:
         ("partition.mark-done-action.http.url", "not implemented here"),
         ("owner.url", "names a host"),
         ("sort-engine", "append tables have none"),
-        ("write.compaction-skip", "called 'write-only' by now"),
     ):
         with pytest.raises(InvalidOption, match=says):
             gateway.run(f"CREATE TABLE t (a INT) WITH ('{key}' = 'x')").close()
@@ -92,6 +94,26 @@ def test_what_an_earlier_version_called_otherwise_is_read() -> None:
         assert option.read({former: other}) == option.parse(other)
         assert option.read({former: other, option.key: given}) == option.parse(given)
         assert TABLE_OPTIONS.read({former: other}, option.key) == option.parse(other)
+
+
+def test_former_keys_are_stored_as_todays(gateway: Gateway, lake: Lake) -> None:
+    """As Paimon takes them; where both are given today's counts, and RESET takes away both."""
+    name = Identifier("default", "former")
+
+    def run(text: str) -> dict[str, str]:
+        gateway.run(text).close()
+        return {key: value for key, value in lake.open(name).schema.options.items() if "bucket" not in key}
+
+    created = (
+        "CREATE TABLE former (a INT, b INT) WITH ('bucket' = '-1', 'write.compaction-skip' = 'true', 'sink.clustering.by-columns' = 'a')"
+    )
+    assert run(created) == {"write-only": "true", "clustering.columns": "a"}
+    assert run("ALTER TABLE former SET ('sink.clustering.by-columns' = 'b', 'clustering.columns' = 'a,b')")["clustering.columns"] == "a,b"
+    assert run("ALTER TABLE former SET ('write.compaction-skip' = 'false')")["write-only"] == "false"
+    lake.alter_table(name, [SetOption(key="write.compaction-skip", value="true")])  # as a client over REST stores it
+    assert run("ALTER TABLE former RESET ('write-only', 'sink.clustering.by-columns')") == {}
+    with pytest.raises(InvalidOption, match=r"called 'scan\.mode' by now, under which CREATE and ALTER TABLE store it"):
+        check_hint({"log.scan": "latest"})
 
 
 @pytest.mark.parametrize("option", by_kind("off"))
