@@ -268,7 +268,7 @@ SHOWN: Mapping[str, str] = {
     "scan.plan-sort-partition": "docs/append-tables.md",
     "streaming-read-append-overwrite": "tests/server/streams/test_streams.py",
     "file-index.in-manifest-threshold": "tests/sql/statements/test_file_indexes.py",
-    "scan.bounded": "tests/server/streams/test_streams.py",
+    "scan.bounded": "tests/sql/local/test_stream_checks.py",
     "scan.watermark.idle-timeout": "tests/jobs/test_alignment.py",
     "scan.version": "tests/lake/test_commit.py",
     "scan.watermark.alignment.group": "tests/jobs/test_alignment.py",
