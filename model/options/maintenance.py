@@ -22,6 +22,7 @@ from model.options.option import (
     time_zone,
     words,
 )
+from model.options.times import time_format
 
 PRECOMMIT_COMPACT = Option(
     "precommit-compact",
@@ -101,7 +102,12 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     Option(
         "partition.timestamp-pattern", optional(text()), None, "How to build a time text from partition columns, e.g. '$dt $hour:00:00'."
     ),
-    Option("partition.timestamp-formatter", optional(text()), None, "Format of that text."),
+    Option(
+        "partition.timestamp-formatter",
+        optional(time_format()),
+        None,
+        "Format of that text, with yyyy, MM, dd, HH, mm, ss and S; without one it is `2026-01-31` or `2026-01-31 23:59:59`.",
+    ),
     Option(
         "partition.timestamp-format.strict",
         boolean(),

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from model.errors import InvalidData, InvalidOption
+from model.errors import InvalidData
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
+from model.text.time_pattern import default_millis, time_pattern
 from table.format.layout import partition_dirs, partition_text
 from table.format.rows import binary_row
-
-_JAVA = (("yyyy", "%Y"), ("MM", "%m"), ("dd", "%d"), ("HH", "%H"), ("mm", "%M"), ("ss", "%S"))
-_DEFAULT_FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y%m%d")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +30,10 @@ class PartitionTime:
         )
 
     def millis(self, schema: Schema, values: Sequence[object]) -> int | None:
-        """The time, in milliseconds of the local clock; None where the values are none. Raises `InvalidOption` for an unknown format."""
+        """The time, in milliseconds of the local clock; None where the values are none, or name no day: such a partition is kept.
+
+        A DATE or TIMESTAMP is the time it says, however the partition's directory spells it.
+        """
         texts = {
             field.name: None if value is None else partition_text(field.type, value, legacy=False)
             for field, value in zip(schema.partition_fields, values, strict=True)
@@ -41,13 +41,7 @@ class PartitionTime:
         text = texts[schema.partition_keys[0]] if self.pattern is None else _filled(self.pattern, texts)
         if text is None:
             return None
-        for format_ in _DEFAULT_FORMATS if self.formatter is None else (_python_format(self.formatter),):
-            try:
-                moment = dt.datetime.strptime(text, format_)
-            except ValueError:
-                continue
-            return int((moment - dt.datetime(1970, 1, 1)) / dt.timedelta(milliseconds=1))
-        return None
+        return default_millis(text) if self.formatter is None else time_pattern(self.formatter).millis(text)
 
 
 def check_partition_times(schema: Schema, partitions: Collection[bytes]) -> None:
@@ -83,13 +77,3 @@ def _filled(pattern: str, texts: Mapping[str, str | None]) -> str | None:
     names = "|".join(sorted(map(re.escape, texts), key=len, reverse=True))
     filled = re.sub(rf"\$({names})", value, pattern)
     return None if missing else filled
-
-
-def _python_format(formatter: str) -> str:
-    """Java's pattern as strptime's; raises `InvalidOption` for letters it does not know."""
-    text = formatter.replace("'", "")
-    for java, python in _JAVA:
-        text = text.replace(java, python)
-    if re.search(r"(?<!%)[A-SU-Za-z]", text):
-        raise InvalidOption(f"Option 'partition.timestamp-formatter' = '{formatter}': only yyyy, MM, dd, HH, mm and ss are read here.")
-    return text

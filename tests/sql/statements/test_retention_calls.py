@@ -105,6 +105,24 @@ def test_partitions(ask: Ask) -> None:
         ask("CALL sys.expire_partitions(`table` => 'p', expiration_time => '1 d', timestamp_formatter => 'EEE')")
 
 
+@pytest.mark.parametrize(
+    ("type_", "values", "more", "gone"),
+    [
+        ("STRING", "'202011', '20201105', '2020-11', '2020-11-05T00:00:00'", "", []),
+        ("INT", "202011, 20201105, 123456", "", []),
+        ("STRING", "'202011'", ", timestamp_formatter => 'yyyyMM'", []),
+        ("STRING", "'202011'", ", timestamp_pattern => '$m01', timestamp_formatter => 'yyyyMMdd'", ["m=202011"]),
+        ("DATE", "DATE '2020-11-05'", "", ["m=2020-11-05"]),
+        ("TIMESTAMP(3)", "TIMESTAMP '2020-11-05 00:00:00'", "", ["m=2020-11-05 00%3A00%3A00.000"]),
+    ],
+)
+def test_only_what_names_a_day_expires(ask: Ask, type_: str, values: str, more: str, gone: list[str]) -> None:
+    options = "'bucket' = '-1', 'partition.legacy-name' = 'false'"
+    ask(f"CREATE TABLE p (a INT, m {type_}) PARTITIONED BY (m) WITH ({options})")
+    ask(f"INSERT INTO p VALUES {', '.join(f'(1, {value})' for value in values.split(', '))}")
+    assert [row[0] for row in ask(f"CALL sys.expire_partitions(`table` => 'p', expiration_time => '180 d'{more})")] == gone
+
+
 def test_consumers(ask: Ask, lake: Lake) -> None:
     table = lake.open(Identifier("default", "t"))
     for name in ("a1", "a2", "b"):
