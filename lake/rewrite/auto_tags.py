@@ -103,8 +103,8 @@ def _keep_newest(lake: Lake, table: LakeTable, periods: TagPeriods) -> None:
     most = _option(table.schema, "tag.num-retained-max")
     if not isinstance(most, int):
         return
-    automatic = sorted(tag.name for tag in tags_of(lake, table) if periods.parse(tag.name) is not None)
-    for name in automatic[: max(0, len(automatic) - most)]:
+    automatic = sorted((begin, tag.name) for tag in tags_of(lake, table) if (begin := periods.parse(tag.name)) is not None)
+    for _, name in automatic[: max(0, len(automatic) - most)]:
         retention.delete_tag(lake, table, name)
 
 

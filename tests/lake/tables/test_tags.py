@@ -60,6 +60,50 @@ def test_tags_are_made_for_periods_that_ended(lake: Lake, table: LakeTable) -> N
     assert create_automatic_tags(lake, complete, now=dt.datetime(2026, 1, 12, 1, 0)) == ["2026-01-09", "2026-01-10", "2026-01-11"]
 
 
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"tag.creation-period-duration": "15 min"}, "202605060700"),
+        ({"tag.creation-period-duration": "15 min", "tag.period-formatter": "without_dashes"}, "202605060700"),
+        ({"tag.creation-period": "two-hours", "tag.period-formatter": "without_dashes"}, "2026-05-06 04"),
+        ({"tag.creation-period": "hourly", "tag.period-formatter": "without_dashes"}, "20260506 06"),
+        ({"tag.creation-period": "hourly", "tag.period-formatter": "without_dashes_and_spaces"}, "2026050606"),
+        ({"tag.period-formatter": "without_dashes"}, "20260505"),
+    ],
+)
+def test_automatic_tags_have_the_names_that_paimon_gives(lake: Lake, table: LakeTable, options: Mapping[str, str], name: str) -> None:
+    at = with_options(lake, table, **{"tag.automatic-creation": "process-time", **options})
+    assert create_automatic_tags(lake, at, now=dt.datetime(2026, 5, 6, 7, 16)) == [name]
+
+
+@pytest.mark.parametrize(
+    ("options", "old", "by_hand"),
+    [
+        ({"tag.period-formatter": "without_dashes"}, ["20200101", "20200201"], ["202011", "2020-01-01", "20201301", "2020111"]),
+        ({}, ["2020-01-01", "2020-01-02 07"], ["2020-1-5", "2020-01-01 before", "2020-01-01 7", "20200101", "2020-02-30"]),
+        ({"tag.creation-period-duration": "15 min"}, ["2020-01-01 07:15", "202001010730"], ["20200101", "2020-1-1 07:15"]),
+        ({"tag.creation-period": "two-hours", "tag.period-formatter": "without_dashes"}, ["2020-01-01 04", "20200101 02"], ["2020010104"]),
+    ],
+)
+def test_only_automatic_tags_make_room_for_newer_ones(
+    lake: Lake, table: LakeTable, options: Mapping[str, str], old: list[str], by_hand: list[str]
+) -> None:
+    for name in (*old, *by_hand):
+        create_tag(lake, table, name, snapshot_id=2)
+    at = with_options(lake, table, **{"tag.automatic-creation": "process-time", "tag.num-retained-max": "1", **options})
+    made = create_automatic_tags(lake, at, now=dt.datetime(2026, 5, 6, 7, 16))
+    assert {tag.name for tag in tags_of(lake, at)} == {*made, *by_hand}
+
+
+def test_the_oldest_automatic_tag_is_that_of_the_earliest_period(lake: Lake, table: LakeTable) -> None:
+    create_tag(lake, table, "2020-01-01 07:15", snapshot_id=2)
+    options = {"tag.automatic-creation": "process-time", "tag.num-retained-max": "2", "tag.creation-period-duration": "15 min"}
+    at = with_options(lake, table, **options)
+    create_tag(lake, at, "202101010715", snapshot_id=3)
+    made = create_automatic_tags(lake, at, now=dt.datetime(2026, 5, 6, 7, 16))
+    assert {tag.name for tag in tags_of(lake, at)} == {*made, "202101010715"}
+
+
 def test_tags_follow_the_watermark_and_batches(lake: Lake, table: LakeTable) -> None:
     hourly = with_options(lake, table, **{"tag.automatic-creation": "watermark", "tag.creation-period": "hourly"})
     assert create_automatic_tags(lake, hourly) == []
