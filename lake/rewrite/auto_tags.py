@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _MOST_COMPLETED = 100
 """Missed periods made up for at once."""
+_PAGE = 500
+"""Snapshots looked through at once."""
 
 
 def _option(schema: Schema, key: str) -> object:
@@ -40,13 +43,14 @@ def create_automatic_tags(lake: Lake, table: LakeTable, *, now: dt.datetime | No
     if mode == "batch":
         return _batch(lake, table, latest, tags, keep, dry_run=dry_run)
     periods = TagPeriods(schema)
-    clock = _clock(schema, str(mode), latest, now)
-    if clock is None:
-        return []
+    moments = [(latest, _now(schema, now))] if mode == "process-time" else _past_periods(lake, table, latest, periods, tags)
+    known = [begin for tag in tags if (begin := periods.parse(tag.name)) is not None]
     made = []
-    for begin in _due(schema, periods, tags, clock):
-        retention.create_tag(lake, table, periods.name(begin), snapshot_id=latest.id, retained=keep, dry_run=dry_run)
-        made.append(periods.name(begin))
+    for snapshot, clock in moments:
+        for begin in _due(schema, periods, known, clock):
+            retention.create_tag(lake, table, periods.name(begin), snapshot_id=snapshot.id, retained=keep, dry_run=dry_run)
+            made.append(periods.name(begin))
+            known.append(begin)
     if made and not dry_run:
         _keep_newest(lake, table, periods)
     return made
@@ -66,28 +70,54 @@ def _batch(
     return [name]
 
 
-def _clock(schema: Schema, mode: str, latest: Snapshot, now: dt.datetime | None) -> dt.datetime | None:
-    """What time it is for tags: the wall clock's, or that of the rows."""
-    if mode == "watermark":
-        if latest.watermark is None:
-            return None
-        zone = ZoneInfo(str(_option(schema, "sink.watermark-time-zone")))
-        try:
-            return dt.datetime.fromtimestamp(latest.watermark / 1000, zone).replace(tzinfo=None)
-        except (ValueError, OverflowError, OSError):  # Flink's writers say by the least number that there is none yet
-            return None
-    zone_name = _option(schema, "sink.process-time-zone")
-    if now is not None:
-        return now
-    return dt.datetime.now(ZoneInfo(str(zone_name)) if zone_name else None).replace(tzinfo=None)
+def _now(schema: Schema, now: dt.datetime | None) -> dt.datetime:
+    """The wall clock of tags."""
+    zone = _option(schema, "sink.process-time-zone")
+    return now or dt.datetime.now(ZoneInfo(str(zone)) if zone else None).replace(tzinfo=None)
 
 
-def _due(schema: Schema, periods: TagPeriods, tags: list[Tag], clock: dt.datetime) -> list[dt.datetime]:
+def _past_periods(
+    lake: Lake, table: LakeTable, latest: Snapshot, periods: TagPeriods, tags: list[Tag]
+) -> Iterator[tuple[Snapshot, dt.datetime]]:
+    """The snapshots after the last automatic tag's whose watermark went into another period, oldest first.
+
+    A tag is to keep the first snapshot behind its period (`TagAutoCreation`): the newest may hold rows of many later ones.
+    """
+    automatic = [(begin, tag.snapshot.id) for tag in tags if (begin := periods.parse(tag.name)) is not None]
+    reached = _watermark(table.schema, latest)
+    if reached is None or not _due(table.schema, periods, [begin for begin, _ in automatic], reached):
+        return
+    at = min(max(automatic)[1], latest.id - 1) + 1 if automatic else 0
+    before = None
+    while at <= latest.id:
+        with lake.catalog.reading() as tx:
+            rows = tx.snapshots.since(table.table_id, table.identifier.branch, at, limit=_PAGE)
+        if not rows:
+            return
+        for snapshot in (Snapshot.from_json(row.body) for row in rows):
+            clock = _watermark(table.schema, snapshot)
+            if clock is not None and clock != before and snapshot.id <= latest.id:
+                before = clock
+                yield snapshot, clock
+        at = rows[-1].snapshot_id + 1
+
+
+def _watermark(schema: Schema, snapshot: Snapshot) -> dt.datetime | None:
+    """What time it is by a snapshot's rows."""
+    if snapshot.watermark is None:
+        return None
+    zone = ZoneInfo(str(_option(schema, "sink.watermark-time-zone")))
+    try:
+        return dt.datetime.fromtimestamp(snapshot.watermark / 1000, zone).replace(tzinfo=None)
+    except (ValueError, OverflowError, OSError):  # Flink's writers say by the least number that there is none yet
+        return None
+
+
+def _due(schema: Schema, periods: TagPeriods, known: Sequence[dt.datetime], clock: dt.datetime) -> list[dt.datetime]:
     """The periods that have ended, the delay included, and have no tag; all missed ones only with `tag.automatic-completion`."""
     delay = _option(schema, "tag.creation-delay")
     assert isinstance(delay, dt.timedelta)
     newest = periods.begin(clock - delay) - periods.length
-    known = [begin for tag in tags if (begin := periods.parse(tag.name)) is not None]
     if newest in known or (known and newest < max(known)):
         return []
     if not known or not _option(schema, "tag.automatic-completion"):

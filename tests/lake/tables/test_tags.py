@@ -120,6 +120,27 @@ def test_tags_follow_the_watermark_and_batches(lake: Lake, table: LakeTable) -> 
     assert create_automatic_tags(lake, batch) == ["last"]
 
 
+def test_each_period_is_the_first_snapshot_behind_it(lake: Lake, table: LakeTable) -> None:
+    options = {"tag.automatic-creation": "watermark", "tag.creation-period": "hourly", "tag.creation-delay": "10 min"}
+    hourly = with_options(lake, table, **options)
+
+    def reach(*times: tuple[int, int]) -> None:
+        for hour, minute in times:
+            mark = int(dt.datetime(2026, 1, 5, hour, minute, tzinfo=dt.UTC).timestamp() * 1000)
+            lake.commit(hourly, CommitRequest(kind=CommitKind.APPEND, commit_user="u", watermark=mark))
+
+    reach((6, 30), (7, 5), (7, 20), (7, 50), (8, 15), (11, 40), (11, 50))  # snapshots 7 to 13
+    assert create_automatic_tags(lake, hourly, dry_run=True) == ["2026-01-05 05", "2026-01-05 06", "2026-01-05 07", "2026-01-05 10"]
+    create_automatic_tags(lake, hourly)
+    found = {tag.name: tag.snapshot.id for tag in tags_of(lake, hourly)}
+    assert found == {"2026-01-05 05": 7, "2026-01-05 06": 9, "2026-01-05 07": 11, "2026-01-05 10": 12}
+    complete = with_options(lake, hourly, **{"tag.automatic-completion": "true"})
+    reach((12, 5), (13, 30), (13, 40))  # 14 to 16
+    assert create_automatic_tags(lake, complete) == ["2026-01-05 11", "2026-01-05 12"]
+    assert [tag.snapshot.id for tag in tags_of(lake, complete)][-2:] == [15, 15]
+    assert create_automatic_tags(lake, complete) == []
+
+
 def test_tags_keep_their_files_and_lose_them_with_the_tag(lake: Lake, table: LakeTable) -> None:
     tag = create_tag(lake, table, "three", snapshot_id=3)
     overwrite(lake, table, [100])
