@@ -173,7 +173,7 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     ),
     Option(
         "end-input.watermark",
-        optional(integer()),
+        optional(integer(bits=64)),
         None,
         "Watermark of what batch INSERTs and HTTP bodies commit, in milliseconds since 1970; a job's comes from its rows.",
     ),

@@ -19,20 +19,20 @@ def latest(lake: Lake) -> Snapshot:
 
 
 def test_an_insert_ends_with_the_tables_watermark(gateway: Gateway, lake: Lake) -> None:
-    gateway.run("CREATE TABLE t (a INT) WITH ('bucket' = '-1', 'end-input.watermark' = '5000')").close()
+    gateway.run("CREATE TABLE t (a INT) WITH ('bucket' = '-1', 'end-input.watermark' = '1714557600000')").close()
     gateway.run("INSERT INTO t VALUES (1)").close()
-    assert latest(lake).watermark == 5000
-    gateway.run("ALTER TABLE t SET ('end-input.watermark' = '4000')").close()
+    assert latest(lake).watermark == 1714557600000
+    gateway.run("ALTER TABLE t SET ('end-input.watermark' = '1714557500000')").close()
     gateway.run("INSERT INTO t VALUES (2)").close()
-    assert latest(lake).watermark == 5000, "it never goes back"
-    gateway.run("ALTER TABLE t SET ('end-input.watermark' = '6000')").close()
+    assert latest(lake).watermark == 1714557600000, "it never goes back"
+    gateway.run("ALTER TABLE t SET ('end-input.watermark' = '1714557700000')").close()
     gateway.run("CALL sys.compact(`table` => 't', compact_strategy => 'full')").close()
-    assert (latest(lake).commit_kind, latest(lake).watermark) == (CommitKind.COMPACT, 5000), "nothing came"
+    assert (latest(lake).commit_kind, latest(lake).watermark) == (CommitKind.COMPACT, 1714557600000), "nothing came"
     gateway.run("INSERT INTO t VALUES (3)").close()
-    assert latest(lake).watermark == 6000
+    assert latest(lake).watermark == 1714557700000
     gateway.run("ALTER TABLE t RESET ('end-input.watermark')").close()
     gateway.run("INSERT INTO t VALUES (4)").close()
-    assert latest(lake).watermark == 6000
+    assert latest(lake).watermark == 1714557700000
 
 
 @pytest.mark.spark
