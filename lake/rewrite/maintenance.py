@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from catalog import CatalogStore
@@ -14,6 +16,7 @@ from lake.rewrite.partition_expiry import PartitionExpiry, expire_partitions, ex
 from lake.tables.consumers import forget_consumer
 from lake.tables.handle import LakeTable
 from model.catalog_errors import BackupRunning, ClockInDoubt
+from model.errors import InvalidOption
 from model.options.table import TABLE_OPTIONS
 from table.format.consumers import read_consumers
 from table.retention.expiry import ExpiryRules
@@ -66,21 +69,55 @@ def maintain(lake: Lake, table: LakeTable, *, partitions_due: bool = True) -> Ma
 
 
 def _maintained(lake: Lake, table: LakeTable, *, partitions_due: bool) -> Maintained:
+    """Tags first: where they cannot be made, what they are to keep stays. Nothing else keeps the others from their part."""
     made = create_automatic_tags(lake, table)
-    ended = expire_tags(lake, table) if TABLE_OPTIONS.read(table.schema.options, "tag.time-expire-enabled") else []
-    rules = PartitionExpiry.of(table, {}) if partitions_due else None
-    old = expired_partitions(table, lake.partitions(table, table.latest()), rules) if rules else []
-    if rules is not None:
-        expire_partitions(lake, table, old, rules)
-    mark_done(lake, table, done_partitions(lake, table))
-    consumers = expire_consumers(lake.catalog, table)
-    return Maintained(
-        tags_made=tuple(made),
-        tags_gone=tuple(tag.name for tag in ended),
-        partitions_gone=tuple(partition.name for partition in old),
-        consumers_gone=tuple(consumers),
-        snapshots=_expire(lake, table),
-    )
+    parts = _Parts(lake, table)
+    with parts.part():
+        ended = expire_tags(lake, table) if TABLE_OPTIONS.read(table.schema.options, "tag.time-expire-enabled") else []
+        parts.done = replace(parts.done, tags_gone=tuple(tag.name for tag in ended))
+    with parts.part():
+        rules = PartitionExpiry.of(table, {}) if partitions_due else None
+        if rules is not None:
+            old = expired_partitions(table, lake.partitions(table, table.latest()), rules)
+            expire_partitions(lake, table, old, rules)
+            parts.done = replace(parts.done, partitions_gone=tuple(partition.name for partition in old))
+    with parts.part():
+        mark_done(lake, table, done_partitions(lake, table))
+    with parts.part():
+        parts.done = replace(parts.done, consumers_gone=tuple(expire_consumers(lake.catalog, table)))
+    with parts.part():
+        parts.done = replace(parts.done, snapshots=_expire(lake, table))
+    parts.end()
+    return replace(parts.done, tags_made=tuple(made))
+
+
+class _Parts:
+    """The parts of a round, each by itself: what an option's value stops is told, and another failure is raised when all had their turn."""
+
+    def __init__(self, lake: Lake, table: LakeTable) -> None:
+        self._lake = lake
+        self._table = table
+        self._failure: Exception | None = None
+        self.done = Maintained()
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """Around one part."""
+        try:
+            yield
+        except BackupRunning:  # it holds the other parts up, too
+            raise
+        except InvalidOption as problem:
+            self._lake.standing.tell(
+                f"Maintenance of {self._table.identifier} leaves a part out until the option is set anew: {problem.message}"
+            )
+        except Exception as problem:
+            self._failure = self._failure or problem
+
+    def end(self) -> None:
+        """Raise the first failure."""
+        if self._failure is not None:
+            raise self._failure
 
 
 def _expire(lake: Lake, table: LakeTable) -> Removed:

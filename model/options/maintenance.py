@@ -39,6 +39,9 @@ DROP_RETENTION = Option(
     "Dropping a table that says less than the server takes PURGE.",
 )
 
+PERIODS = {"daily": timedelta(days=1), "hourly": timedelta(hours=1), "two-hours": timedelta(hours=2)}
+"""How long the named periods of automatic tags are."""
+
 MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     *CLUSTERING_OPTIONS,
     Option("zorder.var-length-contribution", integer(at_least=1), 8, "Bytes a string/binary column adds to the z-order key."),
@@ -77,7 +80,7 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     Option(
         "tag.automatic-creation", one_of("none", "process-time", "watermark", "batch"), "none", "None | process-time | watermark | batch."
     ),
-    Option("tag.creation-period", one_of("daily", "hourly", "two-hours"), "daily", "Daily | hourly | two-hours."),
+    Option("tag.creation-period", one_of(*PERIODS), "daily", "Daily | hourly | two-hours."),
     Option("tag.creation-period-duration", optional(duration()), None, "Free period, replaces the former."),
     Option("tag.creation-delay", duration(), timedelta(milliseconds=0), "Wait after period end."),
     Option(

@@ -12,6 +12,7 @@ from sqlglot import exp
 from lake import LakeTable
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import TableNotExist
+from model.options.scan_mode import TRAVEL_OPTIONS
 from model.predicate import Predicate
 from model.schema.types import BigIntType, DataType, Field
 from model.snapshot import Snapshot
@@ -28,7 +29,6 @@ from table.format.rows.domain import value_fault
 from table.scan.aggregates import Aggregate, Function, exact_aggregates
 from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import Selection, read_batches
-from table.scan.scan_mode import TRAVEL_OPTIONS
 
 _SCAN_PARTS = frozenset({"expressions", "from_", "where", "limit"})
 _TABLE_PARTS = frozenset({"this", "db", "catalog", "alias"})

@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import re
 
+from model.options.maintenance import PERIODS
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 
-_PERIODS = {"daily": dt.timedelta(days=1), "hourly": dt.timedelta(hours=1), "two-hours": dt.timedelta(hours=2)}
 _FORMATS = {
     "with_dashes": ("%Y-%m-%d", "%Y-%m-%d %H"),
     "without_dashes": ("%Y%m%d", "%Y%m%d %H"),
@@ -27,7 +27,7 @@ class TagPeriods:
     def __init__(self, schema: Schema) -> None:
         free = _option(schema, "tag.creation-period-duration")
         named = str(_option(schema, "tag.creation-period"))
-        self.length = free if isinstance(free, dt.timedelta) else _PERIODS[named]
+        self.length = free if isinstance(free, dt.timedelta) else PERIODS[named]
         whole, hours = _FORMATS[str(_option(schema, "tag.period-formatter"))]
         if isinstance(free, dt.timedelta):
             self._formats = (_FREE, _FREE_BEFORE)

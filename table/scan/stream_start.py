@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from model.errors import InvalidOption, SnapshotNotExist
 from model.options.scan import parse_time
+from model.options.scan_mode import scan_mode
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import CommitKind, Snapshot
 from model.text.sql_text import literal
-from table.scan.scan_mode import scan_mode
 from table.scan.stream import Cursor
 
 _BATCH_ONLY = frozenset({"scan.tag-name", "scan.watermark", "scan.version"})

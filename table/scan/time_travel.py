@@ -10,6 +10,7 @@ from functools import cached_property
 
 from model.errors import InvalidOption, SnapshotNotExist, TagNotExist
 from model.options.scan import parse_time
+from model.options.scan_mode import scan_mode
 from model.options.table import TABLE_OPTIONS
 from model.predicate import Predicate
 from model.schema.schema import Schema
@@ -19,7 +20,6 @@ from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.format.store import TableFiles
 from table.retention.tag_periods import TagPeriods
 from table.scan.planning.entry_scan import ScanPlan, plan_entries, plan_scan
-from table.scan.scan_mode import scan_mode
 
 
 class Versions(ABC):

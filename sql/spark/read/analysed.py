@@ -10,13 +10,13 @@ from sqlglot import exp
 from lake import LakeTable
 from model.errors import LakeError
 from model.identifier import Identifier
+from model.options.scan_mode import TRAVEL_OPTIONS
 from sql.analysis.references import table_references
 from sql.execution.results import ResultColumn, ResultSet
 from sql.spark.read.prepared import Prepared, apply_zone, prepared
 from sql.spark.read.results import result_of
 from sql.spark.session.errors import translating
 from sql.statements.base import AnalysedStatement, ExecutionContext
-from table.scan.scan_mode import TRAVEL_OPTIONS
 
 _MOST_FILES = 1000
 """The plan of a query over more of them is not worth its place in the JVM while nobody runs it."""

@@ -207,6 +207,37 @@ def test_nothing_expires_while_a_consumer_cannot_be_read(lake: Lake, table: Lake
     assert history(lake, table) == [3, 4, 5, 6]
 
 
+def test_one_part_of_a_round_that_cannot_be_done_leaves_the_others(lake: Lake, caplog: pytest.LogCaptureFixture) -> None:
+    options = {
+        "bucket": "-1", "partition.expiration-time": "7 d", "partition.timestamp-formatter": "EEE d", "consumer.expiration-time": "1 h",
+        "snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1",
+    }  # fmt: skip
+    table = make_table(lake, options=options, partition="dt", id="INT", dt="STRING")
+    for n in range(3):
+        append(lake, table, [n], dt=["2020-01-01"])
+    write_consumer(table.files, "gone", 1)
+    os.utime(table.files.layout.consumer_file("gone"), (0, 0))
+    done = maintain(lake, table)
+    assert (done.partitions_gone, done.consumers_gone) == ((), ("gone",))
+    assert history(lake, table) == [3]
+    assert "'partition.timestamp-formatter' = 'EEE d': only yyyy" in caplog.text
+
+
+def test_a_part_that_fails_is_told_when_the_others_are_done(lake: Lake) -> None:
+    options = {
+        "bucket": "-1", "partition.idle-time-to-done": "0 s", "partition.time-interval": "1 d", "snapshot.num-retained.min": "1",
+        "snapshot.num-retained.max": "1", "snapshot.time-retained": "0 s",
+    }  # fmt: skip
+    table = make_table(lake, options=options, partition="dt", id="INT", dt="STRING")
+    for n in range(3):
+        append(lake, table, [n], dt=["2020-01-01"])
+    marker = Path(table.files.layout.success_file(table.schema, "dt=2020-01-01"))
+    marker.mkdir()  # something no marker can be written over
+    with pytest.raises(FileNotFoundError):
+        maintain(lake, table)
+    assert history(lake, table) == [3]
+
+
 def test_orphans_are_found_and_nothing_else(lake: Lake, table: LakeTable) -> None:
     create_tag(lake, table, "two", snapshot_id=2)
     overwrite(lake, table, [100])

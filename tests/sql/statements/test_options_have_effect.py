@@ -150,6 +150,16 @@ def test_create_and_alter_warn_of_options_without_effect(gateway: Gateway) -> No
         ("'metadata.stats-mode' = 'some'", "one of none, counts, full"),
         ("'fields.a.stats-mode' = 'truncate(0)'", "one of none, counts, full"),
         ("'scan.mode' = 'from-timestamp', 'scan.timestamp' = 'yesterday'", "a time such as"),
+        ("'scan.mode' = 'from-snapshot'", "needs the option that says where to start"),
+        ("'scan.snapshot-id' = '1', 'scan.timestamp-millis' = '5'", "name two starting points"),
+        ("'scan.mode' = 'latest', 'scan.snapshot-id' = '1'", "does not go with"),
+        ("'scan.timestamp' = '2024-W01-1'", "other Paimon clients"),
+        ("'scan.timestamp' = '2024-01-01 00:00:00+02:00'", "'scan.timestamp-millis' says it"),
+        ("'compaction.small-file-ratio' = '5'", "a share of the whole"),
+        ("'compaction.delete-ratio-threshold' = '7'", "a share of the whole"),
+        ("'tag.creation-period' = 'hourly', 'tag.creation-delay' = '1 h'", "shorter than the period"),
+        ("'tag.creation-period-duration' = '0 s'", "shorter than the period"),
+        ("'partition.timestamp-formatter' = 'garbage'", "only yyyy"),
         ("'partition.mark-done-action' = 'http-report'", "success-file, done-partition, mark-event"),
         ("'partition.mark-done-action.mode' = 'watermark'", "process-time"),
     ],
@@ -160,6 +170,15 @@ def test_values_are_checked_when_they_are_set(gateway: Gateway, options: str, sa
     gateway.run("CREATE TABLE t (a INT)").close()
     with pytest.raises(InvalidOption, match=says):
         gateway.run(f"ALTER TABLE t SET ({options})").close()
+
+
+def test_where_reads_start_is_set_and_reset_as_a_whole(gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE t (a INT) WITH ('scan.mode' = 'from-timestamp', 'scan.timestamp' = '2024-01-01 00:00:00')").close()
+    gateway.run("ALTER TABLE t SET ('compaction.small-file-ratio' = '1', 'tag.creation-delay' = '23 h')").close()
+    with pytest.raises(InvalidOption, match="needs the option"):
+        gateway.run("ALTER TABLE t RESET ('scan.timestamp')").close()
+    gateway.run("ALTER TABLE t RESET ('scan.mode', 'scan.timestamp')").close()
+    assert gateway.run("SELECT * FROM t").collect() == []
 
 
 def test_options_that_belong_together_are_given_together(gateway: Gateway) -> None:
