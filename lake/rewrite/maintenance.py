@@ -53,8 +53,12 @@ def expire_consumers(catalog: CatalogStore, table: LakeTable) -> list[str]:
 
 
 def maintain(lake: Lake, table: LakeTable, *, partitions_due: bool = True) -> Maintained:
-    """Automatic tags, tags that end, partitions, consumers and snapshots that are too old; nothing for a `write-only` table."""
-    if TABLE_OPTIONS.read(table.schema.options, "write-only"):
+    """Automatic tags, tags that end, partitions, consumers and snapshots that are too old; of a `write-only` table marks alone.
+
+    What has ended is told of all tables: Paimon's marks are its writers', which do not ask who maintains the table.
+    """
+    write_only = TABLE_OPTIONS.read(table.schema.options, "write-only")
+    if write_only and TABLE_OPTIONS.read(table.schema.options, "partition.idle-time-to-done") is None:
         return Maintained()
     try:
         lake.clock.require(table.latest())
@@ -62,7 +66,7 @@ def maintain(lake: Lake, table: LakeTable, *, partitions_due: bool = True) -> Ma
         lake.standing.tell(f"Expiry of {table.identifier} waits: {doubt.message}" if lake.clock.doubt is None else doubt.message)
         return Maintained(waits=True)
     try:
-        return _maintained(lake, table, partitions_due=partitions_due)
+        return _marked(lake, table) if write_only else _maintained(lake, table, partitions_due=partitions_due)
     except BackupRunning:  # it began just now, or some round before; the next one after it does what is left
         lake.standing.tell("Nothing expires while a backup runs.")
         return Maintained(waits=True)
@@ -82,13 +86,25 @@ def _maintained(lake: Lake, table: LakeTable, *, partitions_due: bool) -> Mainta
             expire_partitions(lake, table, old, rules)
             parts.done = replace(parts.done, partitions_gone=tuple(partition.name for partition in old))
     with parts.part():
-        mark_done(lake, table, done_partitions(lake, table))
+        _mark(lake, table)
     with parts.part():
         parts.done = replace(parts.done, consumers_gone=tuple(expire_consumers(lake.catalog, table)))
     with parts.part():
         parts.done = replace(parts.done, snapshots=_expire(lake, table))
     parts.end()
     return replace(parts.done, tags_made=tuple(made))
+
+
+def _marked(lake: Lake, table: LakeTable) -> Maintained:
+    parts = _Parts(lake, table)
+    with parts.part():
+        _mark(lake, table)
+    parts.end()
+    return parts.done
+
+
+def _mark(lake: Lake, table: LakeTable) -> None:
+    mark_done(lake, table, done_partitions(lake, table))
 
 
 class _Parts:

@@ -9,8 +9,9 @@ from model.errors import InvalidOption, SnapshotNotExist
 from model.options.scan import parse_time
 from model.options.scan_mode import scan_mode
 from model.options.table import TABLE_OPTIONS
-from model.snapshot import CommitKind, Snapshot
+from model.snapshot import Snapshot
 from model.text.sql_text import literal
+from table.scan.compacted import last_compacted
 from table.scan.stream import Cursor
 
 _BATCH_ONLY = frozenset({"scan.tag-name", "scan.watermark", "scan.version"})
@@ -49,8 +50,7 @@ def start_of(past: Past, options: Mapping[str, str], *, zone: str = "UTC") -> Cu
     if mode == "latest":
         return Cursor(next_snapshot_id=past.next_id)
     if mode == "compacted-full":
-        compacted = next((s for s in reversed(past.snapshots) if s.commit_kind is CommitKind.COMPACT), latest)
-        return _whole(compacted)
+        return _whole(last_compacted(past.snapshots, options) or latest)
     assert key is not None
     number = parse_time(options[key], zone) if key == "scan.timestamp" else int(TABLE_OPTIONS.read(options, key))
     match mode:

@@ -19,6 +19,7 @@ from model.text.whole_number import signed_number, whole_number
 from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.format.store import TableFiles
 from table.retention.tag_periods import TagPeriods
+from table.scan.compacted import last_compacted
 from table.scan.planning.entry_scan import ScanPlan, plan_entries, plan_scan
 
 
@@ -124,8 +125,7 @@ class _Travel:
             case "latest-delta":
                 return BatchScan(snapshot=latest, added_by=_appends([latest] if latest else []))
             case "compacted-full":
-                compacted = (s for s in reversed(self._versions.history()) if s.commit_kind is CommitKind.COMPACT)
-                return BatchScan(snapshot=next(compacted, latest))
+                return BatchScan(snapshot=last_compacted(self._versions.history(), self._options) or latest)
         assert key is not None
         if mode == "incremental":
             return self._incremental(key)

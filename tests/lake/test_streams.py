@@ -76,6 +76,15 @@ def test_where_each_mode_begins(options: dict[str, str], cursor: Cursor) -> None
     assert start_of(HISTORY, options) == cursor
 
 
+@pytest.mark.parametrize(("every", "begins"), [("1", 6), ("3", 4), ("4", 5), ("7", 7)])
+def test_of_a_streaming_writers_compactions_each_nth_is_a_full_one(every: str, begins: int) -> None:
+    snapshots = [replace(s, commit_identifier=n) for s, n in zip(past(A, C, C, C, A).snapshots, (2, 3, 8, 2, 5), strict=True)]
+    options = {"scan.mode": "compacted-full", "full-compaction.delta-commits": every}
+    assert start_of(Past(table="d.t", snapshots=snapshots), options) == Cursor(next_snapshot_id=begins, whole=True)
+    by_hand = [*snapshots[:-1], replace(snapshots[-1], commit_kind=C, commit_identifier=2**63 - 1)]
+    assert start_of(Past(table="d.t", snapshots=by_hand), options) == Cursor(next_snapshot_id=7, whole=True)
+
+
 @pytest.mark.parametrize(
     ("options", "cursor"),
     [

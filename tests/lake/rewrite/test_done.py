@@ -10,11 +10,11 @@ import pytest
 from catalog import CatalogStore
 from lake import Lake, LakeTable
 from lake.rewrite.done import done_partitions
-from lake.rewrite.maintenance import maintain
+from lake.rewrite.maintenance import Maintained, maintain
 from lake.rewrite.partition_expiry import PartitionExpiry, expire_partitions, expired_partitions
 from table.write.data_file import local_wall_millis
 from tests.lake.kept import history
-from tests.lake.rewrite.test_compaction import append
+from tests.lake.rewrite.test_compaction import append, ids
 from tests.sql.tables import make_table
 
 HOUR = 3_600_000
@@ -45,6 +45,17 @@ def test_without_both_times_nothing_is_done(lake: Lake, lacking: str) -> None:
     )
     append(lake, table, [1], dt=["2020-01-01"])
     assert due(lake, table, 100) == []
+
+
+def test_a_write_only_table_is_marked_and_nothing_of_it_goes(lake: Lake) -> None:
+    few = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1", "snapshot.time-retained": "0 s"}
+    table = partitioned(lake, **{"write-only": "true", "partition.idle-time-to-done": "0 s", "partition.expiration-time": "7 d", **few})
+    append(lake, table, [1], dt=["2020-01-01"])
+    append(lake, table, [2], dt=["2020-01-01"])
+    assert maintain(lake, table) == Maintained()
+    assert table.files.io.file_exists(table.files.layout.success_file(table.schema, "dt=2020-01-01"))
+    assert history(lake, table) == [1, 2]
+    assert ids(table) == [1, 2]
 
 
 def test_maintenance_marks_once_and_again_after_late_rows(lake: Lake, catalog: CatalogStore) -> None:

@@ -100,9 +100,12 @@ def test_options_stored_with_the_table_count_and_a_part_is_no_snapshot(lake: Lak
     from model.schema.change import SetOption
 
     lake.alter_table(T, [SetOption(key="scan.mode", value="compacted-full")])
-    table = lake.open(T)
-    found = lake.resolve(table, {})
-    assert found is not None
-    assert found.id == 3
+    lake.commit(table, CommitRequest(kind=CommitKind.COMPACT, commit_user="flink", commit_identifier=7))
+    for every, id_ in (("7", 7), ("5", 3)):
+        lake.alter_table(T, [SetOption(key="full-compaction.delta-commits", value=every)])
+        table = lake.open(T)
+        found = lake.resolve(table, {})
+        assert found is not None
+        assert found.id == id_
     with pytest.raises(InvalidOption, match="one whole snapshot"):
         lake.resolve(table, {"scan.mode": "latest-delta"})
