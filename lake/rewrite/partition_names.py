@@ -110,16 +110,20 @@ def _meant(table: LakeTable, rows: Iterable[PartitionRow], meant: Meant) -> tupl
 
 def _encoded(table: LakeTable, spec: Mapping[str, str]) -> bytes | None:
     """The bytes of a partition; None where its text is of a type that is not read back."""
+    values = values_of(table, spec)
+    return None if values is None else binary_row.encode_prefixed([field.type for field in table.schema.partition_fields], values)
+
+
+def values_of(table: LakeTable, spec: Mapping[str, str]) -> list[object] | None:
+    """The values of a partition that is named by all its columns; None where a text is no value, or of a type that is not read back."""
     default = table.schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
-    fields = table.schema.partition_fields
     try:
-        values = [
+        return [
             None if spec[field.name] == default else partition_value(respelled(field.type, spec[field.name], legacy=False), field.type)
-            for field in fields
+            for field in table.schema.partition_fields
         ]
     except InvalidData:
         return None
-    return binary_row.encode_prefixed([field.type for field in fields], values)
 
 
 def _directory(table: LakeTable, spec: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Partitions written anew with the number of buckets their table has by now, each key's rows in their order."""
+"""Partitions written anew with the number of buckets their table has by now, or with another, each key's rows in their order."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from table.format.manifests.entries import ManifestEntry
 from table.format.rows import binary_row
 from table.scan.read import read_batches
 from table.scan.skipping.partition_filter import BucketFilter
+from table.write.snapshot_builder import with_buckets
 from table.write.writer import write_batches
 
 if TYPE_CHECKING:
@@ -44,24 +45,26 @@ class Outgrown:
         return sum(entry.file.file_size for entry in self.entries)
 
 
-def outgrown(table: LakeTable, snapshot: Snapshot | None) -> Iterator[Outgrown]:
-    """The partitions that are to be rescaled, by name, with their files in the order they are read."""
+def outgrown(table: LakeTable, snapshot: Snapshot | None, *, buckets: int | None = None) -> Iterator[Outgrown]:
+    """The partitions that have another number of buckets than the table, or than is wanted, by name, with their files in reading order."""
     schema = table.schema
+    wanted = schema.bucket if buckets is None else buckets
     if schema.bucket <= 0:
         return
     types = [field.type for field in schema.partition_fields]
     rows = sorted({bucket.partition for bucket in table.files.bucket_sums(snapshot)})
     for row in rows:
         entries = with_vectors(table.files, schema, snapshot, table.files.touched_entries(snapshot, BucketFilter(types, {row})))
-        if all(entry.total_buckets == schema.bucket for entry in entries):
+        if all(entry.total_buckets == wanted for entry in entries):
             continue
         ordered = sorted(entries, key=lambda entry: (entry.bucket, entry.file.min_sequence_number))
         name = "/".join(partition_dirs(schema, binary_row.decode(types, row)))
         yield Outgrown(row=row, name=name, buckets=max(entry.total_buckets for entry in entries), entries=ordered)
 
 
-def rescale(lake: Lake, table: LakeTable, partition: Outgrown, *, check: Callable[[], None]) -> None:
-    """Write a partition anew as one commit; raises `RewriteConflict` where somebody changed it meanwhile.
+def rescale(lake: Lake, table: LakeTable, partition: Outgrown, *, buckets: int | None = None, check: Callable[[], None]) -> None:
+    """Write a partition anew as one commit, with the table's number of buckets or another; raises `RewriteConflict` where somebody changed
+    it meanwhile.
 
     A key lay in one bucket, which is read from its first row to its last, so that its rows come to its new bucket in their order.
     """
@@ -72,6 +75,7 @@ def rescale(lake: Lake, table: LakeTable, partition: Outgrown, *, check: Callabl
             yield batch
 
     with table.write() as write:
-        write.add(write_batches(table.files, table.schema, batches()))
-        request = write.request(CommitKind.OVERWRITE, deletes=tuple(partition.entries), operation="RESCALE")
+        schema = table.schema if buckets is None else with_buckets(table.schema, buckets)
+        write.add(write_batches(table.files, schema, batches()))
+        request = write.request(CommitKind.OVERWRITE, deletes=tuple(partition.entries), operation="RESCALE", buckets=buckets)
         lake.commit(table, request)

@@ -7,6 +7,7 @@ import sql.statements.insert
 import sql.statements.jobs
 import sql.statements.procedures.analyze
 import sql.statements.procedures.calls
+import sql.statements.procedures.columns
 import sql.statements.procedures.compaction
 import sql.statements.procedures.damage
 import sql.statements.procedures.doctor

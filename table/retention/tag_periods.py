@@ -30,7 +30,7 @@ class TagPeriods:
         self.length = free if isinstance(free, dt.timedelta) else PERIODS[named]
         whole, hours = _FORMATS[str(_option(schema, "tag.period-formatter"))]
         if isinstance(free, dt.timedelta):
-            self._formats = (_FREE, _FREE_BEFORE)
+            self._formats: tuple[str, ...] = (_FREE, _FREE_BEFORE)
         elif named == "two-hours":
             self._formats = (_TWO_HOURS, hours)
         else:

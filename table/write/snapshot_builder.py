@@ -37,6 +37,8 @@ class CommitRequest:
     """Which partitions lose what they hold at the moment of the commit; evaluated anew at every attempt."""
     spared: Callable[[bytes, Sequence[ManifestEntry]], bool] | None = None
     """Whether a partition, given its live files, is spared from that: where something came since it was found to be of no more use."""
+    buckets: int | None = None
+    """How many buckets the partitions have that an overwrite fills; None for as many as the table's others get."""
     commit_user: str
     commit_identifier: int = BATCH_COMMIT_IDENTIFIER
     watermark: int | None = None
@@ -125,6 +127,11 @@ def build_snapshot(
     )
 
 
+def with_buckets(schema: Schema, buckets: int) -> Schema:
+    """The schema of a table with another number of buckets."""
+    return replace(schema, options={**schema.options, "bucket": str(buckets)})
+
+
 def metadata_written(files: TableFiles, latest: Snapshot | None, snapshot: Snapshot) -> list[str]:
     """The metadata files a built snapshot names and the one before it did not: what `build_snapshot` and its caller have written."""
     before = {meta.file_name for meta in files.manifests_of(latest)} if latest else set()
@@ -200,12 +207,13 @@ def _changes(
     gone = {entry.key() for entry in deleted}
     survivors = [entry for entry in live if entry.key() not in gone]
     adds = first.adds
+    numbered = schema if first.buckets is None else with_buckets(schema, first.buckets)
     if schema.bucket > 0:
-        _check_bucket_numbers(schema, survivors, adds)
+        _check_bucket_numbers(numbered, survivors, adds)
     raise_tops(tops, survivors)
     # An overwrite restarts a replaced bucket's numbers at 0 as Paimon does.
     shifted = in_sequence(adds, tops) if schema.bucket > 0 else [new.file for new in adds]
-    added = _entries(schema, adds, shifted)
+    added = _entries(numbered, adds, shifted)
     _check_new(files, survivors, added)
     raise_tops(tops, added)
     deletions = [_deletion(entry) for entry in deleted]

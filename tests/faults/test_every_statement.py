@@ -15,6 +15,7 @@ _MANY = "one decision a table, each as the procedure of one table"
 
 CALLS = {
     "repair_table": "repair",
+    "alter_column_default_value": "alter",
     "analyze_table": _ON_SPARK,
     "compact": "compaction",
     "compact_database": _MANY,
@@ -31,6 +32,7 @@ CALLS = {
     "rescale": "rescale",
     "purge_files": "purge files",
     "expire_snapshots": "expiry",
+    "rollback": "rollback",
     "rollback_to": "rollback",
     "rollback_to_timestamp": "rollback",
     "rollback_to_watermark": "rollback",

@@ -59,6 +59,9 @@ CASES = {
     "CREATE TABLE n (id INT)": Case(meanwhile=("DROP TABLE n",), asked="SHOW TABLES"),
     "CREATE TABLE n (id INT) WITH ('connector' = 'datagen')": Case(meanwhile=("DROP TABLE n",), asked="SHOW TABLES"),
     "ALTER TABLE t ADD (a INT)": Case(meanwhile=("ALTER TABLE t DROP (a)",), asked="DESCRIBE t"),
+    "CALL sys.alter_column_default_value('t', 'id', '5')": Case(
+        meanwhile=("ALTER TABLE t ALTER COLUMN id DROP DEFAULT",), asked="DESCRIBE t"
+    ),
     "ALTER TABLE t RENAME id TO other": Case(asked="DESCRIBE t"),
     "UNDROP TABLE t": Case(before=(*_TAGGED, "DROP TABLE t"), meanwhile=("DROP TABLE t",), asked="SHOW TABLES"),
     "UNDROP TABLE t RESTART JOBS": Case(before=(*_TAGGED, "DROP TABLE t"), meanwhile=("DROP TABLE t",), asked="SHOW TABLES"),
@@ -125,8 +128,8 @@ CASES = {
     f"STOP JOB '{JOB}'": Case(asked="SHOW JOBS"),
 }
 ELSEWHERE = {
-    "DropTable", "TruncateTable", "sys.drop_partition", "sys.rollback_to", "sys.rollback_to_timestamp", "sys.rollback_to_watermark",
-    "sys.fast_forward",
+    "DropTable", "TruncateTable", "sys.drop_partition", "sys.rollback_to", "sys.rollback", "sys.rollback_to_timestamp",
+    "sys.rollback_to_watermark", "sys.fast_forward",
 }  # fmt: skip
 """`tests/gateway/test_repeats.py`; going back to a time or a watermark is going back to a snapshot."""
 ROWS = {"Insert", "StatementSet", "Merge", "Delete", "Update", "sys.create_tag_from_watermark"}

@@ -31,6 +31,10 @@ class Arguments(dict[str, Any]):
 
 
 Body = Callable[[ExecutionContext, Arguments], ResultSet]
+_OTHER_NAMES = {
+    "snapshot": "snapshot_id", "tagname": "tag", "targettagname": "target_tag", "options": "table_options", "partitions": "partition",
+}  # fmt: skip
+"""What Flink or Spark call an argument, where a procedure has none of that name: its name here."""
 
 
 def never(_: Arguments) -> bool:
@@ -126,12 +130,14 @@ def _bound(procedure: Procedure, arguments: tuple[tuple[str | None, object], ...
     for position, (name, value) in enumerate(arguments):
         if name is None and position >= len(names):
             raise AnalysisError(f"{procedure.name} takes {len(names)} arguments at most: {', '.join(names)}.")
-        key = names[position] if name is None else name.lower()
+        key = names[position] if name is None else _named(procedure, name)
         if key not in procedure.parameters:
             raise AnalysisError(f"{procedure.name} has no argument {name}; it takes {', '.join(names)}.", fragment=name)
         if key in bound:
             raise AnalysisError(f"The argument {key} of {procedure.name} is given twice.", fragment=key)
         wanted = procedure.parameters[key]
+        if wanted is bool and isinstance(value, str) and value.lower() in ("true", "false"):  # Spark declares some as text
+            value = value.lower() == "true"
         if value is not None and (not isinstance(value, wanted) or (wanted is int and isinstance(value, bool))):
             raise AnalysisError(f"The argument {key} of {procedure.name} is a {wanted.__name__}, not {value!r}.", fragment=key)
         if value is not None and value != "":  # Flink's way to leave an argument out by position
@@ -140,6 +146,15 @@ def _bound(procedure: Procedure, arguments: tuple[tuple[str | None, object], ...
     if missing:
         raise AnalysisError(f"{procedure.name} needs the argument {missing[0]}.")
     return bound
+
+
+def _named(procedure: Procedure, name: str) -> str:
+    """An argument by its name here; Flink and Spark write some without underscores (``consumerId``), or call them otherwise."""
+    key = name.lower()
+    if key in procedure.parameters:
+        return key
+    joined = {parameter.replace("_", ""): parameter for parameter in procedure.parameters}
+    return joined.get(key) or _OTHER_NAMES.get(key, key)
 
 
 def table_of(context: ExecutionContext, arguments: Arguments) -> LakeTable:

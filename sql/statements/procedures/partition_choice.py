@@ -123,7 +123,7 @@ def span(name: str, text: str) -> timedelta:
     return length
 
 
-_LAST_BUCKET = 1 << 16
+MOST_BUCKETS = 1 << 16
 """No table has more buckets: a range is told apart number by number."""
 
 
@@ -132,8 +132,8 @@ def numbers(text: str) -> set[int]:
     numbers: set[int] = set()
     for part in text.split(","):
         low, dash, high = part.strip().partition("-")
-        first, last = whole_number(low, most=_LAST_BUCKET), whole_number(high if dash else low, most=_LAST_BUCKET)
+        first, last = whole_number(low, most=MOST_BUCKETS), whole_number(high if dash else low, most=MOST_BUCKETS)
         if first is None or last is None:
-            raise InvalidOption(f"buckets => '{text}': numbers up to {_LAST_BUCKET:,} and ranges such as '0-99,200' are expected.")
+            raise InvalidOption(f"buckets => '{text}': numbers up to {MOST_BUCKETS:,} and ranges such as '0-99,200' are expected.")
         numbers.update(range(first, last + 1))
     return numbers

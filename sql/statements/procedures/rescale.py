@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from uuid import uuid4
 
 from lake.commit.claims import DONE
@@ -16,7 +17,7 @@ from model.snapshot import CommitKind
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
 from sql.statements.procedures.calls import DRY_COLUMN, Arguments, by_partition, procedure, table_to_write
-from sql.statements.procedures.partition_choice import matching, parse_specs
+from sql.statements.procedures.partition_choice import MOST_BUCKETS, matching, parse_specs, where
 from table.format.consumers import read_consumers
 from table.retention.expiry import ExpiryRules
 from table.write.snapshot_builder import CommitRequest, everything
@@ -31,37 +32,58 @@ _PURGED = (ResultColumn("what", STRING), ResultColumn("name", STRING), DRY_COLUM
 _ALL_BUT_THE_LAST = ExpiryRules(at_least=1, at_most=1, retained=dt.timedelta(), per_run=None)
 
 
-@procedure("rescale", required=1, table=str, bucket_num=int, partition=str, scan_parallelism=int, sink_parallelism=int)
+def _as_spark_orders(positional: Sequence[object]) -> Sequence[str] | None:
+    """Spark's fourth argument is a condition, Flink's a number."""
+    return ("table", "bucket_num", "partition", "where") if len(positional) > 3 and isinstance(positional[3], str) else None
+
+
+@procedure(
+    "rescale",
+    required=1,
+    other_order=_as_spark_orders,
+    table=str,
+    bucket_num=int,
+    partition=str,
+    scan_parallelism=int,
+    sink_parallelism=int,
+    where=str,
+)
 def rescale_partitions(context: ExecutionContext, arguments: Arguments) -> ResultSet:
-    """Write partitions of another number of buckets anew with the table's own, one commit each; keys keep the order of their rows."""
+    """Write partitions of another number of buckets anew with the table's own or a given one, one commit each; keys keep their order."""
     table = table_to_write(context, arguments)
-    name, buckets = str(table.identifier), table.schema.bucket
-    if buckets <= 0:
+    name = str(table.identifier)
+    if table.schema.bucket <= 0:
         raise AnalysisError(f"Table {name} has no buckets; there is nothing to rescale.", fragment="rescale")
-    if (wanted := arguments.get("bucket_num", buckets)) != buckets:
-        raise AnalysisError(
-            f"Table {name} has {buckets} buckets, not {wanted}: ALTER TABLE {name} SET ('bucket' = '{wanted}') comes first.",
-            fragment="bucket_num",
-        )
-    outgrown_partitions = list(outgrown(table, table.latest()))
+    buckets = arguments.get("bucket_num", table.schema.bucket)
+    if not 1 <= buckets <= MOST_BUCKETS:
+        raise AnalysisError(f"bucket_num => {buckets}: a number from 1 to {MOST_BUCKETS:,} is expected.", fragment="bucket_num")
+    outgrown_partitions = list(outgrown(table, table.latest(), buckets=buckets))
+    rows = {partition.row for partition in outgrown_partitions}
     if "partition" in arguments:
-        chosen = matching(
-            table.schema, [partition.row for partition in outgrown_partitions], parse_specs(arguments["partition"], table.schema, name)
-        )
-        outgrown_partitions = [partition for partition in outgrown_partitions if partition.row in chosen]
+        rows = matching(table.schema, rows, parse_specs(arguments["partition"], table.schema, name))
+    if "where" in arguments:
+        rows = where(table.schema, rows, arguments["where"], name)
+    outgrown_partitions = [partition for partition in outgrown_partitions if partition.row in rows]
     context.progress.begin("writing partitions anew", total=len(outgrown_partitions))
     with Steps("sys.rescale") as steps:
         for partition in () if arguments.dry_run else outgrown_partitions:
             context.cancellation.check()
             with context.lake.reserve.promise(partition.size):
-                rescale(context.lake, table, partition, check=context.cancellation.check)
+                rescale(context.lake, table, partition, buckets=buckets, check=context.cancellation.check)
             steps.made()
             context.progress.advance(size=partition.size)
-    rows = [
+    told = [
         (partition.name, partition.buckets, buckets, len(partition.entries), partition.rows, partition.size, arguments.dry_run)
         for partition in outgrown_partitions
     ]
-    return ResultSet.of_rows(_RESCALED, by_partition(context, table, rows))
+    result = ResultSet.of_rows(_RESCALED, by_partition(context, table, told))
+    if told and buckets != table.schema.bucket:
+        result.notices = (
+            *result.notices,
+            f"WARNING: table {name} has 'bucket' = '{table.schema.bucket}'; these partitions take no rows until "
+            f"ALTER TABLE {name} SET ('bucket' = '{buckets}').",
+        )
+    return result
 
 
 @procedure("purge_files", required=1, table=str)

@@ -16,6 +16,7 @@ from lake.rewrite.expiry import Removed
 from lake.rewrite.orphans import remove_orphan_files as remove_orphans
 from lake.rewrite.partition_expiry import PartitionExpiry, drop_partitions, expired_partitions
 from lake.rewrite.partition_expiry import expire_partitions as expire_in_batches
+from lake.rewrite.partition_names import values_of
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import AnalysisError, Forbidden, InvalidOption, SnapshotNotExist, TableNotExist
 from model.identifier import Identifier
@@ -28,6 +29,7 @@ from sql.statements.procedures.calls import DRY_COLUMN, DRY_RUN, Arguments, iden
 from sql.statements.procedures.choosing import Choice
 from sql.statements.procedures.partition_choice import matching, parse_specs
 from table.format.consumers import read_consumers
+from table.format.layout import partition_dirs
 from table.format.rows import binary_row
 from table.retention.expiry import ExpiryRules, without_limit
 
@@ -129,6 +131,18 @@ def rollback_to(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     return _roll_back(context, arguments, targets)
 
 
+@procedure("rollback", required=1, table=str, version=str, snapshot=int, tag=str)
+def rollback(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Spark's name of `rollback_to`: by a snapshot's id or a tag, either of which may stand as ``version``."""
+    targets = [(name, str(arguments[name])) for name in ("version", "snapshot", "tag") if name in arguments]
+    if len(targets) != 1:
+        raise AnalysisError("sys.rollback takes one of version, snapshot and tag.")
+    ((name, value),) = targets
+    is_tag = name == "tag" or (name == "version" and not value.isdecimal())
+    of_kind = {key: kept for key, kept in arguments.items() if key in ("table", DRY_RUN)} | ({"tag": value} if is_tag else {})
+    return _roll_back(context, Arguments(of_kind), {"scan.tag-name" if is_tag else "scan.snapshot-id": value})
+
+
 @procedure("rollback_to_timestamp", required=2, table=str, timestamp=int)
 def rollback_to_timestamp(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Make the snapshot of a time, in milliseconds since the epoch, the latest again."""
@@ -211,21 +225,49 @@ def _named(context: ExecutionContext, table: LakeTable, text: str) -> list[Parti
     return [partition for row, partition in present.items() if row in wanted]
 
 
+def _others(table: LakeTable, partitions: Sequence[Partition], text: str) -> list[dict[str, str]]:
+    """What is named and is none of these partitions."""
+    types = [f.type for f in table.schema.partition_fields]
+    rows = [binary_row.encode_prefixed(types, partition.values) for partition in partitions]
+    specs = parse_specs(text, table.schema, str(table.identifier))
+    return [spec for spec in specs if not matching(table.schema, rows, [spec])]
+
+
 @procedure("drop_partition", required=2, table=str, partitions=str)
 def drop_partition(context: ExecutionContext, arguments: Arguments) -> ResultSet:
-    """Remove partitions with all their rows; earlier snapshots still hold them."""
+    """Remove partitions with all their rows, and those that were made without any; earlier snapshots still hold the rows."""
     table = table_to_write(context, arguments)
     partitions = _named(context, table, arguments["partitions"])
+    without_rows = [spec for spec in _others(table, partitions, arguments["partitions"]) if set(spec) == set(table.schema.partition_keys)]
+    known = {row.name: row.spec for row in context.lake.partitions_named(table, without_rows)} if without_rows else {}
     if not arguments.dry_run:
+        if known:
+            context.lake.drop_partitions(table, list(map(dict, known.values())))
         drop_partitions(context.lake, table, partitions, claim=context.idempotency)
-    return _partition_rows(partitions, "dropped_partitions", dry_run=arguments.dry_run)
+    return _partition_rows([*partitions, *map(_empty, known)], "dropped_partitions", dry_run=arguments.dry_run)
+
+
+def _without_rows(table: LakeTable, spec: dict[str, str]) -> Partition:
+    values = values_of(table, spec) if set(spec) == set(table.schema.partition_keys) else None
+    if values is None:
+        named, keys = ", ".join(f"{key}={text}" for key, text in spec.items()), ", ".join(table.schema.partition_keys)
+        raise AnalysisError(
+            f"Table {table.identifier} has no partition ({named}); one without rows is named by values of all its columns ({keys}).",
+            fragment=named,
+        )
+    return _empty("/".join(partition_dirs(table.schema, values)), values)
+
+
+def _empty(name: str, values: Sequence[object] = ()) -> Partition:
+    return Partition(values=tuple(values), name=name, record_count=0, file_count=0, file_size=0, last_file_millis=0)
 
 
 @procedure("mark_partition_done", required=2, table=str, partitions=str)
 def mark_partition_done(context: ExecutionContext, arguments: Arguments) -> ResultSet:
-    """Leave a marker that says no more rows will come to the partitions (`partition.mark-done-action`)."""
+    """Leave a marker that says no more rows will come to the partitions (`partition.mark-done-action`), also to those without rows."""
     table = table_to_write(context, arguments)
     partitions = _named(context, table, arguments["partitions"])
+    partitions += [_without_rows(table, spec) for spec in _others(table, partitions, arguments["partitions"])]
     if not arguments.dry_run:
         mark_done(context.lake, table, partitions)
     return _partition_rows(partitions, "done_partitions", dry_run=arguments.dry_run)

@@ -59,11 +59,9 @@ def _create(context: ExecutionContext, table: LakeTable, arguments: Arguments, s
 
 @procedure("replace_tag", required=2, table=str, tag=str, snapshot_id=int, time_retained=str)
 def replace_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
-    """Let a tag keep another snapshot, or keep it for another time."""
+    """Let a tag keep another snapshot, the latest where none is named."""
     table, name, dry_run = table_to_write(context, arguments), arguments["tag"], arguments.dry_run
-    present = next((tag for tag in kept.tags_of(context.lake, table) if tag.name == name), None)
-    snapshot_id = arguments.get("snapshot_id", present.snapshot.id if present else None)
-    retained = _retained(table, arguments)
+    snapshot_id, retained = arguments.get("snapshot_id"), _retained(table, arguments)
     tag, removed = kept.replace_tag(
         context.lake, table, name, snapshot_id=snapshot_id, retained=retained, dry_run=dry_run, claim=context.idempotency
     )
@@ -151,12 +149,24 @@ def _branched(rows: Sequence[tuple[str, Removed]], *, dry_run: bool) -> ResultSe
     return ResultSet.of_rows(_BRANCHED, [(name, len(gone.snapshots), gone.data_files, gone.size, dry_run) for name, gone in rows])
 
 
-@procedure("create_branch", required=2, table=str, branch=str, tag=str)
+def _without_tag(positional: Sequence[object]) -> Sequence[str] | None:
+    """Flink's ``create_branch('t', 'b', true)``."""
+    return ("table", "branch", "ignore_if_exists") if len(positional) > 2 and isinstance(positional[2], bool) else None
+
+
+@procedure("create_branch", required=2, other_order=_without_tag, table=str, branch=str, tag=str, ignore_if_exists=bool)
 def create_branch(context: ExecutionContext, arguments: Arguments) -> ResultSet:
-    """Begin a branch, from a tag or empty."""
+    """Begin a branch, from a tag or empty; no rows where there is one of the name and that is fine."""
     table, name, dry_run = table_to_write(context, arguments), arguments["branch"], arguments.dry_run
-    context.lake.branches.create(table, name, from_tag=arguments.get("tag"), dry_run=dry_run, claim=context.idempotency)
-    return _branched([(name, NOTHING)], dry_run=dry_run)
+    made = context.lake.branches.create(
+        table,
+        name,
+        from_tag=arguments.get("tag"),
+        if_not_exists=arguments.get("ignore_if_exists", False),
+        dry_run=dry_run,
+        claim=context.idempotency,
+    )
+    return _branched([(name, NOTHING)] if made else [], dry_run=dry_run)
 
 
 @procedure("delete_branch", required=2, table=str, branch=str)

@@ -31,6 +31,8 @@ CALLS = {
     "sys.compact_manifest": "`table` => 't', options => 'manifest.merge-min-count=2'",
     "sys.expire_snapshots": "`table` => 't', retain_max => 1",
     "sys.rollback_to": "`table` => 't', snapshot_id => 2",
+    "sys.rollback": "`table` => 't', version => 'one'",
+    "sys.alter_column_default_value": "`table` => 't', `column` => 'id', default_value => '5'",
     "sys.rollback_to_timestamp": "`table` => 't', `timestamp` => 99999999999999",
     "sys.rollback_to_watermark": "`table` => 'w', watermark => 5",
     "sys.expire_partitions": "`table` => 'p', expiration_time => '1 d', timestamp_formatter => 'yyyy-MM-dd'",

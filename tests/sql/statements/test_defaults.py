@@ -110,3 +110,18 @@ def test_a_default_is_set_changed_and_dropped_and_rows_before_keep_what_they_had
 def test_what_cannot_be_a_default_is_refused(gateway: Gateway, text: str, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         gateway.run(text)
+
+
+def test_flinks_call_sets_a_default(gateway: Gateway, lake: Lake) -> None:
+    gateway.run("CREATE TABLE t (id INT, s STRING)").close()
+    told = gateway.run(
+        "CALL sys.alter_column_default_value(`table` => 't', `column` => 's', default_value => 'x', dry_run => true)"
+    ).collect()
+    assert told == [("s", "x", True)]
+    assert defaults_of(lake) == {"id": None, "s": None}
+    assert gateway.run("CALL sys.alter_column_default_value('t', 's', 'x')").collect() == [("s", "x", False)]
+    gateway.run("INSERT INTO t (id) VALUES (1)").close()
+    assert rows_of(gateway) == [(1, "x")]
+    for dry in ("", ", dry_run => true"):
+        with pytest.raises(InvalidSchema, match="is no value of INT"):
+            gateway.run(f"CALL sys.alter_column_default_value(`table` => 't', `column` => 'id', default_value => 'x'{dry})").close()

@@ -107,6 +107,17 @@ def test_compaction_writes_them_and_expiry_removes_them(filled: Ask, warehouse: 
     assert sorted(id_ for (id_,) in filled("SELECT id FROM t")) == [*range(-12, -8), *range(-4, 400), *range(1000, 1004)]
 
 
+def test_the_second_place_is_flinks_partitions_or_sparks_condition(ask: Ask) -> None:
+    ask("CREATE TABLE t (id BIGINT, dt STRING, h INT) PARTITIONED BY (dt, h)")
+    ask("INSERT INTO t VALUES (1, '2026-01-01', 1), (2, '2026-01-01', 2), (3, '2026-01-02', 1)")
+    ask("ALTER TABLE t SET ('file-index.bloom-filter.columns'='id')")
+    for place, count in (
+        ("dt=2026-01-01,h=2", 1), ("dt=2026-01-01", 2), ("dt=2026-01-01,h=2;h=1", 3), ("h = 1", 2), ("h=1", 2), ("dt > ''2026-01-01''", 1),
+        ("h=1 OR h=2", 3),
+    ):  # fmt: skip
+        assert ask(f"CALL sys.rewrite_file_index('t', '{place}')")[0][:2] == (count, count), place
+
+
 def test_indexes_come_later_and_go(ask: Ask, warehouse: Path, kept: Kept) -> None:
     ask("CREATE TABLE t (id BIGINT, note STRING)")
     for n in range(3):

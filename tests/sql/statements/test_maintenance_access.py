@@ -16,6 +16,7 @@ CALLS = [
     "CALL sys.compact_manifest('t')",
     "CALL sys.expire_snapshots('t')",
     "CALL sys.rollback_to('t', 1)",
+    "CALL sys.rollback('t', '1')",
     "CALL sys.create_tag('t', 'x')",
     "CALL sys.replace_tag('t', 'x', 1)",
     "CALL sys.rename_tag('t', 'x', 'y')",
@@ -42,7 +43,7 @@ def ada(lake: Lake, gateway: Gateway) -> str:
     return user(lake, "ada")
 
 
-TAKES_AWAY = ("expire_snapshots", "rollback_to", "replace_tag", "delete_tag", "remove_orphan_files", "fast_forward")
+TAKES_AWAY = ("expire_snapshots", "rollback_to", "rollback", "replace_tag", "delete_tag", "remove_orphan_files", "fast_forward")
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.gateway import Gateway
 from lake import Lake
 from lake.rewrite.rescale import outgrown, rescale
 from model.errors import AnalysisError, InvalidOption, RewriteConflict, SqlSyntaxError
@@ -55,9 +56,25 @@ def test_what_happened_meanwhile_is_not_lost(ask: Ask, lake: Lake) -> None:
 
 
 @pytest.mark.usefixtures("outgrown_table")
-def test_the_number_of_buckets_is_the_tables(ask: Ask) -> None:
-    with pytest.raises(AnalysisError, match=r"ALTER TABLE default\.t SET \('bucket' = '5'\) comes first"):
-        ask("CALL sys.rescale('t', 5)")
+def test_a_number_that_is_not_the_tables_is_taken_and_told(ask: Ask, gateway: Gateway) -> None:
+    ask("ALTER TABLE t SET ('bucket' = '4')")
+    with gateway.run("CALL sys.rescale(`table` => 't', bucket_num => 2, partitions => 'p=a')") as result:
+        assert [row[:3] for row in result.collect()] == [("p=a", 4, 2)]
+        assert any("ALTER TABLE default.t SET ('bucket' = '2')" in notice for notice in result.notices)
+    assert sorted(ask("SELECT partition, total_buckets FROM t$partitions")) == [("p=a", 2), ("p=b", 4)]
+    assert ask("CALL sys.rescale('t', 2, 'p=a')") == []
+    with pytest.raises(InvalidOption, match=r"CALL sys\.rescale"):
+        ask("INSERT INTO t VALUES (1, 5, 'a')")
+    assert [row[0] for row in ask("CALL sys.rescale('t', 2, '', 'p IN (''b'')')")] == ["p=b"]
+    ask("ALTER TABLE t SET ('bucket' = '2')")
+    ask("INSERT INTO t VALUES " + ", ".join(f"({id_}, 5, '{p}')" for p in "ab" for id_ in range(20)))
+    rows = ask("SELECT id, n, p FROM t")
+    for p in "ab":
+        for id_ in range(20):
+            assert [n for one, n, part in rows if (one, part) == (id_, p)] == list(range(6))
+    for wrong in (0, -1, 65_537):
+        with pytest.raises(AnalysisError, match="bucket_num => "):
+            ask(f"CALL sys.rescale('t', {wrong})")
     ask("CREATE TABLE u (id INT) WITH ('bucket' = '-1')")
     with pytest.raises(AnalysisError, match="no buckets"):
         ask("CALL sys.rescale('u')")

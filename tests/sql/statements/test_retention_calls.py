@@ -162,3 +162,69 @@ def test_orphans(ask: Ask, lake: Lake) -> None:
     assert ask("SELECT COUNT(*) FROM t") == [(6,)]
     with pytest.raises(LakeError, match="future"):
         ask("CALL sys.remove_orphan_files(`table` => '*', older_than => '2999-01-01')")
+
+
+def test_arguments_may_have_the_names_that_flink_and_spark_give_them(ask: Ask, lake: Lake) -> None:
+    ask("CALL sys.create_tag(`table` => 't', tag => 'one', snapshot => 1)")
+    assert ask("CALL sys.rename_tag(`table` => 't', tagName => 'one', targetTagName => 'uno')")[0][:2] == ("uno", 1)
+    ask("CALL sys.create_branch(`table` => 't', branch => 'b', tag => 'uno', ignoreIfExists => true)")
+    assert ask("CALL sys.create_branch('t', 'b', true)") == []
+    assert ask("CALL sys.create_branch('t', 'b', 'uno', true)") == []
+    assert ask("CALL sys.create_branch(`table` => 't', branch => 'b', ignoreIfExists => 'true')") == []
+    with pytest.raises(LakeError, match="exists"):
+        ask("CALL sys.create_branch('t', 'b')")
+    table = lake.open(Identifier("default", "t"))
+    for name in ("a1", "b1"):
+        write_consumer(table.files, name, 1)
+    assert ask("CALL sys.reset_consumer(`table` => 't', consumerId => 'a1', nextSnapshotId => 2)")[0][:3] == ("a1", 1, 2)
+    assert [row[0] for row in ask("CALL sys.clear_consumers(`table` => 't', includingConsumers => 'a.*')")] == ["a1"]
+    assert [row[0] for row in ask("CALL sys.clear_consumers(`table` => 't', excludingConsumers => 'x.*')")] == ["b1"]
+    assert ask("CALL sys.compact_database(including_tables => 't', options => 'target-file-size=1 mb')")[0][0] == "default.t"
+    with pytest.raises(AnalysisError, match="has no argument nothing"):
+        ask("CALL sys.create_tag(`table` => 't', tag => 'x', nothing => 1)")
+
+
+def test_a_tag_that_is_replaced_without_a_snapshot_keeps_the_latest(ask: Ask) -> None:
+    ask("CALL sys.create_tag('t', 'one', 1)")
+    latest = max(id_ for (id_,) in ask("SELECT snapshot_id FROM t$snapshots"))
+    assert ask("CALL sys.replace_tag(`table` => 't', tag => 'one', time_retained => '7 d')")[0][:2] == ("one", latest)
+    assert ask("CALL sys.replace_tag('t', 'one', 2)")[0][:2] == ("one", 2)
+
+
+def test_sparks_rollback(ask: Ask) -> None:
+    ask("CALL sys.create_tag('t', 'one', 1)")
+    latest = max(id_ for (id_,) in ask("SELECT snapshot_id FROM t$snapshots"))
+    assert ask("CALL sys.rollback(`table` => 't', version => '3')")[0][:2] == (latest, 3)
+    assert ask("CALL sys.rollback(`table` => 't', snapshot => 2)")[0][:2] == (3, 2)
+    for wrong in ("", ", version => '1', tag => 'one'", ", snapshot => 1, tag => 'one'"):
+        with pytest.raises(AnalysisError, match="one of version, snapshot and tag"):
+            ask(f"CALL sys.rollback(`table` => 't'{wrong})")
+    assert ask("CALL sys.rollback('t', 'one')")[0][:2] == (2, 1)
+
+
+def test_a_partition_without_rows_is_marked(ask: Ask, lake: Lake) -> None:
+    actions = "success-file,done-partition"
+    ask(f"CREATE TABLE p (dt STRING, h INT, id INT) PARTITIONED BY (dt, h) WITH ('partition.mark-done-action' = '{actions}')")
+    assert ask("CALL sys.mark_partition_done('p', 'dt=2026-01-01,h=5')") == [("dt=2026-01-01/h=5", 0, 0, 0, False)]
+    table = lake.open(Identifier("default", "p"))
+    assert table.files.io.file_exists(table.files.layout.success_file(table.schema, "dt=2026-01-01/h=5"))
+    assert "dt=2026-01-01/h=5.done" in {row.name for row in lake.partition_page(table)}
+    for wrong in ("dt=2026-01-01", "dt=2026-01-01,h=x"):
+        with pytest.raises(AnalysisError, match="has no partition"):
+            ask(f"CALL sys.mark_partition_done('p', '{wrong}')")
+    ask("INSERT INTO p VALUES ('2026-01-01', 5, 1), ('2026-01-01', 6, 1)")
+    assert [row[0] for row in ask("CALL sys.mark_partition_done('p', 'dt=2026-01-01;dt=2026-01-02,h=1')")] == [
+        "dt=2026-01-01/h=5", "dt=2026-01-01/h=6", "dt=2026-01-02/h=1",
+    ]  # fmt: skip
+
+
+def test_a_partition_that_was_made_without_rows_is_dropped(ask: Ask, lake: Lake) -> None:
+    ask("CREATE TABLE p (dt STRING, id INT) PARTITIONED BY (dt)")
+    ask("INSERT INTO p VALUES ('a', 1), ('b', 2)")
+    table = lake.open(Identifier("default", "p"))
+    lake.create_partitions(table, [{"dt": "empty"}])
+    call = "CALL sys.drop_partition(`table` => 'p', partitions => 'dt=empty;dt=none;dt=a'"
+    for dry in (True, False):
+        assert [row[0] for row in ask(f"{call}, dry_run => {str(dry).lower()})")] == ["dt=a", "dt=empty"]
+    assert [row.name for row in lake.partition_page(table)] == ["dt=b"]
+    assert ask("CALL sys.drop_partition('p', 'dt=none')") == []
