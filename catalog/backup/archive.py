@@ -115,8 +115,14 @@ def restore_archive(dsn: str, path: Path) -> ArchiveHead:
 
 
 def let_go(dsn: str) -> None:
-    """Free the jobs of a restored catalog: whoever ran them when it was written does not run them now."""
-    with connected(dsn) as conn:
+    """Free the jobs of a restored catalog: whoever ran them when it was written does not run them now.
+
+    What was dropped is kept as long again as it was to be, a day at least: it may have been brought back since, which only people know.
+    """
+    with connected(dsn) as conn, conn.transaction():
+        conn.execute(
+            "UPDATE drop_record SET expires_at = greatest(expires_at, now() + greatest(expires_at - dropped_at, interval '1 day'))"
+        )
         conn.execute("UPDATE stream_job SET owner = NULL, lease_until = NULL, epoch = epoch + 1 WHERE lease_until IS NOT NULL")
 
 

@@ -7,7 +7,7 @@ and ``catalog_function``, which all else reads, do not show it. Only this module
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID, uuid4
@@ -202,14 +202,14 @@ class DropRepository:
     def _forget(self, drops: Iterable[int]) -> None:
         self._conn.execute("DELETE FROM drop_record WHERE drop_id = ANY(%s)", (list(drops),))
 
-    def expired(self, *, limit: int) -> list[int]:
+    def expired(self, *, limit: int, but: Collection[int] = ()) -> list[int]:
         """Drops whose time is over, the oldest first, locked; those another server is at are left out.
 
         A database is among them once no table that was in it is kept.
         """
         query = """
-            SELECT d.drop_id FROM drop_record d WHERE d.expires_at <= now() AND (d.database IS NULL OR NOT EXISTS (
+            SELECT d.drop_id FROM drop_record d WHERE d.expires_at <= now() AND d.drop_id <> ALL(%s) AND (d.database IS NULL OR NOT EXISTS (
                 SELECT 1 FROM database_entry e JOIN table_entry t ON t.database = e.name WHERE e.drop_id = d.drop_id))
             ORDER BY d.expires_at LIMIT %s FOR UPDATE OF d SKIP LOCKED
         """
-        return [drop_id for (drop_id,) in self._conn.execute(query, (limit,)).fetchall()]
+        return [drop_id for (drop_id,) in self._conn.execute(query, (list(but), limit)).fetchall()]

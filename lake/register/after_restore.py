@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from catalog import CatalogStore
+from catalog.objects.drops import DroppedTable
 from catalog.records import PointerRow
 from lake.register.unknown_branches import unknown_branches
+from lake.register.used_since import undrop_of, used_since
 from lake.register.whole import is_readable
 from model.errors import LakeError
 from model.identifier import Identifier
@@ -36,7 +38,8 @@ def differences(catalog: CatalogStore, warehouse: str) -> Iterator[Difference]:
     io = file_io_for(warehouse)
     with catalog.reading() as tx:
         pointers = tx.overview.pointers()
-        locations = [row.location for row in tx.tables.all()] + [dropped.location for dropped in tx.drops.tables()]
+        dropped = tx.drops.tables()
+        locations = [row.location for row in tx.tables.all()] + [table.location for table in dropped]
     known = {location.rstrip("/") for location in locations}
     looked_at = set[UUID]()
     for row in pointers:
@@ -48,6 +51,11 @@ def differences(catalog: CatalogStore, warehouse: str) -> Iterator[Difference]:
                 yield from _of_branches(catalog, row)
         except (LakeError, OSError) as problem:
             yield Difference(table=str(identifier), what=f"cannot be looked at: {problem}", statement="")
+    for table in dropped:
+        try:
+            yield from _of_dropped(catalog, table)
+        except (LakeError, OSError) as problem:
+            yield Difference(table=str(table.identifier), what=f"is dropped and cannot be looked at: {problem}", statement="")
     yield from unknown_tables(io, warehouse, known)
 
 
@@ -77,6 +85,14 @@ def _of_table(catalog: CatalogStore, row: PointerRow, identifier: Identifier) ->
     elif latest.id not in there and not later:
         what = f"snapshot {latest.id}, the catalog's newest, has no file in the warehouse; it is written again by a repair"
         yield Difference(table=str(identifier), what=what, statement=_repair(identifier))
+
+
+def _of_dropped(catalog: CatalogStore, dropped: DroppedTable) -> Iterator[Difference]:
+    found = used_since(catalog, file_io_for(dropped.location), dropped)
+    if found is not None:
+        then = f"{_repair(dropped.identifier)} then brings both together"
+        what = f"is dropped in the catalog, and seems to have been used since: {found}; {then}"
+        yield Difference(table=str(dropped.identifier), what=what, statement=undrop_of(dropped))
 
 
 def _of_branches(catalog: CatalogStore, row: PointerRow) -> Iterator[Difference]:

@@ -13,18 +13,20 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from uuid import UUID
 
 from cachetools import TTLCache
 
 from catalog import CatalogStore
+from catalog.objects.drops import DroppedTable
 from catalog.records import PointerRow
 from lake.commit.publish import Publisher
 from lake.register.after_restore import unknown_tables
 from lake.register.damage import live_name
 from lake.register.unknown_branches import unknown_branches
+from lake.register.used_since import undrop_of
 from model.catalog_errors import WarehouseMismatch
 from model.errors import LakeError, TableDamaged, Unavailable
 from model.identifier import MAIN_BRANCH, Identifier
@@ -86,6 +88,7 @@ class Standing:
         self._told: TTLCache[str, None] = TTLCache(_MOST_TROUBLES, _TOLD_SECONDS)
         self._after: tuple[UUID, str] | None = None
         self._unknown_branches: dict[UUID, Trouble] = {}
+        self._kept_drops: dict[int, Trouble] = {}
         self._branches_looked_at: TTLCache[UUID, None] = TTLCache(_MOST_TROUBLES, _TOLD_SECONDS)
 
     # The catalog as a whole
@@ -181,8 +184,27 @@ class Standing:
     def troubles(self) -> list[Trouble]:
         """The tables that need a hand, by name, as far as this server has noticed."""
         with self._lock:
-            troubles = [*self._diverged.values(), *self._unknown_branches.values(), *(damage.trouble for damage in self._damaged.values())]
+            troubles = [*self._diverged.values(), *self._unknown_branches.values(), *self._kept_drops.values()]
+            troubles += [damage.trouble for damage in self._damaged.values()]
         return sorted(troubles, key=lambda one: (one.table.database, one.table.table, one.table.branch or "", one.since))
+
+    def keep_dropped(self, dropped: DroppedTable, found: str) -> None:
+        """Note a dropped table that is kept beyond its time, as its files show that it was used since."""
+        with self._lock:
+            known = self._kept_drops.get(dropped.drop_id)
+            self._kept_drops[dropped.drop_id] = Trouble(
+                table=dropped.identifier,
+                problem=f"it was dropped, and seems used since, as after an UNDROP that is not in the catalog: {found}; it stays",
+                statement=undrop_of(dropped),
+                since=time.time() if known is None else known.since,
+            )
+            trouble = self._kept_drops[dropped.drop_id]
+        self.tell(f"Table {trouble.table}: {trouble.problem}. {trouble.statement} brings it back, and PURGE TABLE removes it.")
+
+    def dropped_now(self, drops: Container[int]) -> None:
+        """Forget those that are dropped no more."""
+        with self._lock:
+            self._kept_drops = {drop_id: trouble for drop_id, trouble in self._kept_drops.items() if drop_id in drops}
 
     def notice(self, table_id: UUID) -> str | None:
         """What a reader is to know of a table whose files are ahead of the catalog; None for others, as far as this server noticed."""

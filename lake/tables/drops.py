@@ -25,13 +25,15 @@ from lake.base import LakeBase
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow
 from lake.register.operations import rewrite_all
+from lake.register.used_since import used_since
 from lake.rewrite.garbage import own_directory
 from lake.tables.names import check_name
 from model.access import CATALOG, Access, Resource, database_resource, inside, table_resource
 from model.catalog_errors import DropNotExist
-from model.errors import DatabaseAlreadyExist, DatabaseNotExist, Forbidden, InvalidName, TableAlreadyExist, TableNotExist
+from model.errors import DatabaseAlreadyExist, DatabaseNotExist, Forbidden, InvalidName, LakeError, TableAlreadyExist, TableNotExist
 from model.identifier import DEFAULT_DATABASE, MAIN_BRANCH, Identifier
 from model.options.maintenance import DROP_RETENTION
+from model.repeats import REPEATS
 from model.work.job import Job, JobRequest
 
 _log = logging.getLogger(__name__)
@@ -328,19 +330,25 @@ class LakeDrops(LakeBase):
     def sweep_drops(self) -> int:
         """Remove for good what was dropped longer ago than it is kept, by Postgres's clock; returns how many tables and databases.
 
-        Raises `ClockInDoubt` where that clock cannot be believed, and `BackupRunning`.
+        A table whose files show that it was used since its drop stays, and is told of (`Standing.troubles`): a catalog that is older than
+        its warehouse does not know that it was brought back. Raises `ClockInDoubt` where that clock cannot be believed, and
+        `BackupRunning`.
         """
         self.caller.administers()
         self.standing.require_own()
         self.clock.require()
         swept = 0
+        left_out = set[int]()
         while True:
             garbage: list[str] = []
             removed = 0
+            unused = self._unused_drops(left_out)
             with self.catalog.transaction() as tx:
                 tx.drops.in_turn()
                 tx.holds.require_no_backup("Removing dropped tables whose time is over")
-                for drop_id in tx.drops.expired(limit=_SWEPT_AT_ONCE):
+                for drop_id in tx.drops.expired(limit=_SWEPT_AT_ONCE, but=left_out):
+                    if drop_id not in unused:
+                        continue
                     for table in tx.drops.tables(drop_id=drop_id):
                         tx.drops.remove_table(table)
                         garbage += [] if table.own_directory is None else [table.own_directory]
@@ -359,6 +367,27 @@ class LakeDrops(LakeBase):
         for directory in left:
             self._remove_soon(directory)
         return swept
+
+    def _unused_drops(self, left_out: set[int]) -> set[int]:
+        """The next drops whose time is over and whose files nobody has used since; the others are left out, until they are taken back."""
+        while True:
+            with self.catalog.transaction() as tx:
+                expired = tx.drops.expired(limit=_SWEPT_AT_ONCE, but=left_out)
+                kept = [table for drop_id in expired for table in tx.drops.tables(drop_id=drop_id) if table.own_directory is not None]
+            for table in kept:
+                try:
+                    found = used_since(self.catalog, self.file_io, table)
+                except (LakeError, OSError) as problem:
+                    _log.info("Dropped table %s is kept while its files cannot be looked at: %s", table.identifier, problem, extra=REPEATS)
+                    left_out.add(table.drop_id)
+                    continue
+                if found is not None:
+                    self.standing.keep_dropped(table, found)
+                    left_out.add(table.drop_id)
+            if (unused := {*expired} - left_out) or not expired:
+                with self.catalog.reading() as tx:
+                    self.standing.dropped_now({table.drop_id for table in tx.drops.tables()})
+                return unused
 
 
 class _CallerBefore:

@@ -325,3 +325,32 @@ def test_a_database_comes_back_alone(shop: Server, of: Of, tmp_path: Path) -> No
     assert shop.rows("SELECT * FROM other") == [(1,)]
     with pytest.raises(IllegalMove, match="is there"):
         restore_parts(of(shop.dsn), file, databases=["shop"], files_from=copy)
+
+
+def test_what_a_restored_catalog_calls_dropped_is_kept_anew(shop: Server, opened: Open, of: Of, empty_dsn: str, tmp_path: Path) -> None:
+    """It may have been brought back since the backup, which its files do not always show."""
+    shop.run("ALTER TABLE shop.queue SET ('drop.retention' = '1 s')", "DROP TABLE shop.queue")
+    with psycopg.connect(shop.dsn) as conn:
+        conn.execute("UPDATE drop_record SET dropped_at = dropped_at - interval '9 s', expires_at = expires_at - interval '9 s'")
+    backup(of(shop.dsn), file := tmp_path / "b")
+    shop.run("UNDROP TABLE shop.queue")
+    assert restore(of(empty_dsn), file, replace=False)[1] == []
+    other = opened(empty_dsn)
+    assert other.lake.sweep_drops() == 0
+    other.run("UNDROP TABLE shop.queue")
+    assert other.rows("SELECT * FROM shop.queue") == [(1,), (2,), (3,)]
+
+
+def test_a_table_that_was_brought_back_and_used_since_the_backup_is_named(
+    shop: Server, opened: Open, of: Of, empty_dsn: str, tmp_path: Path
+) -> None:
+    shop.lake.drop_retention = timedelta(days=1)
+    shop.run("DROP TABLE shop.queue")
+    backup(of(shop.dsn), file := tmp_path / "b")
+    shop.run("UNDROP TABLE shop.queue", "INSERT INTO shop.queue VALUES (4)")
+    (difference,) = restore(of(empty_dsn), file, replace=False)[1]
+    assert (difference.table, difference.known) == ("shop.queue", True)
+    assert "CALL sys.repair_table('shop.queue') then brings both together" in difference.what
+    other = opened(empty_dsn)
+    other.run(difference.statement, "CALL sys.repair_table('shop.queue')")
+    assert other.rows("SELECT * FROM shop.queue") == [(1,), (2,), (3,), (4,)]
