@@ -30,7 +30,7 @@ from lake.jobs import Jobs
 from lake.register.damage import live_name
 from lake.register.standing import Standing
 from lake.reserve import StorageReserve
-from lake.rewrite.garbage import free_for_table, make_way, own_directory, put_on_record_again
+from lake.rewrite.garbage import free_for_table, make_way, own_directory, put_on_record_again, remove_discarded
 from lake.streams.snapshot_steps import OpenStreams
 from lake.tables.handle import LakeTable, schemas_of
 from lake.tables.remembered import RememberedTables
@@ -317,16 +317,21 @@ class LakeBase:
                 if tx.tables.by_id(table_id) is None or branch in tx.branches.names(table_id):
                     return
                 tx.tables.discard(directory)
-                make_way(tx, self.file_io, self.standing, directory)
+                remove_discarded(tx, self.file_io, self.standing, directory)
 
         follow(remove, f"What was written into {directory} after its branch was dropped could not be removed")
 
     def _remove_soon(self, location: str) -> None:
-        """Remove the directory of a table that is dropped; where the store fails it stays on record, for the sweep of drops."""
-        follow(lambda: self._remove_directory(location), f"The directory {location} of a dropped table could not be removed")
+        """Remove the directory of a table that was just dropped; where the store fails it stays on record, for the sweep of drops."""
 
-    def _remove_directory(self, location: str) -> None:
-        """Remove the directory of a dropped table, once; another server may be at it."""
+        def remove() -> None:
+            with self.catalog.transaction() as tx:
+                remove_discarded(tx, self.file_io, self.standing, location)
+
+        follow(remove, f"The directory {location} of a dropped table could not be removed")
+
+    def _remove_left(self, location: str) -> None:
+        """Remove a directory that is on record, once, unless a later table or branch lies there; another server may be at it."""
         with self.catalog.transaction() as tx:
             make_way(tx, self.file_io, self.standing, location)
 

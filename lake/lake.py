@@ -301,7 +301,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
     def finish_half_done(self, go_on: Callable[[], bool] = lambda: True) -> Recovered:
         """What a crash left: directories to remove, schemas and snapshots to publish; as long as it is to go on."""
         self.caller.administers()
-        finishing = Finishing(remove=self._remove_directory, finish=self._ready, publish=self._catch_up)
+        finishing = Finishing(remove=self._remove_left, finish=self._ready, publish=self._catch_up)
         return recover(self.catalog, finishing, go_on)
 
     def _catch_up(self, table_id: UUID, branch: str) -> None:

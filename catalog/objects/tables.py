@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import Enum
@@ -349,6 +350,11 @@ class TableRepository:
         query = "SELECT EXISTS (SELECT 1 FROM dropped_directory WHERE location = %s)"
         row = self._conn.execute(query, (location,)).fetchone()
         return row is not None and bool(row[0])
+
+    def discarded_at(self, location: str) -> dt.datetime | None:
+        """When a directory became garbage, by Postgres's clock; None where it is none."""
+        row = self._conn.execute("SELECT dropped_at FROM dropped_directory WHERE location = %s", (location,)).fetchone()
+        return None if row is None else row[0]
 
     def lock_location(self, location: str) -> bool:
         """Keep others from making or removing this directory until the transaction ends; True when it is garbage now."""

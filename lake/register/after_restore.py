@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -33,8 +33,8 @@ class Difference:
     """Whether the catalog has such a table."""
 
 
-def differences(catalog: CatalogStore, warehouse: str) -> Iterator[Difference]:
-    """Look at every table's newest snapshot, at what lies after it, and at tables the catalog does not know."""
+def differences(catalog: CatalogStore, warehouse: str, *, kept: Collection[str] = ()) -> Iterator[Difference]:
+    """Look at every table's newest snapshot, at what lies after it, and at tables the catalog does not know; ``kept``: `keep_discarded`."""
     io = file_io_for(warehouse)
     with catalog.reading() as tx:
         pointers = tx.overview.pointers()
@@ -56,7 +56,7 @@ def differences(catalog: CatalogStore, warehouse: str) -> Iterator[Difference]:
             yield from _of_dropped(catalog, table)
         except (LakeError, OSError) as problem:
             yield Difference(table=str(table.identifier), what=f"is dropped and cannot be looked at: {problem}", statement="")
-    yield from unknown_tables(io, warehouse, known)
+    yield from unknown_tables(io, warehouse, known, kept=kept)
 
 
 def _repair(identifier: Identifier) -> str:
@@ -104,6 +104,20 @@ def _of_branches(catalog: CatalogStore, row: PointerRow) -> Iterator[Difference]
         yield Difference(table=str(table), what=what, statement=_repair(table))
 
 
+def keep_discarded(catalog: CatalogStore) -> frozenset[str]:
+    """Take off the record what a restored catalog was removing when the backup was made, where a table or branch lies there.
+
+    It may have been made since, in the place of what was removed. Returns these directories.
+    """
+    with catalog.reading() as tx:
+        directories = tx.tables.dropped_directories()
+    kept = frozenset(one for one in directories if file_io_for(one).list(TableLayout(one).schema_dir()))
+    with catalog.transaction() as tx:
+        for directory in kept:
+            tx.tables.directory_removed(directory)
+    return kept
+
+
 def tags_without_files(catalog: CatalogStore) -> Iterator[Difference]:
     """Tags of a restored catalog whose files the warehouse lacks: those that can be read stay, and their files are written again.
 
@@ -127,7 +141,7 @@ def tags_without_files(catalog: CatalogStore) -> Iterator[Difference]:
             yield Difference(table=str(table), what=what, statement=statement)
 
 
-def unknown_tables(io: FileIO, warehouse: str, known: set[str]) -> Iterator[Difference]:
+def unknown_tables(io: FileIO, warehouse: str, known: set[str], *, kept: Collection[str] = ()) -> Iterator[Difference]:
     """The tables that lie in a warehouse's databases and are none of the known locations."""
     for database in io.list(warehouse):
         name = database.path.rstrip("/").rpartition("/")[2]
@@ -140,4 +154,6 @@ def unknown_tables(io: FileIO, warehouse: str, known: set[str]) -> Iterator[Diff
                 identifier = Identifier(name.removesuffix(".db"), own)
                 register = f"CALL sys.register_table({literal(identifier.written())}, {literal(location)})"
                 what = f"lies in the warehouse at {location}, and the catalog has no such table"
+                if location in kept:
+                    what += "; a dropped one was being removed there when the backup was made, and it stays as it may have been made since"
                 yield Difference(table=str(identifier), what=what, statement=register, known=False)

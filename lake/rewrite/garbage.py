@@ -2,34 +2,80 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from uuid import UUID
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import TableRow
 from lake.access.allowed_locations import refuse_overlap
+from lake.register.readable_line import read_snapshot
 from lake.register.standing import Standing
 from model.errors import InvalidName
 from model.location import Location
+from model.schema.schema import Schema
 from table.format.io.file_io import FileIO
+from table.format.json_document import parse_json
+from table.format.store import TableFiles
+
+_CLOCKS_APART = timedelta(seconds=2)
+"""So far the clocks of Postgres and of servers may differ."""
+
+
+def remove_discarded(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> None:
+    """Remove a directory that has just been decided to be garbage, once, and keep others from the place until the transaction ends.
+
+    Raises `WarehouseMismatch`, and removes nothing, where the warehouse is another catalog's.
+    """
+    if tx.tables.lock_location(directory):
+        _remove(tx, io, standing, directory)
 
 
 def make_way(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> bool:
-    """Finish the removal of a directory that is on record, and keep others from the place until the transaction ends.
+    """The same for one that may have been on record for long, as after a crash; False where it stays.
 
-    Returns whether it was on record. Raises `WarehouseMismatch`, and removes nothing, where the warehouse is another catalog's.
+    Nothing on record tells whose directory it was: with a catalog that is older than its warehouse it may have been removed and be
+    another table's, or branch's, by now. What was made after it became garbage is none, and goes off the record.
     """
-    occupants = tx.tables.lock_location(directory)
-    if occupants:
-        _remove(tx, io, standing, directory)
-    return occupants
+    return not tx.tables.lock_location(directory) or _removed_unless_later(tx, io, standing, directory)
 
 
 def free_for_table(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> bool:
     """`make_way` for a new table; returns whether no other one, also no dropped one that is kept, lies there."""
     occupants, in_use = tx.tables.lock_place(directory)
-    if occupants:
+    gone = not occupants or _removed_unless_later(tx, io, standing, directory)
+    return gone and not in_use
+
+
+def _removed_unless_later(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> bool:
+    since = tx.tables.discarded_at(directory)
+    if since is None or not _holds_later(io, directory, (since + _CLOCKS_APART).timestamp() * 1000):
         _remove(tx, io, standing, directory)
-    return not in_use
+        return True
+    tx.tables.directory_removed(directory)
+    standing.tell(
+        f"The directory {directory} was to be removed, and holds what was made after {since:%Y-%m-%d %H:%M:%S %Z}, when that was decided: "
+        "the catalog is older than the warehouse. It stays. `sluice doctor` names the statement that makes it the catalog's; remove it by "
+        "hand where nobody needs it."
+    )
+    return False
+
+
+def _holds_later(io: FileIO, directory: str, millis: float) -> bool:
+    """Whether the first schema of a table or branch that lies there, or its newest snapshot, is of later than a time.
+
+    Those are decided before the drop, also where their files come late. Files that tell nothing are as good as none.
+    """
+    files = TableFiles(io, directory)
+    newest = next(reversed(files.snapshot_ids()), None)
+    snapshot = None if newest is None else read_snapshot(files, newest)
+    if snapshot is not None and snapshot.time_millis > millis:
+        return True
+    schemas = (name.rpartition("/schema-")[2] for name in (status.path for status in io.list(files.layout.schema_dir())))
+    first = min((int(number) for number in schemas if number.isdecimal()), default=0)
+    try:
+        return Schema.from_json(parse_json(io.read(files.layout.schema_file(first)))).time_millis > millis
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return False
 
 
 def _remove(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> None:

@@ -18,7 +18,7 @@ from lake.commit.publish import Publisher
 from lake.register.expired import forget_expired
 from lake.register.standing import Standing
 from lake.register.whole import require_whole
-from lake.rewrite.garbage import make_way
+from lake.rewrite.garbage import make_way, remove_discarded
 from lake.tables.consumers import file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable, schemas_of
 from lake.tables.history import clear_expired, lower_earliest_hint
@@ -77,7 +77,7 @@ class Branches:
                     require_same(tx, table, tag)
                 newest = snapshot.schema_id if snapshot else row.schema_id
                 if not dry_run:
-                    make_way(tx, table.files.io, self._standing, TableLayout(table.location, name).branch_dir)
+                    self._make_way(tx, table, name)
                 tx.branches.create(table.table_id, name, schema_id=newest, table=str(table.identifier))
                 for schema_id, body in tx.tables.schemas(table.table_id, MAIN_BRANCH):
                     if schema_id <= newest:
@@ -114,7 +114,7 @@ class Branches:
 
         def remove(directory: str) -> None:
             with self._catalog.transaction() as tx:
-                make_way(tx, table.files.io, self._standing, directory)
+                remove_discarded(tx, table.files.io, self._standing, directory)
 
         for directory in directories:
             follow(partial(remove, directory), f"The directory {directory} of a dropped branch could not be removed")
@@ -128,7 +128,7 @@ class Branches:
         with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
             self._held(tx, table)
             if not dry_run:
-                make_way(tx, table.files.io, self._standing, new)
+                self._make_way(tx, table, to)
             if not tx.branches.rename(table.table_id, name, to, table=str(table.identifier)):
                 raise BranchNotExist(name, str(table.identifier))
             tx.tables.discard(old)
@@ -267,6 +267,16 @@ class Branches:
         if row.table_id != table.table_id or row.location != table.location:
             raise TableNotExist(str(table.identifier))
         return row
+
+    def _make_way(self, tx: CatalogTransaction, table: LakeTable, name: str) -> None:
+        """Have nothing lie where a branch of that name is to be; raises `InvalidName` where one does that was made since another's drop."""
+        directory = TableLayout(table.location, name).branch_dir
+        if not make_way(tx, table.files.io, self._standing, directory):
+            raise InvalidName(
+                f"There cannot be a branch {name} of {table.identifier}: {directory} holds one that this catalog, which is older than the "
+                "warehouse, does not have. CALL sys.repair_table(the table) registers it, once a server has been started anew; or choose "
+                "another name."
+            )
 
     def _check_name(self, table: LakeTable, name: str) -> None:
         check_name(name, "branch")

@@ -40,6 +40,8 @@ _log = logging.getLogger(__name__)
 _AT_ONCE = timedelta(0)
 Restarts = Callable[[Sequence[Job], Sequence[Identifier]], Iterable[UUID]]
 """Which of the caller's jobs start again with tables that are back."""
+_TRIED_AGAIN_AFTER = timedelta(minutes=10)
+"""A directory that could not be removed when it was given up is tried again by the sweeps after so long."""
 _SWEPT_AT_ONCE = 50
 """Tables whose rows are removed in one transaction."""
 
@@ -363,9 +365,9 @@ class LakeDrops(LakeBase):
             if not removed:
                 break
         with self.catalog.reading() as tx:
-            left = tx.tables.dropped_directories(older_than=timedelta(minutes=10))
+            left = tx.tables.dropped_directories(older_than=_TRIED_AGAIN_AFTER)
         for directory in left:
-            self._remove_soon(directory)
+            follow(partial(self._remove_left, directory), f"The directory {directory} of a dropped table could not be removed")
         return swept
 
     def _unused_drops(self, left_out: set[int]) -> set[int]:

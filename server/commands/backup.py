@@ -15,7 +15,7 @@ from catalog.backup.aside import aside
 from catalog.backup.holds import holding
 from lake import Lake
 from lake.access.allowed_locations import table_location
-from lake.register.after_restore import Difference, differences, tags_without_files
+from lake.register.after_restore import Difference, differences, keep_discarded, tags_without_files
 from lake.register.copies import WarehouseCopy, copy_back, copy_to, relative
 from migrations import downgrade, knows, newest, revision_of, upgrade
 from model.access import Grant
@@ -138,10 +138,11 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
             write_files_anew(dsn)
         catalog = catalog_of(settings, dsn, max_connections=16)
         try:
+            kept = keep_discarded(catalog)  # before anything is removed
             if copied is not None:
                 _publish(catalog, settings)
             differing = list(_of_identity(catalog, settings, known=any(table.name == "catalog_state" for table in head.tables)))
-            differing += [*differences(catalog, settings.warehouse), *tags_without_files(catalog)]
+            differing += [*differences(catalog, settings.warehouse, kept=kept), *tags_without_files(catalog)]
             differing += given_again(before, _rights(settings, dsn)) if before is not None else []
         finally:
             catalog.close()

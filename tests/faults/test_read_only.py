@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import psycopg
 import pytest
 
+from lake.tables import drops
 from model.errors import LakeError
 from model.identifier import Identifier
 from model.schema.schema import new_schema
@@ -133,22 +135,17 @@ def test_every_change_is_done_or_refused(dsn: str, disk: Path) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_directory_of_a_dropped_table_goes_once_the_disk_is_back(dsn: str, disk: Path) -> None:
+def test_the_directory_of_a_dropped_table_goes_once_the_disk_is_back(dsn: str, disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directories = [disk / "warehouse" / "default.db" / name for name in ("t", "u")]
     with world(dsn, disk) as server:
         for directory in directories:
             server.must(f"CREATE TABLE {directory.name} (id INT)", f"INSERT INTO {directory.name} VALUES (1)")
         with read_only(disk / "warehouse"):
             server.must("DROP TABLE t PURGE", "DROP TABLE u PURGE")
-            _age_garbage(dsn)
+            monkeypatch.setattr(drops, "_TRIED_AGAIN_AFTER", timedelta(0))
             server.lake.sweep_drops()
             assert all(directory.exists() for directory in directories)
         server.lake.sweep_drops()
         assert not any(directory.exists() for directory in directories)
     with psycopg.connect(dsn) as conn:
         assert conn.execute("SELECT location FROM dropped_directory").fetchall() == []
-
-
-def _age_garbage(dsn: str) -> None:
-    with psycopg.connect(dsn) as conn:
-        conn.execute("UPDATE dropped_directory SET dropped_at = dropped_at - interval '11 minutes'")

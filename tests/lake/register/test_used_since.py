@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -11,8 +13,11 @@ import pytest
 from catalog import CatalogStore
 from lake import Lake
 from lake.register.after_restore import differences
+from lake.rewrite import garbage
+from model.errors import InvalidName
 from model.identifier import Identifier
 from model.schema.change import SetOption
+from table.format.io.file_io import LocalFileIO
 from tests.lake.register.test_standing import older
 from tests.lake.tables.test_drops import age, drops, make
 from tests.lake.test_commit import T, append, names
@@ -81,6 +86,78 @@ def test_a_table_that_was_brought_back_and_used_is_not_removed(
         assert names(fresh.open(T)) == ["a", "b", "late"]
     assert (fresh.sweep_drops(), fresh.standing.troubles()) == (0, [])
     fresh.close()
+
+
+class FullIO(LocalFileIO):
+    """A disk from which nothing can be removed for now."""
+
+    refuses = True
+
+    def delete_tree(self, path: str) -> None:
+        if self.refuses:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        super().delete_tree(path)
+
+
+@pytest.fixture
+def one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Postgres's clock is this machine's."""
+    monkeypatch.setattr(garbage, "_CLOCKS_APART", timedelta(0))
+
+
+@pytest.mark.usefixtures("one_clock")
+@pytest.mark.parametrize("made_again", [True, False])
+def test_a_directory_on_record_is_not_removed_once_a_later_table_lies_there(
+    catalog: CatalogStore, dsn: str, warehouse: Path, tmp_path: Path, made_again: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk = FullIO()
+    lake = Lake(catalog, str(warehouse), file_io=disk)
+    make(lake, T, "old")
+    lake.drop_table(T, purge=True)
+    older(dsn, tmp_path / "old")
+    disk.refuses = False
+    if made_again:
+        assert make(lake, T, "new").location == str(warehouse / "default.db/t")
+    older(dsn, tmp_path / "old", back=True)
+    fresh = Lake(catalog, str(warehouse))
+    fresh.recover()
+    fresh.sweep_drops()
+    assert (warehouse / "default.db/t").exists() is made_again
+    assert ("default.db/t was to be removed, and holds what was made after" in caplog.text) is made_again
+    if made_again:
+        with pytest.raises(InvalidName, match="already holds a table's files the catalog does not know"):
+            make(fresh, T)
+        (difference,) = differences(catalog, str(warehouse))
+        assert difference.statement == f"CALL sys.register_table('default.t', '{warehouse}/default.db/t')"
+        fresh.register_table(Identifier("default", "found"), str(warehouse / "default.db/t"))
+        assert names(fresh.open(Identifier("default", "found"))) == ["new"]
+    fresh.close()
+    lake.close()
+
+
+@pytest.mark.usefixtures("one_clock")
+def test_a_branch_made_since_where_another_was_being_removed_stays(
+    catalog: CatalogStore, dsn: str, warehouse: Path, tmp_path: Path
+) -> None:
+    disk = FullIO()
+    lake = Lake(catalog, str(warehouse), file_io=disk)
+    lake.tags.create(make(lake, T, "a"), "first", snapshot_id=1)
+    lake.branches.create(lake.open(T), "side", from_tag="first")
+    lake.open(SIDE)
+    lake.branches.drop(lake.open(T), ["side"])
+    older(dsn, tmp_path / "old")
+    disk.refuses = False
+    lake.branches.create(lake.open(T), "side", from_tag="first")
+    into_a_branch(lake)
+    older(dsn, tmp_path / "old", back=True)
+    fresh = Lake(catalog, str(warehouse))
+    with pytest.raises(InvalidName, match=r"branch/branch-side holds one that this catalog, .* does not have"):
+        fresh.branches.create(fresh.open(T), "side", from_tag="first")
+    fresh.recover()
+    assert fresh.repair_table(T).branches == ("side",)
+    assert names(fresh.open(SIDE)) == ["a", "late"]
+    fresh.close()
+    lake.close()
 
 
 def test_other_drops_are_swept_beside_one_that_is_kept(

@@ -14,6 +14,7 @@ import pytest
 from catalog import CatalogStore
 from lake import Lake, LakeTable
 from lake.register.after_restore import differences
+from lake.tables import drops as lake_drops
 from lake.tables.consumers import consumers, reset_consumer
 from model.access import Access, Policy, database_resource, inside, table_resource
 from model.catalog_errors import DropNotExist
@@ -502,7 +503,9 @@ class ReadOnlyIO(LocalFileIO):
         super().delete_tree(path)
 
 
-def test_drop_and_undrop_need_no_disk_and_a_sweep_goes_on_later(catalog: CatalogStore, warehouse: Path, dsn: str) -> None:
+def test_drop_and_undrop_need_no_disk_and_a_sweep_goes_on_later(
+    catalog: CatalogStore, warehouse: Path, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     disk = ReadOnlyIO()
     lake = Lake(catalog, str(warehouse), drop_retention=DAYS, file_io=disk)
     make(lake, T, "a")
@@ -516,8 +519,7 @@ def test_drop_and_undrop_need_no_disk_and_a_sweep_goes_on_later(catalog: Catalog
     assert (warehouse / "default.db/t").exists()
     disk.read_only = False
     assert lake.sweep_drops() == 0  # what could not be removed is not tried again at once
-    with psycopg.connect(dsn) as conn:
-        conn.execute("UPDATE dropped_directory SET dropped_at = dropped_at - interval '11 minutes'")
+    monkeypatch.setattr(lake_drops, "_TRIED_AGAIN_AFTER", timedelta(0))
     lake.sweep_drops()
     assert not (warehouse / "default.db/t").exists()
     lake.close()

@@ -354,3 +354,22 @@ def test_a_table_that_was_brought_back_and_used_since_the_backup_is_named(
     other = opened(empty_dsn)
     other.run(difference.statement, "CALL sys.repair_table('shop.queue')")
     assert other.rows("SELECT * FROM shop.queue") == [(1,), (2,), (3,), (4,)]
+
+
+def test_a_table_made_since_where_another_was_being_removed_is_named_and_stays(
+    shop: Server, opened: Open, of: Of, empty_dsn: str, tmp_path: Path
+) -> None:
+    """Within what clocks may differ, too: whatever lies in such a directory is nobody's to remove after a restore."""
+    location = f"{tmp_path}/warehouse/shop.db/queue"
+    shop.run("DROP TABLE shop.queue PURGE")
+    with psycopg.connect(shop.dsn) as conn:  # as where the removal failed
+        conn.execute("INSERT INTO dropped_directory (location) VALUES (%s)", (location,))
+    backup(of(shop.dsn), file := tmp_path / "b")
+    shop.run("CREATE TABLE shop.queue (id INT)", "INSERT INTO shop.queue VALUES (11)")
+    (difference,) = restore(of(empty_dsn), file, replace=False)[1]
+    assert difference.statement == f"CALL sys.register_table('shop.queue', '{location}')"
+    assert "a dropped one was being removed there when the backup was made" in difference.what
+    other = opened(empty_dsn)
+    other.lake.recover()
+    other.run(difference.statement)
+    assert other.rows("SELECT * FROM shop.queue") == [(11,)]
