@@ -1,12 +1,15 @@
-"""Decoded manifests as columns, kept in memory and, where a directory is given, on its disk, mapped instead of read.
+"""Decoded manifests as columns, kept in memory and, where a directory is given, on its disk.
 
-A manifest never changes and its name is never given twice, so what is kept can only be missing, never wrong. Several
-processes may share a directory: a file appears there whole, by a rename, and one that is gone or damaged is made anew.
+A manifest never changes and its name is never given twice, so what is kept can only be missing, or be damaged by its disk, which the
+digest at a file's end shows: what a plan or a commit goes by is as it was written. Several processes may share a directory: a file appears
+there whole, by a rename, and one that is gone or damaged is made anew. Files are read and not mapped: one that is cut off while it is
+mapped kills the process.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import threading
@@ -14,9 +17,11 @@ import time
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any, BinaryIO
 from uuid import uuid4
 
 import pyarrow as pa
+import xxhash
 
 from model.repeats import REPEATS
 from table.format.cache import ByteCache
@@ -24,9 +29,10 @@ from table.format.manifests.columns import ManifestColumns
 
 _log = logging.getLogger(__name__)
 _HELD_BYTES = 512 << 20
-_FORMAT = "1"
+_FORMAT = "2"
 """Part of each file's name; files of another format are let go as the oldest."""
 _SUFFIX = ".manifest"
+_DIGEST_BYTES = 16
 _ABANDONED_SECONDS = 3600.0
 _LOADING = 16
 """Manifests that may be decoded at once."""
@@ -80,22 +86,23 @@ class ColumnCache:
         directory = self._directory
         if directory is None:
             return load()
-        columns = _mapped(directory / name)
+        columns = _stored(directory / name)
         if columns is None:
             columns = load()
-            if self._space() and self._write(directory, name, columns):
-                # From here on it costs pages of the file, which the system may take back, instead of memory.
-                columns = _mapped(directory / name) or columns
+            if self._space():
+                self._write(directory, name, columns)
         return columns
 
-    def _write(self, directory: Path, name: str, columns: ManifestColumns) -> bool:
+    def _write(self, directory: Path, name: str, columns: ManifestColumns) -> None:
         temporary = directory / f"{uuid4().hex}.tmp"
         try:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # whoever wants its space may have deleted it
             with open(temporary, "xb") as file:
                 table = columns.to_table()
-                with pa.ipc.new_file(file, table.schema) as writer:
+                sink = _Digesting(file, name)
+                with pa.ipc.new_file(pa.PythonFile(sink, "w"), table.schema) as writer:
                     writer.write_table(table)
+                file.write(sink.digest())
                 file.flush()
                 os.fsync(file.fileno())
                 size = file.tell()
@@ -104,12 +111,11 @@ class ColumnCache:
             _log.warning("A decoded manifest could not be kept in %s: %s", directory, problem, extra=REPEATS)
             with contextlib.suppress(OSError):
                 temporary.unlink()
-            return False
+            return
         with self._lock:
             self._bytes += size
             if self._bytes > self._most_bytes:
                 self._shrink()
-        return True
 
     def _shrink(self) -> None:
         """Let the files used longest ago go until the bytes are within bounds, and what a crash left half written."""
@@ -133,14 +139,38 @@ class ColumnCache:
             self._bytes -= size
 
 
-def _mapped(path: Path) -> ManifestColumns | None:
-    """The columns a file holds; None where there is none, or one that cannot be used."""
+class _Digesting(io.RawIOBase):
+    """Passes on what is written and keeps its digest; the name is in it, so that no file is taken for another."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        super().__init__()
+        self._file = file
+        self._hash = xxhash.xxh3_128(name.encode())
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._hash.update(data)
+        return self._file.write(data)
+
+    def digest(self) -> bytes:
+        return self._hash.digest()
+
+
+def _stored(path: Path) -> ManifestColumns | None:
+    """The columns a file holds; None where there is none, or one that is not as it was written."""
     try:
         os.utime(path)
-        with pa.memory_map(str(path)) as source:
-            table = pa.ipc.open_file(source).read_all()
-        table.validate(full=True)
-        return ManifestColumns(table)
+        with open(path, "rb") as file:
+            buffer = pa.allocate_buffer(os.fstat(file.fileno()).st_size)
+            view = memoryview(buffer).cast("B")
+            whole = file.readinto(view) == len(view)
+        digest = xxhash.xxh3_128(path.name.encode())
+        digest.update(view[:-_DIGEST_BYTES])
+        if not whole or len(view) <= _DIGEST_BYTES or digest.digest() != bytes(view[-_DIGEST_BYTES:]):
+            raise ValueError("its bytes are not those that were written")
+        return ManifestColumns(pa.ipc.open_file(buffer[:-_DIGEST_BYTES]).read_all())
     except FileNotFoundError:
         return None
     except (OSError, ValueError, pa.ArrowException) as problem:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +17,8 @@ from table.format.manifests.columns import ManifestColumns
 from table.format.manifests.entries import ManifestEntry
 from table.scan.planning.column_cache import ColumnCache
 from tests.table.scan.test_column_plan import columns_of, entries_named
+
+ROOT = Path(__file__).parents[3]
 
 
 def kept(directory: Path) -> list[Path]:
@@ -97,6 +101,48 @@ def test_a_damaged_file_is_made_anew(tmp_path: Path, damage: str) -> None:
     assert load_counted(cache, "m", entries_named(3)) == 1
     assert kept(tmp_path)[0].read_bytes() == whole
     assert not list(tmp_path.glob("*.tmp"))
+
+
+def test_no_flipped_bit_is_believed(tmp_path: Path) -> None:
+    """Most bits of a file are values, with which it is as good an Arrow file as before."""
+    cache = ColumnCache()
+    cache.keep_in(tmp_path, 1 << 30)
+    load_counted(cache, "m", entries_named(3))
+    (file,) = kept(tmp_path)
+    whole = file.read_bytes()
+    for at in range(0, len(whole), len(whole) // 47):
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+        cache.forget()
+        assert load_counted(cache, "m", entries_named(3)) == 1
+        assert file.read_bytes() == whole
+
+
+def test_a_file_of_another_manifest_is_not_taken_for_it(tmp_path: Path) -> None:
+    cache = ColumnCache()
+    cache.keep_in(tmp_path, 1 << 30)
+    for name, count in (("m", 3), ("n", 4)):
+        load_counted(cache, name, entries_named(count))
+    one, other = kept(tmp_path)
+    shutil.copy(one, other)
+    cache.forget()
+    assert [load_counted(cache, name, entries_named(count)) for name, count in (("m", 3), ("n", 4))] in ([0, 1], [1, 0])
+
+
+def test_a_file_that_is_cut_off_while_it_is_used_kills_nobody(tmp_path: Path) -> None:
+    """In a process of its own: a signal would end it, with which memory that is mapped answers."""
+    code = f"""
+import os, pathlib
+from tests.table.scan.test_column_cache import ColumnCache, entries_named, kept, load_counted
+directory = pathlib.Path({str(tmp_path)!r})
+for wanted in (1, 0):
+    cache = ColumnCache()
+    cache.keep_in(directory, 1 << 30)
+    assert load_counted(cache, "m", entries_named(500)) == wanted
+os.truncate(kept(directory)[0], 0)
+assert load_counted(cache, "m", entries_named(500)) == 0
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_what_was_used_longest_ago_goes_first(tmp_path: Path) -> None:
