@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from lake.tables.handle import LakeTable
-from model.errors import LakeError
+from model.errors import LakeError, TableDamaged
 from model.snapshot import Snapshot
+from model.text.sql_text import literal
 from table.format.io.storage_errors import told_by_the_store
 from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import decode_manifest_list
@@ -38,6 +39,30 @@ def require_whole(table: LakeTable, snapshot: Snapshot) -> None:
         for name, problem in zip(manifests, pool.map(look, manifests), strict=True):
             if problem is not None:
                 raise files.damaged(files.layout.manifest(name), problem, snapshot_id=snapshot.id)
+
+
+def require_newest_readable(table: LakeTable) -> None:
+    """Raise `TableDamaged` where the newest snapshot cannot be read: what is older may be all that `sys.repair_table` can go back to.
+
+    Lists and sizes are looked at anew, so that nothing this process remembers hides damage; what manifests hold is decoded once.
+    """
+    newest = table.latest()
+    if newest is None:
+        return
+    try:
+        require_whole(table, newest)
+        files = table.files.apart()
+        for meta in files.manifests_of(newest):
+            for _ in files.partitions_in(meta):
+                pass
+    except TableDamaged as damage:
+        repair = f"CALL sys.repair_table({literal(table.identifier.written())}, true)"
+        raise table.files.damaged(
+            damage.file,
+            f"{damage.problem}, and the newest snapshot needs it: nothing expires meanwhile, as what is older may be all that can be read; "
+            f"{repair} tells where it would go back to",
+            snapshot_id=newest.id,
+        ) from damage
 
 
 def is_readable(files: TableFiles, snapshot: Snapshot, *, deletions: bool = True) -> bool:

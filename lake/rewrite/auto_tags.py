@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from lake.commit.steps import Steps
+from lake.register.whole import require_newest_readable
 from lake.rewrite import expiry as retention
 from lake.rewrite.expiry import Tag, tags_of
 from lake.tables.handle import LakeTable
@@ -134,7 +135,10 @@ def _keep_newest(lake: Lake, table: LakeTable, periods: TagPeriods) -> None:
     if not isinstance(most, int):
         return
     automatic = sorted((begin, tag.name) for tag in tags_of(lake, table) if (begin := periods.parse(tag.name)) is not None)
-    for _, name in automatic[: max(0, len(automatic) - most)]:
+    too_many = automatic[: max(0, len(automatic) - most)]
+    if too_many:
+        require_newest_readable(table)
+    for _, name in too_many:
         retention.delete_tag(lake, table, name)
 
 
@@ -142,10 +146,12 @@ def expire_tags(lake: Lake, table: LakeTable, *, older_than: dt.datetime | None 
     """Drop the tags whose time is over; with ``older_than``, which has a zone, also all made before that."""
     now = time.time_ns() // 1_000_000
     limit = None if older_than is None else older_than.timestamp() * 1000
-    gone = []
+    gone: list[Tag] = []
     with Steps("The expiry of tags") as steps:
         for tag in tags_of(lake, table):
             if tag.expired(now) or (limit is not None and tag.created_millis is not None and tag.created_millis < limit):
+                if not gone:
+                    require_newest_readable(table)
                 gone.append(tag)
                 if not dry_run:
                     retention.delete_tag(lake, table, tag.name)

@@ -21,7 +21,8 @@ from lake.commit.decided import follow, require_writable
 from lake.register.expired import check_there, forget_expired
 from lake.register.known_lines import known_lines
 from lake.register.unknown_branches import snapshots_kept
-from lake.tables.consumers import filed_consumers, first_unread
+from lake.register.whole import require_newest_readable
+from lake.tables.consumers import Filed, filed_consumers, first_unread
 from lake.tables.handle import LakeTable
 from lake.tables.history import clear_expired
 from lake.tables.names import check_name
@@ -147,24 +148,21 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         _require_writable(table)
     now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
     filed = filed_consumers(lake.catalog, table, settled=True) if rules.consumers_pin else None
+    with lake.catalog.reading() as tx:
+        expired, _ = _too_old(tx, table, rules, filed, now)
+    if not expired:
+        return Removed()
+    require_newest_readable(table)  # before the table is held: a store may be slow
     with lake.catalog.transaction() as tx:
         hold_retention(tx, table)
-        # Before the others: commits go on meanwhile, and one that came between would leave nothing of what was read.
-        newest = tx.snapshots.latest(table.table_id, table.identifier.branch)
-        # A busy table may keep hundreds of thousands of snapshots: only those one run may take are read, and their successor.
-        most = None if rules.per_run is None else rules.per_run + 1
-        history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch, first=most)]
-        unread = None if filed is None else first_unread(tx, table, filed)
-        latest = newest.snapshot_id if newest else None
-        end = expired_before(history, rules, first_unread=unread, now_millis=now, latest=latest)
-        expired = [s for s in history if s.id < end]
+        expired, history = _too_old(tx, table, rules, filed, now)
         if not expired:
             return Removed()
         first = history[len(expired)]
         remaining = [tag.snapshot for tag in _tags(tx, table) if tag.snapshot.id < first.id] + _kept_elsewhere(tx, table)
         if not dry_run:
             tx.holds.require_no_backup(f"Expiry of snapshots of {table.identifier}")
-            tx.snapshots.forget(table.table_id, table.identifier.branch, below=end)
+            tx.snapshots.forget(table.table_id, table.identifier.branch, below=first.id)
 
     def came_back() -> list[Snapshot]:
         with lake.catalog.reading() as tx:
@@ -178,6 +176,21 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         if not (cleared and _deleted(table, garbage)):
             garbage = Garbage()
     return _removed(expired, garbage)
+
+
+def _too_old(
+    tx: CatalogTransaction, table: LakeTable, rules: ExpiryRules, filed: Filed | None, now_millis: int
+) -> tuple[list[Snapshot], list[Snapshot]]:
+    """The snapshots that one run lets go, and the history that was read for it: these and at least one more."""
+    # Before the others: commits go on meanwhile, and one that came between would leave nothing of what was read.
+    newest = tx.snapshots.latest(table.table_id, table.identifier.branch)
+    # A busy table may keep hundreds of thousands of snapshots: only those one run may take are read, and their successor.
+    most = None if rules.per_run is None else rules.per_run + 1
+    history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch, first=most)]
+    unread = None if filed is None else first_unread(tx, table, filed)
+    latest = newest.snapshot_id if newest else None
+    end = expired_before(history, rules, first_unread=unread, now_millis=now_millis, latest=latest)
+    return [s for s in history if s.id < end], history
 
 
 def _came_back(tx: CatalogTransaction, table: LakeTable, first: Snapshot) -> list[Snapshot]:
