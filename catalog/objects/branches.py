@@ -16,7 +16,9 @@ from catalog.objects.tables import HOLD, KEEP_TOP_SCHEMA
 from catalog.records import StaleFileRow
 from model.catalog_errors import BranchAlreadyExist
 
-_MOVED_ALONG = ("table_schema", "table_snapshot", "snapshot_pointer", "table_tag", "table_partition", "expired_snapshot")
+_MOVED_ALONG = (
+    "table_schema", "table_snapshot", "snapshot_pointer", "table_tag", "table_partition", "expired_snapshot", "stream_consumer",
+)  # fmt: skip
 """Tables whose rows belong to a branch."""
 
 

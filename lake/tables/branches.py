@@ -19,7 +19,7 @@ from lake.register.expired import forget_expired
 from lake.register.standing import Standing
 from lake.register.whole import require_whole
 from lake.rewrite.garbage import make_way, remove_discarded
-from lake.tables.consumers import file_lowered, filed_consumers, lower_consumers
+from lake.tables.consumers import carry_consumers, file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable, schemas_of
 from lake.tables.history import clear_expired, lower_earliest_hint
 from lake.tables.names import check_name
@@ -145,6 +145,8 @@ class Branches:
                     io.rename(old, new)
                     io.sync([TableLayout(table.location).branches_dir()])  # else a power cut brings the old name back, which nobody knows
                 else:
+                    # All else of the branch is in the catalog; how far other engines' consumers have come is in their files alone.
+                    carry_consumers(tx, table.table_id, TableFiles(io, table.location, name), TableFiles(io, table.location, to))
                     io.delete_tree(old)
                 tx.tables.directory_removed(old)
 

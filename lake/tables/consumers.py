@@ -26,6 +26,7 @@ from lake.tables.names import check_name
 from model.errors import ConsumerTaken, InvalidData, InvalidName, SnapshotNotExist
 from table.format.consumers import delete_consumer, read_consumers, told_at, write_consumer
 from table.format.json_document import parse_json
+from table.format.store import TableFiles
 
 _FILING = threading.BoundedSemaphore(4)
 """Each who writes a consumer's file holds a connection meanwhile; a store that hangs must leave the others theirs."""
@@ -117,6 +118,16 @@ def _file_lowered(catalog: CatalogStore, table: LakeTable, name: str, before: in
         if row == ConsumerRow(next_snapshot=following, written=before) and _read(table, name) == before:
             tx.consumers.filed(table.table_id, branch, name)
             write_consumer(table.files, name, following)
+
+
+def carry_consumers(tx: CatalogTransaction, table_id: UUID, old: TableFiles, new: TableFiles) -> None:
+    """Write the files of a branch's consumers under its new name, where its directory cannot be moved; one that is there says more."""
+    tx.tables.stay(table_id)
+    for consumer in read_consumers(old):
+        if _can_be_named(consumer.name):
+            tx.consumers.lock(table_id, new.layout.branch, consumer.name)
+        if not new.io.file_exists(new.layout.consumer_file(consumer.name)):
+            write_consumer(new, consumer.name, consumer.next_snapshot)
 
 
 def _can_be_named(name: str) -> bool:

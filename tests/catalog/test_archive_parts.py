@@ -1,10 +1,11 @@
-"""What is kept of a table by its id, held against the list of what comes back with a table."""
+"""What is kept of a table and of a branch, held against the lists of what comes back with a table and moves along with a branch."""
 
 from __future__ import annotations
 
 import psycopg
 
 from catalog.backup.archive_parts import _OF_A_TABLE
+from catalog.objects.branches import _MOVED_ALONG
 
 NOT_RESTORED = {
     "table_entry": "the table itself, which gets another id or place",
@@ -27,3 +28,7 @@ def tables_with(dsn: str, column: str) -> set[str]:
 def test_all_that_is_kept_of_a_table_comes_back_with_it(dsn: str) -> None:
     assert tables_with(dsn, "table_id") - set(NOT_RESTORED) == set(_OF_A_TABLE)
     assert set(NOT_RESTORED) <= tables_with(dsn, "table_id")
+
+
+def test_all_that_is_kept_of_a_branch_moves_along_with_it(dsn: str) -> None:
+    assert tables_with(dsn, "branch") == set(_MOVED_ALONG)

@@ -97,6 +97,36 @@ def test_main_goes_forward_to_a_branch_and_consumers_read_what_is_the_branchs(la
     assert next_ids(lake, lake.open(T), "me", 2) == [3, 4]
 
 
+class ObjectStore(LocalFileIO):
+    """A store that cannot move a directory."""
+
+    atomic_rename = False
+
+
+@pytest.mark.parametrize("io", [LocalFileIO, ObjectStore])
+def test_consumers_go_along_with_their_branch(catalog: CatalogStore, warehouse: Path, io: type[LocalFileIO]) -> None:
+    with contextlib.closing(Lake(catalog, str(warehouse), file_io=io())) as lake:
+        lake.create_table(T, new_schema([column("id", "BIGINT")], options={"bucket": "1", "bucket-key": "id"}))
+        table = lake.open(T)
+        lake.branches.create(table, "b")
+        b, c = (Identifier(T.database, T.table, name) for name in "bc")
+        branch = lake.open(b)
+        commit(lake, branch, 3)
+        progress, _ = ConsumerProgress.take(catalog, branch, "me")
+        progress.tell(branch, 3)
+        write_consumer(branch.files, "java", 2)
+        lake.branches.rename(table, "b", "c")
+        assert lake.consumers(lake.open(c)) == {"java": 2, "me": 3}
+        assert next_ids(lake, lake.open(c), "me", 1) == [3]
+        with pytest.raises(ConsumerTaken):  # it read under the former name
+            progress.tell(branch, 4)
+        lake.branches.create(table, "b")
+        assert ConsumerProgress.take(catalog, lake.open(b), "me")[1] is None, "the progress of the branch that had the name before"
+        lake.branches.drop(table, ["b", "c"])
+        with catalog.reading() as tx:
+            assert not any(tx.consumers.progress(table.table_id, name) for name in "bc")
+
+
 def test_a_consumer_beyond_the_table_is_told(lake: Lake, table: LakeTable) -> None:
     """As after a restore from a backup: it would wait for the id, and miss what comes until then."""
     commit(lake, table, 1)
