@@ -78,13 +78,13 @@ class ClientSessions:
         self._end(client)
         return True
 
-    def tend(self) -> None:
+    def tend(self, port: int) -> None:
         """End the sessions of connections that are no more, except those of clients who name them by cookie."""
         with self._lock:
             if not self._by_peer:
                 return
             clients = list(self._by_peer.values())
-        present = connected()
+        present = connected(port)
         for client in clients:
             if endpoint(client.peer) in present:
                 continue

@@ -6,7 +6,7 @@ import contextlib
 import ipaddress
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import psutil
@@ -23,32 +23,31 @@ def endpoint(peer: str) -> Endpoint | None:
         return None
 
 
-def connected() -> set[Endpoint | None]:
-    """The other ends of this process's TCP connections."""
-    return {_remote(connection) for connection in _established()}
+def connected(port: int) -> set[Endpoint]:
+    """The other ends of the connections to a port of ours."""
+    return {_remote(connection) for connection in _established(port)}
 
 
-def cut(other: Endpoint, port: int) -> bool:
-    """Close the connection from another end to a port of ours, which fails all its calls; False where there is none."""
-    for opened in _held(port, other):
-        with contextlib.suppress(OSError):  # it ends by itself just now
-            opened.shutdown(socket.SHUT_RDWR)
-            return True
-    return False
+def cut(others: Collection[Endpoint], port: int) -> list[Endpoint]:
+    """Close the connections from other ends to a port of ours, which fails all their calls; returns those that were there."""
+    gone = []
+    for connection in _established(port):
+        if (other := _remote(connection)) not in others:
+            continue
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fd)) as duplicate:  # it may end by itself just now
+            if _end(duplicate.getpeername()) == other:  # the number may be another connection's by now
+                duplicate.shutdown(socket.SHUT_RDWR)
+                gone.append(other)
+    return gone
 
 
-def _held(port: int, other: Endpoint) -> Iterator[socket.socket]:
-    """The connection from another end to a port of ours, good until the next is asked for."""
-    for connection in _established():
-        if connection.laddr.port == port and _remote(connection) == other:
-            with contextlib.suppress(OSError), socket.socket(fileno=os.dup(connection.fd)) as duplicate:
-                if _end(duplicate.getpeername()) == _remote(connection):  # the number may be another connection's by now
-                    yield duplicate
-
-
-def _established() -> list[Any]:
+def _established(port: int) -> list[Any]:
     connections = psutil.Process().net_connections(kind="tcp")
-    return [connection for connection in connections if connection.raddr and connection.status == psutil.CONN_ESTABLISHED]
+    return [
+        connection
+        for connection in connections
+        if connection.raddr and connection.laddr.port == port and connection.status == psutil.CONN_ESTABLISHED
+    ]
 
 
 def _remote(connection: Any) -> Endpoint:

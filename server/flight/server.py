@@ -30,6 +30,7 @@ from server.flight.actions import ACTIONS, Actions
 from server.flight.calls import Call, CallHeaders, HangUps
 from server.flight.clients import ClientSessions
 from server.flight.errors import FlightFailure, flight_failure
+from server.flight.gate import FlightGate
 from server.flight.metadata import is_metadata, metadata, metadata_schema
 from server.flight.pending import PreparedStatements, Results
 from server.flight.puts import Puts
@@ -43,7 +44,15 @@ from server.flight.wire.sent import batch_message, schema_message
 from server.observe.metrics import Metrics
 from server.process.services import Services
 from server.settings.kinds import is_loopback
-from server.settings.options import FLIGHT_LISTEN, FLIGHT_MESSAGE_BYTES, FLIGHT_STALL, ROWS_BYTES, SESSION_IDLE, STATEMENT_BYTES
+from server.settings.options import (
+    CONNECTIONS_OF_ONE,
+    FLIGHT_LISTEN,
+    FLIGHT_MESSAGE_BYTES,
+    FLIGHT_STALL,
+    ROWS_BYTES,
+    SESSION_IDLE,
+    STATEMENT_BYTES,
+)
 
 _log = logging.getLogger(__name__)
 _TEND_SECONDS = 2.0
@@ -73,6 +82,7 @@ class FlightEndpoint:
         prepared = PreparedStatements()
         self._statements = Statements(gateway, self._clients, self._results, prepared, self._hang_ups)
         self._stalls = Stalls(services.settings[FLIGHT_STALL])
+        self._gate = FlightGate(services.settings[CONNECTIONS_OF_ONE])
         self._puts = Puts(services, self._statements)
         self._actions = Actions(gateway, self._clients, self._results, prepared, self._statements)
         self._stopped = threading.Event()
@@ -126,8 +136,9 @@ class FlightEndpoint:
         while not self._stopped.wait(_TEND_SECONDS):
             try:
                 self._results.tend(self._services.settings[SESSION_IDLE])
-                self._clients.tend()
+                self._clients.tend(self.where[1])
                 self._stalls.tend(self.where[1])
+                self._gate.tend(self.where[1])
             except Exception:  # the rounds go on as long as the endpoint answers
                 _log.exception("Closing sessions of Flight SQL's clients failed")
 
@@ -176,6 +187,7 @@ class FlightEndpoint:
             if self._stopped.is_set():
                 raise Unavailable("The server is stopping; connect again in a moment.")
             call.caller = self._access(call.token)
+            self._gate.begin(call)
             self._take_place(call)
             with self._stalls.at_work(call):
                 return call, work(call)

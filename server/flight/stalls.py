@@ -82,15 +82,14 @@ class Stalls:
                 for peer, connection in self._connections.items()
                 if connection.waiting and not connection.at_work and connection.moved < now - (patience := self._patience(connection))
             }
-        for end, patience in stalled.items():
-            if end is not None and cut(end, port):
-                _log.warning(
-                    "%s:%d took and sent nothing for %g seconds (SLUICE_FLIGHT_STALL_SECONDS, and at most %g for a call's only message); "
-                    "its connection was closed",
-                    *end,
-                    patience,
-                    _FIRST_SECONDS,
-                )
+        for end in cut({end for end in stalled if end is not None}, port) if stalled else ():
+            _log.warning(
+                "%s:%d took and sent nothing for %g seconds (SLUICE_FLIGHT_STALL_SECONDS, and at most %g for a call's only message); "
+                "its connection was closed",
+                *end,
+                stalled[end],
+                _FIRST_SECONDS,
+            )
 
     def _patience(self, connection: _Connection) -> float:
         return min(_FIRST_SECONDS, self._seconds) if connection.unasked else self._seconds

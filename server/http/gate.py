@@ -33,9 +33,14 @@ class Gate:
 
     def __init__(self, most: int, per_group: int) -> None:
         self.most = most
-        self._per_group = per_group
+        self.per_group = per_group
         self._total = 0
         self._groups: dict[Group, dict[Closable, None]] = {}
+
+    @classmethod
+    def shared(cls, most: int, of_one: int) -> Gate:
+        """A gate of which one principal, or one address that proved nothing, has ``of_one`` places and at most three quarters."""
+        return cls(most, min(of_one, max(8, most * 3 // 4)))
 
     def enter(self, connection: Closable, address: str) -> None:
         """A connection was made from an address."""
@@ -69,7 +74,7 @@ class Gate:
         connection.group = group
         members = self._groups.setdefault(group, {})
         members[connection] = None
-        if len(members) > self._per_group:
+        if len(members) > self.per_group:
             self._dismiss_one_of(group, but=connection)
 
     def _part(self, connection: Closable) -> bool:

@@ -49,7 +49,7 @@ class HttpServer:
         self._settings = settings
         self._tls = tls
         self._workers = Workers(threads := settings[THREADS], "sluice-http", of_one=max(1, threads * 3 // 4), kept=threads // _KEPT)
-        self._gate = Gate(most := connections_allowed(settings[CONNECTIONS]), min(settings[CONNECTIONS_OF_ONE], max(8, most * 3 // 4)))
+        self._gate = Gate.shared(connections_allowed(settings[CONNECTIONS]), settings[CONNECTIONS_OF_ONE])
         self._site = Site(
             app=app.wsgi_app,
             admit=admission(app, settings),

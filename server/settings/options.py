@@ -305,7 +305,8 @@ CONNECTIONS_OF_ONE = SERVER_OPTIONS.declare(
         "http.connections-of-one",
         integer(at_least=8),
         8192,
-        "Of them, those of one address that sent no valid token yet, and those of one principal; at most three quarters of all.",
+        "Of them, those of one address that sent no valid token yet, and those of one principal; at most three quarters of all. Also of "
+        "Flight SQL's connections, of which 800 are kept.",
     )
 )
 STALL = SERVER_OPTIONS.declare(

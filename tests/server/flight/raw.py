@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import struct
 
 _SETTINGS, _HEADERS, _DATA = 4, 1, 0
-_END_STREAM, _END_HEADERS = 1, 4
+_END_STREAM, _END_HEADERS, _ACK = 1, 4, 1
 
 
-def begun(url: str, method: str, message: bytes | None = None, *, calls: int = 1, token: str | None = None) -> socket.socket:
+def begun(
+    url: str, method: str, message: bytes | None = None, *, calls: int = 1, token: str | None = None, source: str = ""
+) -> socket.socket:
     """A connection with calls on it whose client sends the headers, perhaps one message, and then nothing forever."""
     host, _, port = url.removeprefix("grpc://").rpartition(":")
-    made = socket.create_connection((host, int(port)), timeout=60)
+    made = socket.create_connection((host, int(port)), timeout=60, source_address=(source, 0))
     headers = {
         ":method": "POST", ":scheme": "http", ":path": f"/arrow.flight.protocol.FlightService/{method}", ":authority": host,
         "content-type": "application/grpc", "te": "trailers",
@@ -25,6 +28,13 @@ def begun(url: str, method: str, message: bytes | None = None, *, calls: int = 1
     if message is not None:
         made.sendall(_frame(_DATA, 0, 1, b"\0" + struct.pack(">I", len(message)) + message))
     return made
+
+
+def greet(connection: socket.socket) -> None:
+    """Answer the server's settings, which it waits a minute for."""
+    with contextlib.suppress(ConnectionError):
+        if connection.recv(9):
+            connection.sendall(_frame(_SETTINGS, _ACK, 0, b""))
 
 
 def ended(connection: socket.socket) -> str:

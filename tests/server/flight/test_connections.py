@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 import time
 from pathlib import Path
@@ -24,7 +26,7 @@ from server.process.services import Services
 from server.settings.settings import read_settings
 from tests.server.access.test_tls import Files
 from tests.server.flight.conftest import Endpoint, rows
-from tests.server.flight.raw import begun, ended
+from tests.server.flight.raw import begun, ended, greet
 from tests.waiting import eventually
 
 
@@ -276,6 +278,60 @@ def test_one_principals_calls_leave_places_to_others(dsn: str, tmp_path: Path) -
         assert eventually(lambda: not refused())
     finally:
         endpoint.close()
+
+
+def idle(endpoint: Endpoint, address: str, count: int) -> list[socket.socket]:
+    """Connections from an address that greet, without which gRPC itself ends them, and ask nothing."""
+    made = [begun(endpoint.url, "", calls=0, source=address) for _ in range(count)]
+    for connection in made:
+        greet(connection)
+    return made
+
+
+def closed(connections: list[socket.socket]) -> list[socket.socket]:
+    """Those that the server has closed; the others have nothing to read but HTTP/2's greeting."""
+    gone = []
+    for connection in connections:
+        connection.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            with contextlib.suppress(ConnectionResetError):
+                while connection.recv(4096):
+                    pass
+            gone.append(connection)
+    return gone
+
+
+def test_idle_connections_of_one_address_are_as_many_as_one_may_have(dsn: str, tmp_path: Path) -> None:
+    endpoint = Endpoint(dsn, tmp_path, SLUICE_HTTP_CONNECTIONS_OF_ONE="8")
+    with contextlib.ExitStack() as opened:
+        opened.callback(endpoint.close)
+        with dbapi.connect(endpoint.url, autocommit=True) as known, known.cursor() as cursor:
+            cursor.execute("CREATE DATABASE mine; USE mine")
+            crowd = [opened.enter_context(connection) for connection in idle(endpoint, "127.0.0.2", 12)]
+            assert eventually(lambda: len(closed(crowd)) == 4)
+            assert known.adbc_current_db_schema == "mine"
+
+
+def test_idle_connections_make_way_for_newcomers(dsn: str, tmp_path: Path) -> None:
+    endpoint = Endpoint(dsn, tmp_path)
+    with contextlib.ExitStack() as opened:
+        opened.callback(endpoint.close)
+        with dbapi.connect(endpoint.url, autocommit=True) as known, known.cursor() as cursor:
+            cursor.execute("CREATE DATABASE mine; USE mine")
+            crowd = [
+                opened.enter_context(connection) for address in ("127.0.0.2", "127.0.0.3") for connection in idle(endpoint, address, 500)
+            ]
+
+            def let_in() -> bool:
+                try:
+                    ask(endpoint, {})
+                except OperationalError:
+                    return False
+                return True
+
+            assert eventually(let_in)
+            assert len(closed(crowd)) >= 200
+            assert known.adbc_current_db_schema == "mine"
 
 
 def test_a_message_without_rows_is_no_longer_than_a_text(endpoint: Endpoint) -> None:
