@@ -177,6 +177,7 @@ class Branches:
         if not dry_run:
             require_writable(table.files.io, table.files.layout.manifest_dir())
         filed = filed_consumers(self._catalog, table)
+        tags, new_tags = self._tags.look(table), self._tags.look(opened)
         with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, None if dry_run else claim):
             main = self._held(tx, table)
             branch = tx.tables.find(Identifier(main.database, main.name, name))
@@ -191,8 +192,8 @@ class Branches:
             if not dry_run:
                 clear_expired(tx, table)
                 lower_earliest_hint(table, first.id)
-            self._tags.take_in(tx, table)  # also those that clients wrote as files
-            self._tags.take_in(tx, opened)
+            self._tags.take_in(tx, table, tags)  # also those that clients wrote as files
+            self._tags.take_in(tx, opened, new_tags)
             lost = self._clear(tx, table, name, history)
             lowered = lower_consumers(tx, table, [snapshot.id for snapshot in lost], filed)
             present = dict(tx.tables.schemas(table.table_id, MAIN_BRANCH))

@@ -16,7 +16,7 @@ from lake.register.whole import require_whole
 from lake.tables.consumers import Filed, Lowered, file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable
 from lake.tables.stale import remove_stale, stale_file, stale_schema
-from lake.tables.tags import Tags, require_same
+from lake.tables.tags import FoundTags, Tags, require_same
 from model.access import Access
 from model.catalog_errors import SchemaStillUsed, StaleRollback
 from model.errors import RewriteConflict, SnapshotNotExist, TableDamaged, TableDiverged, TableNotExist, TagNotExist
@@ -103,7 +103,7 @@ class History:
             wanted = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
         if wanted is not None:
             self._require_whole(table, wanted)
-        filed = filed_consumers(self._catalog, table)
+        filed, found = filed_consumers(self._catalog, table), self._tags.look(table)
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             self._hold(tx, table)
             _check_latest(tx, table, expected)
@@ -113,7 +113,7 @@ class History:
             if wanted is None or wanted.snapshot_uuid != row.snapshot_uuid:
                 raise _another(table, snapshot_id)
             check_there(table, row)
-            done = self._back_to(tx, table, row, filed)
+            done = self._back_to(tx, table, row, filed, found)
         return self._followed(table, done)
 
     @needs(Access.DELETE)
@@ -130,7 +130,7 @@ class History:
         _require_writable(table)
         if tag is not None:
             self._tags.require_whole(table, tag)
-        filed = filed_consumers(self._catalog, table)
+        filed, found = filed_consumers(self._catalog, table), self._tags.look(table)
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             self._hold(tx, table)
             _check_latest(tx, table, expected)
@@ -147,7 +147,7 @@ class History:
                     table.table_id, branch, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False
                 )
                 row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
-            done = self._back_to(tx, table, row, filed)
+            done = self._back_to(tx, table, row, filed, found)
         return self._followed(table, done)
 
     @needs(Access.ALTER)
@@ -199,10 +199,10 @@ class History:
             raise TableNotExist(str(table.identifier))
         return row
 
-    def _back_to(self, tx: CatalogTransaction, table: LakeTable, row: SnapshotRow, filed: Filed) -> WentBack:
+    def _back_to(self, tx: CatalogTransaction, table: LakeTable, row: SnapshotRow, filed: Filed, found: FoundTags) -> WentBack:
         branch, files = table.identifier.branch, table.files
         tx.holds.require_no_backup(f"Rolling {table.identifier} back")
-        self._tags.take_in(tx, table)  # also those that clients wrote as files, whoever looked last
+        self._tags.take_in(tx, table, found)  # also those that clients wrote as files, whoever looked last
         removed = sorted(tx.snapshots.remove(table.table_id, branch, above=row.snapshot_id), key=lambda gone: gone.snapshot_id)
         for gone in removed:
             stale_file(tx, table, files.layout.snapshot_file(gone.snapshot_id), gone.body)

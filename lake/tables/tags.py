@@ -13,14 +13,13 @@ from typing import Any
 from cachetools import LRUCache
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.records import TagRow
+from catalog.records import SnapshotRow, TagRow
 from lake.access.callers import EVERYBODY, Caller
 from lake.access.guard import needs
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
 from lake.commit.publish import Publisher
 from lake.register.expired import check_there, forget_expired
-from lake.register.operations import rewrite_operation
 from lake.register.whole import require_whole
 from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
@@ -40,15 +39,19 @@ _FILE_KEYS = frozenset({"tagCreateTime", "tagTimeRetained"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """What the catalog and the directory tell of a table's tags."""
+class FoundTags:
+    """What the catalog and the directory told of a table's tags at a moment; `Tags.take_in` goes by what has changed since."""
 
+    rows: list[TagRow]
+    """The catalog's, just before the directory was read."""
     present: list[TagRow]
-    """The catalog's, by name, without those that clients removed."""
+    """Of these by name those that clients have not removed."""
     new: list[TagRow]
     """Those whose files clients wrote."""
     removed: list[TagRow]
     """Those whose files clients removed."""
+    line: Mapping[int, SnapshotRow]
+    """The snapshots that tags of the last two name, where the catalog has them."""
 
 
 class Tags:
@@ -127,63 +130,85 @@ class Tags:
 
     def all(self, table: LakeTable) -> list[TagRow]:
         """All tags, by name."""
-        with self._catalog.reading() as tx:
-            tags = self._look(tx, table)
-        rows = tags.present
-        if tags.new or tags.removed:  # perhaps: others may be making and removing tags at this moment
+        found = self.look(table)
+        rows = found.present
+        if found.new or found.removed:  # perhaps: others may be making and removing tags at this moment
             with self._catalog.transaction() as tx:
                 if _held(tx, table):
-                    rows = self.take_in(tx, table)
+                    rows = self.take_in(tx, table, found)
         for row in rows:
             if not row.published:
                 self.publish_soon(table, row)
         return rows
 
-    def take_in(self, tx: CatalogTransaction, table: LakeTable) -> list[TagRow]:
+    def take_in(self, tx: CatalogTransaction, table: LakeTable, found: FoundTags) -> list[TagRow]:
         """All tags, by name, once those whose files clients wrote are the catalog's, and those whose files clients removed are not.
 
-        The transaction holds the table's row, as whoever makes or removes tags does.
+        The transaction holds the table's row, as whoever makes or removes tags does; no file is read, as a store may be slow. What has
+        changed since it was looked at stays as the catalog has it, for the next who looks.
         """
-        tags, branch = self._look(tx, table), table.identifier.branch
-        for tag in tags.new:
-            if rewrite_operation(table.files, table.files.layout.tag_file(tag.name), Snapshot.from_json(tag.snapshot)):
-                _log.info("Tag %s of %s was written again so that Paimon 2 parses it.", tag.name, table.identifier)
-            created, retained = tag.created_millis, tag.retained
-            tx.tags.put(table.table_id, tag.name, tag.snapshot, branch, created_millis=created, retained=retained, published=True)
-        for row in tags.removed:
-            tx.tags.drop(table.table_id, row.name, branch)
-            _log.info("Tag %s of %s, snapshot %s, is no more: its file was removed.", row.name, table.identifier, row.snapshot["id"])
-        return sorted([*tags.present, *tags.new], key=lambda row: row.name)
+        id_, branch = table.table_id, table.identifier.branch
+        rows = tx.tags.all(id_, branch)
+        present = {row.name: row for row in rows}
 
-    def _look(self, tx: CatalogTransaction, table: LakeTable) -> _Found:
-        """What the catalog and the directory tell of the tags.
+        def still(tag: TagRow) -> bool:
+            """Whether what was found of a tag holds: by its snapshot, or, where that has expired, by the other tags."""
+            number = int(tag.snapshot["id"])
+            before, now = found.line.get(number), tx.snapshots.get(id_, branch, number)
+            if before is None or now is None:
+                return before is now and rows == found.rows
+            return before.snapshot_uuid == now.snapshot_uuid
+
+        leaving = tx.stale.paths(id_) if found.new else set()
+        for tag in found.new:
+            file = table.files.layout.below(table.files.layout.tag_file(tag.name))
+            if tag.name not in present and file not in leaving and still(tag):
+                created, retained = tag.created_millis, tag.retained
+                tx.tags.put(id_, tag.name, tag.snapshot, branch, created_millis=created, retained=retained, published=tag.published)
+                present[tag.name] = tag
+        for row in found.removed:
+            if present.get(row.name) == row and still(row):
+                tx.tags.drop(id_, row.name, branch)
+                del present[row.name]
+                _log.info("Tag %s of %s, snapshot %s, is no more: its file was removed.", row.name, table.identifier, row.snapshot["id"])
+        return sorted(present.values(), key=lambda row: row.name)
+
+    def look(self, table: LakeTable) -> FoundTags:
+        """What the catalog and the directory tell of the tags; before the table is held, as a store may be slow.
 
         The catalog's first: the file of a tag that it calls published was there before, so one that is not there now was removed.
         """
-        files, branch = table.files, table.identifier.branch
-        rows = tx.tags.all(table.table_id, branch)
+        files, id_, branch = table.files, table.table_id, table.identifier.branch
+        with self._catalog.reading() as tx:
+            rows = tx.tags.all(id_, branch)
         stored = {
             status.path.rpartition("/tag-")[2]
             for status in files.io.list(files.layout.tag_dir())
             if status.path.rpartition("/")[2].startswith("tag-")
         }
         present = [row for row in rows if row.name in stored or not row.published]
+        missing = [row for row in rows if row.published and row.name not in stored]
         unknown = stored - {row.name for row in rows}
-        leaving = tx.stale.paths(table.table_id) if unknown else set()
+        if not unknown and not missing:
+            return FoundTags(rows=rows, present=present, new=[], removed=[], line={})
+        with self._catalog.reading() as tx:
+            leaving = tx.stale.paths(id_) if unknown else set()
         unknown = {name for name in unknown if files.layout.below(files.layout.tag_file(name)) not in leaving}
-        new = [tag for name in sorted(unknown) if (tag := tag_in(files, name)) is not None and self._is_the_tables(tx, table, tag)]
+        read = [tag for name in sorted(unknown) if (tag := tag_in(files, name)) is not None]
+        with self._catalog.reading() as tx:
+            numbers = {int(tag.snapshot["id"]) for tag in (*read, *missing)}
+            line = {number: kept for number in numbers if (kept := tx.snapshots.get(id_, branch, number)) is not None}
+        new = [tag for tag in read if self._is_the_tables(table, tag, line)]
         tagged = {int(row.snapshot["id"]) for row in (*present, *new)}
         removed = []
-        for row in rows:
-            if not row.published or row.name in stored:
-                continue
-            if int(row.snapshot["id"]) not in tagged and self._is_lost(tx, table, row, any_stored=bool(stored)):
+        for row in missing:
+            if int(row.snapshot["id"]) not in tagged and self._is_lost(table, row, line, any_stored=bool(stored)):
                 present.append(row)
             else:  # whoever removed the file removed the tag
                 removed.append(row)
-        return _Found(present=sorted(present, key=lambda row: row.name), new=new, removed=removed)
+        return FoundTags(rows=rows, present=sorted(present, key=lambda row: row.name), new=new, removed=removed, line=line)
 
-    def _is_lost(self, tx: CatalogTransaction, table: LakeTable, tag: TagRow, *, any_stored: bool) -> bool:
+    def _is_lost(self, table: LakeTable, tag: TagRow, line: Mapping[int, SnapshotRow], *, any_stored: bool) -> bool:
         """Whether a tag's missing file is damage, so that the tag stays: what no client does, or what would cost rows.
 
         Nobody removes the directory of the tags, which is gone where a disk is. A tag that alone keeps its snapshot goes with the
@@ -194,15 +219,15 @@ class Tags:
         if not any_stored and files.io.atomic_rename and not files.io.exists(files.layout.tag_dir()):
             return True
         snapshot = Snapshot.from_json(tag.snapshot)
-        if tx.snapshots.get(table.table_id, table.identifier.branch, snapshot.id) is not None:
+        if snapshot.id in line:
             return False
         lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
         return all(files.io.file_exists(files.layout.manifest(name)) for name in lists)
 
-    def _is_the_tables(self, tx: CatalogTransaction, table: LakeTable, tag: TagRow) -> bool:
+    def _is_the_tables(self, table: LakeTable, tag: TagRow, line: Mapping[int, SnapshotRow]) -> bool:
         """Whether a tag that came as a file may be kept: whoever may write files may have made up what it names."""
         snapshot = Snapshot.from_json(tag.snapshot)
-        row = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot.id)
+        row = line.get(snapshot.id)
         if row is not None and _content(Snapshot.from_json(row.body)) == _content(snapshot):
             return True
         problem = _fault(table, snapshot)
@@ -266,7 +291,7 @@ def hold_retention(tx: CatalogTransaction, table: LakeTable) -> None:
 
 
 def tag_in(files: TableFiles, name: str) -> TagRow | None:
-    """The tag that a file tells; None for a file that is none."""
+    """The tag that a file tells; None for a file that is none. One whose operation Paimon does not parse has still to be published."""
     try:
         body = parse_json(files.io.read(files.layout.tag_file(name)))
         tagged = Snapshot.from_json({key: value for key, value in body.items() if key not in _FILE_KEYS})
@@ -277,7 +302,8 @@ def tag_in(files: TableFiles, name: str) -> TagRow | None:
         retained = f"{round(float(seconds) * 1000)} ms" if isinstance(seconds, int | float) else None
     except (FileNotFoundError, TableDamaged, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None  # also a link that leads out, or a pipe: it must not keep the table's other tags from anybody
-    return TagRow(name=name, snapshot=tagged.to_json(), created_millis=millis, retained=retained, published=True)
+    parsed = tagged.operation is not None or body.get("operation") is None
+    return TagRow(name=name, snapshot=tagged.to_json(), created_millis=millis, retained=retained, published=parsed)
 
 
 def _content(snapshot: Snapshot) -> tuple[object, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -151,7 +152,10 @@ def test_progress_on_what_was_rolled_back_is_not_noted(lake: Lake, table: LakeTa
 
 
 class _NotingIO(LocalFileIO):
-    """The disk, with the consumers' files that are read or listed while a table is held against commits or other changes of its past."""
+    """The disk, with the consumers' and tags' files that are read or listed while a table is held.
+
+    Consumers' against commits or other changes of its past, tags' against commits.
+    """
 
     def __init__(self, catalog: CatalogStore) -> None:
         super().__init__()
@@ -168,10 +172,11 @@ class _NotingIO(LocalFileIO):
         return super().list(path)
 
     def _look(self, path: str) -> None:
-        if "/consumer/" in path:
+        if "/consumer/" in path or "/tag/" in path:
             self.looked.append(path)
+            against = "NO KEY UPDATE" if "/consumer/" in path else "KEY SHARE"
             with self._catalog._pool.connection() as conn:
-                free = conn.execute("SELECT 1 FROM table_entry FOR NO KEY UPDATE SKIP LOCKED").fetchall()
+                free = conn.execute(f"SELECT 1 FROM table_entry FOR {against} SKIP LOCKED").fetchall()
             if not free:
                 self.held.append(path)
 
@@ -198,17 +203,21 @@ def expired(lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("change", [rolled_back, gone_back_to_a_tag, gone_forward, repaired, expired])
-def test_no_file_of_a_consumer_is_waited_for_while_the_table_is_held(
+def test_no_file_of_a_consumer_or_tag_is_waited_for_while_the_table_is_held(
     lake: Lake, table: LakeTable, catalog: CatalogStore, warehouse: Path, change: Callable[[Lake], None]
 ) -> None:
     commit(lake, table, 3)
     lake.tags.create(table, "two", snapshot_id=2)
     lake.reset_consumer(table, "me", 4)
+    latest = lake.open(T).latest()
+    assert latest is not None
+    table.files.io.write(table.files.layout.tag_file("client's"), json.dumps(latest.to_json()).encode())
     noting = _NotingIO(catalog)
     with contextlib.closing(Lake(catalog, str(warehouse), file_io=noting)) as slow:
         change(slow)
-    assert noting.looked
-    assert noting.held == []
+    assert {path.split("/")[-2] for path in noting.looked if not path.endswith("/")} == {"consumer", "tag"}
+    commits_wait = change is repaired  # for all that it compares
+    assert [path for path in noting.held if not commits_wait or "/tag/" not in path] == []
 
 
 def waits_for_a_lock(catalog: CatalogStore) -> bool:

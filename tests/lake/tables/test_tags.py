@@ -141,6 +141,53 @@ def test_each_period_is_the_first_snapshot_behind_it(lake: Lake, table: LakeTabl
     assert create_automatic_tags(lake, complete) == []
 
 
+def by_hand(table: LakeTable, name: str, snapshot_id: int) -> Path:
+    """The file of a tag as a client writes it."""
+    made = Path(table.location) / "tag" / f"tag-{name}"
+    made.parent.mkdir(exist_ok=True)
+    made.write_bytes((Path(table.location) / "snapshot" / f"snapshot-{snapshot_id}").read_bytes())
+    return made
+
+
+def made_by_name(lake: Lake, table: LakeTable) -> None:
+    (Path(table.location) / "tag" / "tag-new").unlink()
+    create_tag(lake, table, "new", snapshot_id=2)
+
+
+def rolled_back(lake: Lake, table: LakeTable) -> None:
+    lake.history.rollback_to_snapshot(table, 4)
+    append(lake, table, [7])
+
+
+def made_again(lake: Lake, table: LakeTable) -> None:
+    create_tag(lake, table, "gone", snapshot_id=2)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "expected"),
+    [
+        (lambda *_: None, {"new": 5}),
+        (made_by_name, {"new": 2}),
+        (rolled_back, {}),  # the new snapshot 5 is none that the file tells of, which the rollback took away
+        (made_again, {"gone": 2, "new": 5}),
+    ],
+    ids=["nothing", "a tag of the name is made", "its snapshot is rolled back", "a tag is made again"],
+)
+def test_what_clients_did_to_tags_counts_where_nothing_else_happened_since(
+    lake: Lake, table: LakeTable, meanwhile: Callable[[Lake, LakeTable], None], expected: dict[str, int]
+) -> None:
+    """They are looked at before the table is held, which others may change until then."""
+    create_tag(lake, table, "gone", snapshot_id=3)
+    (Path(table.location) / "tag" / "tag-gone").unlink()
+    by_hand(table, "new", 5)
+    found = lake.tags.look(table)
+    meanwhile(lake, table)
+    with lake.catalog.transaction() as tx:
+        tx.tables.lock_retention(table.identifier)
+        assert {row.name: row.snapshot["id"] for row in lake.tags.take_in(tx, table, found)} == expected
+    assert {tag.name: tag.snapshot.id for tag in tags_of(lake, table)} == expected
+
+
 def test_tags_keep_their_files_and_lose_them_with_the_tag(lake: Lake, table: LakeTable) -> None:
     tag = create_tag(lake, table, "three", snapshot_id=3)
     overwrite(lake, table, [100])
