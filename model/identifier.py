@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from model.text.sql_text import quote
 
-_BRANCH_SNAPSHOT = re.compile(r"/branch/branch-([^/]+)/snapshot/snapshot-[^/]+$")
+_BRANCH_SNAPSHOT = re.compile(r"/branch/branch-([^/]+)/snapshot/[^/]+$")
 DEFAULT_DATABASE = "default"
 MAIN_BRANCH = "main"
 _PLAIN = re.compile(r"[^.`*]+")
@@ -33,7 +33,7 @@ class Identifier:
         return ".".join(part if _PLAIN.fullmatch(part) else quote(part) for part in self._parts())
 
     def of_snapshot(self, path: str) -> Identifier:
-        """The branch of the table that a snapshot's file belongs to, by its whole path."""
+        """The branch of the table that a snapshot's file, or a hint, belongs to, by its whole path."""
         of_branch = _BRANCH_SNAPSHOT.search(path)
         return Identifier(self.database, self.table, of_branch[1] if of_branch else MAIN_BRANCH)
 

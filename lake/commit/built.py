@@ -55,7 +55,8 @@ def decide_built(core: CommitCore, place: Place, build: Callable[[str], BuiltCom
                     built = build(key)
                 if built is None:
                     return sent if sent is not None and _landed(core, sent, progress) else None
-                core.publisher.check_free(built.table.table_id, built.table.files, built.table.identifier, built.snapshot.id)
+                at = built.table
+                core.publisher.check_free(at.table_id, at.files, at.identifier, built.snapshot.id, built.base.key)
                 sent = built
                 if _decided(core, built, turn, progress):
                     return built

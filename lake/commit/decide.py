@@ -182,7 +182,7 @@ class Committer:
             if len(tables) == 1 and (repeated := self._repeat(table, of_table)):
                 return [repeated]
             latest, snapshot = self._build(table, of_table, uuid, turn)
-            self._publisher.check_free(table.table_id, table.files, table.identifier, snapshot.id)
+            self._publisher.check_free(table.table_id, table.files, table.identifier, snapshot.id, latest.key if latest else None)
             built.append(_Built(table=table, base=latest, snapshot=snapshot))
         sync = _written(built, requests) - tried.synced
         with self._core.places([table.files for table in tables]) as places:

@@ -14,6 +14,7 @@ from cachetools import LRUCache, TTLCache
 from catalog import CatalogStore, CatalogTransaction
 from catalog.objects.publications import Note
 from catalog.records import SnapshotRow
+from lake.commit.ahead import ahead_of, later_file, other_file
 from lake.commit.notifier import Hook as Hook
 from lake.commit.notifier import Notifier
 from lake.commit.notifier import no_hook as no_hook
@@ -267,17 +268,22 @@ class Publisher:
                     del self._newest[key]
         return len(rows)
 
-    def check_free(self, table_id: UUID, files: TableFiles, table: Identifier, snapshot_id: int) -> None:
-        """Raise `TableDiverged` when a file of that id lies there before the catalog decided one.
+    def check_free(self, table_id: UUID, files: TableFiles, table: Identifier, snapshot_id: int, base: str | None) -> None:
+        """Raise `TableDiverged` when a file of that id lies there before the catalog decided one, or another's in the place of ``base``.
 
-        A file another server has decided and published meanwhile is no divergence but a lost race: `CommitConflict`.
+        A file another server has decided and published meanwhile is no divergence but a lost race: `CommitConflict`. What lies in the
+        place of the base, of that key, is looked at where this process has not seen to it, and not at each commit.
         """
         with self._lock:
             looked = (table_id, table.branch) in self._looked
             self._looked[table_id, table.branch] = None
         path = files.layout.snapshot_file(snapshot_id)
-        if not files.io.file_exists(path) and (looked or _newer(files, snapshot_id) is None):
-            return
+        if not files.io.file_exists(path):
+            if looked:
+                return
+            is_seen = base is None or self.known(table_id, table.branch, base)
+            if later_file(files, snapshot_id) is None and (is_seen or other_file(files, snapshot_id - 1, str(base)) is None):
+                return
         ahead = self.mark_ahead(table_id, files, table.branch)
         if ahead is not None:
             raise TableDiverged(table, path=ahead)
@@ -286,27 +292,30 @@ class Publisher:
         if row is not None and row.snapshot_id >= snapshot_id:
             raise CommitConflict(str(table), expected=str(snapshot_id - 1))
 
-    def mark_ahead(self, table_id: UUID, files: TableFiles, branch: str, *, newest: int | None = None) -> str | None:
-        """The file of a snapshot newer than the catalog's newest, which marks the table as diverged; None where there is none.
+    def mark_ahead(self, table_id: UUID, files: TableFiles, branch: str, *, newest: Snapshot | None = None) -> str | None:
+        """The file that tells of snapshots the catalog lacks, which marks the table as diverged (`lake.commit.ahead`); None without one.
 
-        The next id is looked for, and the one the hint names: where snapshots in between have expired only the hint tells. With the
-        ``newest`` id that was read a moment ago Postgres is asked only where a later file lies there.
+        With the ``newest`` snapshot that was read a moment ago Postgres is asked only where something tells of others.
         """
-        if newest is not None and _newer(files, newest) is None:
+        if newest is not None and later_file(files, newest.id) is None and other_file(files, newest.id, newest.key) is None:
             return None
+
+        def look(tx: CatalogTransaction) -> str | None:
+            return ahead_of(tx, table_id, files, tx.snapshots.latest(table_id, branch))
+
         with self._catalog.reading() as tx:
-            row = tx.snapshots.latest(table_id, branch)
-        path = _newer(files, row.snapshot_id if row else 0)
+            path = look(tx)
         if path is None or (self.remove_stale(table_id, files) and not files.io.file_exists(path)):
             return None
         for pause in _PAUSES:  # as in `publish`
             time.sleep(pause)
-            if not files.io.file_exists(path):
-                break
+            with self._catalog.reading() as tx:
+                path = look(tx)
+            if path is None:
+                return None
         with self._catalog.transaction() as tx:  # nobody decides meanwhile: what lies there now is not on its way
             tx.snapshots.wait_for_deciders(table_id)
-            row = tx.snapshots.latest(table_id, branch)
-            path = None if tx.stale.lock(table_id) else _newer(files, row.snapshot_id if row else 0)
+            path = None if tx.stale.lock(table_id) else look(tx)
             if path is not None:
                 tx.tables.set_diverged(table_id, path)
         return path
@@ -355,11 +364,3 @@ def _hints_beyond(files: TableFiles, newest: int) -> bool:
     """Whether the hint names a later snapshot whose file is there."""
     hint = files.read_hint(files.layout.latest_hint()) or 0
     return hint > newest and files.io.file_exists(files.layout.snapshot_file(hint))
-
-
-def _newer(files: TableFiles, newest: int) -> str | None:
-    """The file of a snapshot after the newest one known: the next, or the one the hint names."""
-    for snapshot_id in (newest + 1, files.read_hint(files.layout.latest_hint()) or 0):
-        if snapshot_id > newest and files.io.file_exists(path := files.layout.snapshot_file(snapshot_id)):
-            return path
-    return None

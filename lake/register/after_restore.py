@@ -9,12 +9,15 @@ from uuid import UUID
 from catalog import CatalogStore
 from catalog.objects.drops import DroppedTable
 from catalog.records import PointerRow
+from lake.commit.ahead import ahead_of
+from lake.register.own_files import has_own, other_schema, way_out
 from lake.register.unknown_branches import unknown_branches
 from lake.register.used_since import undrop_of, used_since
 from lake.register.whole import is_readable
 from model.errors import LakeError
 from model.identifier import Identifier
 from model.snapshot import Snapshot
+from model.text.file_name import file_name
 from model.text.sql_text import literal
 from table.format.io.file_io import FileIO, file_io_for
 from table.format.layout import TableLayout
@@ -66,6 +69,11 @@ def _repair(identifier: Identifier) -> str:
 def _of_table(catalog: CatalogStore, row: PointerRow, identifier: Identifier) -> Iterator[Difference]:
     files = TableFiles(file_io_for(row.location), row.location, row.branch)
     latest = None if row.body is None else Snapshot.from_json(row.body)
+    if (path := _another_table(catalog, row, files)) is not None:
+        place, register = way_out(identifier, row.location)
+        what = f"another table lies at {row.location}: {file_name(path)} and all snapshots are not the catalog's; move it to {place}"
+        yield Difference(table=str(identifier), what=what, statement=register)
+        return
     there = files.snapshot_ids()
     later = [snapshot_id for snapshot_id in there if latest is None or snapshot_id > latest.id]
     if later:
@@ -73,6 +81,10 @@ def _of_table(catalog: CatalogStore, row: PointerRow, identifier: Identifier) ->
         what = f"snapshots {later[0]} to {later[-1]} are in the warehouse and newer than the catalog's {known}"
         yield Difference(table=str(identifier), what=what, statement=_repair(identifier))
     if latest is None:
+        return
+    if not later and (path := _went_back(catalog, row, files)) is not None:
+        what = f"{file_name(path)} in the warehouse tells another history than the catalog, which is older: it knows snapshot {latest.id}"
+        yield Difference(table=str(identifier), what=what, statement=_repair(identifier))
         return
     lists = (latest.base_manifest_list, latest.delta_manifest_list)
     gone = [name for name in lists if not files.io.file_exists(files.layout.manifest(name))]
@@ -93,6 +105,20 @@ def _of_dropped(catalog: CatalogStore, dropped: DroppedTable) -> Iterator[Differ
         then = f"{_repair(dropped.identifier)} then brings both together"
         what = f"is dropped in the catalog, and seems to have been used since: {found}; {then}"
         yield Difference(table=str(dropped.identifier), what=what, statement=undrop_of(dropped))
+
+
+def _another_table(catalog: CatalogStore, row: PointerRow, files: TableFiles) -> str | None:
+    """The schema's file that tells so."""
+    with catalog.reading() as tx:
+        path = other_schema(files, dict(tx.tables.schemas(row.table_id, row.branch)))
+        history = tx.snapshots.history(row.table_id, row.branch) if path is not None else ()
+    return path if path is not None and files.snapshot_ids() and not has_own(files, history) else None
+
+
+def _went_back(catalog: CatalogStore, row: PointerRow, files: TableFiles) -> str | None:
+    """What tells that a newer catalog went back in history or forward to a branch, after which ids came again."""
+    with catalog.reading() as tx:
+        return ahead_of(tx, row.table_id, files, tx.snapshots.latest(row.table_id, row.branch))
 
 
 def _of_branches(catalog: CatalogStore, row: PointerRow) -> Iterator[Difference]:

@@ -6,7 +6,7 @@ Damage in the middle ends no line: a snapshot that cannot be read stays in its p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from catalog.records import SnapshotRow
 from lake.register.whole import is_readable
@@ -28,9 +28,22 @@ class Line:
 
 def readable_line(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: int) -> Line | None:
     """The line to the newest snapshot that can be read, of the files and of the catalog; None where none can be read."""
+    return _found(files, history, newest_schema).line()
+
+
+def line_of_files(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: int) -> Line | None:
+    """The line to the newest readable snapshot of the files, where they left the catalog's line before its end; else None.
+
+    In the place of a published snapshot nobody else's comes to lie, but after a newer catalog went back before it, or forward to a branch.
+    """
+    return _found(files, history, newest_schema).line_of_files()
+
+
+def _found(files: TableFiles, history: Sequence[SnapshotRow], newest_schema: int) -> _Found:
     there = set(files.snapshot_ids())
     stored = {i: snapshot for i in there if (snapshot := read_snapshot(files, i)) is not None and snapshot.schema_id <= newest_schema}
-    return _Found(files=files, history=history, there=there, stored=stored).line()
+    known = {row.snapshot_id: Snapshot.from_json(row.body) for row in history}
+    return _Found(files=files, history=history, there=there, stored=stored, known=known)
 
 
 def read_snapshot(files: TableFiles, snapshot_id: int) -> Snapshot | None:
@@ -51,13 +64,22 @@ class _Found:
     there: set[int]
     stored: Mapping[int, Snapshot]
     """The snapshots that files tell and whose schemas are known."""
-    known: dict[int, Snapshot] = field(default_factory=dict)
+    known: Mapping[int, Snapshot]
 
     def line(self) -> Line | None:
-        self.known.update((row.snapshot_id, Snapshot.from_json(row.body)) for row in self.history)
         newest = self._newest()
-        if newest is None:
+        return None if newest is None else self._line_to(newest)
+
+    def line_of_files(self) -> Line | None:
+        agreed = self._agreed(max(self.stored, default=0))
+        others = sorted((i for i in self.stored if i > agreed), reverse=True)
+        published = {row.snapshot_id for row in self.history if row.published}
+        if published.isdisjoint(others):
             return None
+        newest = next((self.stored[i] for i in others if is_readable(self.files, self.stored[i])), None)
+        return None if newest is None else self._line_to(newest)
+
+    def _line_to(self, newest: Snapshot) -> Line:
         agreed = newest.id if newest is not self.stored.get(newest.id) else self._agreed(newest.id)
         chosen = self._chosen(agreed, newest.id)
         first = newest.id

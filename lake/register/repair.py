@@ -16,11 +16,13 @@ from typing import Any
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TagRow
 from lake.access.rules import require_columns_kept
+from lake.commit.ahead import is_no_more
 from lake.commit.decided import follow
 from lake.commit.publish import Publisher
 from lake.register.changed import ChangedFile, changed_schemas, changed_snapshots, changed_tags, schema_bytes
 from lake.register.operations import rewrite_operations
-from lake.register.readable_line import read_snapshot, readable_line
+from lake.register.own_files import require_own
+from lake.register.readable_line import Line, line_of_files, read_snapshot, readable_line
 from lake.register.unknown_branches import unregistered_branches
 from lake.register.whole import is_readable
 from lake.tables.consumers import file_lowered, filed_consumers, lower_consumers
@@ -74,9 +76,10 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
 
     What follows the catalog's newest snapshot without a gap is registered. Where snapshots in between have expired, or nothing can be
     read of the catalog's newest, the newest that can be read becomes the latest, with all before it up to a gap; what else is readable
-    is kept by tags. Only what contradicts all of it is set aside. With main come the branches that only the files have.
-    Raises `TableDamaged`, and changes nothing, where no snapshot can be read or all are another table's, `Unavailable` where the
-    store does not give a file, and `InvalidSchemaChange` where its schema lacks columns that policies and column grants name.
+    is kept by tags. Where the files left the catalog's line before its end, as after a rollback that an old catalog does not know, their
+    line becomes the catalog's. Only what contradicts all of it is set aside. With main come the branches that only the files have.
+    Raises `TableDamaged`, and changes nothing, where none can be read or they are another's or of another schema, `Unavailable` where
+    the store does not give a file, and `InvalidSchemaChange` where its schema lacks columns that policies and column grants name.
 
     Files are written and moved before the decision, so a crash in between leaves a table that a second repair finishes.
     """
@@ -88,8 +91,9 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         history = tx.snapshots.history(table.table_id, branch)
         known = dict(tx.tables.schemas(table.table_id, branch))
         schemas = _later_schemas(files, known)
-        plan = _plan(files, history, newest_schema=max([*known, *(schema.id for schema in schemas)]))
-        _require_own(tx, table, plan, history)
+        newest_schema = max([*known, *(schema.id for schema in schemas)])
+        plan = _plan(files, history, _other_line(tx, table, history, newest_schema), newest_schema=newest_schema)
+        require_own(tx, table, plan.registered, history, known)
         schemas = [schema for schema in schemas if schema.id <= max((s.schema_id for s in plan.registered), default=-1)]
         if schemas and (present := tx.tables.find(table.identifier)) is not None:
             require_columns_kept(tx, table.identifier, table.table_id, present.schema, schemas[-1])
@@ -206,13 +210,21 @@ def _lost(plan: _Plan, history: Sequence[SnapshotRow]) -> list[int]:
     return lost
 
 
-def _plan(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: int) -> _Plan:
+def _other_line(tx: CatalogTransaction, table: LakeTable, history: Sequence[SnapshotRow], newest_schema: int) -> Line | None:
+    """The line of the files where they went another way than the catalog; one that we left ourselves is none."""
+    line = line_of_files(table.files, history, newest_schema=newest_schema)
+    return None if line is None or is_no_more(tx, table.table_id, table.files, line.snapshots[-1]) else line
+
+
+def _plan(files: TableFiles, history: Sequence[SnapshotRow], line: Line | None, *, newest_schema: int) -> _Plan:
+    """``line``: where the files went another way than the catalog."""
     latest = Snapshot.from_json(history[-1].body) if history else None
     top = latest.id if latest else 0
     there = files.snapshot_ids()
     beyond = [snapshot_id for snapshot_id in there if snapshot_id > top]
-    line = None
-    if latest is None or is_readable(files, latest):
+    if line is not None:
+        pass  # The catalog is older: what it has besides is kept by tags
+    elif latest is None or is_readable(files, latest):
         replaced = _replaced(files, history)
         registered = [] if replaced else _extension(files, latest, newest_schema=newest_schema)
         rest = beyond[len(registered) :]
@@ -234,23 +246,6 @@ def _plan(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: i
     back_from = top if line.snapshots[-1].id < top else None
     registered = [snapshot for snapshot in line.snapshots if snapshot.key not in known]
     return _Plan(registered=registered, aside=line.aside, history=line.snapshots, keep=line.beside, back_from=back_from)
-
-
-def _require_own(tx: CatalogTransaction, table: LakeTable, plan: _Plan, history: Sequence[SnapshotRow]) -> None:
-    """Raise `TableDamaged` for files that are another table's: registered, its rows would stand under this one's name and grants."""
-    known = {row.snapshot_uuid for row in history}
-    foreign = [snapshot.key for snapshot in plan.registered if snapshot.key not in known]
-    if not foreign:
-        return
-    for row in reversed(history):
-        stored = read_snapshot(table.files, row.snapshot_id)
-        if stored is not None and stored.key == row.snapshot_uuid:
-            return
-    if (other := tx.snapshots.whose(foreign, but=table.table_id)) is not None:
-        raise table.files.damaged(
-            table.files.layout.snapshot_dir(),
-            f"holds the snapshots of table {other} and none of its own; nothing was changed. Put the table's own directory back",
-        )
 
 
 def _later_schemas(files: TableFiles, known: Mapping[int, Mapping[str, Any]]) -> list[Schema]:

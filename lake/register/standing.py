@@ -262,7 +262,7 @@ class Standing:
         table = Identifier(row.database, row.table_name, row.branch)
         files = TableFiles(file_io_for(row.location), row.location, row.branch, name=table.written())
         latest = None if row.body is None else Snapshot.from_json(row.body)
-        if self._publisher.mark_ahead(row.table_id, files, row.branch, newest=0 if latest is None else latest.id) is not None:
+        if self._publisher.mark_ahead(row.table_id, files, row.branch, newest=latest) is not None:
             return
         self._look_at_branches(row)
         if latest is None:

@@ -265,8 +265,7 @@ class LakeTables(LakeMetadata):
                 self.caller.require(Access.DELETE, table_resource(table))
             if other_kind(new.options) not in DIRECTORY_KINDS:
                 require_writable(self.file_io, opened.files.layout.manifest_dir())
-                newest = 0 if snapshot is None else snapshot.id
-                ahead = self._publisher.mark_ahead(opened.table_id, opened.files, table.branch, newest=newest)
+                ahead = self._publisher.mark_ahead(opened.table_id, opened.files, table.branch, newest=snapshot)
                 if ahead is not None:  # its snapshots may have a schema of that version, by which a repair could not read them any more
                     raise TableDiverged(table, path=ahead)
             with contextlib.suppress(CommitConflict):

@@ -152,7 +152,7 @@ class ClientCommitter:
         if head.snapshot_key and not head.published and not self._publisher.known(head.table_id, table.branch, head.snapshot_key):
             self._publisher.try_to_catch_up(head.table_id, files, table.branch)
         try:
-            self._publisher.check_free(head.table_id, files, table, commit.snapshot.id)
+            self._publisher.check_free(head.table_id, files, table, commit.snapshot.id, head.snapshot_key)
         except CommitConflict:
             return False
         with self._core.places([files]) as (place,):

@@ -1,0 +1,66 @@
+"""Whether a table's files tell of snapshots that the catalog lacks: it is older than its warehouse, or somebody wrote past it.
+
+Later snapshots tell it, and so does another one in the place of the catalog's newest, or a newest one of the files that lies before it:
+a newer catalog went back in history, or forward to a branch.
+"""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from catalog import CatalogTransaction
+from catalog.records import SnapshotRow
+from model.errors import TableDamaged
+from model.snapshot import Snapshot
+from table.format.snapshot_file import same_snapshot
+from table.format.store import TableFiles
+
+
+def later_file(files: TableFiles, newest: int) -> str | None:
+    """The file of a snapshot after the newest one known: the next, or the one the hint names."""
+    for snapshot_id in (newest + 1, files.read_hint(files.layout.latest_hint()) or 0):
+        if snapshot_id > newest and files.io.file_exists(path := files.layout.snapshot_file(snapshot_id)):
+            return path
+    return None
+
+
+def other_file(files: TableFiles, snapshot_id: int, key: str) -> str | None:
+    """What tells that the published snapshot of this key is not the files' newest any more: another in its place, or an older one's hint.
+
+    A file that is gone, or none at all, is damage and no other history.
+    """
+    path = files.layout.snapshot_file(snapshot_id)
+    try:
+        stored = files.read_snapshot(snapshot_id)
+    except TableDamaged:
+        return None
+    if stored is not None:
+        return path if stored.id == snapshot_id and stored.key != key else None
+    hint = files.read_hint(files.layout.latest_hint()) or 0
+    is_before = 0 < hint < snapshot_id and files.io.file_exists(files.layout.snapshot_file(hint))
+    return files.layout.latest_hint() if is_before else None
+
+
+def ahead_of(tx: CatalogTransaction, table_id: UUID, files: TableFiles, row: SnapshotRow | None) -> str | None:
+    """The file that tells of snapshots the catalog lacks, ``row`` being its newest; None where none does.
+
+    Of one whose publication is not noted another's file is no sign: whoever publishes it next looks into that. Nor is the file of a
+    snapshot that is no more, whoever wrote it late or has still to remove it.
+    """
+    path = later_file(files, row.snapshot_id if row else 0)
+    if path is not None or row is None or not row.published or (path := other_file(files, row.snapshot_id, row.snapshot_uuid)) is None:
+        return path
+    if path != files.layout.snapshot_file(row.snapshot_id):
+        return path
+    stored = files.read_snapshot(row.snapshot_id)
+    if stored is None or same_snapshot(stored, Snapshot.from_json(row.body)) or is_no_more(tx, table_id, files, stored):
+        return None
+    return path
+
+
+def is_no_more(tx: CatalogTransaction, table_id: UUID, files: TableFiles, stored: Snapshot) -> bool:
+    """Whether a file is of a snapshot that is on record as rolled back: it is still to be removed, or was written late."""
+    below = files.layout.below(files.layout.snapshot_file(stored.id))
+    removed = tx.stale.mark_of_removed(table_id, below)
+    is_late = removed is not None and all(stored.to_json().get(name) == value for name, value in removed.items())
+    return is_late or below in tx.stale.paths(table_id)
