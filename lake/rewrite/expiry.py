@@ -31,8 +31,10 @@ from model.access import Access, table_resource
 from model.catalog_errors import TagAlreadyExist
 from model.errors import LakeError, SnapshotNotExist, TagNotExist
 from model.identifier import MAIN_BRANCH
+from model.options.table import TABLE_OPTIONS
 from model.repeats import REPEATS
 from model.snapshot import Snapshot
+from table.retention.empty_directories import remove_emptied
 from table.retention.expiry import ExpiryRules, Garbage, expired_before, left_by_branch, left_by_expiry, left_by_rollback, left_by_tag
 
 if TYPE_CHECKING:
@@ -124,7 +126,10 @@ def _tags(tx: CatalogTransaction, table: LakeTable) -> list[Tag]:
 def _deleted(table: LakeTable, garbage: Garbage) -> bool:
     """Data first, then what names it: a half done deletion is never visible as a snapshot that lacks files. False where files stay."""
     consequence = f"Files that {table.identifier} does not need, as orphans, are still there"
-    return follow(lambda: table.files.delete(garbage.data, garbage.metadata), consequence)
+    done = follow(lambda: table.files.delete(garbage.data, garbage.metadata), consequence)
+    if done and TABLE_OPTIONS.read(table.schema.options, "snapshot.clean-empty-directories"):
+        follow(lambda: remove_emptied(table.files, table.schema, garbage.data), f"Empty directories of {table.identifier} are still there")
+    return done
 
 
 def _garbage(table: LakeTable, look: Callable[[], Garbage]) -> Garbage:

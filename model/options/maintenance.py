@@ -61,8 +61,7 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
         "snapshot.clean-empty-directories",
         boolean(),
         False,
-        "Remove emptied dirs on expire.",
-        kept="empty directories stay here",
+        "Remove the directories of buckets and partitions whose last files go as snapshots and tags do.",
         former=("snapshot.expire.clean-empty-directories",),
     ),
     Option(

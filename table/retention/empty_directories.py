@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 
 from model.schema.schema import Schema
@@ -34,6 +34,17 @@ def remove_empty_directories(
     if schema.partition_keys:
         sweep.partitions(files.layout.data_dir(schema), "", len(schema.partition_keys))
     return sweep.found
+
+
+def remove_emptied(files: TableFiles, schema: Schema, paths: Iterable[str]) -> None:
+    """Remove the directories of buckets and partitions in which deleted files lay and nothing lies any more.
+
+    As Paimon's expiry does it (`FileDeletionBase.cleanEmptyDirectories`): a marker keeps its partition's directory.
+    """
+    top = f"{files.layout.data_dir(schema)}/"
+    emptied = {path.rpartition("/")[0] for path in paths}
+    for _ in range(len(schema.partition_keys) + 1):
+        emptied = {path.rpartition("/")[0] for path in emptied if path.startswith(top) and files.io.remove_empty(path)}
 
 
 class _Sweep:

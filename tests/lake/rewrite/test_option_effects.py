@@ -18,6 +18,7 @@ from lake.rewrite.auto_tags import create_automatic_tags
 from lake.rewrite.compaction import plan
 from lake.rewrite.expiry import create_tag, expire_snapshots, tags_of
 from lake.rewrite.maintenance import maintain
+from lake.rewrite.partition_expiry import drop_partitions
 from model.errors import LakeError
 from model.options.table import TABLE_OPTIONS
 from model.predicate import Compare, Op
@@ -156,6 +157,17 @@ def pinned(lake: Lake, options: Mapping[str, str]) -> Any:
     return history(lake, table)
 
 
+def directories_left(lake: Lake, options: Mapping[str, str]) -> Any:
+    """The directories of partitions when the snapshots that had rows of the first have expired."""
+    few = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1", "snapshot.time-retained": "0 s"}
+    table = _table(lake, {**few, **options})
+    for day in (2, 3):
+        _rows(lake, table, 1, dt.date(2024, 1, day))
+    drop_partitions(lake, table, lake.partitions(table, table.latest())[:1])
+    maintain(lake, table)
+    return [str(path.relative_to(table.location)) for path in sorted(Path(table.location).rglob("*=*/**"))]
+
+
 def skipped(lake: Lake, options: Mapping[str, str]) -> int:
     """The files a condition leaves."""
     table = _table(lake, {"file-index.bloom-filter.columns": "s", "metadata.stats-mode": "none", **options})
@@ -189,6 +201,7 @@ EFFECTS: Mapping[str, tuple[str, Observe]] = {
         "true",
         lambda lake, options: merged(False, *[5] * 12)(lake, {"partition.expiration-time": "7 d", **options}),
     ),
+    "snapshot.clean-empty-directories": ("true", directories_left),
     "tag.creation-period": ("hourly", tagged),
     "tag.creation-period-duration": ("15 min", tagged),
     "tag.creation-delay": ("3 d", tagged),

@@ -12,7 +12,7 @@ import pytest
 from model.schema.schema import Schema, column, new_schema
 from table.format.io.file_io import LocalFileIO
 from table.format.store import TableFiles
-from table.retention.empty_directories import remove_empty_directories
+from table.retention.empty_directories import remove_emptied, remove_empty_directories
 from table.write import writer
 from table.write.data_file import OpenFile, open_file
 
@@ -91,3 +91,16 @@ def test_no_writer_fails_whose_directory_goes(tmp_path: Path, monkeypatch: pytes
     files.io.add(f"{tmp_path}/a=y/bucket-0/index", b"1")
     assert swept == ["a=y"] * 6
     assert _swept(tmp_path, schema) == ([], [])
+
+
+def test_only_the_directories_of_deleted_files_go(tmp_path: Path) -> None:
+    for place in ("a=1/b=1/bucket-0", "a=1/b=2/bucket-0", "a=1/b=2/bucket-1", "a=2/b=1/bucket-0", "a=3/b=1/bucket-0", "a=4/b=1/bucket-0"):
+        (tmp_path / place).mkdir(parents=True)
+    (tmp_path / "a=1/b=2/bucket-1/data-1").touch()
+    (tmp_path / "a=2/b=1/_SUCCESS").touch()
+    gone = ["a=1/b=1/bucket-0/x", "a=1/b=2/bucket-0/x", "a=2/b=1/bucket-0/x", "a=3/b=1/bucket-0/x", "a=3/b=1/bucket-0/x.index"]
+    paths = [*(f"{tmp_path}/{path}" for path in gone), f"{tmp_path.parent}/elsewhere/x"]
+    remove_emptied(TableFiles(LocalFileIO(), str(tmp_path), "default.t"), _schema("a", "b"), paths)
+    assert [path for path in _places(tmp_path) if path.count("/") == 1] == ["a=1/b=2", "a=2/b=1", "a=4/b=1"]
+    assert _places(tmp_path)[:4] == ["a=1", "a=1/b=2", "a=1/b=2/bucket-1", "a=1/b=2/bucket-1/data-1"]
+    assert tmp_path.exists()
