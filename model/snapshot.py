@@ -37,6 +37,8 @@ class Operation(StrEnum):
 
 OPERATION = "sluice.operation"
 """The property of a snapshot that holds an operation for which Paimon has no word: ``COMPACT``, ``RESCALE``, ``DROP_PARTITION``."""
+ANSWERS = "sluice.answers"
+"""The property that tells what was answered to the writes of a snapshot that came under an Idempotency-Key, by what tells those apart."""
 INSTEAD_OF = "sluice.instead-of"
 """The property that names, by their keys, the snapshots of the same id and rows in whose place a snapshot is: compactions undone since."""
 

@@ -111,7 +111,7 @@ class DecisionRepository:
         claims = IdempotencyRepository(self._conn)
         with self._conn.at_once():
             had = {each: claims.hold_or_claim(each) for each, _ in ordered}
-            looked = {each: claims.looking(each.scope, each.key) for each, _ in ordered if not each.claimed}
+            looked = {each: claims.looking(each.scope, each.key, each.body_hash) for each, _ in ordered if not each.claimed}
             moved = self._conn.execute(query, values)
             self._conn.execute(_ANSWER, values)
         mine = [had[each].rowcount == 1 for each, _ in keys]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
+from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
 
 from psycopg import Connection, Cursor
 from psycopg.rows import class_row
@@ -17,6 +17,13 @@ from catalog.records import IdempotencyRow
 KEPT = timedelta(hours=24)
 LEASE = timedelta(seconds=30)
 """How long a claim outlives the last sign of its server; longer work renews it."""
+_REGISTERED = "registered"
+"""The scope of what a repair read of snapshots, whose key is the work's id: they do not tell who used which key for what."""
+
+
+def work_of(scope: str, key: str, body_hash: str) -> UUID:
+    """By what the work under a key is known to who does not know the key: the same for each try."""
+    return uuid5(NAMESPACE_OID, "\0".join((scope, key, body_hash)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,18 +58,41 @@ class IdempotencyRepository:
             mine = Key(scope=scope, key=key, body_hash=body_hash, owner=owner, claimed=False)
             if (taken := self._claim(mine).fetchone()) is not None:
                 return Taken(again=taken[0])
-            if (claimed := self.look(scope, key)) is not None:
+            if (claimed := self.look(scope, key, body_hash)) is not None:
                 return claimed  # otherwise it was given back meanwhile
 
-    def look(self, scope: str, key: str) -> IdempotencyRow | None:
+    def look(self, scope: str, key: str, body_hash: str) -> IdempotencyRow | None:
         """Who has the key, and what was answered under it; None where nobody has."""
-        return self.looking(scope, key).fetchone()
+        return self.looking(scope, key, body_hash).fetchone()
 
-    def looking(self, scope: str, key: str) -> Cursor[IdempotencyRow]:
+    def looking(self, scope: str, key: str, body_hash: str) -> Cursor[IdempotencyRow]:
         """The same, to be fetched once it has come."""
-        look = "SELECT body_hash, owner, lease_until > now() AS alive, answer FROM idempotency_key"
-        look += " WHERE scope = ANY(%s) AND key = %s AND created_at >= now() - %s ORDER BY scope = %s DESC LIMIT 1"
-        return self._conn.cursor(row_factory=class_row(IdempotencyRow)).execute(look, ([scope, _nobodys(scope)], key, KEPT, scope))
+        look = """
+            SELECT CASE WHEN scope = %(registered)s THEN %(hash)s ELSE body_hash END AS body_hash, owner,
+                   lease_until > now() AS alive, answer
+            FROM idempotency_key
+            WHERE (scope, key) IN ((%(scope)s, %(key)s), (%(nobody)s, %(key)s), (%(registered)s, %(work)s))
+              AND created_at >= now() - %(kept)s
+            ORDER BY answer IS NULL, scope = %(scope)s DESC LIMIT 1
+        """
+        return self._conn.cursor(row_factory=class_row(IdempotencyRow)).execute(look, _values(scope, key, body_hash))
+
+    def known(self, scope: str, key: str) -> bool:
+        """Whether work is or was done under a key; of what a repair registered only the work's id is known."""
+        query = """
+            SELECT 1 FROM idempotency_key
+            WHERE scope = ANY(%s) AND key = %s AND created_at >= now() - %s AND (lease_until > now() OR answer IS NOT NULL)
+        """
+        return self._conn.execute(query, ([scope, _nobodys(scope)], key, KEPT)).fetchone() is not None
+
+    def register(self, answers: Mapping[str, Mapping[str, Any]], *, at_millis: int) -> None:
+        """Keep what was answered to works of these ids at that time; what is known of one stays."""
+        query = """
+            INSERT INTO idempotency_key (scope, key, body_hash, owner, lease_until, answer, created_at)
+            VALUES (%s, %s, '', %s, now(), %s, to_timestamp(%s / 1000.0)) ON CONFLICT DO NOTHING
+        """
+        with self._conn.cursor() as cur:
+            cur.executemany(query, [(_REGISTERED, work, uuid4(), Jsonb(dict(answer)), at_millis) for work, answer in answers.items()])
 
     def hold_or_claim(self, key: Key) -> Cursor[Any]:
         """See to it that the key is its owner's until the transaction ends; a statement of one row where it is."""
@@ -74,14 +104,16 @@ class IdempotencyRepository:
     def _claim(self, mine: Key) -> Cursor[Any]:
         """Take the key; a statement of one row where that was possible, which says whether somebody had it before.
 
-        Before schema 0005 no caller was told from another, and a scope named none: what was done under such a key is not done again.
+        Before schema 0005 no caller was told from another, and a scope named none: what was done under such a key is not done again, nor is
+        what a repair found in snapshots.
         """
         query = """
             INSERT INTO idempotency_key AS k (scope, key, body_hash, owner, lease_until)
             SELECT %(scope)s, %(key)s, %(hash)s, %(owner)s, now() + %(lease)s
             WHERE NOT EXISTS (
                 SELECT 1 FROM idempotency_key o
-                WHERE o.scope = %(nobody)s AND o.key = %(key)s AND o.created_at >= now() - %(kept)s AND o.answer IS NOT NULL
+                WHERE (o.scope, o.key) IN ((%(nobody)s, %(key)s), (%(registered)s, %(work)s))
+                  AND o.created_at >= now() - %(kept)s AND o.answer IS NOT NULL
             )
             ON CONFLICT (scope, key) DO UPDATE
               SET body_hash = excluded.body_hash, owner = excluded.owner, lease_until = excluded.lease_until,
@@ -90,10 +122,7 @@ class IdempotencyRepository:
                   k.answer IS NULL AND k.body_hash = excluded.body_hash AND (k.lease_until < now() OR k.owner = excluded.owner))
             RETURNING xmax::text <> '0'
         """
-        values = {
-            "scope": mine.scope, "key": mine.key, "hash": mine.body_hash, "owner": mine.owner, "lease": LEASE, "kept": KEPT,
-            "nobody": _nobodys(mine.scope),
-        }  # fmt: skip
+        values = {**_values(mine.scope, mine.key, mine.body_hash), "owner": mine.owner, "lease": LEASE}
         return self._conn.execute(query, values)
 
     def renew(self, owners: list[UUID]) -> None:
@@ -120,6 +149,13 @@ class IdempotencyRepository:
     def forget_old(self) -> int:
         """Remove keys older than a day."""
         return self._conn.execute("DELETE FROM idempotency_key WHERE created_at < now() - %s", (KEPT,)).rowcount
+
+
+def _values(scope: str, key: str, body_hash: str) -> dict[str, Any]:
+    work = str(work_of(scope, key, body_hash))
+    return {
+        "scope": scope, "key": key, "hash": body_hash, "work": work, "kept": KEPT, "nobody": _nobodys(scope), "registered": _REGISTERED,
+    }  # fmt: skip
 
 
 def _nobodys(scope: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from lake.inspect.counts import added_by, by_name, committed_by, follow, statist
 from lake.tables.handle import LakeTable
 from model.catalog_errors import IdempotencyKeyTaken, TableChanged, TurnLost
 from model.errors import CommitConflict, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
-from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from model.snapshot import ANSWERS, BATCH_COMMIT_IDENTIFIER, Snapshot
 from table.write.snapshot_builder import CommitRequest, build_snapshot, metadata_written
 
 _MOST_TURNS_LOST = 3
@@ -184,6 +185,9 @@ class Committer:
             latest, snapshot = self._build(table, of_table, uuid, turn)
             self._publisher.check_free(table.table_id, table.files, table.identifier, snapshot.id, latest.key if latest else None)
             built.append(_Built(table=table, base=latest, snapshot=snapshot))
+        if (answers := _answers(built[0].snapshot, claimed)) is not None:
+            told = [replace(one.snapshot, properties={**one.snapshot.properties, ANSWERS: answers}) for one in built]
+            built = [replace(one, snapshot=snapshot) for one, snapshot in zip(built, told, strict=True)]
         sync = _written(built, requests) - tried.synced
         with self._core.places([table.files for table in tables]) as places:
             prepared = [
@@ -359,6 +363,12 @@ def _lost_turn(tried: _Tried, table: LakeTable, lost: TurnLost) -> None:
             f"than the {BUILT_SECONDS:.0f} seconds that one may take, {_MOST_TURNS_LOST} times: the store or this server is too slow now. "
             "Nothing was committed; repeat it."
         ) from lost
+
+
+def _answers(snapshot: Snapshot, claimed: Sequence[Claimed]) -> str | None:
+    """What is answered under idempotency keys, by their works' ids: a catalog that is older than the snapshot learns it by a repair."""
+    answers = {str(one.claim.work): one.answer(snapshot) for one in claimed if isinstance(one.claim, IdempotencyClaim)}
+    return json.dumps(answers, separators=(",", ":")) if answers else None
 
 
 def _place(table: LakeTable) -> Place:

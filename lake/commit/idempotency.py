@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
+from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.commits.idempotency import LEASE, Key, Taken
+from catalog.commits.idempotency import KEPT, LEASE, Key, Taken, work_of
 from catalog.records import IdempotencyRow
 from lake.commit.claims import DONE
 from model.catalog_errors import IdempotencyKeyTaken
 from model.errors import IdempotencyInProgress, IdempotencyMismatch, LakeError, OutcomeUnknown, Unavailable
 from model.repeats import REPEATS
+from model.snapshot import ANSWERS, Snapshot
+from table.format.json_document import parse_json
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +49,7 @@ class IdempotencyClaim:
     @property
     def work(self) -> UUID:
         """What is known by this id was made by a try of the same work: of a server that died, where the claim is held now."""
-        return uuid5(NAMESPACE_OID, "\0".join((self.scope, self.key, self.body_hash)))
+        return work_of(self.scope, self.key, self.body_hash)
 
     @property
     def as_key(self) -> Key:
@@ -112,7 +115,7 @@ class Idempotency:
     def answered(self, claim: IdempotencyClaim) -> Replay | None:
         """What was answered under a key that is not claimed; None where nobody works or has worked under it. Raises what `claim` raises."""
         with self._catalog.reading() as tx:
-            answer = tx.idempotency.look(claim.scope, claim.key)
+            answer = tx.idempotency.look(claim.scope, claim.key, claim.body_hash)
         return None if answer is None or (answer.answer is None and not answer.alive) else _told(claim, answer)
 
     def answer_instead(self, claim: IdempotencyClaim, error: LakeError) -> Replay | None:
@@ -147,15 +150,14 @@ class Idempotency:
             raise IdempotencyKeyTaken(f"The idempotency key '{claim.key}' was used by another request; ask again for its outcome.")
         with self._catalog.deciding() as tx:
             if not tx.idempotency.finish(claim.scope, claim.key, owner=claim.owner, answer=answer, instead=DONE):
-                there = tx.idempotency.look(claim.scope, claim.key)
+                there = tx.idempotency.look(claim.scope, claim.key, claim.body_hash)
                 if there is None or there.owner != claim.owner or there.answer is None:
                     raise _taken_over(claim.key)
 
     def known(self, key: str, *, scope: str) -> bool:
         """Whether work is or was done under a key."""
         with self._catalog.reading() as tx:
-            there = tx.idempotency.look(scope, key)
-        return there is not None and (there.alive or there.answer is not None)
+            return tx.idempotency.known(scope, key)
 
     def abandon(self, claim: IdempotencyClaim) -> None:
         """Give the key back after a failure that changed nothing."""
@@ -190,6 +192,19 @@ class Idempotency:
     def close(self) -> None:
         """Stop the thread; claims still held run out."""
         self._stop.set()
+
+
+def register_answers(tx: CatalogTransaction, snapshots: Iterable[Snapshot]) -> None:
+    """Let what was answered under a key be known of snapshots that the catalog did not have: a repeat would write their rows again."""
+    for snapshot in snapshots:
+        try:
+            answers = parse_json(snapshot.properties[ANSWERS].encode())
+        except (KeyError, ValueError):
+            continue
+        now = time.time_ns() // 1_000_000
+        is_kept = now - snapshot.time_millis < KEPT.total_seconds() * 1000
+        if is_kept and isinstance(answers, dict) and all(isinstance(answer, dict) for answer in answers.values()):
+            tx.idempotency.register(answers, at_millis=min(snapshot.time_millis, now))
 
 
 def _told(claim: IdempotencyClaim, row: IdempotencyRow) -> Replay:

@@ -18,6 +18,7 @@ from catalog.records import SnapshotRow, TagRow
 from lake.access.rules import require_columns_kept
 from lake.commit.ahead import is_no_more
 from lake.commit.decided import follow
+from lake.commit.idempotency import register_answers
 from lake.commit.publish import Publisher
 from lake.register.changed import ChangedFile, changed_schemas, changed_snapshots, changed_tags, schema_bytes
 from lake.register.operations import rewrite_operations
@@ -125,7 +126,9 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         for stored in branches:
             tx.branches.create(table.table_id, stored.branch, schema_id=stored.schema.id, table=str(table.identifier))
             stored.put(tx, table.table_id)
+            register_answers(tx, stored.snapshots)
         _register(tx, table, plan, history)
+        register_answers(tx, plan.registered)
         lowered = lower_consumers(tx, table, _lost(plan, history), filed)
         tx.tables.set_diverged(table.table_id, None)
     publisher.doubt(table.table_id, branch)
