@@ -21,6 +21,7 @@ from lake.commit.group import Groups
 from lake.commit.idempotency import IdempotencyClaim
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
+from lake.commit.retries import Retries, before_the_next
 from lake.commit.turns import BUILT_SECONDS
 from lake.commit.write_context import paths_of
 from lake.inspect.counts import added_by, by_name, committed_by, follow, statistics_of, takes_files_away
@@ -81,8 +82,8 @@ class Committer:
     def commit(self, table: LakeTable, request: CommitRequest, claimed: Claimed | None = None) -> Snapshot:
         """Commit and return the snapshot that holds the change.
 
-        An append never fails on a conflict. Raises `RewriteConflict`, `TableDiverged`, `TableNotExist` when the table was
-        dropped or moved meanwhile, `Unavailable`, or `OutcomeUnknown` when Postgres stays away after a lost answer.
+        An append fails on no conflict, unless its table limits retries. Raises `RewriteConflict`, `TableDiverged`, `TableNotExist` when
+        the table was dropped or moved meanwhile, `Unavailable`, or `OutcomeUnknown` when Postgres stays away after a lost answer.
         """
         synced: set[str] = set()
         if self._turns.contested(_place(table)):  # what can be on disk before the turn comes keeps nobody waiting in it
@@ -122,6 +123,7 @@ class Committer:
             request.progress.looked = False
         uuids = [str(uuid4()) for _ in tables]
         places = [_place(table) for table in tables]
+        retries = [Retries.of(table.schema.options) for table in tables]
         try:
             while True:
                 try:
@@ -148,6 +150,7 @@ class Committer:
                 # The race may have been lost to ourselves: a COMMIT whose answer was lost can land after we looked for it.
                 if landed := self._landed(tables, requests, uuids):
                     return landed
+                before_the_next(tables, retries, note.conflicts)
         except OutcomeUnknown:
             raise
         except Exception as problem:
