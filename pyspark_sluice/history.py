@@ -41,6 +41,9 @@ class History:
             overwrites=TABLE_OPTIONS.read(self._options, "streaming-read-append-overwrite"),
             sort_partitions=TABLE_OPTIONS.read(self._options, "scan.plan-sort-partition"),
         )
+        most: int = TABLE_OPTIONS.read(self._options, "scan.max-snapshot.count")
+        self.most_snapshots = most if most > 0 else None
+        """Snapshots with rows that a micro-batch takes at most."""
         self._bound: int | None = TABLE_OPTIONS.read(self._options, "scan.bounded.watermark")
         self._delay = TABLE_OPTIONS.read(self._options, "streaming.read.snapshot.delay")
         self._consumer: str | None = TABLE_OPTIONS.read(self._options, "consumer-id")

@@ -85,12 +85,22 @@ class Position:
 class Budget:
     """What a micro-batch may still take; None is without limit. It always takes at least one row, or it would never go on."""
 
-    def __init__(self, *, rows: int | None = None, nbytes: int | None = None, files: int | None = None) -> None:
+    def __init__(
+        self, *, rows: int | None = None, nbytes: int | None = None, files: int | None = None, snapshots: int | None = None
+    ) -> None:
         self._rows = rows
         self._bytes = nbytes
         self._files = files
+        self._snapshots = snapshots
         self.taken = 0
         """Rows taken so far."""
+
+    def last_snapshot(self) -> bool:
+        """Whether no other snapshot with rows fits behind the one that was taken to its end."""
+        if self._snapshots is None:
+            return False
+        self._snapshots -= 1
+        return self._snapshots <= 0
 
     def take(self, rows: int, file_bytes_per_row: float) -> int:
         """How many of the rows left of the next file fit; they count as taken."""

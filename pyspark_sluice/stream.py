@@ -30,6 +30,8 @@ from pyspark_sluice.options import SourceOptions
 from pyspark_sluice.pieces import LastRow, Piece, Split, read_last, read_split, splits
 from pyspark_sluice.position import Budget, Position
 
+_ANY_ROWS = 2**63 - 1
+"""A limit that only says that some other one counts: with none at all, as `Trigger.Once` asks, everything is read at once."""
 _POLL_SECONDS = 0.05
 """Spark that asks again so soon after it was told of nothing new has nothing else to do, and may be kept waiting."""
 _WAIT_SECONDS = 0.1
@@ -76,7 +78,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxBytes(options.max_bytes)
         if options.max_files is not None:
             return ReadMaxFiles(options.max_files)
-        return ReadAllAvailable()
+        return ReadAllAvailable() if self._table.most_snapshots is None else ReadMaxRows(_ANY_ROWS)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Read what is there by now, and nothing that comes later."""
@@ -115,6 +117,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = end.past(snapshot)
             if whole and self._table.beyond(snapshot):  # where it starts it reads all there is, as Paimon does
                 return self._ended(end)
+            if planned and budget.last_snapshot():
+                return end
         skipped = end.snapshot - start.snapshot
         return end if budget.taken or skipped >= _MOST_SKIPPED or self._target is not None else start
 
@@ -125,7 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(limit, ReadAllAvailable):
             return Budget()
         options = self._options
-        return Budget(rows=options.max_rows, nbytes=options.max_bytes, files=options.max_files)
+        return Budget(rows=options.max_rows, nbytes=options.max_bytes, files=options.max_files, snapshots=self._table.most_snapshots)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """One for each partition and bucket with rows between two offsets, or the row that ends event time."""

@@ -94,8 +94,7 @@ SCAN_OPTIONS: tuple[Option[Any], ...] = (
         "scan.max-snapshot.count",
         integer(at_least=-1),
         -1,
-        "Snapshots per enumeration.",
-        kept="a stream reads each snapshot by itself here",
+        "Snapshots with rows that a micro-batch on Spark takes at most, as a checkpoint of Flink does; no limit below 1.",
     ),
     Option("scan.dedicated-split-generation", only_false(), False, "Plan in a task rather than the JobManager."),
     Option(

@@ -282,6 +282,7 @@ SHOWN: Mapping[str, str] = {
     "consumer-id": "tests/server/streams/test_streams.py",
     "consumer.ignore-progress": "tests/server/streams/test_streams.py",
     "continuous.discovery-interval": "tests/server/streams/test_streams.py",
+    "scan.max-snapshot.count": "tests/server/streams/test_spark_source.py",
     "scan.plan-sort-partition": "docs/append-tables.md",
     "streaming-read-append-overwrite": "tests/server/streams/test_streams.py",
     "file-index.in-manifest-threshold": "tests/sql/statements/test_file_indexes.py",

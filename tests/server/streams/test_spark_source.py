@@ -227,6 +227,22 @@ def test_admission_takes_what_it_is_told_and_all_when_it_is_told_so(url: str, qu
     assert len(rows(by_files, start, by_files.latestOffset(start, by_files.getDefaultReadLimit()))) == 6
 
 
+def test_a_micro_batch_takes_so_many_snapshots(url: str, queue: Lake) -> None:
+    options = {"scan_mode": "from-snapshot", "scan_snapshot-id": "1", "scan_max-snapshot_count": "2"}
+    reader = reader_of(url, **options)
+    offset, met = reader.initialOffset(), []
+    while (end := reader.latestOffset(offset, reader.getDefaultReadLimit())) != offset:
+        met.append((end["snapshot"], len(rows(reader, offset, end))))
+        offset = end
+    one = reader_of(url, **options)
+    whole = one.latestOffset(one.initialOffset(), ReadAllAvailable())
+    assert met[0][0] == 3
+    assert sum(count for _, count in met) == len(rows(one, one.initialOffset(), whole))
+    assert len(met) == -(-(whole["snapshot"] - 1) // 2) > 1
+    unlimited = reader_of(url, **{**options, "scan_max-snapshot_count": "0"})
+    assert unlimited.latestOffset(unlimited.initialOffset(), unlimited.getDefaultReadLimit()) == whole
+
+
 def test_available_now_ends_with_what_is_there(url: str, queue: Lake) -> None:
     reader = reader_of(url)
     start = reader.initialOffset()
