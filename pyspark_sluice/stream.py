@@ -23,12 +23,13 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from model.schema.schema import Schema
-from model.snapshot import CommitKind
+from model.snapshot import CommitKind, Snapshot
 from pyspark_sluice.catalog import RemoteTable
 from pyspark_sluice.history import History
 from pyspark_sluice.options import SourceOptions
 from pyspark_sluice.pieces import LastRow, Piece, Split, read_last, read_split, splits
 from pyspark_sluice.position import Budget, Position
+from table.scan.planning.plan import PlannedFile
 
 _ANY_ROWS = 2**63 - 1
 """A limit that only says that some other one counts: with none at all, as `Trigger.Once` asks, everything is read at once."""
@@ -105,15 +106,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             whole = end.cursor.whole
             if not whole and self._table.beyond(snapshot):
                 return self._ended(end)
-            if budget.taken and snapshot.commit_kind is CommitKind.OVERWRITE and self._table.schema.bucket > 0:
-                return end  # from here on a key may lie in another bucket, which one micro-batch would read beside its old one
+            if budget.taken and self._may_move_keys(snapshot):
+                return end  # one micro-batch would read a key's new bucket beside its old one
             planned = self._table.planned(snapshot, end.cursor)
-            for number in range(end.files, len(planned)):
-                file = planned[number].file
-                first = end.rows if number == end.files else 0
-                taken = budget.take(file.row_count - first, file.file_size / max(1, file.row_count))
-                if first + taken < file.row_count:
-                    return end.within(number, first + taken)
+            if (within := _within(planned, end, budget)) is not None:
+                return within
             end = end.past(snapshot)
             if whole and self._table.beyond(snapshot):  # where it starts it reads all there is, as Paimon does
                 return self._ended(end)
@@ -121,6 +118,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return end
         skipped = end.snapshot - start.snapshot
         return end if budget.taken or skipped >= _MOST_SKIPPED or self._target is not None else start
+
+    def _may_move_keys(self, snapshot: Snapshot) -> bool:
+        """Whether a key may lie in another bucket from here on."""
+        return snapshot.commit_kind is CommitKind.OVERWRITE and self._table.schema.bucket > 0
 
     def _ended(self, position: Position) -> Position:
         return replace(position, end=True) if self._options.end_of_time is None else replace(position, ending=True)
@@ -169,3 +170,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Let go of the server."""
         if self._history is not None:
             self._history.close()
+
+
+def _within(planned: Sequence[PlannedFile], end: Position, budget: Budget) -> Position | None:
+    """Where among a snapshot's files the budget is used up; None where it takes all of them."""
+    for number in range(end.files, len(planned)):
+        file = planned[number].file
+        first = end.rows if number == end.files else 0
+        taken = budget.take(file.row_count - first, file.file_size / max(1, file.row_count))
+        if first + taken < file.row_count:
+            return end.within(number, first + taken)
+    return None
