@@ -21,7 +21,7 @@ from server.process.process import catalog_dsn, serve
 from server.settings.settings import PREFIX, Settings, read_settings
 
 if TYPE_CHECKING:
-    from lake.register.after_restore import Difference
+    from lake.register.restored.after_restore import Difference
 
 _M_ARENA_MAX = -8
 """glibc's name for it in `mallopt(3)`."""

@@ -47,7 +47,7 @@ JOINING = {
     "table/index/checksum.py": "an index beside its data file, read through the guard",
     "table/index/skip.py": "an index beside its data file, read through the guard",
     "table/write/writer.py": "names this server gives to data files",
-    "lake/register/after_restore.py": "tables found in a warehouse's listing",
+    "lake/register/restored/after_restore.py": "tables found in a warehouse's listing",
     "lake/commit/decided.py": "a probe of its own in a directory",
     "lake/rewrite/file_index.py": "an index beside its data file",
     "lake/register/copies.py": "copies of a backup, at the operator's place",

@@ -23,10 +23,10 @@ from catalog import CatalogStore
 from catalog.objects.drops import DroppedTable
 from catalog.records import PointerRow
 from lake.commit.publish import Publisher
-from lake.register.after_restore import unknown_tables
 from lake.register.damage import live_name
+from lake.register.restored.after_restore import unknown_tables
+from lake.register.restored.used_since import undrop_of
 from lake.register.unknown_branches import unknown_branches
-from lake.register.used_since import undrop_of
 from model.catalog_errors import WarehouseMismatch
 from model.errors import LakeError, TableDamaged, Unavailable
 from model.identifier import MAIN_BRANCH, Identifier

@@ -25,7 +25,7 @@ from lake.base import LakeBase
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow
 from lake.register.operations import rewrite_all
-from lake.register.used_since import used_since
+from lake.register.restored.used_since import used_since
 from lake.rewrite.garbage import own_directory
 from lake.tables.names import check_name
 from model.access import CATALOG, Access, Resource, database_resource, inside, table_resource

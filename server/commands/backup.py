@@ -15,8 +15,8 @@ from catalog.backup.aside import aside
 from catalog.backup.holds import holding
 from lake import Lake
 from lake.access.allowed_locations import table_location
-from lake.register.after_restore import Difference, differences, keep_discarded, tags_without_files
 from lake.register.copies import WarehouseCopy, copy_back, copy_to, relative
+from lake.register.restored.after_restore import Difference, differences, keep_discarded, tags_without_files
 from migrations import downgrade, knows, newest, revision_of, upgrade
 from model.access import Grant
 from model.errors import IllegalMove, InvalidData, Unavailable

@@ -18,7 +18,7 @@ from pathlib import Path
 from catalog import CatalogStore
 from lake import Lake
 from lake.inspect.overview import Overview, consumer_table, overview
-from lake.register.after_restore import Difference, differences
+from lake.register.restored.after_restore import Difference, differences
 from migrations import knows, newest, revision_of
 from model.errors import LakeError
 from model.identifier import Identifier

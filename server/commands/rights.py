@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from catalog import CatalogStore
-from lake.register.after_restore import Difference
+from lake.register.restored.after_restore import Difference
 from model.access import AccessToken, Columns, Grant, Policy
 from model.identifier import Identifier
 from model.text.sql_text import quote

@@ -305,8 +305,7 @@ CONNECTIONS_OF_ONE = SERVER_OPTIONS.declare(
         "http.connections-of-one",
         integer(at_least=8),
         8192,
-        "Of them, those of one address that sent no valid token yet, and those of one principal; at most three quarters of all. Also of "
-        "Flight SQL's connections, of which 800 are kept.",
+        "Of them, and of Flight SQL's 800, those of one address without a valid token yet, and of one principal; at most three quarters.",
     )
 )
 STALL = SERVER_OPTIONS.declare(

@@ -12,7 +12,7 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake
-from lake.register.after_restore import differences
+from lake.register.restored.after_restore import differences
 from lake.rewrite import garbage
 from model.errors import InvalidName
 from model.identifier import Identifier

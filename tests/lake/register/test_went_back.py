@@ -13,7 +13,7 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.register.after_restore import differences
+from lake.register.restored.after_restore import differences
 from lake.rewrite.expiry import create_tag
 from model.errors import TableDiverged
 from tests.lake.register.test_standing import older

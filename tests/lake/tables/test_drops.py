@@ -13,7 +13,7 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.register.after_restore import differences
+from lake.register.restored.after_restore import differences
 from lake.tables import drops as lake_drops
 from lake.tables.consumers import consumers, reset_consumer
 from model.access import Access, Policy, database_resource, inside, table_resource

@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 from catalog import CatalogStore
 from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
-from lake.register.after_restore import differences
+from lake.register.restored.after_restore import differences
 from migrations import upgrade
 from model.errors import TableDiverged
 from model.identifier import Identifier

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog.backup.archive import write_archive
-from lake.register.after_restore import Difference
+from lake.register.restored.after_restore import Difference
 from lake.register.whole import is_readable
 from lake.rewrite.orphans import remove_orphan_files
 from migrations import upgrade

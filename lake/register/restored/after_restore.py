@@ -11,8 +11,8 @@ from catalog.objects.drops import DroppedTable
 from catalog.records import PointerRow
 from lake.commit.ahead import ahead_of
 from lake.register.own_files import has_own, other_schema, way_out
+from lake.register.restored.used_since import undrop_of, used_since
 from lake.register.unknown_branches import unknown_branches
-from lake.register.used_since import undrop_of, used_since
 from lake.register.whole import is_readable
 from model.errors import LakeError
 from model.identifier import Identifier
