@@ -113,6 +113,10 @@ class TableLayout:
         below = schema.options.get("data-file.path-directory", "")
         return self.reach.inside(below) if below else self.location
 
+    def is_below_data_dir(self, schema: Schema, path: str) -> bool:
+        """Whether a path lies where partitions and buckets do."""
+        return path.startswith(f"{self.data_dir(schema)}/")
+
     def success_file(self, schema: Schema, partition: str) -> str:
         """The marker that says no more rows will come to a partition, by the partition's directory name."""
         return f"{self.data_dir(schema)}/{partition}/_SUCCESS"

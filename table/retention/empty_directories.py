@@ -41,10 +41,10 @@ def remove_emptied(files: TableFiles, schema: Schema, paths: Iterable[str]) -> N
 
     As Paimon's expiry does it (`FileDeletionBase.cleanEmptyDirectories`): a marker keeps its partition's directory.
     """
-    top = f"{files.layout.data_dir(schema)}/"
     emptied = {path.rpartition("/")[0] for path in paths}
     for _ in range(len(schema.partition_keys) + 1):
-        emptied = {path.rpartition("/")[0] for path in emptied if path.startswith(top) and files.io.remove_empty(path)}
+        below = (path for path in emptied if files.layout.is_below_data_dir(schema, path))
+        emptied = {path.rpartition("/")[0] for path in below if files.io.remove_empty(path)}
 
 
 class _Sweep:
