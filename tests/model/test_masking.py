@@ -17,6 +17,11 @@ TEXTS = {
     "quotes": """"'" * 1_000_001""",
     "values": """"=''" * 330_000""",
     "keys": """("a" * 190 + "=''" * 60 + " ") * 2_700""",
+    "keys that go on": '"a`b`" * 200_000 + "=x"',
+    "nested comments": '"/* " * 100_000 + "*/ " * 100_000',
+    "comments between": """"('password' " + "/**/" * 250_000 + "= 'x'" """,
+    "bare pairs": '"(a=b," * 200_000',
+    "dots": '"fields" + ".a" * 400_000 + "=x"',
     "backquotes": '"`" * 1_000_001',
 }
 
@@ -54,3 +59,41 @@ def test_a_values_key_is_what_stands_before_it() -> None:
     assert masked_secrets("('my password' = 'a', 'x'='b', token => 'c', d.secret\n='e', 'token'x='f')") == (
         "('my password' = '******', 'x'='b', token => '******', d.secret\n='******', 'token'x='f')"
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        ("('my.password' /* c */ = 'geheim')", "('my.password' /* c */ = '******')"),
+        ("('my.password' /* a /* b */ c */ = 'geheim', 'x' = 'y')", "('my.password' /* a /* b */ c */ = '******', 'x' = 'y')"),
+        ("('my.password' = /* c */ 'geheim')", "('my.password' = /* c */ '******')"),
+        ("('my.password' -- it's\n = 'geheim')", "('my.password' -- it's\n = '******')"),
+        ("('my.password' {# c #} = 'geheim')", "('my.password' {# c #} = '******')"),
+        ("(my.password = geheim, x = y)", "(my.password = ******, x = y)"),
+        ("(my.password = geheim-'a b'.c, x = y)", "(my.password = ******, x = y)"),
+        ("(my.password = `geheim`)", "(my.password = ******)"),
+        ("('my.password' = 4711)", "('my.password' = ******)"),
+        ("('my.password' = 'ab\\'geheim', 'x' = 'y')", "('my.password' = '******', 'x' = 'y')"),
+        ("(`my.password` = 'geheim')", "(`my.password` = '******')"),
+        ("(my.`password` = geheim)", "(my.`password` = ******)"),
+        ("('my.pass\\u0077ord' = 'geheim')", "('my.pass\\u0077ord' = '******')"),
+        ("('my.p\\assword' = 'geheim')", "('my.p\\assword' = '******')"),
+        ('("my.password" = "geheim")', "(\"my.password\" = '******')"),
+        ("('x' = 'y' /* 'my.password' = 'geheim' */)", "('x' = 'y' /* 'my.password' = '******' */)"),
+    ],
+)
+def test_what_the_parser_takes_as_a_secrets_option_is_hidden(options: str, shown: str) -> None:
+    assert masked_text(f"CREATE TABLE t (a INT) WITH {options}") == f"CREATE TABLE t (a INT) WITH {shown}"
+    assert masked_text(f"ALTER TABLE t SET {options}") == f"ALTER TABLE t SET {shown}"
+
+
+def test_a_bare_value_is_hidden_where_it_is_an_options() -> None:
+    assert masked_text("SELECT 1; SET my.password = geheim; SELECT 2") == "SELECT 1; SET my.password = ******; SELECT 2"
+    assert masked_text("CALL sys.x('t', secret => 4711)") == "CALL sys.x('t', secret => ******)"
+    assert masked_text("CALL sys.x('t', 'bucket=4,my.password=a\\'b,c=d')") == "CALL sys.x('t', 'bucket=4,my.password=******,c=d')"
+    join = "SELECT * FROM a JOIN b ON a.access_key = b.access_key WHERE a.token<=5"
+    assert masked_text(join) == join
+
+
+def test_a_line_of_a_log_may_have_an_apostrophe() -> None:
+    assert masked_text("it doesn't take ('my.password' = 'geheim')") == "it doesn't take ('my.password' = '******')"
