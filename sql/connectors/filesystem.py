@@ -71,6 +71,8 @@ class Filesystem(Connector):
 _NO_PATTERN = frozenset("{}\\")
 """Hadoop's patterns know more signs than ours: `{../a,b/c}` climbs out of a directory that was found to hold it."""
 
+_MOST_MATCHES = 100_000
+
 
 def check_path(path: str, scope: ConnectorScope, *, may_be_empty: bool = False) -> list[str]:
     """The files a path means, each really inside an import directory and none a table's; raises `Forbidden` or `InvalidOption`.
@@ -92,7 +94,7 @@ def check_path(path: str, scope: ConnectorScope, *, may_be_empty: bool = False) 
     allowed = [os.path.realpath(root) for root in import_dirs if "://" not in root]
     if not os.path.isabs(plain) or not _inside(os.path.realpath(_fixed_part(plain)), allowed):
         raise _outside(path, import_dirs)
-    paths = sorted(glob.glob(plain, recursive=True)) if glob.has_magic(plain) else [plain]
+    paths = _matches(plain) if glob.has_magic(plain) else [plain]
     wanted = [os.path.realpath(plain)] if may_be_empty else []  # a pattern of files to come
     for match in paths:
         top = os.path.realpath(match)
@@ -106,6 +108,26 @@ def check_path(path: str, scope: ConnectorScope, *, may_be_empty: bool = False) 
     if not may_be_empty and (not paths or not all(os.path.exists(match) for match in paths)):
         raise InvalidOption(f"Option 'path' = '{path}': there is no such file.")
     return paths
+
+
+def _matches(pattern: str) -> list[str]:
+    """What a pattern means, a name at a time; raises `InvalidOption` where it would climb, or mean more than is held at once."""
+    names = [name for name in pattern.split("/") if name]
+    if bad := next((name for name in names if name in (".", "..") or "**" in name), None):
+        raise InvalidOption(
+            f"Option 'path' = '{pattern}' has '{bad}', which no pattern may have: each of `*`, `?` and `[…]` stands for a part of one name."
+        )
+    places = ["/"]
+    for name in names:
+        found: list[str] = []
+        for place in places:
+            found += (os.path.join(place, match) for match in glob.iglob(name, root_dir=place))
+            if len(found) > _MOST_MATCHES:  # through links, names multiply with each `*`
+                raise InvalidOption(
+                    f"Option 'path' = '{pattern}' means more than {_MOST_MATCHES} files or directories; name the directory that holds them."
+                )
+        places = found
+    return sorted(places)
 
 
 def _fixed_part(path: str) -> str:
