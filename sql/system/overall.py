@@ -112,10 +112,10 @@ OVERALL["tables"] = replace(OVERALL["tables"], count=_count_of_tables)
     done="BOOLEAN",
 )
 def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
-    """Every partition of every partitioned table."""
+    """Every partition of every partitioned table that the caller may read whole."""
     for summary in _summaries(scan):
         table = _opened(scan, summary) if summary.partitioned and summary.told else None
-        if table is None:
+        if table is None or not scan.lake.sees_whole(table):
             continue
         listed = scan.lake.partitions(table, table.latest())
         specs = [partition_spec(table.schema, p.values) for p in listed]

@@ -302,3 +302,12 @@ def test_names_in_a_database_one_sees_are_told_apart_from_those_that_are_not(gat
 def test_other_creations_are_still_refused(gateway: Gateway) -> None:
     with pytest.raises(UnsupportedStatement, match="CREATE FUNCTION is not available"):
         gateway.run("CREATE FUNCTION f AS 'x'")
+
+
+def test_partitions_of_all_tables_are_those_the_caller_may_read(gateway: Gateway, lake: Lake, ada: str) -> None:
+    make_table(lake, "written", partition="day", id="INT", day="STRING")
+    gateway.run("INSERT INTO parted VALUES (1, 'x'); INSERT INTO written VALUES (1, 'y')")
+    gateway.run("GRANT SELECT ON parted TO ada; GRANT INSERT ON written TO ada")
+    for listing in ("partitions", "all_partitions"):
+        result = gateway.run(f"SELECT table_name, partition_name FROM sys.{listing}", caller=lake.access.caller(ada))
+        assert [row for batch in result.batches() for row in batch.to_pylist()] == [{"table_name": "parted", "partition_name": "day=x"}]
