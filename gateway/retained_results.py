@@ -152,14 +152,15 @@ class RetainedResults:
         return statement
 
     def find(self, name: str, caller: Caller) -> RetainedResult | None:
-        """The caller's statement of this handle or name."""
+        """The caller's statement of this handle or name; others may bear the same name."""
         with self._lock:
-            statement = self._kept.get(name) or next(
-                (candidate for candidate in reversed(self._kept.values()) if candidate.operation.name == name), None
-            )
-        if statement is None or statement.operation.principal != caller.principal:
-            return None
-        statement.touch()
+            own = [retained.operation for retained in self._kept.values() if retained.operation.principal == caller.principal]
+            found = [operation for operation in own if operation.handle == name] or [
+                operation for operation in own if operation.name == name
+            ]
+            statement = self._kept[found[-1].handle] if found else None
+        if statement is not None:
+            statement.touch()
         return statement
 
     def get(self, name: str, caller: Caller) -> RetainedResult:

@@ -129,6 +129,18 @@ def test_it_runs_once_under_a_key_and_belongs_to_its_submitter(client: FlaskClie
     assert client.get(at).status_code == 200
 
 
+def test_a_name_is_its_submitters_own(client: FlaskClient) -> None:
+    secret = client.post("/tokens", json={"name": uuid4().hex}).json["token"]  # type: ignore[index]
+    named = {"X-Request-Id": f"nightly-{uuid4().hex}"}
+    submitters = [(named, 1), ({**named, "Authorization": f"Bearer {secret}"}, 2)]
+    for headers, number in submitters:
+        asked = client.post("/sql", json={"statement": f"SELECT {number} AS n", "async": True}, headers=headers)
+        assert asked.status_code == 202, asked.text
+    for headers, number in submitters:
+        assert client.get(f"/statements/{named['X-Request-Id']}", headers=headers).status_code == 200
+        assert numbers(client.get(f"/statements/{named['X-Request-Id']}/result?wait=30", headers=headers)) == [number]
+
+
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     one = Held(False)
