@@ -143,7 +143,7 @@ def _regular(subject: exp.Expr, pattern: exp.Expr) -> None:
     """Judge a pattern; keep its subject short where the pattern may take long."""
     most: int | None = _UNKNOWN
     if isinstance(pattern, exp.Literal):
-        most = _longest(pattern.name)
+        most = longest_searched(pattern.name)
     else:
         says = "A regular expression that is no literal repeats no group in parentheses."
         repeated = call("regexp_like", pattern.copy(), exp.Literal.string(_REPEATED))
@@ -153,7 +153,7 @@ def _regular(subject: exp.Expr, pattern: exp.Expr) -> None:
         subject.replace(raising(exp.GT(this=call("length", subject.copy()), expression=number(most)), says, subject.copy()))
 
 
-def _longest(pattern: str) -> int | None:
+def longest_searched(pattern: str) -> int | None:
     """The longest text a pattern is tried on, None for any; raises where it may take forever, or too deep, on a short one."""
     by_time, by_depth = _longest_by_time(pattern), _longest_by_depth(pattern)
     return by_time if by_depth is None else by_depth if by_time is None else min(by_time, by_depth)

@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from model.errors import Forbidden, InvalidOption, InvalidSchema
+from model.errors import Forbidden, InvalidOption, InvalidSchema, UnsupportedStatement
 from model.options.option import Option, boolean, duration, integer, one_of, only_false, optional, text
 from model.schema.types import BigIntType, DataType, Field, IntType, LocalZonedTimestampType, MapType, VarBinaryType, VarCharType
+from sql.analysis.patterns import longest_searched
 from sql.connectors.base import Bound, Connector, ConnectorScope, ConnectorTable, options_of
 
 KAFKA_OPTIONS = options_of(
@@ -219,6 +220,23 @@ class Side:
         return column.name.removeprefix(self.strip)
 
 
+def _check_pattern(pattern: str) -> None:
+    """Raise `InvalidOption` for an expression that may take forever on the name of a topic: Kafka's client tries it on each."""
+    try:
+        longest = longest_searched(pattern)
+    except UnsupportedStatement as problem:
+        raise InvalidOption(f"Option 'topic-pattern': {problem.message}") from problem
+    if longest is not None and longest < _LONGEST_TOPIC:
+        raise InvalidOption(
+            f"Option 'topic-pattern' = '{pattern[:80]}' has too many parts to be tried on names of {_LONGEST_TOPIC} characters; "
+            "repeat no long group in parentheses."
+        )
+
+
+_LONGEST_TOPIC = 249
+"""Characters of a topic's name, by Kafka's own limit."""
+
+
 class Kafka(Connector):
     """Reads and writes topics."""
 
@@ -232,6 +250,8 @@ class Kafka(Connector):
         options = table.options
         if (TOPIC.read(options) is None) == (TOPIC_PATTERN.read(options) is None):
             raise InvalidOption("A kafka table needs one of 'topic' and 'topic-pattern'.")
+        if (pattern := TOPIC_PATTERN.read(options)) is not None:
+            _check_pattern(pattern)
         if not SERVERS.read(options):
             raise InvalidOption("Option 'properties.bootstrap.servers' is missing: name the brokers.")
         check_brokers(table, scope)

@@ -29,6 +29,9 @@ def table(columns: str, options: str) -> ConnectorTable:
     [
         ("'topic' = 'x'", "'format' is missing"),
         ("'format' = 'json'", "one of 'topic' and 'topic-pattern'"),
+        ("'topic-pattern' = '(a+)+b', 'format' = 'json'", "Option 'topic-pattern': .* repeats what repeats itself"),
+        ("'topic-pattern' = '.*a.*b.*c.*d', 'format' = 'json'", "Option 'topic-pattern': .* more than 3 unlimited"),
+        (f"'topic-pattern' = '({'a' * 3}{'.' * 40})*', 'format' = 'json'", "has too many parts"),
         ("'topic' = 'x', 'format' = 'raw'", "raw holds one column"),
         ("'topic' = 'x', 'format' = 'json', 'key.fields' = 'a'", "belong together"),
         ("'topic' = 'x', 'format' = 'json', 'key.format' = 'raw', 'key.fields' = 'z'", "there is no column z"),
@@ -143,3 +146,8 @@ def test_only_listed_brokers_are_connected_to() -> None:
     for servers, brokers in refused:
         with pytest.raises(Forbidden, match=r"SLUICE_KAFKA_BROKERS|the brokers that may be used"):
             check_brokers(of(servers), ConnectorScope(kafka_brokers=brokers))
+
+
+def test_a_pattern_of_topics_that_ends_is_taken() -> None:
+    for pattern in ("orders-.*", "(eu|us)\\.orders", "t[0-9]+"):
+        table("a INT", f"'topic-pattern' = '{pattern}', 'format' = 'json'")
