@@ -28,6 +28,7 @@ from catalog.connection import (
     PooledConnection,
     noticing_loss,
 )
+from catalog.damage import RememberedDamage, damage_of, is_damage
 from catalog.notices import Notices
 from catalog.objects.branches import BranchRepository, StaleFileRepository
 from catalog.objects.databases import DatabaseRepository
@@ -135,6 +136,7 @@ class CatalogStore:
         self._worked: WeakKeyDictionary[CatalogConnection, float] = WeakKeyDictionary()
         """When each connection last gave an answer."""
         self._refusals = Refusals()
+        self._damage = RememberedDamage()
         self._in_vain = False
         """Whether the last wait for a connection was."""
         self._pool = self._made(dsn, "catalog", least=2, most=max_connections)
@@ -192,7 +194,8 @@ class CatalogStore:
     def _problems_told(self, sent: Callable[[], bool] = lambda: False) -> Iterator[None]:
         """What Postgres says in the words of this server; nobody knows of a change that was ``sent`` where the connection breaks."""
         try:
-            yield
+            with self._damage_told():
+                yield
         except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, *ENDED_BY_POSTGRES) as problem:
             if sent() and _lost(problem):
                 raise OutcomeUnknown(f"The catalog database went away while a change was being committed{self._cause()}.") from problem
@@ -203,6 +206,22 @@ class CatalogStore:
             raise CatalogLost from problem
         except psycopg.errors.ReadOnlySqlTransaction as problem:
             raise read_only() from problem
+
+    @contextlib.contextmanager
+    def _damage_told(self) -> Iterator[None]:
+        """Damage of the catalog's own files, by the name of the relation, and remembered."""
+        try:
+            yield
+        except psycopg.Error as problem:
+            if not is_damage(problem):
+                raise
+            try:
+                with self._connection() as conn:
+                    damage = damage_of(problem, conn)
+            except (psycopg.Error, PoolTimeout):
+                damage = damage_of(problem, None)
+            self._damage.note(damage)
+            raise damage from problem
 
     @contextlib.contextmanager
     def _begun(self, *, keep: bool, one_moment: bool) -> Iterator[CatalogConnection]:
@@ -308,6 +327,14 @@ class CatalogStore:
         """Raise `Unavailable` unless Postgres answers."""
         with self.reading(seconds=PING_SECONDS if self._refusals.failing else WAIT_SECONDS) as tx:
             tx.databases.names()
+
+    def require_whole(self) -> None:
+        """Raise `CatalogDamaged` where damage of the catalog was met that is still there."""
+        if self._damage.any():
+            with self._problems_told(), self._connection() as conn:
+                damage = self._damage.standing(conn)
+            if damage is not None:
+                raise damage
 
 
 def _lost(problem: Exception) -> bool:

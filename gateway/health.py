@@ -56,7 +56,7 @@ class Health:
 def check_health(lake: Lake, spark: Checkable, outliving: Sequence[str] = ()) -> Health:
     """Ask each part once."""
     return Health(
-        postgres=_ask(lambda: lake.catalog.ping()),
+        postgres=_ask(lambda: _ask_postgres(lake)),
         spark=PartHealth(ok=True, detail=_ASLEEP) if spark.asleep else _ask(lambda: _ask_spark(spark, outliving)),
         warehouse=_ask(lambda: _ask_warehouse(lake)),
         disk=_ask(lake.reserve.require),
@@ -72,6 +72,11 @@ def _ask(question: Callable[[], object]) -> PartHealth:
     except LakeError as problem:
         return PartHealth(ok=False, detail=problem.message)
     return PartHealth(ok=True)
+
+
+def _ask_postgres(lake: Lake) -> None:
+    lake.catalog.ping()
+    lake.catalog.require_whole()
 
 
 def _ask_spark(spark: Checkable, outliving: Sequence[str]) -> None:

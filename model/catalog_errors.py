@@ -177,6 +177,20 @@ class CatalogLost(Unavailable):
         )
 
 
+class CatalogDamaged(Unavailable):
+    """Postgres cannot read files of its own that hold the catalog; trying again does not help."""
+
+    def __init__(self, said: str, *, relation: str | None, is_index: bool = False, code: str = "") -> None:
+        self.said, self.relation = said, relation
+        what = "The catalog database" if relation is None else f"The catalog's {'index' if is_index else 'table'} {relation}"
+        way_out = f"REINDEX INDEX {relation} in the catalog's database makes it anew. Else stop" if is_index else "Stop"
+        super().__init__(
+            f"{what} is damaged: Postgres says {said!r}{f' ({code})' if code else ''}. Nothing was changed; trying again does not help. "
+            f"{way_out} the server, keep a copy of Postgres's directory, look after its disk, and run `sluice restore --replace` with the "
+            "newest backup."
+        )
+
+
 class CatalogFull(Unavailable, status=507):
     """The catalog's database has no space left to write."""
 

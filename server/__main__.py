@@ -193,6 +193,10 @@ def run(work: Callable[[Settings], int | None]) -> NoReturn:
     except OSError as problem:
         _leave(1, f"{problem.strerror or problem}{f': {problem.filename}' if problem.filename else ''}")
     except Exception as problem:
+        from catalog.damage import damage_met
+
+        if (damage := damage_met(problem)) is not None:
+            _leave(1, damage.whole)
         if (words := _of_postgres(problem)) is None:
             raise
         _leave(1, f"The catalog's Postgres (SLUICE_CATALOG_DSN) cannot be used: {words}")

@@ -12,6 +12,7 @@ import orjson
 from flask import Response, current_app, g, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
+from model.catalog_errors import CatalogDamaged
 from model.errors import LakeError, ResourceError, TableDamaged
 from server.process.services import EXTENSION, services
 
@@ -22,6 +23,9 @@ _SENTENCE_END = re.compile(r"(?<=\.)\s")
 PROBLEM = "application/problem+json"
 RETRY_AFTER_SECONDS = {429: range(2, 9), 503: range(2, 3)}
 """By status, the seconds one of which is told: who is refused together must not come back together, each time with a parser's work."""
+
+_LASTING = (TableDamaged, CatalogDamaged)
+"""What does not pass by itself, whatever its status."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +87,7 @@ def paimon_error(error: BaseException) -> Response:
     """The answer of the Paimon catalog's paths: the body's ``code`` is what its clients go by, so it is always there."""
     failure = failure_of(error, request_id())
     # Paimon's clients repeat what 503 answers, for half a minute; damage does not pass.
-    status = 500 if isinstance(error, TableDamaged) else _PAIMON_STATUS.get(failure.status, failure.status)
+    status = 500 if isinstance(error, _LASTING) else _PAIMON_STATUS.get(failure.status, failure.status)
     document = {
         "message": failure.detail,
         "resourceType": getattr(error, "resource_type", None),
@@ -142,7 +146,7 @@ def _lake_failure(error: LakeError, id_: str) -> Failure:
     facts["statementIndex"] = getattr(error, "statement_index", None)
     facts["completed"] = getattr(error, "completed", None) or None
     headers: dict[str, str] = {}
-    if error.status in RETRY_AFTER_SECONDS and not isinstance(error, TableDamaged):
+    if error.status in RETRY_AFTER_SECONDS and not isinstance(error, _LASTING):
         headers["Retry-After"] = str(random.choice(RETRY_AFTER_SECONDS[error.status]))
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"

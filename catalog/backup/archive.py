@@ -19,6 +19,7 @@ import psycopg
 from psycopg import Connection, sql
 
 from catalog.connection import connect
+from catalog.damage import telling_damage
 from catalog.store import APPLICATION, POOLED_APPLICATION, away
 from catalog.work.servers import ServerRepository
 from model.errors import IllegalMove, InvalidData
@@ -180,9 +181,9 @@ def _living(conn: Connection) -> int:
 
 @contextlib.contextmanager
 def connected(dsn: str) -> Iterator[Connection]:
-    """A connection; raises `Unavailable` where Postgres is away or goes."""
+    """A connection; raises `Unavailable` where Postgres is away or goes, and `CatalogDamaged` where it cannot read its files."""
     try:
-        with connect(dsn) as conn:
+        with telling_damage(dsn), connect(dsn) as conn:
             yield conn
     except (psycopg.OperationalError, psycopg.InterfaceError) as problem:
         raise away(problem) from problem

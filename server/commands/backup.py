@@ -13,12 +13,14 @@ from catalog.backup.archive import ArchiveHead, contents, let_go, read_head, res
 from catalog.backup.archive_parts import Part, PartTable, archived_tables, restore_tables
 from catalog.backup.aside import aside
 from catalog.backup.holds import holding
+from catalog.damage import telling_damage
 from lake import Lake
 from lake.access.allowed_locations import table_location
 from lake.register.copies import WarehouseCopy, copy_back, copy_to, relative
 from lake.register.restored.after_restore import Difference, differences, keep_discarded, tags_without_files
 from migrations import downgrade, knows, newest, revision_of, upgrade
 from model.access import Grant
+from model.catalog_errors import CatalogDamaged
 from model.errors import IllegalMove, InvalidData, Unavailable
 from model.identifier import Identifier
 from model.location import Location
@@ -36,11 +38,12 @@ def present_dsn(settings: Settings) -> Iterator[str]:
     """The catalog's DSN as it is: that of a running server's embedded Postgres where one runs, else started until the block ends."""
     running = None if settings[CATALOG_DSN] is not None else running_dsn(settings.data)
     if running is not None:
-        yield running
+        with telling_damage(running):
+            yield running
         return
     if settings[CATALOG_DSN] is None and not (settings.data / "postgres").exists():
         raise IllegalMove(f"There is no catalog in {settings.data}: set SLUICE_DATA or SLUICE_CATALOG_DSN as for the server.")
-    with catalog_dsn(settings) as dsn:
+    with catalog_dsn(settings) as dsn, telling_damage(dsn):
         yield dsn
 
 
@@ -127,7 +130,7 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
             )
         copied = None if files_from is None else _files_back(path, settings, files_from)
         newer = replace and (at := revision_of(dsn)) is not None and not knows(at)
-        before = _rights_now(settings, dsn) if replace and not newer else None
+        before, unread = _rights_now(settings, dsn) if replace and not newer else (None, None)
         if replace and (newer or head.revision != newest()):
             with aside(dsn, keep=newer) as name:
                 _filled(dsn, path, head.revision)
@@ -144,6 +147,9 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
             differing = list(_of_identity(catalog, settings, known=any(table.name == "catalog_state" for table in head.tables)))
             differing += [*differences(catalog, settings.warehouse, kept=kept), *tags_without_files(catalog)]
             differing += given_again(before, _rights(settings, dsn)) if before is not None else []
+            if unread is not None:
+                what = f"its rights were damaged ({unread.said}) and are as when the backup was made"
+                differing.append(Difference(table="the catalog", what=what, statement="SHOW ROLES"))
         finally:
             catalog.close()
     elsewhere = "" if head.warehouse == settings.warehouse else f"; it was made of the warehouse {head.warehouse}"
@@ -174,10 +180,13 @@ def _check_restorable(settings: Settings, path: Path, head: ArchiveHead, files_f
         )
 
 
-def _rights_now(settings: Settings, dsn: str) -> Rights:
-    """Those of a catalog of this version's schema or of an earlier one."""
+def _rights_now(settings: Settings, dsn: str) -> tuple[Rights | None, CatalogDamaged | None]:
+    """Those of a catalog of this version's schema or of an earlier one; the damage because of which they cannot be read."""
     upgrade(dsn, "head")
-    return _rights(settings, dsn)
+    try:
+        return _rights(settings, dsn), None
+    except CatalogDamaged as damage:  # which the backup is the way out of
+        return None, damage
 
 
 def _filled(dsn: str, path: Path, revision: str) -> None:

@@ -14,6 +14,7 @@ import orjson
 from cachetools import TTLCache
 
 from gateway.origin import ORIGIN, STATEMENT
+from model.catalog_errors import CatalogDamaged
 from model.errors import LakeError
 from model.options.masking import MASK, masked_text, names_secret
 from model.spans import trace_id
@@ -28,6 +29,8 @@ _HEADER = re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]{4,}", re.IGNORECASE)
 _ASSIGNED = re.compile(r"\b([\w.-]{1,120}=)(?!>)[^\s&,;'\"]+")
 REPEATS_SECONDS = 60.0
 """The same failure of the same part of the server is logged once in so long."""
+LASTING_SECONDS = 3600.0
+"""The same for damage of the catalog, whichever part of the server meets it."""
 _LONGEST_CAUSE = 300
 """Characters of what a failure came from."""
 _LONGEST_MASKED = 20_000
@@ -114,12 +117,14 @@ class OncePerMinute(logging.Filter):
     """Lets one line a cause and minute through of failures that are deliberate, without their tracebacks, and of `REPEATS`.
 
     A full disk fails every request and every beat of what runs in the background; tracebacks are for bugs, which all come through.
+    Damage of the catalog, which every part of the server meets and which does not pass, is one line an hour.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._lock = threading.Lock()
         self._told: TTLCache[tuple[str, str, str, str], None] = TTLCache(1000, REPEATS_SECONDS)
+        self._lasting: TTLCache[tuple[str, str, str, str], None] = TTLCache(100, LASTING_SECONDS)
         self._held: Counter[tuple[str, str, str, str]] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -129,12 +134,14 @@ class OncePerMinute(logging.Filter):
         if not deliberate and (problem is not None or not getattr(record, "repeats", False)):
             return True
         cause = None if problem is None else problem.__cause__
-        key = (record.name, str(record.msg), type(problem).__name__, type(cause).__name__)
+        key, told = (record.name, str(record.msg), type(problem).__name__, type(cause).__name__), self._told
+        if isinstance(problem, CatalogDamaged):  # whoever meets it, and it does not pass
+            key, told = ("", problem.said, "", ""), self._lasting
         with self._lock:
-            if key in self._told:
+            if key in told:
                 self._held[key] += 1
                 return False
-            self._told[key] = None
+            told[key] = None
             suppressed = self._held.pop(key, 0)
         more = f" ({suppressed} more like it since the last one)" if suppressed else ""
         said = record.getMessage()

@@ -41,6 +41,7 @@ OF_OTHER_DOORS = {
 SHOWN_ELSEWHERE = frozenset(
     {
         "BackupRunning",
+        "CatalogDamaged",
         "CatalogFull",
         "CatalogLost",
         "ClockInDoubt",
@@ -53,7 +54,8 @@ SHOWN_ELSEWHERE = frozenset(
     }
 )
 """What needs a broken machine, files, clock or catalog, or a quota: `test_faults.py`, `tests/e2e/test_outages.py`,
-`tests/sql/test_reach.py`, `tests/server/commands/test_standing.py`, `tests/server/commands/test_restore.py`;
+`tests/sql/test_reach.py`, `tests/server/commands/test_standing.py`, `tests/server/commands/test_restore.py`,
+`tests/server/commands/test_catalog_damaged.py`;
 the quotas' and the clock's own tests."""
 TOLD_OTHERWISE = frozenset({"LakeError", "ResourceError", "NotExist", "AlreadyExist", "CommitConflict", "TurnLost", "DatabaseNotEmpty"})
 """Bases; a lost race is ``success: false``; DELETE takes a database with all in it."""
