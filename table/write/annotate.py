@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 from model.schema.types import Field
 from table.compaction.rewrite import as_entry
 from table.format.formats import format_of
-from table.format.io.storage_errors import translating
+from table.format.io.storage_errors import storage_failure, translating
 from table.format.manifests.entries import ManifestEntry, NewFile
+from table.format.manifests.typed import wrong_size
 from table.format.parquet.footer import Marks, marks_of
+from table.format.parquet.identity import TAIL_BYTES, identity_fault
 from table.format.store import TableFiles
 from table.scan.going_on import Check
 from table.write.places import overlapping
@@ -69,10 +75,38 @@ def _replaceable(schema: Schema, entry: ManifestEntry) -> bool:
 
 
 def marks_to_set(files: TableFiles, schema: Schema, entry: ManifestEntry, fields: Sequence[Field]) -> Marks | None:
-    """How a file would end with its columns marked; None for other formats and footers."""
+    """How a file would end with its columns marked; None for other formats and footers.
+
+    Raises `TableDamaged` for a file that is not what its manifest tells: a copy of it would have the name and the size of a whole one.
+    """
     if format_of(entry.file.file_name) != "parquet":
         return None
-    return marks_of(files, files.data_path(schema, entry), fields)
+    path = files.data_path(schema, entry)
+    with _told_as_damage(files, path), translating(path), files.io.open_input(path) as source:
+        if (problem := wrong_size(source.size(), entry.file.file_size)) is not None:
+            raise files.damaged(path, problem)
+        metadata = _metadata(files, path, source)
+        at = source.size() - metadata.serialized_size - TAIL_BYTES
+        if (fault := identity_fault(metadata, entry.file, at=at)) is not None:
+            raise files.damaged(path, fault)
+        return marks_of(source, fields)
+
+
+def _metadata(files: TableFiles, path: str, source: pa.NativeFile) -> pq.FileMetaData:
+    try:
+        return pq.read_metadata(source)
+    except Exception as problem:  # bytes that were changed make a decoder fail in any way
+        if (away := storage_failure(problem, path)) is not None:
+            raise away from problem
+        raise files.damaged(path, f"cannot be read: {problem}") from problem
+
+
+@contextlib.contextmanager
+def _told_as_damage(files: TableFiles, path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise files.missing(path) from None
 
 
 def marked_copies(files: TableFiles, schema: Schema, task: MarkTask, opening: Callable[[str], None], check: Check) -> list[NewFile]:
@@ -96,7 +130,7 @@ def marked_copies(files: TableFiles, schema: Schema, task: MarkTask, opening: Ca
         for path in targets:
             opening(path)
         for at, (source, path) in enumerate(zip(sources, targets, strict=True)):
-            _copy(files, source, path, None if at else marks)
+            _copy(files, source, path, None if at else marks, size=None if at else file.file_size)
         made.append(new)
     return made
 
@@ -107,20 +141,29 @@ def _named(files: TableFiles, schema: Schema, entry: ManifestEntry, marks: Marks
     return None if marks is None else marks.named(name, entry.file.creation_time_millis)
 
 
-def _copy(files: TableFiles, source: str, target: str, marks: Marks | None) -> None:
+def _copy(files: TableFiles, source: str, target: str, marks: Marks | None, *, size: int | None) -> None:
+    """Copy a file, a data file with the ``size`` that its manifest tells and the end it is to have."""
     io = files.io
-    with (
-        translating(source),
-        io.open_input(source) as reading,
-        translating(target),
-        io.open_output(target) as writing,
-    ):
+    with contextlib.ExitStack() as opened:
+        with _told_as_damage(files, source), translating(source):
+            reading = opened.enter_context(io.open_input(source))
+            if size is not None and (problem := wrong_size(reading.size(), size)) is not None:
+                raise files.damaged(source, problem)
+        opened.enter_context(translating(target))
+        writing = opened.enter_context(io.open_output(target))
         left = marks.at if marks is not None else None
-        while data := reading.read(_CHUNK if left is None else min(_CHUNK, left)):
+        while data := _read(reading, source, _CHUNK if left is None else min(_CHUNK, left)):
             writing.write(data)
             left = None if left is None else left - len(data)
+        if left:
+            raise files.damaged(source, f"ends {left:,} bytes before its footer")
         if marks is not None:
             writing.write(marks.end)
+
+
+def _read(reading: pa.NativeFile, source: str, size: int) -> bytes:
+    with translating(source):
+        return bytes(reading.read(size))
 
 
 def _extension(name: str) -> str:

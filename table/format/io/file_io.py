@@ -279,14 +279,14 @@ class LocalFileIO:
         return local_path(path)
 
     def open_input(self, path: str) -> pa.NativeFile:
-        """The file, open for reading at any place."""
+        """The file, open for reading at any place; raises `FileNotFoundError` also where something else lies in its place."""
         path = local_path(path)
         if self._held is None:
             return self.arrow().open_input_file(path)
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         try:
             self._held(handle, path)
-            if stat.S_ISFIFO(os.fstat(handle).st_mode):
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
             return self.arrow().open_input_file(f"/proc/self/fd/{handle}")
         finally:

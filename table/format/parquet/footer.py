@@ -105,17 +105,15 @@ def _end(footer: bytes) -> bytes:
     return footer + len(footer).to_bytes(4, "little") + MAGIC
 
 
-def marks_of(files: TableFiles, path: str, fields: Sequence[Field]) -> Marks | None:
-    """The end of a Parquet file with ids and annotations of columns; None for one whose footer has an unknown form."""
-    io = files.io
-    with translating(path), io.open_input(path) as source:
-        size = source.size()
-        try:
-            footer = footer_of(source)
-            marked = marked_footer(footer, fields)
-            Struct.read(Reader(marked))  # all of it, so that it can be named
-        except (pa.ArrowInvalid, NotCompact, IndexError, KeyError, UnicodeDecodeError, RecursionError):
-            return None
+def marks_of(source: pa.NativeFile, fields: Sequence[Field]) -> Marks | None:
+    """The end of an open Parquet file with ids and annotations of columns; None for one whose footer has an unknown form."""
+    size = source.size()
+    try:
+        footer = footer_of(source)
+        marked = marked_footer(footer, fields)
+        Struct.read(Reader(marked))  # all of it, so that it can be named
+    except (pa.ArrowInvalid, NotCompact, IndexError, KeyError, UnicodeDecodeError, RecursionError):
+        return None
     return Marks(size - TAIL_BYTES - len(footer), _end(marked), marked != footer)
 
 
@@ -124,7 +122,8 @@ def mark_file(files: TableFiles, path: str, fields: Sequence[Field], name: str, 
 
     One of an unknown form stays as it is.
     """
-    marks = marks_of(files, path, fields)
+    with translating(path), files.io.open_input(path) as source:
+        marks = marks_of(source, fields)
     if marks is not None:
         named = marks.named(name, created_millis)
         files.io.replace_end(path, named.at, named.end)

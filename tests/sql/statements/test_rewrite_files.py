@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from gateway.gateway import Gateway
 from lake import Lake
 from lake.rewrite import marking as lake_marking
-from model.errors import RewriteConflict
+from model.errors import RewriteConflict, TableDamaged
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from model.schema.types import ArrayType, Field, parse_type
@@ -24,6 +25,7 @@ from table.format.rows.arrow import arrow_schema
 from table.write.snapshot_builder import CommitRequest
 from table.write.writer import write_batches
 from tests.fix_gateway import Ask
+from tests.lake.register.damage import cut, remove
 from tests.lake.unmarked import append_unmarked
 from tests.sql.statements.test_deletions import delete
 from tests.table.format.test_parquet_footer import all_ids
@@ -188,6 +190,64 @@ def test_deleted_rows_stay_deleted(ask: Ask, lake: Lake, gateway: Gateway) -> No
     delete(gateway, 1, 2)
     ask("CALL sys.compact(`table` => 't', compact_strategy => 'full')")
     assert ask("CALL sys.rewrite_files('t')") == []
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _zero_end(path: Path) -> None:
+    """As a power cut leaves a file whose size was on disk before its bytes."""
+    data = path.read_bytes()
+    path.write_bytes(data[:-200] + bytes(200))
+
+
+def _swapped(path: Path) -> None:
+    """Another file of the table, of the same size."""
+    other = next(file for file in path.parent.iterdir() if file != path)
+    path.write_bytes(other.read_bytes())
+
+
+@pytest.mark.parametrize("damage", [remove, cut, _empty, _directory, _zero_end, _swapped])
+def test_damaged_files_are_told_as_reads_tell_them(ask: Ask, lake: Lake, damage: Callable[[Path], None]) -> None:
+    ask("CREATE TABLE t (id INT) WITH ('bucket' = '-1')")
+    ask("INSERT INTO t VALUES (1)")
+    ask("INSERT INTO t VALUES (2)")
+    before = live(lake)
+    path = path_of(lake, before[0])
+    damage(path)
+    with pytest.raises(TableDamaged) as of_a_read:
+        ask("SELECT * FROM t")
+    for dry_run in ("true", "false"):
+        with pytest.raises(TableDamaged) as raised:
+            ask(f"CALL sys.rewrite_files('t', dry_run => {dry_run})")
+        assert raised.value.file == of_a_read.value.file
+        assert raised.value.resource_name == "t" or "default.t" in raised.value.message
+    assert live(lake) == before
+
+
+@pytest.mark.parametrize("damage", [remove, cut])
+def test_a_file_that_is_damaged_while_it_is_copied_is_told(
+    ask: Ask, lake: Lake, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Path], None]
+) -> None:
+    ask("CREATE TABLE t (id INT) WITH ('bucket' = '-1', 'write-only' = 'true')")
+    append_unmarked(lake, T, [{"id": 1}])
+    before = live(lake)
+    copies = lake_marking.marked_copies
+
+    def damaged(*args: Any) -> list[NewFile]:
+        damage(path_of(lake, before[0]))
+        return copies(*args)
+
+    monkeypatch.setattr(lake_marking, "marked_copies", damaged)
+    with pytest.raises(TableDamaged, match=before[0].file.file_name):
+        ask("CALL sys.rewrite_files('t')")
+    assert live(lake) == before
 
 
 def test_what_is_left_is_counted(ask: Ask, lake: Lake) -> None:
