@@ -228,7 +228,7 @@ def test_admission_takes_what_it_is_told_and_all_when_it_is_told_so(url: str, qu
 
 
 def test_a_micro_batch_takes_so_many_snapshots(url: str, queue: Lake) -> None:
-    options = {"scan_mode": "from-snapshot", "scan_snapshot-id": "1", "scan_max-snapshot_count": "2"}
+    options = {"scan_mode": "from-snapshot", "scan_snapshot-id": "1", "scan.max-snapshot.count": "2"}
     reader = reader_of(url, **options)
     offset, met = reader.initialOffset(), []
     while (end := reader.latestOffset(offset, reader.getDefaultReadLimit())) != offset:
@@ -239,7 +239,7 @@ def test_a_micro_batch_takes_so_many_snapshots(url: str, queue: Lake) -> None:
     assert met[0][0] == 3
     assert sum(count for _, count in met) == len(rows(one, one.initialOffset(), whole))
     assert len(met) == -(-(whole["snapshot"] - 1) // 2) > 1
-    unlimited = reader_of(url, **{**options, "scan_max-snapshot_count": "0"})
+    unlimited = reader_of(url, **{**options, "scan.max-snapshot.count": "0"})
     assert unlimited.latestOffset(unlimited.initialOffset(), unlimited.getDefaultReadLimit()) == whole
 
 
