@@ -28,6 +28,8 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 """The parser's tokens, as far as its options need them: of a comment only how it begins."""
+_DULL = re.compile(r"""(?:(?:'[^'\\=]*+'|-(?!-)|[^'"`=(),;/{\\-])*+(?:,\s*+\(?+|\)))++""")
+"""What has no option's `=` and ends where no key has begun, in one step: rows of VALUES are most of a long text."""
 _COMMENT_MARK = re.compile(r"/\*|\*/|\{#|#\}")
 _ESCAPED = re.compile(r"\\(?:u([0-9a-fA-F]{4})|([0-3][0-7]{2})|(.))", re.DOTALL)
 _BEFORE_OPTIONS = frozenset({"WITH", "SET", "OPTIONS", "TBLPROPERTIES", "DBPROPERTIES"})
@@ -125,8 +127,6 @@ def masked_literals(statement: str) -> str:
 
 def masked_secrets(statement: str) -> str:
     """A statement with stars for the values of options that look like secrets alone."""
-    if "=" not in statement or not (_SECRET.search(statement) or "\\" in statement):
-        return statement  # most long texts: nothing else has to be looked at
     return _masked_values(_masked_options(statement))
 
 
@@ -163,6 +163,11 @@ def _masked_options(statement: str, *, in_comment: bool = False) -> str:
     at = 0
     while match := _TOKEN.match(statement, at):
         kind, start, at = match.lastgroup or "", at, match.end()
+        if kind == "end" and (dull := _DULL.match(statement, at)):
+            made.append(options.shown(kind, start, at))
+            at = dull.end()
+            made.append(dull[0])
+            continue
         if kind == "comment" and not in_comment:
             at = _end_of_comment(statement, start)
             made.append(statement[start : start + 2] + _masked_options(statement[start + 2 : at], in_comment=True))

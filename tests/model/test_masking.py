@@ -21,6 +21,9 @@ TEXTS = {
     "nested comments": '"/* " * 100_000 + "*/ " * 100_000',
     "comments between": """"('password' " + "/**/" * 250_000 + "= 'x'" """,
     "bare pairs": '"(a=b," * 200_000',
+    "parentheses": '"()" * 500_000',
+    "words": '"(a b-" * 170_000',
+    "rows": """"(1, 'a=b', 'c')," * 60_000""",
     "dots": '"fields" + ".a" * 400_000 + "=x"',
     "backquotes": '"`" * 1_000_001',
 }

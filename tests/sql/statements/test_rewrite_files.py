@@ -22,6 +22,7 @@ from model.schema.types import ArrayType, Field, parse_type
 from model.snapshot import CommitKind
 from table.format.manifests.entries import DataFile, ManifestEntry, NewFile
 from table.format.rows.arrow import arrow_schema
+from table.write.annotate import marked_copies
 from table.write.snapshot_builder import CommitRequest
 from table.write.writer import write_batches
 from tests.fix_gateway import Ask
@@ -238,7 +239,7 @@ def test_a_file_that_is_damaged_while_it_is_copied_is_told(
     ask("CREATE TABLE t (id INT) WITH ('bucket' = '-1', 'write-only' = 'true')")
     append_unmarked(lake, T, [{"id": 1}])
     before = live(lake)
-    copies = lake_marking.marked_copies
+    copies = marked_copies
 
     def damaged(*args: Any) -> list[NewFile]:
         damage(path_of(lake, before[0]))
