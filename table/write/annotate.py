@@ -149,16 +149,15 @@ def _copy(files: TableFiles, source: str, target: str, marks: Marks | None, *, s
             reading = opened.enter_context(io.open_input(source))
             if size is not None and (problem := wrong_size(reading.size(), size)) is not None:
                 raise files.damaged(source, problem)
-        opened.enter_context(translating(target))
-        writing = opened.enter_context(io.open_output(target))
-        left = marks.at if marks is not None else None
-        while data := _read(reading, source, _CHUNK if left is None else min(_CHUNK, left)):
-            writing.write(data)
-            left = None if left is None else left - len(data)
-        if left:
-            raise files.damaged(source, f"ends {left:,} bytes before its footer")
-        if marks is not None:
-            writing.write(marks.end)
+        with translating(target), io.open_output(target) as writing:
+            left = None if marks is None else marks.at
+            while data := _read(reading, source, _CHUNK if left is None else min(_CHUNK, left)):
+                writing.write(data)
+                left = None if left is None else left - len(data)
+            if left:
+                raise files.damaged(source, f"ends {left:,} bytes before its footer")
+            if marks is not None:
+                writing.write(marks.end)
 
 
 def _read(reading: pa.NativeFile, source: str, size: int) -> bytes:
