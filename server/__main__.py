@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 _M_ARENA_MAX = -8
 """glibc's name for it in `mallopt(3)`."""
 _ARENAS = 4
+_USAGE = (
+    "`python -m server` starts the server, as `sluice serve` does; its settings are SLUICE_* variables (docs/options.md). "
+    "`sluice --help` lists the other commands."
+)
 _DIFFERENT = 3
 """Status of a restore after which catalog and warehouse differ."""
 
@@ -224,5 +228,16 @@ def _leave(status: int, message: str = "") -> NoReturn:
     os._exit(status)
 
 
+def _take(arguments: Sequence[str]) -> None:
+    """End the process where arguments are given, before anything is opened: a server has none."""
+    if not arguments:
+        return
+    if set(arguments) <= {"-h", "--help"}:
+        print(_USAGE)
+        _leave(0)
+    _leave(2, f"`python -m server` takes no arguments, and was given {arguments[0]!r}. {_USAGE}")
+
+
 if __name__ == "__main__":
+    _take(sys.argv[1:])
     main()
