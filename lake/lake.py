@@ -198,6 +198,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
             delete=lambda: self.caller.require(Access.DELETE, resource),
             table=lambda table_id: require_known(self.caller, table, table_id),
             replace=lambda table_id: require_to_replace_files(self.catalog, self.caller, table, table_id),
+            take_over=self.caller.may(Access.DELETE, resource),  # who could roll the other's commits back
         )
         return self._client_committer.commit(table, signed, rights)
 

@@ -175,17 +175,30 @@ class SnapshotRepository:
         """
         self._conn.execute("SELECT 1 FROM sluice_table WHERE table_id = %s FOR UPDATE", (table_id,))
 
-    def by_commit(self, table_id: UUID, branch: str, *, user: str, identifier: int, kind: str) -> SnapshotRow | None:
-        """The snapshot of a streaming writer's commit, or None; never asked for the batch identifier."""
+    def by_commit(self, table_id: UUID, branch: str, *, user: str, identifier: int, kind: str) -> list[SnapshotRow]:
+        """The snapshots of a streaming writer's commit, the newest first; never asked for the batch identifier."""
         query = f"""
             SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s
             WHERE table_id = %(table)s AND branch = %(branch)s
               AND body ->> 'commitUser' = %(user)s AND (body ->> 'commitIdentifier')::bigint = %(id)s AND body ->> 'commitKind' = %(kind)s
-            ORDER BY snapshot_id DESC LIMIT 1
+            ORDER BY snapshot_id DESC
         """  # noqa: S608
         values = {"table": table_id, "branch": branch, "user": user, "id": identifier, "kind": kind}
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, values).fetchone()
+            return cur.execute(query, values).fetchall()
+
+    def newest_property(self, table_id: UUID, branch: str, key: str, *, user: str, but: int | None = None) -> str | None:
+        """A property of the newest snapshot of a ``commitUser`` that has it, but for those with the identifier ``but``; None where none has."""
+        query = """
+            WITH theirs AS MATERIALIZED (  -- by the index on commitUser: Postgres must not go through the whole history backwards
+                SELECT snapshot_id, body -> 'properties' ->> %(key)s AS value FROM table_snapshot
+                WHERE table_id = %(table)s AND branch = %(branch)s AND body ->> 'commitUser' = %(user)s
+                  AND (body ->> 'commitIdentifier')::bigint IS DISTINCT FROM %(but)s
+            )
+            SELECT value FROM theirs WHERE value IS NOT NULL ORDER BY snapshot_id DESC LIMIT 1
+        """
+        row = self._conn.execute(query, {"table": table_id, "branch": branch, "key": key, "user": user, "but": but}).fetchone()
+        return None if row is None else str(row[0])
 
     def history(self, table_id: UUID, branch: str, *, first: int | None = None) -> list[SnapshotRow]:
         """All snapshots, oldest first, or the oldest few."""

@@ -24,12 +24,13 @@ from lake.commit.publish import Publisher
 from lake.commit.retries import Retries, before_the_next
 from lake.commit.turns import BUILT_SECONDS
 from lake.commit.write_context import paths_of
+from lake.commit.writers import same_committer
 from lake.inspect.counts import added_by, by_name, committed_by, follow, statistics_of, takes_files_away
 from lake.tables.handle import LakeTable
 from model.catalog_errors import IdempotencyKeyTaken, TableChanged, TurnLost
 from model.errors import CommitConflict, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
 from model.snapshot import ANSWERS, BATCH_COMMIT_IDENTIFIER, Snapshot
-from table.write.snapshot_builder import CommitRequest, build_snapshot, metadata_written
+from table.write.snapshot_builder import COMMITTED_BY, CommitRequest, build_snapshot, metadata_written
 
 _MOST_TURNS_LOST = 3
 
@@ -316,10 +317,11 @@ class Committer:
         if len(requests) > 1 or first.commit_identifier == BATCH_COMMIT_IDENTIFIER:
             return None
         with self._catalog.reading() as tx:
-            row = tx.snapshots.by_commit(
+            there = tx.snapshots.by_commit(
                 table.table_id, table.identifier.branch, user=first.commit_user, identifier=first.commit_identifier, kind=first.kind.value
             )
-        return Snapshot.from_json(row.body) if row else None
+        by = first.properties.get(COMMITTED_BY)
+        return next((Snapshot.from_json(row.body) for row in there if same_committer(row.body, by)), None)
 
     def _advance(self, tx: CatalogTransaction, built: Sequence[_Built], *, turn: bool) -> None:
         """Compare and set every pointer, in one order for all, so that two such transactions cannot wait for each other."""

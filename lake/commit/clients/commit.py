@@ -24,6 +24,7 @@ from lake.commit.core import CommitCore, Prepared
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
 from lake.commit.turns import ClientTurns, writer_of
+from lake.commit.writers import Writers, same_committer
 from lake.inspect.counts import added_by, by_name, committed_by, takes_files_away
 from lake.reserve import StorageReserve
 from model.catalog_errors import InvalidCommit
@@ -35,6 +36,7 @@ from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from table.format.io.directory import Directory
 from table.format.io.file_io import FileIO
 from table.format.store import TableFiles
+from table.write.snapshot_builder import COMMITTED_BY
 
 _TURN_SECONDS = 0.5
 """For so long a commit waits for another of the same table: its turn saves work, the decision needs none."""
@@ -87,6 +89,7 @@ class ClientCommitter:
         self._lock = threading.Lock()
         self._judge = Judge()
         self._past = PastLists(catalog)
+        self._writers = Writers(catalog)
         self._schemas: LRUCache[tuple[UUID, str, int], Schema] = LRUCache(1000)
         self._turns: LRUCache[Identifier, threading.Lock] = LRUCache(1000)
         self._heads: LRUCache[Identifier, HeadRow] = LRUCache(10_000)
@@ -237,13 +240,10 @@ class ClientCommitter:
         landed: SnapshotRow | None = None
         with self._catalog.reading() as tx:
             if told_apart:
-                landed = tx.snapshots.by_commit(
-                    head.table_id,
-                    table.branch,
-                    user=snapshot.commit_user,
-                    identifier=snapshot.commit_identifier,
-                    kind=snapshot.commit_kind.value,
-                )
+                kind, by = snapshot.commit_kind.value, snapshot.properties.get(COMMITTED_BY)
+                user, identifier = snapshot.commit_user, snapshot.commit_identifier
+                there = tx.snapshots.by_commit(head.table_id, table.branch, user=user, identifier=identifier, kind=kind)
+                landed = next((row for row in there if same_committer(row.body, by)), None)
             if landed is None and past:
                 landed = tx.snapshots.by_uuid(head.table_id, snapshot.key, table.branch)
         if landed is None:
@@ -284,6 +284,8 @@ class ClientCommitter:
         """What the commit does; raises for what it may not do."""
         snapshot = commit.snapshot
         rights.table(head.table_id)
+        if not rights.take_over:
+            self._writers.require_own(table, head.table_id, snapshot)
         _check_schema(table, head, snapshot)
         schema, base = self._schema(table, head), self._base(table, head)
         files.partition_types = [field.type for field in schema.partition_fields]

@@ -55,6 +55,9 @@ class Rights:
     table: Callable[[UUID], None] = nothing
     """Have the others said of this table, whatever is called by its name."""
 
+    take_over: bool = True
+    """Go on with a writer, by its ``commitUser``, that was another principal's."""
+
 
 EVERY_RIGHT = Rights()
 

@@ -15,6 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 from lake import LakeTable
+from lake.commit.writers import same_committer
 from model.errors import JobCheckpointDamaged
 from sql.spark.streaming.checkpoints import Checkpoint, ends_of
 from sql.statements.base import ExecutionContext
@@ -80,7 +81,9 @@ def last_in(context: ExecutionContext, target: LakeTable, commit_user: str) -> i
     """The last batch of a checkpoint that the target's snapshots name; -1 where none does."""
     with context.lake.catalog.reading() as tx:
         history = tx.snapshots.history(target.table_id, target.identifier.branch)
-    return max((row.body["commitIdentifier"] for row in history if row.body["commitUser"] == commit_user), default=NONE)
+    principal = context.lake.caller.principal
+    bodies = (row.body for row in history if row.body["commitUser"] == commit_user)
+    return max((body["commitIdentifier"] for body in bodies if same_committer(body, principal)), default=NONE)
 
 
 def _require_known(checkpoint: Checkpoint, last: LastBatch, in_target: int) -> None:
