@@ -188,7 +188,7 @@ class SnapshotRepository:
             return cur.execute(query, values).fetchall()
 
     def newest_property(self, table_id: UUID, branch: str, key: str, *, user: str, but: int | None = None) -> str | None:
-        """A property of the newest snapshot of a ``commitUser`` that has it, but for those with the identifier ``but``; None where none has."""
+        """A property of the newest snapshot of a ``commitUser`` that has it, but those with the identifier ``but``; None where none has."""
         query = """
             WITH theirs AS MATERIALIZED (  -- by the index on commitUser: Postgres must not go through the whole history backwards
                 SELECT snapshot_id, body -> 'properties' ->> %(key)s AS value FROM table_snapshot
