@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import datetime as dt
 import re
 from collections.abc import Iterator, Mapping
@@ -29,21 +30,16 @@ class TimePattern:
 
     def millis(self, text: str) -> int | None:
         """The time in milliseconds since 1970, without a zone; None where the text is none, or tells no day."""
-        found = self._regex.fullmatch(text)
-        if found is None:
+        match = self._regex.fullmatch(text)
+        if match is None:
             return None
-        units = _numbers(found)
+        units = _numbers(match)
         if not units.keys() >= {*_DATE} or not _in_bounds(units):
             return None
         if "hour" not in units or ("second" in units and "minute" not in units):  # Java takes it for a date, which begins at midnight
             units = {unit: units[unit] for unit in _DATE}
-        for day in (units["day"], 30, 29, 28):  # the 31st of a shorter month is its last day
-            try:
-                dt.date(units["year"], units["month"], min(day, units["day"]))
-            except ValueError:
-                continue
-            return _millis({**units, "day": min(day, units["day"])})
-        return None
+        _, days = calendar.monthrange(units["year"], units["month"])
+        return _millis({**units, "day": min(days, units["day"])})  # the 31st of a shorter month is its last day
 
 
 @lru_cache(maxsize=256)
@@ -54,8 +50,8 @@ def time_pattern(pattern: str) -> TimePattern:
 
 def default_millis(text: str) -> int | None:
     """The time of a text such as `2024-5-6` or `2024-05-06 07:08:09.5`; a day too many is one of the next month, as in Java."""
-    found = _DEFAULT.fullmatch(text)
-    return None if found is None else _millis(_numbers(found))
+    match = _DEFAULT.fullmatch(text)
+    return None if match is None else _millis(_numbers(match))
 
 
 def _parts(pattern: str) -> Iterator[str]:
@@ -84,8 +80,8 @@ def _number(letters: str, *, fixed_behind: bool) -> str:
     return f"(?P<{unit}>[0-9]{{{width}}})"
 
 
-def _numbers(found: re.Match[str]) -> dict[str, int]:
-    texts = {unit: text for unit, text in found.groupdict().items() if text is not None}
+def _numbers(match: re.Match[str]) -> dict[str, int]:
+    texts = {unit: text for unit, text in match.groupdict().items() if text is not None}
     if "fraction" in texts:
         texts["fraction"] = texts["fraction"].ljust(9, "0")
     return {unit: int(text) for unit, text in texts.items()}

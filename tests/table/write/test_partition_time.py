@@ -65,6 +65,7 @@ def test_without_a_format(text: str, time: str | None) -> None:
         ("HH:mm", "07:08", None),
         ("ydMM", "2024605", None),  # the first number of any width takes all digits
         ("yMMdd", "20240506", "2024-05-06 00:00:00"),
+        ("y-M-d", "99999999999-1-1", None),
     ],
 )
 def test_with_a_format(pattern: str, text: str, time: str | None) -> None:
