@@ -154,11 +154,10 @@ class RetainedResults:
     def find(self, name: str, caller: Caller) -> RetainedResult | None:
         """The caller's statement of this handle or name; others may bear the same name."""
         with self._lock:
-            own = [retained.operation for retained in self._kept.values() if retained.operation.principal == caller.principal]
-            found = [operation for operation in own if operation.handle == name] or [
-                operation for operation in own if operation.name == name
-            ]
-            statement = self._kept[found[-1].handle] if found else None
+            own = (retained for retained in reversed(self._kept.values()) if retained.operation.principal == caller.principal)
+            statement = self._kept.get(name)
+            if statement is None or statement.operation.principal != caller.principal:
+                statement = next((retained for retained in own if retained.operation.name == name), None)
         if statement is not None:
             statement.touch()
         return statement

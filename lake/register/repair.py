@@ -220,14 +220,13 @@ def _other_line(tx: CatalogTransaction, table: LakeTable, history: Sequence[Snap
 
 
 def _plan(files: TableFiles, history: Sequence[SnapshotRow], line: Line | None, *, newest_schema: int) -> _Plan:
-    """``line``: where the files went another way than the catalog."""
+    """``line``: where the files went another way than the catalog, which is older; what it has besides is kept by tags."""
+    if line is not None:
+        return _along(line, history)
     latest = Snapshot.from_json(history[-1].body) if history else None
     top = latest.id if latest else 0
-    there = files.snapshot_ids()
-    beyond = [snapshot_id for snapshot_id in there if snapshot_id > top]
-    if line is not None:
-        pass  # The catalog is older: what it has besides is kept by tags
-    elif latest is None or is_readable(files, latest):
+    beyond = [snapshot_id for snapshot_id in files.snapshot_ids() if snapshot_id > top]
+    if latest is None or is_readable(files, latest):
         replaced = _replaced(files, history)
         registered = [] if replaced else _extension(files, latest, newest_schema=newest_schema)
         rest = beyond[len(registered) :]
@@ -245,7 +244,11 @@ def _plan(files: TableFiles, history: Sequence[SnapshotRow], line: Line | None, 
         gone = [name for name in named if not files.io.file_exists(files.layout.manifest(name))] or lists
         problem = "cannot be read, and no other snapshot can; nothing was changed, only a copy of the files brings it back"
         raise files.damaged(files.layout.manifest(gone[0]), problem, snapshot_id=latest.id)
-    known = {row.snapshot_uuid for row in history}
+    return _along(line, history)
+
+
+def _along(line: Line, history: Sequence[SnapshotRow]) -> _Plan:
+    known, top = {row.snapshot_uuid for row in history}, history[-1].snapshot_id if history else 0
     back_from = top if line.snapshots[-1].id < top else None
     registered = [snapshot for snapshot in line.snapshots if snapshot.key not in known]
     return _Plan(registered=registered, aside=line.aside, history=line.snapshots, keep=line.beside, back_from=back_from)
@@ -342,12 +345,7 @@ def _goes_on(files: TableFiles, before: Snapshot | None, after: Snapshot) -> boo
         based_on = {entry.key() for entry in merge_entries(base, table=files.name)}
         list(files.live_entries(after))
         return based_on == {entry.key() for entry in files.live_entries(before)}
-    except (
-        LakeError,
-        ValueError,
-        KeyError,
-        EOFError,
-    ) as problem:  # manifests that are missing or no manifests at all: not to be registered
+    except (LakeError, ValueError, KeyError, EOFError) as problem:  # manifests that are missing, or none: not to be registered
         if told_by_the_store(problem):
             raise
         return False

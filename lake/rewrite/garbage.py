@@ -66,12 +66,11 @@ def _holds_later(io: FileIO, directory: str, millis: float) -> bool:
     Those are decided before the drop, also where their files come late. Files that tell nothing are as good as none.
     """
     files = TableFiles(io, directory)
-    newest = next(reversed(files.snapshot_ids()), None)
+    newest = max(files.snapshot_ids(), default=None)
     snapshot = None if newest is None else read_snapshot(files, newest)
     if snapshot is not None and snapshot.time_millis > millis:
         return True
-    schemas = (name.rpartition("/schema-")[2] for name in (status.path for status in io.list(files.layout.schema_dir())))
-    first = min((int(number) for number in schemas if number.isdecimal()), default=0)
+    first = next(iter(files.schema_ids()), 0)
     try:
         return Schema.from_json(parse_json(io.read(files.layout.schema_file(first)))).time_millis > millis
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):

@@ -220,6 +220,10 @@ class Side:
         return column.name.removeprefix(self.strip)
 
 
+_LONGEST_TOPIC = 249
+"""Characters of a topic's name, by Kafka's own limit."""
+
+
 def _check_pattern(pattern: str) -> None:
     """Raise `InvalidOption` for an expression that may take forever on the name of a topic: Kafka's client tries it on each."""
     try:
@@ -231,10 +235,6 @@ def _check_pattern(pattern: str) -> None:
             f"Option 'topic-pattern' = '{pattern[:80]}' has too many parts to be tried on names of {_LONGEST_TOPIC} characters; "
             "repeat no long group in parentheses."
         )
-
-
-_LONGEST_TOPIC = 249
-"""Characters of a topic's name, by Kafka's own limit."""
 
 
 class Kafka(Connector):

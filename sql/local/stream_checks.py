@@ -40,10 +40,12 @@ def check_ends(context: ExecutionContext, tree: exp.Expr) -> None:
     """Raise `InvalidOption` for a source whose bound would be passed over, because another one of the query goes on."""
     references = table_references(expand_views(context, tree.copy()))
     followed = next((reference for reference in references if not ends_now(context, reference)), None)
-    for reference in references if followed is not None else ():
+    if followed is None:
+        return
+    for reference in references:
         own = _connector(context, reference)
         option = None if own is None else connector_named(own.connector).shared_end(own)
-        if followed is not None and option is not None:
+        if option is not None:
             raise InvalidOption(
                 f"{reference.name} has {option}, and {followed.name} does not end with what is there now: a query has one end here. Leave "
                 f"the bound out, give {followed.name} one, too, or write what {reference.name} holds into a table by an INSERT of its own."

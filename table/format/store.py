@@ -194,7 +194,14 @@ class TableFiles:
 
     def snapshot_ids(self) -> list[int]:
         """The ids of all snapshot files, ascending."""
-        names = (status.path.rpartition("/snapshot-")[2] for status in self.io.list(self.layout.snapshot_dir()))
+        return self._ids(self.layout.snapshot_dir(), "/snapshot-")
+
+    def schema_ids(self) -> list[int]:
+        """The ids of all schema files, ascending."""
+        return self._ids(self.layout.schema_dir(), "/schema-")
+
+    def _ids(self, directory: str, prefix: str) -> list[int]:
+        names = (status.path.rpartition(prefix)[2] for status in self.io.list(directory))
         return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
 
     def is_expired(self, snapshot: Snapshot) -> bool:

@@ -61,9 +61,8 @@ class PastLists:
         """
         with self._lock:
             past = self._pasts.get(table_id)
-            fresh = past is not None and base is not None and past.newest.get(table.branch) == base
-            fresh = fresh and past is not None and past.beside.get(table.branch) == beside
-        if past is None or not fresh:
+            seen = None if past is None else (past.newest.get(table.branch), past.beside.get(table.branch))
+        if past is None or base is None or seen != (base, beside):
             past = self._read(table_id, past, tags=beside[-1])
         with self._lock:
             past.beside[table.branch] = list(beside)

@@ -16,8 +16,6 @@ from sql.statements.procedures.partition_choice import chosen
 
 _THREADS = max(2, os.cpu_count() or 2)
 _COUNT = BigIntType(nullable=False)
-
-
 _SPEC = re.compile(r"\s*[^\s=,;/]+=[^\s=<>,;/]*([,;/]\s*[^\s=,;/]+=[^\s=<>,;/]*)*\s*")
 
 
