@@ -45,11 +45,11 @@ def damage_met(problem: BaseException | None, dsn: str | None = None) -> Catalog
 def damage_of(problem: psycopg.Error, conn: psycopg.Connection | None) -> CatalogDamaged:
     """What Postgres said, with the name of the relation where it can be found out on a connection."""
     said = " ".join((problem.diag.message_primary or str(problem)).split())
-    found = None
+    relation = None
     if conn is not None:
         with contextlib.suppress(psycopg.Error):  # what knows the names may be damaged as well
-            found = _relation(conn, said)
-    name, is_index = found or (None, False)
+            relation = _relation(conn, said)
+    name, is_index = relation or (None, False)
     return CatalogDamaged(said, relation=name, is_index=is_index, code=problem.sqlstate or "")
 
 

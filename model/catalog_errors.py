@@ -186,7 +186,7 @@ class CatalogDamaged(Unavailable):
         way_out = f"REINDEX INDEX {relation} in the catalog's database makes it anew. Else stop" if is_index else "Stop"
         super().__init__(
             f"{what} is damaged: Postgres says {said!r}{f' ({code})' if code else ''}. Nothing was changed; trying again does not help. "
-            f"{way_out} the server, keep a copy of Postgres's directory, look after its disk, and run `sluice restore --replace` with the "
+            f"{way_out} the server, keep a copy of Postgres's directory, check its disk, and run `sluice restore --replace` with the "
             "newest backup."
         )
 

@@ -26,11 +26,11 @@ class _Answer(Generic[V]):
     """What Postgres said, and when (monotonic)."""
 
     value: V | None
-    asked: float
+    asked_at: float
     at: float
 
     def fresh(self) -> bool:
-        return time.monotonic() < self.asked + TRUSTED_SECONDS
+        return time.monotonic() < self.asked_at + TRUSTED_SECONDS
 
     def still_good(self) -> bool:
         return time.monotonic() < self.at + OUTAGE_SECONDS

@@ -190,8 +190,9 @@ class Committer:
             self._publisher.check_free(table.table_id, table.files, table.identifier, snapshot.id, latest.key if latest else None)
             built.append(_Built(table=table, base=latest, snapshot=snapshot))
         if (answers := _answers(built[0].snapshot, claimed)) is not None:
-            told = [replace(one.snapshot, properties={**one.snapshot.properties, ANSWERS: answers}) for one in built]
-            built = [replace(one, snapshot=snapshot) for one, snapshot in zip(built, told, strict=True)]
+            built = [
+                replace(one, snapshot=replace(one.snapshot, properties={**one.snapshot.properties, ANSWERS: answers})) for one in built
+            ]
         sync = _written(built, requests) - tried.synced
         with self._core.places([table.files for table in tables]) as places:
             prepared = [

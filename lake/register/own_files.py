@@ -71,8 +71,8 @@ def other_schema(files: TableFiles, schemas: _Schemas) -> str | None:
 def way_out(table: Identifier, location: str) -> tuple[str, str]:
     """Where a directory that is another table's may go, and the statement that registers it there."""
     place = f"{location.rstrip('/')}_found"
-    found = Identifier(table.database, f"{table.table}_found")
-    return place, f"CALL sys.register_table({literal(found.written())}, {literal(place)})"
+    other = Identifier(table.database, f"{table.table}_found")
+    return place, f"CALL sys.register_table({literal(other.written())}, {literal(place)})"
 
 
 def _is_other(files: TableFiles, schema_id: int, body: Mapping[str, Any]) -> bool:

@@ -375,16 +375,16 @@ class LakeDrops(LakeBase):
         while True:
             with self.catalog.transaction() as tx:
                 expired = tx.drops.expired(limit=_SWEPT_AT_ONCE, but=left_out)
-                kept = [table for drop_id in expired for table in tx.drops.tables(drop_id=drop_id) if table.own_directory is not None]
-            for table in kept:
+                dropped = [table for drop_id in expired for table in tx.drops.tables(drop_id=drop_id) if table.own_directory is not None]
+            for table in dropped:
                 try:
-                    found = used_since(self.catalog, self.file_io, table)
+                    use = used_since(self.catalog, self.file_io, table)
                 except (LakeError, OSError) as problem:
                     _log.info("Dropped table %s is kept while its files cannot be looked at: %s", table.identifier, problem, extra=REPEATS)
                     left_out.add(table.drop_id)
                     continue
-                if found is not None:
-                    self.standing.keep_dropped(table, found)
+                if use is not None:
+                    self.standing.keep_dropped(table, use)
                     left_out.add(table.drop_id)
             if (unused := {*expired} - left_out) or not expired:
                 with self.catalog.reading() as tx:

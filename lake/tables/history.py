@@ -103,7 +103,7 @@ class History:
             wanted = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
         if wanted is not None:
             self._require_whole(table, wanted)
-        filed, found = filed_consumers(self._catalog, table), self._tags.look(table)
+        filed, tags = filed_consumers(self._catalog, table), self._tags.look(table)
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             self._hold(tx, table)
             _check_latest(tx, table, expected)
@@ -113,7 +113,7 @@ class History:
             if wanted is None or wanted.snapshot_uuid != row.snapshot_uuid:
                 raise _another(table, snapshot_id)
             check_there(table, row)
-            done = self._back_to(tx, table, row, filed, found)
+            done = self._back_to(tx, table, row, filed, tags)
         return self._followed(table, done)
 
     @needs(Access.DELETE)
@@ -130,7 +130,7 @@ class History:
         _require_writable(table)
         if tag is not None:
             self._tags.require_whole(table, tag)
-        filed, found = filed_consumers(self._catalog, table), self._tags.look(table)
+        filed, tags = filed_consumers(self._catalog, table), self._tags.look(table)
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             self._hold(tx, table)
             _check_latest(tx, table, expected)
@@ -147,7 +147,7 @@ class History:
                     table.table_id, branch, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False
                 )
                 row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
-            done = self._back_to(tx, table, row, filed, found)
+            done = self._back_to(tx, table, row, filed, tags)
         return self._followed(table, done)
 
     @needs(Access.ALTER)

@@ -130,12 +130,12 @@ class Tags:
 
     def all(self, table: LakeTable) -> list[TagRow]:
         """All tags, by name."""
-        found = self.look(table)
-        rows = found.present
-        if found.new or found.removed:  # perhaps: others may be making and removing tags at this moment
+        tags = self.look(table)
+        rows = tags.present
+        if tags.new or tags.removed:  # perhaps: others may be making and removing tags at this moment
             with self._catalog.transaction() as tx:
                 if _held(tx, table):
-                    rows = self.take_in(tx, table, found)
+                    rows = self.take_in(tx, table, tags)
         for row in rows:
             if not row.published:
                 self.publish_soon(table, row)
@@ -197,7 +197,7 @@ class Tags:
         read = [tag for name in sorted(unknown) if (tag := tag_in(files, name)) is not None]
         with self._catalog.reading() as tx:
             numbers = {int(tag.snapshot["id"]) for tag in (*read, *missing)}
-            line = {number: kept for number in numbers if (kept := tx.snapshots.get(id_, branch, number)) is not None}
+            line = {number: row_there for number in numbers if (row_there := tx.snapshots.get(id_, branch, number)) is not None}
         new = [tag for tag in read if self._is_the_tables(table, tag, line)]
         tagged = {int(row.snapshot["id"]) for row in (*present, *new)}
         removed = []

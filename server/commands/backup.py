@@ -141,11 +141,11 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
             write_files_anew(dsn)
         catalog = catalog_of(settings, dsn, max_connections=16)
         try:
-            kept = keep_discarded(catalog)  # before anything is removed
+            occupied = keep_discarded(catalog)  # before anything is removed
             if copied is not None:
                 _publish(catalog, settings)
             differing = list(_of_identity(catalog, settings, known=any(table.name == "catalog_state" for table in head.tables)))
-            differing += [*differences(catalog, settings.warehouse, kept=kept), *tags_without_files(catalog)]
+            differing += [*differences(catalog, settings.warehouse, kept=occupied), *tags_without_files(catalog)]
             differing += given_again(before, _rights(settings, dsn)) if before is not None else []
             if unread is not None:
                 what = f"its rights were damaged ({unread.said}) and are as when the backup was made"

@@ -134,14 +134,14 @@ class OncePerMinute(logging.Filter):
         if not deliberate and (problem is not None or not getattr(record, "repeats", False)):
             return True
         cause = None if problem is None else problem.__cause__
-        key, told = (record.name, str(record.msg), type(problem).__name__, type(cause).__name__), self._told
+        key, lines = (record.name, str(record.msg), type(problem).__name__, type(cause).__name__), self._told
         if isinstance(problem, CatalogDamaged):  # whoever meets it, and it does not pass
-            key, told = ("", problem.said, "", ""), self._lasting
+            key, lines = ("", problem.said, "", ""), self._lasting
         with self._lock:
-            if key in told:
+            if key in lines:
                 self._held[key] += 1
                 return False
-            told[key] = None
+            lines[key] = None
             suppressed = self._held.pop(key, 0)
         more = f" ({suppressed} more like it since the last one)" if suppressed else ""
         said = record.getMessage()

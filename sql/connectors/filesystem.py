@@ -119,14 +119,14 @@ def _matches(pattern: str) -> list[str]:
         )
     places = ["/"]
     for name in names:
-        found: list[str] = []
+        matches: list[str] = []
         for place in places:
-            found += (os.path.join(place, match) for match in glob.iglob(name, root_dir=place))
-            if len(found) > _MOST_MATCHES:  # through links, names multiply with each `*`
+            matches += (os.path.join(place, match) for match in glob.iglob(name, root_dir=place))
+            if len(matches) > _MOST_MATCHES:  # through links, names multiply with each `*`
                 raise InvalidOption(
                     f"Option 'path' = '{pattern}' means more than {_MOST_MATCHES} files or directories; name the directory that holds them."
                 )
-        places = found
+        places = matches
     return sorted(places)
 
 

@@ -21,21 +21,21 @@ def in_order(parts: Iterable[pa.Table], order: Sequence[tuple[str, bool]], limit
 
     Raises `ResultTooLarge` where they are too many to be held; ``name`` is the table's.
     """
-    held: list[pa.Table] = []
+    waiting: list[pa.Table] = []
     rows = size = 0
     for part in parts if limit != 0 else ():
-        held.append(part)
+        waiting.append(part)
         rows, size = rows + part.num_rows, size + part.nbytes
         if limit is not None and rows > limit and (rows - limit > _CUT_ROWS or size > _MOST_BYTES):
-            first = pa.Table.from_batches(_taken(held, order, limit))
-            held, rows, size = [first], first.num_rows, first.nbytes
+            first = pa.Table.from_batches(_taken(waiting, order, limit))
+            waiting, rows, size = [first], first.num_rows, first.nbytes
         if size > _MOST_BYTES:
             raise ResultTooLarge(
                 f"ORDER BY over {name} holds more than {_MOST_BYTES >> 20} MB of rows. Name fewer columns, leave rows out with WHERE, or "
                 "take the first ones with LIMIT; without ORDER BY the rows come as they are read."
             )
-    if held:
-        yield from _taken(held, order, limit)
+    if waiting:
+        yield from _taken(waiting, order, limit)
 
 
 def _taken(held: list[pa.Table], order: Sequence[tuple[str, bool]], limit: int | None) -> Iterator[pa.RecordBatch]:

@@ -100,10 +100,10 @@ def _of_table(catalog: CatalogStore, row: PointerRow, identifier: Identifier) ->
 
 
 def _of_dropped(catalog: CatalogStore, dropped: DroppedTable) -> Iterator[Difference]:
-    found = used_since(catalog, file_io_for(dropped.location), dropped)
-    if found is not None:
+    use = used_since(catalog, file_io_for(dropped.location), dropped)
+    if use is not None:
         then = f"{_repair(dropped.identifier)} then brings both together"
-        what = f"is dropped in the catalog, and seems to have been used since: {found}; {then}"
+        what = f"is dropped in the catalog, and seems to have been used since: {use}; {then}"
         yield Difference(table=str(dropped.identifier), what=what, statement=undrop_of(dropped))
 
 
@@ -137,11 +137,11 @@ def keep_discarded(catalog: CatalogStore) -> frozenset[str]:
     """
     with catalog.reading() as tx:
         directories = tx.tables.dropped_directories()
-    kept = frozenset(one for one in directories if file_io_for(one).list(TableLayout(one).schema_dir()))
+    occupied = frozenset(one for one in directories if file_io_for(one).list(TableLayout(one).schema_dir()))
     with catalog.transaction() as tx:
-        for directory in kept:
+        for directory in occupied:
             tx.tables.directory_removed(directory)
-    return kept
+    return occupied
 
 
 def tags_without_files(catalog: CatalogStore) -> Iterator[Difference]:

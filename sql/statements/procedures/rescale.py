@@ -72,12 +72,12 @@ def rescale_partitions(context: ExecutionContext, arguments: Arguments) -> Resul
                 rescale(context.lake, table, partition, buckets=buckets, check=context.cancellation.check)
             steps.made()
             context.progress.advance(size=partition.size)
-    told = [
+    result_rows = [
         (partition.name, partition.buckets, buckets, len(partition.entries), partition.rows, partition.size, arguments.dry_run)
         for partition in outgrown_partitions
     ]
-    result = ResultSet.of_rows(_RESCALED, by_partition(context, table, told))
-    if told and buckets != table.schema.bucket:
+    result = ResultSet.of_rows(_RESCALED, by_partition(context, table, result_rows))
+    if result_rows and buckets != table.schema.bucket:
         result.notices = (
             *result.notices,
             f"WARNING: table {name} has 'bucket' = '{table.schema.bucket}'; these partitions take no rows until "

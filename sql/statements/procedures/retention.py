@@ -139,7 +139,7 @@ def rollback(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         raise AnalysisError("sys.rollback takes one of version, snapshot and tag.")
     ((name, value),) = targets
     is_tag = name == "tag" or (name == "version" and not value.isdecimal())
-    of_kind = {key: kept for key, kept in arguments.items() if key in ("table", DRY_RUN)} | ({"tag": value} if is_tag else {})
+    of_kind = {key: argument for key, argument in arguments.items() if key in ("table", DRY_RUN)} | ({"tag": value} if is_tag else {})
     return _roll_back(context, Arguments(of_kind), {"scan.tag-name" if is_tag else "scan.snapshot-id": value})
 
 
