@@ -164,14 +164,16 @@ class Branches:
         Raises `BranchNotExist`, `TableDamaged`, `BadRequest` for a branch without snapshots, or `InvalidSchemaChange` where the branch has
         not the columns that policies and column grants of the table name.
         """
+        with self._catalog.reading() as tx:
+            if name not in tx.branches.names(table.table_id):  # before a path is made of the name
+                raise BranchNotExist(name, str(table.identifier))
+            newest = tx.snapshots.latest(table.table_id, name)
         opened = replace(
             table,
             identifier=Identifier(table.identifier.database, table.identifier.table, name),
             files=TableFiles(table.files.io, table.location, name, known_schemas=partial(schemas_of, self._catalog, table.table_id, name)),
         )
         forget_expired(self._catalog, opened)
-        with self._catalog.reading() as tx:
-            newest = tx.snapshots.latest(table.table_id, name)
         if newest is not None:
             self._require_whole(opened, newest)
         if not dry_run:

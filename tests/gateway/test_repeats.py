@@ -141,23 +141,23 @@ def test_a_dead_servers_key_is_taken_over_by_a_short_insert(gateway: Gateway, la
     "text",
     [
         "TRUNCATE TABLE t",
-        "ALTER TABLE t DROP PARTITION (p = 2001), PARTITION (p = 2002)",
-        "CALL sys.drop_partition('t', 'p=2001;p=2002')",
-        "CALL sys.expire_partitions('t', expiration_time => '1 d', timestamp_formatter => 'yyyy')",
+        "ALTER TABLE t DROP PARTITION (p = 20010101), PARTITION (p = 20020202)",
+        "CALL sys.drop_partition('t', 'p=20010101;p=20020202')",
+        "CALL sys.expire_partitions('t', expiration_time => '1 d', timestamp_formatter => 'yyyyMMdd')",
     ],
 )
 def test_rows_are_removed_once_also_where_the_server_dies_before_its_answer(
     gateway: Gateway, lake: Lake, spark_stub: NoSpark, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     gateway.run("CREATE TABLE t (id INT, p INT) PARTITIONED BY (p)").close()
-    gateway.run("INSERT INTO t VALUES (1, 2001), (2, 2002)").close()
+    gateway.run("INSERT INTO t VALUES (1, 20010101), (2, 20020202)").close()
     _die_after(gateway, lake, monkeypatch, text)
     assert gateway.run("SELECT * FROM t").collect() == []
-    gateway.run("INSERT INTO t VALUES (3, 2001)").close()
+    gateway.run("INSERT INTO t VALUES (3, 20010101)").close()
     restarted = Gateway(Lake(lake.catalog, lake.warehouse), spark_stub)
     assert restarted.run(text, idempotency_key="k", caller=ME).collect() == [("OK",)]
     restarted.close()
-    assert gateway.run("SELECT * FROM t").collect() == [(3, 2001)]
+    assert gateway.run("SELECT * FROM t").collect() == [(3, 20010101)]
 
 
 @pytest.mark.parametrize(
