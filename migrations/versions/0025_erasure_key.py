@@ -1,7 +1,6 @@
 """The key of digests by which the audit log knows an erasure again: without it nobody can try what was erased.
 
-And the files of rolled-back snapshots that were removed lately, as a server that was held up may write one again; and each branch's last
-expired snapshot, by which a stream that goes on behind it is told from one that has read another of its id.
+And the files of rolled-back snapshots that were removed lately, as a server that was held up may write one again.
 """
 
 from __future__ import annotations
@@ -31,19 +30,7 @@ def upgrade() -> None:
         comment="Files of what is no more that were removed within a day: whoever writes one again was held up, and takes it back.",
     )
 
-    op.create_table(
-        "expired_snapshot",
-        sa.Column("table_id", sa.Uuid, nullable=False, comment="The table."),
-        sa.Column("branch", sa.Text, nullable=False, comment="The branch."),
-        sa.Column("snapshot_id", sa.BigInteger, nullable=False, comment="The id before that of the earliest snapshot there was then."),
-        sa.Column("body", postgresql.JSONB, nullable=False, comment="The snapshot, as its file said it."),
-        sa.PrimaryKeyConstraint("table_id", "branch", name="expired_snapshot_pkey"),
-        sa.ForeignKeyConstraint(["table_id"], ["table_entry.table_id"], name="expired_snapshot_table_fkey", ondelete="CASCADE"),
-        comment="The snapshot of each branch that expired last; none where none has since this is kept.",
-    )
-
 
 def downgrade() -> None:
-    op.drop_table("expired_snapshot")
     op.drop_table("removed_file")
     op.drop_column("catalog_state", "erasure_key")

@@ -41,19 +41,19 @@ def main(dsn: str) -> None:
     """Bring the newest dump there is to the revisions that have none, and dump those."""
     import psycopg
 
-    chain = _chain()
-    known = [revision for revision in chain if (DUMPS / f"{revision}.sql").exists()]
+    revisions = chain()
+    known = [revision for revision in revisions if (DUMPS / f"{revision}.sql").exists()]
     if not known:
         first(dsn)
         return
     with psycopg.connect(dsn, autocommit=True) as conn:
         conn.execute((DUMPS / f"{known[-1]}.sql").read_text())
-    for revision in chain[chain.index(known[-1]) + 1 :]:
+    for revision in revisions[revisions.index(known[-1]) + 1 :]:
         upgrade(dsn, revision)
         _dump(dsn, DUMPS / f"{revision}.sql")
 
 
-def _chain() -> list[str]:
+def chain() -> list[str]:
     """The revisions, oldest first."""
     followed, found = _followed(), [newest()]
     while (before := followed[found[0]]) is not None:
