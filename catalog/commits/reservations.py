@@ -27,6 +27,20 @@ from model.catalog_errors import TurnLost
 Place = tuple[UUID, str]
 """A table's id, and a branch."""
 
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client of the REST catalog, whose attempts are told apart from others' by principal and ``commitUser``."""
+
+    principal: str
+    user: str
+
+    @property
+    def writer(self) -> str:
+        """It as reservations name it."""
+        return f"{self.principal}/{self.user}"
+
+
 HELD_SECONDS = 5.0
 """Postgres ends a turn whose server is silent for so long: one that stands still keeps nobody for longer."""
 HEARD_SECONDS = HELD_SECONDS / 4
@@ -42,6 +56,57 @@ _LOOK = """
     JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
     WHERE (p.table_id, p.branch) IN (SELECT * FROM unnest(%s::uuid[], %s::text[]))
 """
+_REMEMBERED = "interval '60 seconds'"
+"""For so long a loss, or a reservation that nobody used, counts."""
+_MOST_REST_SECONDS = 30
+_SINCE = """EXISTS (
+    SELECT 1 FROM table_snapshot s
+    WHERE s.table_id = {of}.table_id AND s.branch = {of}.branch AND s.snapshot_id > {of}.snapshot_id AND s.body ->> 'commitUser' = {user}
+)"""
+"""Whether the client has committed since: who does so pays nothing for it."""
+_RESERVE = f"""
+    WITH last AS (
+        SELECT r.*, {_SINCE.format(of="r", user="r.commit_user")} AS used FROM client_reservation r
+        WHERE r.principal = %(principal)s AND r.reserved_until > clock_timestamp() - {_REMEMBERED}
+    ), made AS (
+        INSERT INTO client_reservation AS c (principal, table_id, branch, commit_user, snapshot_id, reserved_until, seconds, unused)
+        SELECT %(principal)s, p.table_id, p.branch, %(user)s, p.snapshot_id, clock_timestamp() + make_interval(secs => %(seconds)s),
+               %(seconds)s, CASE WHEN last.used THEN 0 ELSE coalesce(last.unused + 1, 0) END
+        FROM snapshot_pointer p LEFT JOIN last ON true
+        WHERE p.table_id = %(table)s AND p.branch = %(branch)s AND (last.used IS NOT FALSE OR clock_timestamp() >=
+              last.reserved_until + make_interval(secs => least(last.seconds * 2 ^ least(last.unused, 10), {_MOST_REST_SECONDS})))
+        ON CONFLICT (principal) DO UPDATE SET
+            table_id = excluded.table_id, branch = excluded.branch, commit_user = excluded.commit_user, snapshot_id = excluded.snapshot_id,
+            reserved_until = excluded.reserved_until, seconds = excluded.seconds, unused = excluded.unused
+        RETURNING c.table_id, c.branch, c.reserved_until
+    )
+    UPDATE snapshot_pointer p SET reserved_by = %(writer)s, reserved_until = made.reserved_until
+    FROM made WHERE p.table_id = made.table_id AND p.branch = made.branch; COMMIT
+"""  # noqa: S608 - literals of this package
+_MINE = "(table_id, branch, writer) = (%(table)s, %(branch)s, md5(%(writer)s)::uuid)"
+_LOST = f"""
+    WITH newest AS (
+        SELECT coalesce(max(snapshot_id), 0) AS id, max(reserved_until) AS reserved_until FROM snapshot_pointer
+        WHERE table_id = %(table)s AND branch = %(branch)s
+    ), old AS (
+        DELETE FROM client_loss WHERE ctid IN (
+            SELECT ctid FROM client_loss WHERE told_at < clock_timestamp() - {_REMEMBERED} AND NOT {_MINE} FOR UPDATE SKIP LOCKED
+        )
+    ), before AS (
+        SELECT l.losses, l.told_at FROM client_loss l
+        WHERE {_MINE} AND l.told_at > clock_timestamp() - {_REMEMBERED} AND NOT {_SINCE.format(of="l", user="%(user)s")}
+    ), counted AS (
+        INSERT INTO client_loss AS c (table_id, branch, writer, losses, snapshot_id, told_at)
+        SELECT %(table)s, %(branch)s, md5(%(writer)s)::uuid, 1 + coalesce((SELECT losses FROM before), 0), newest.id, clock_timestamp()
+        FROM newest
+        ON CONFLICT (table_id, branch, writer)
+            DO UPDATE SET losses = excluded.losses, snapshot_id = excluded.snapshot_id, told_at = excluded.told_at
+        RETURNING c.losses
+    )
+    SELECT {NOBODYS_TURN}, coalesce(extract(epoch FROM newest.reserved_until - clock_timestamp()), 0)::float8,
+           (SELECT losses FROM counted), (SELECT extract(epoch FROM clock_timestamp() - told_at)::float8 FROM before)
+    FROM newest
+"""  # noqa: S608 - literals of this package
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +117,17 @@ class Line:
     """Nobody has the turn or waits for it."""
     reserved_seconds: float
     """How long the decision still is a client's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A commit that a client lost, as all servers know it."""
+
+    line: Line
+    count: int
+    """Those it lost in a row, with this one."""
+    again: float | None
+    """Seconds from hearing of its last loss until this one; None where that was not lately."""
 
 
 class Turn:
@@ -122,14 +198,16 @@ class Turn:
         finally:
             let_go()
 
-    def reserve(self, writer: str, seconds: float) -> None:
-        """Make the turn a client's for so long; it ends for its holder."""
-        query = """
-            UPDATE snapshot_pointer SET reserved_by = %s, reserved_until = clock_timestamp() + make_interval(secs => %s)
-            WHERE (table_id, branch) IN (SELECT * FROM unnest(%s::uuid[], %s::text[])); COMMIT
+    def reserve(self, client: Client, seconds: float) -> None:
+        """Make the turn to decide about a branch a client's for so long, where its principal may reserve; it ends for its holder.
+
+        After a reservation that was not used its principal gets none for as long as that one kept everybody, and for twice as long after
+        each further one.
         """
+        ((table, branch),) = self._places
+        values = {"principal": client.principal, "user": client.user, "writer": client.writer}
         with self._used():
-            ClientCursor(self._conn).execute(query, (writer, seconds, *self._columns()))
+            ClientCursor(self._conn).execute(_RESERVE.encode(), values | {"table": table, "branch": branch, "seconds": seconds})
 
     @contextlib.contextmanager
     def deciding(self) -> Iterator[CatalogConnection]:
@@ -211,3 +289,15 @@ class TurnRepository:
         row = self._conn.execute(query, {"table": table_id, "branch": branch}).fetchone()
         assert row is not None
         return Line(free=row[0], reserved_seconds=max(0.0, row[1]))
+
+    def lost(self, place: Place, client: Client) -> Loss:
+        """Count a commit that a client lost, in one round trip: by Postgres, as its next try may come to another server."""
+        values = {"table": place[0], "branch": place[1], "writer": client.writer, "user": client.user}
+        row = self._conn.execute(_LOST.encode(), values).fetchone()
+        assert row is not None
+        return Loss(line=Line(free=row[0], reserved_seconds=max(0.0, row[1])), count=row[2], again=row[3])
+
+    def told(self, place: Place, client: Client) -> None:
+        """A client hears only now of its loss, as it stood in line."""
+        query = f"UPDATE client_loss SET told_at = clock_timestamp() WHERE {_MINE}"  # noqa: S608 - literals of this package
+        self._conn.execute(query, {"table": place[0], "branch": place[1], "writer": client.writer})

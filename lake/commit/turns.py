@@ -10,13 +10,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from uuid import UUID
 
 from cachetools import TTLCache
 
 from catalog import TURN_CONNECTIONS, CatalogStore
-from catalog.commits.reservations import Place, Turn
+from catalog.commits.reservations import Client, Place, Turn
 from lake.waiting_lines import WaitingLines
 from model.catalog_errors import TurnLost
 from model.errors import LakeError
@@ -29,13 +27,12 @@ BUILT_SECONDS = 30.0
 """So long a commit of a server may take from its turn to its decision; then others go on, and it stands in line anew."""
 _CLIENT_SECONDS, _LEAST_CLIENT_SECONDS, _MOST_CLIENT_SECONDS = 0.5, 0.1, 3.0
 """Of a client's reservation, which has to hear that it lost, wait as it does between its tries, build anew and send: twice what it took for
-that the last time, since clients double their pauses, between the latter two; the first where this server has not seen it. One that takes
+that the last time, since clients double their pauses, between the latter two; the first where it lost nothing lately. One that takes
 longer gets none: it would keep everybody, and come too late all the same."""
 _CLIENT_LOSSES = 2
 """After so many a client stands in line where nobody else does."""
 _LOOK_SECONDS = 0.01
 """While the next decision is a client's it is looked for so often whether it was made, by the one whose turn is next."""
-_MOST_REST_SECONDS = 30.0
 _CHANGES_IN_LINE = TURN_CONNECTIONS // 2
 """Branches of which changes of rows stand in Postgres's line at once: each holds a connection for turns, and commits need those, too."""
 _CHECKED_EACH = 3.0
@@ -78,69 +75,34 @@ class ServerTurns:
                 yield turn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Reserved:
-    """A reservation of a principal's client, as this server knows it."""
-
-    writer: str
-    until: float
-    seconds: float
-
-
 class ClientTurns:
-    """The turns of commits that clients built: each attempt is a request of its own, told apart by principal and ``commitUser``."""
+    """The turns of commits that clients built: each attempt is a request of its own, and behind a balancer to another server."""
 
     def __init__(self, catalog: CatalogStore) -> None:
         self._catalog = catalog
-        self._lock = threading.Lock()
-        self._losses: TTLCache[tuple[UUID, str, str], int] = TTLCache(10_000, 60.0)
-        self._told: TTLCache[tuple[UUID, str, str], float] = TTLCache(10_000, 60.0)
-        """When a client was told that it lost."""
         self._lines: WaitingLines[Place] = WaitingLines()
         """One client of this server stands in Postgres's line for a branch, and the others behind it."""
-        self._reserved: TTLCache[str, _Reserved] = TTLCache(10_000, 60.0)
-        """By principal: the last reservation, until it is used."""
-        self._unused: TTLCache[str, int] = TTLCache(10_000, 60.0)
-        """By principal: how many reservations in a row nobody used."""
 
-    def committed(self, table_id: UUID, branch: str, principal: str, user: str) -> None:
-        """A client's commit was decided: it has lost nothing."""
-        writer = writer_of(principal, user)
-        with self._lock:
-            self._losses.pop((table_id, branch, writer), None)
-            self._told.pop((table_id, branch, writer), None)
-            reserved = self._reserved.get(principal)
-            if reserved is not None and reserved.writer == writer:
-                self._reserved.pop(principal, None)
-                self._unused.pop(principal, None)
-
-    def lost(self, table_id: UUID, branch: str, principal: str, user: str, waiting: Callable[[], AbstractContextManager[bool]]) -> None:
+    def lost(self, place: Place, client: Client, waiting: Callable[[], AbstractContextManager[bool]]) -> None:
         """A client's commit lost its race: it hears of it when its turn has come, and finds the next decision reserved for it.
 
         It hears at once where ``waiting`` has no place for it: the threads that answer requests are few.
         """
-        writer = writer_of(principal, user)
-        key = (table_id, branch, writer)
-        now = time.monotonic()
-        with self._lock:
-            count = self._losses[key] = self._losses.get(key, 0) + 1
-            lost_at = self._told.pop(key, None)
-            again = None if lost_at is None else now - lost_at  # from hearing of its last loss until now
-        try:
-            with self._catalog.reading() as tx:
-                line = tx.turns.line(table_id, branch)
-            if count >= _CLIENT_LOSSES or not line.free or line.reserved_seconds:
-                seconds = _reserved_seconds(again)
-                with waiting() as may:
-                    if may:
-                        self._stand_in_line((table_id, branch), principal, writer, seconds)
-        except LakeError:  # it lost, and that is all it must know
-            pass
-        finally:
-            with self._lock:
-                self._told[key] = time.monotonic()
+        with contextlib.suppress(LakeError):  # it lost, and that is all it must know
+            with self._catalog.deciding() as tx:
+                loss = tx.turns.lost(place, client)
+            if loss.count < _CLIENT_LOSSES and loss.line.free and not loss.line.reserved_seconds:
+                return
+            with waiting() as may:
+                if not may:
+                    return
+                try:
+                    self._stand_in_line(place, client, _reserved_seconds(loss.again))
+                finally:
+                    with self._catalog.deciding() as tx:
+                        tx.turns.told(place, client)
 
-    def _stand_in_line(self, place: Place, principal: str, writer: str, seconds: float) -> None:
+    def _stand_in_line(self, place: Place, client: Client, seconds: float) -> None:
         """Until the turn is the client's, and is reserved for it, where its principal may reserve."""
         until = time.monotonic() + _LONGEST_WAIT
         with self._lines.first(place, _LONGEST_WAIT) as first:
@@ -148,28 +110,8 @@ class ClientTurns:
             if not first or left <= 0:
                 return
             with self._catalog.turn([place], seconds=left) as turn:
-                if turn is None:
-                    return
-                if not _still_ours(turn):
-                    return
-                if seconds and self._may_reserve(principal, writer, seconds):
-                    turn.reserve(writer, seconds)
-
-    def _may_reserve(self, principal: str, writer: str, seconds: float) -> bool:
-        """Whether a principal gets a reservation now, which then is its last one.
-
-        After one that was not used it gets none for as long as that one kept everybody, and for twice as long after each further one.
-        """
-        now = time.monotonic()
-        with self._lock:
-            last = self._reserved.get(principal)
-            if last is not None:
-                unused = self._unused.get(principal, 0)
-                if now < last.until + min(last.seconds * 2**unused, _MOST_REST_SECONDS):
-                    return False
-                self._unused[principal] = unused + 1
-            self._reserved[principal] = _Reserved(writer=writer, until=now + seconds, seconds=seconds)
-        return True
+                if turn is not None and _still_ours(turn) and seconds:
+                    turn.reserve(client, seconds)
 
 
 class ChangeTurns:
@@ -253,8 +195,3 @@ def _still_ours(turn: Turn) -> bool:
     except TurnLost:
         return False
     return True
-
-
-def writer_of(principal: str, user: str) -> str:
-    """A client as reservations name it."""
-    return f"{principal}/{user}"

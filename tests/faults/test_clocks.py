@@ -15,6 +15,7 @@ import pytest
 
 from catalog import CatalogStore
 from catalog.commits.idempotency import Taken
+from catalog.commits.reservations import Client
 from lake import Lake
 from lake.rewrite.maintenance import maintain
 from model.identifier import MAIN_BRANCH, Identifier
@@ -44,7 +45,7 @@ def asked(dsn: str, warehouse: str, name: str, owner: UUID) -> dict[str, Any]:
     if got["reservation"]:
         with catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=30) as turn:
             assert turn is not None
-            turn.reserve(str(owner), 600.0)
+            turn.reserve(Client(str(owner), "client"), 600.0)
     got |= {"forgotten": forgotten, "repeated": answer_of_repeat(catalog), "tags": len(maintain(lake, table).tags_made)}
     lake.close()
     catalog.close()

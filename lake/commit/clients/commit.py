@@ -17,13 +17,14 @@ from cachetools import LRUCache
 
 from catalog import CatalogStore
 from catalog.commits.decisions import Decision, Held
+from catalog.commits.reservations import Client
 from catalog.records import HeadRow, SnapshotRow
 from lake.commit.clients.judgement import EVERY_RIGHT, Judge, Judged, Rights, RowsChanged
 from lake.commit.clients.past_lists import PastLists
 from lake.commit.core import CommitCore, Prepared
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
-from lake.commit.turns import ClientTurns, writer_of
+from lake.commit.turns import ClientTurns
 from lake.commit.writers import Writers, same_committer
 from lake.inspect.counts import added_by, by_name, committed_by, takes_files_away
 from lake.reserve import StorageReserve
@@ -61,9 +62,9 @@ class ClientCommit:
     """Whether its loser may wait for its turn: `WaitingPlaces.place`, where a thread of the server waits with it."""
 
     @property
-    def writer(self) -> str:
-        """The client as reservations name it."""
-        return writer_of(self.principal, self.snapshot.commit_user)
+    def client(self) -> Client:
+        """Who built it."""
+        return Client(self.principal, self.snapshot.commit_user)
 
 
 class ClientCommitter:
@@ -109,18 +110,15 @@ class ClientCommitter:
             made = self._as_asked(table, commit, rights) if quickly is None else quickly
             if not made:
                 note.outcome = "conflict"
-            self._take_turn(table, commit, made=made)
+                self._take_turn(table, commit)
             return made
 
-    def _take_turn(self, table: Identifier, commit: ClientCommit, *, made: bool) -> None:
+    def _take_turn(self, table: Identifier, commit: ClientCommit) -> None:
         with self._lock:
             head = self._heads.get(table)
         table_id = commit.table_id or (head.table_id if head is not None else None)
         if table_id is not None:
-            if made:
-                self._turns_of_clients.committed(table_id, table.branch, commit.principal, commit.snapshot.commit_user)
-            else:
-                self._turns_of_clients.lost(table_id, table.branch, commit.principal, commit.snapshot.commit_user, commit.waiting)
+            self._turns_of_clients.lost((table_id, table.branch), commit.client, commit.waiting)
 
     @contextlib.contextmanager
     def _turn(self, table: Identifier) -> Iterator[None]:
@@ -263,7 +261,7 @@ class ClientCommitter:
             key=snapshot.key,
             body=snapshot.to_json(),
             added=added,
-            writer=commit.writer,
+            writer=commit.client.writer,
             beside=head.beside if still else None,
         )
         named = by_name(judged.statistics, keys)

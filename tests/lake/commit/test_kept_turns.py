@@ -10,6 +10,7 @@ import pytest
 
 from catalog import CatalogStore
 from catalog.commits import reservations
+from catalog.commits.reservations import Client
 from lake import Lake, LakeTable
 from lake.commit import decide, turns
 from model.catalog_errors import TurnLost
@@ -118,7 +119,7 @@ def test_a_change_of_several_steps_stands_in_line_anew_too(
     monkeypatch.setattr(reservations, "HELD_SECONDS", 0.1)
     place = (table.table_id, MAIN_BRANCH)
     for use in (
-        lambda turn: turn.reserve("principal/client", 1.0),
+        lambda turn: turn.reserve(Client("principal", "client"), 1.0),
         lambda turn: catalog.transaction(turn=turn).__enter__(),
         lambda turn: catalog.deciding(turn).__enter__(),
         lambda turn: turn.look(),

@@ -16,6 +16,7 @@ import pytest
 
 from catalog import CatalogStore
 from catalog.commits import reservations as turns
+from catalog.commits.reservations import Client, Place
 from lake import Lake, LakeTable
 from lake.commit.turns import ClientTurns
 from lake.waiting_places import WaitingPlaces
@@ -136,7 +137,7 @@ def test_a_reservation_keeps_others_from_deciding_until_it_is_over(catalog: Cata
     place = (table.table_id, MAIN_BRANCH)
     with catalog.turn([place], seconds=30) as turn:
         assert turn is not None
-        turn.reserve("principal/client", 0.5)
+        turn.reserve(Client("principal", "client"), 0.5)
     with catalog.reading() as tx:
         assert tx.turns.line(*place).reserved_seconds > 0
     insert(lake, 1)
@@ -150,22 +151,52 @@ def test_a_turn_whose_server_stands_still_ends(catalog: CatalogStore, table: Lak
         assert turn is not None
 
 
-def test_a_principal_whose_clients_do_not_come_reserves_less_and_less(
-    catalog: CatalogStore, table: LakeTable, monkeypatch: pytest.MonkeyPatch
+def reserved(catalog: CatalogStore, place: Place, client: Client, seconds: float) -> bool:
+    """Whether a client that has the turn gets a reservation."""
+    with catalog.turn([place], seconds=30) as turn:
+        assert turn is not None
+        turn.reserve(client, seconds)
+    with catalog.reading() as tx:
+        return tx.turns.line(*place).reserved_seconds > 0
+
+
+def goes_by(catalog: CatalogStore, seconds: float) -> None:
+    """What clients did lies so much further back."""
+    with catalog._pool.connection() as conn:
+        for name, column in (("snapshot_pointer", "reserved_until"), ("client_reservation", "reserved_until"), ("client_loss", "told_at")):
+            conn.execute(f"UPDATE {name} SET {column} = {column} - make_interval(secs => %s)", (seconds,))
+
+
+def test_a_principal_whose_clients_do_not_come_reserves_less_and_less(lake: Lake, catalog: CatalogStore, table: LakeTable) -> None:
+    place = (table.table_id, MAIN_BRANCH)
+    assert reserved(catalog, place, Client("anonymous", "1"), 7.0)
+    for number, rest in enumerate((7, 14, 28, 30), 2):
+        goes_by(catalog, 7.0 + rest / 2)
+        assert not reserved(catalog, place, Client("anonymous", str(number)), 7.0)
+        goes_by(catalog, rest / 2)
+        assert reserved(catalog, place, Client("anonymous", str(number)), 7.0)
+    assert lake.client_commit(T, client_commit(table, table.latest(), user="5"))
+    assert reserved(catalog, place, Client("anonymous", "6"), 7.0)
+
+
+@pytest.mark.parametrize("wins", [False, True])
+def test_a_client_whose_tries_come_to_several_servers_is_next(
+    catalog: CatalogStore, lake: Lake, other: Lake, table: LakeTable, *, wins: bool
 ) -> None:
-    now = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    asked = ClientTurns(catalog)
-    assert asked._may_reserve("p", "p/1", 1.0)
-    pauses = []
-    for number in range(2, 6):
-        began = now[0]
-        while not asked._may_reserve("p", f"p/{number}", 1.0):
-            now[0] += 0.5
-        pauses.append(now[0] - began - 1.0)
-    assert pauses == [1.0, 2.0, 4.0, 8.0]
-    asked.committed(table.table_id, MAIN_BRANCH, "p", "5")
-    assert asked._may_reserve("p", "p/6", 1.0)
+    def tries(server: Lake) -> bool:
+        return server.client_commit(T, client_commit(table, base, user="client"))
+
+    for server in (lake, other):
+        base = table.latest()
+        insert(lake, 1)
+        assert not tries(server)
+        if wins:
+            base = table.latest()
+            assert tries(server), "so that it has lost nothing"
+    with catalog.reading() as tx:
+        assert (tx.turns.line(table.table_id, MAIN_BRANCH).reserved_seconds > 0) is not wins
+    base = table.latest()
+    assert tries(lake)
 
 
 def test_a_rewrite_that_fails_gives_its_turn_up(
@@ -215,16 +246,16 @@ def test_a_client_that_lost_twice_is_next(lake: Lake, other: Lake, table: LakeTa
             writer.join()
 
 
-def test_a_quick_client_keeps_others_for_a_moment(catalog: CatalogStore, table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that this server saw come again at once, of which nobody knows whether it comes a third time."""
-    now = [1000.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+def test_a_quick_client_keeps_others_for_a_moment(catalog: CatalogStore, table: LakeTable) -> None:
+    """One that came again at once, of which nobody knows whether it comes a third time; a slow one for longer."""
     asked, place = ClientTurns(catalog), (table.table_id, MAIN_BRANCH)
-    for pause in (0.0, 0.02):
-        now[0] += pause
-        asked.lost(*place, "p", "u", lambda: nullcontext(True))
-    with catalog.reading() as tx:
-        assert 0 < tx.turns.line(*place).reserved_seconds <= 0.1
+    for user, pause, least, most in (("quick", 0.0, 0.0, 1.0), ("slow", 1.0, 1.0, 3.0)):
+        asked.lost(place, Client(user, user), lambda: nullcontext(True))
+        goes_by(catalog, pause)
+        asked.lost(place, Client(user, user), lambda: nullcontext(True))
+        with catalog.reading() as tx:
+            assert least < tx.turns.line(*place).reserved_seconds <= most
+        goes_by(catalog, 10.0)
 
 
 def test_losers_beyond_their_places_hear_at_once(catalog: CatalogStore, lake: Lake, other: Lake, table: LakeTable) -> None:

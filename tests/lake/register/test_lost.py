@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from catalog import CatalogStore, CatalogTransaction
+from catalog.commits.reservations import Client
 from lake import Lake, LakeTable
 from lake.commit.core import Prepared
 from lake.register.check import Fault
@@ -96,7 +97,7 @@ def test_it_waits_for_a_client_for_whom_the_next_decision_is_reserved(catalog: C
     place = (table.table_id, MAIN_BRANCH)
     with catalog.turn([place], seconds=30) as turn:
         assert turn is not None
-        turn.reserve("principal/client", 0.5)
+        turn.reserve(Client("principal", "client"), 0.5)
     assert len(mend(lake)) == 1
     with catalog.reading() as tx:
         assert tx.turns.line(*place).reserved_seconds == 0

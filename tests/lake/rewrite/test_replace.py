@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from catalog import CatalogStore
+from catalog.commits.reservations import Client
 from lake import Lake, LakeTable
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.change import AddColumn
@@ -113,7 +114,7 @@ def test_a_replacement_waits_for_a_client_for_whom_the_next_decision_is_reserved
     place = (table.table_id, MAIN_BRANCH)
     with catalog.turn([place], seconds=30) as turn:
         assert turn is not None
-        turn.reserve("principal/client", 0.5)
+        turn.reserve(Client("principal", "client"), 0.5)
     replace(lake)
     with catalog.reading() as tx:
         assert tx.turns.line(*place).reserved_seconds == 0
