@@ -223,13 +223,17 @@ class Turn:
             yield self._conn
             self._conn.finish()
 
+    def require_held(self) -> None:
+        """Raise `TurnLost` where the turn went to others while it was kept."""
+        if self._lost:
+            raise self._over()
+
     @contextlib.contextmanager
     def _used(self) -> Iterator[None]:
         """The one use of the turn, which ends with it."""
         try:
             self._let_go()
-            if self._lost:
-                raise self._over()
+            self.require_held()
             if self._conn.something_came():  # its end, as a rule: several statements sent at once would not tell it from a lost connection
                 self.look()
             yield

@@ -7,7 +7,6 @@ has committed since.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from uuid import uuid4
@@ -15,7 +14,9 @@ from uuid import uuid4
 from catalog import CatalogTransaction
 from catalog.commits.reservations import Place, Turn
 from lake.commit.core import CommitCore, Prepared
+from lake.commit.turns import TurnsLost
 from lake.tables.handle import LakeTable
+from model.catalog_errors import TurnLost
 from model.commit_phase import CommitProgress
 from model.errors import CommitConflict, OutcomeUnknown, TableDiverged, TableNotExist
 from model.snapshot import Snapshot
@@ -41,25 +42,31 @@ def decide_built(core: CommitCore, place: Place, build: Callable[[str], BuiltCom
 
     It is given the snapshot's key. What one call found out is to make the next one quick: in the turn nobody else decides meanwhile, for
     `lake.commit.turns.BUILT_SECONDS` at most; then others go on, and all begins anew.
-    Raises what it raises, `TableNotExist` where the table was dropped or moved, `TableDiverged`, `StorageFull`, `Unavailable`, or
-    `OutcomeUnknown` where Postgres stays away after a lost answer; nothing once the snapshot is decided.
+    Raises what it raises, `TableNotExist` where the table was dropped or moved, `TableDiverged`, `StorageFull`, `Unavailable`, also where
+    its turns are always over before it is built, or `OutcomeUnknown` where Postgres stays away after a lost answer; nothing once the
+    snapshot is decided.
     """
     key, progress = str(uuid4()), CommitProgress()
+    turns_lost = TurnsLost()
     sent: BuiltCommit | None = None
     """The last one of which Postgres was asked."""
     try:
         while True:
             built = build(key)
-            with contextlib.suppress(CommitConflict), core.turns.taken([place]) as turn:
-                if built is not None and turn is not None and not _is_latest(built.base, turn, place):
-                    built = build(key)
-                if built is None:
-                    return sent if sent is not None and _landed(core, sent, progress) else None
-                at = built.table
-                core.publisher.check_free(at.table_id, at.files, at.identifier, built.snapshot.id, built.base.key)
-                sent = built
-                if _decided(core, built, turn, progress):
-                    return built
+            try:
+                with core.turns.taken([place]) as turn:
+                    if built is not None and turn is not None and not _is_latest(built.base, turn, place):
+                        built = _built_in(turn, build, key)
+                    if built is None:
+                        return sent if sent is not None and _landed(core, sent, progress) else None
+                    at = built.table
+                    core.publisher.check_free(at.table_id, at.files, at.identifier, built.snapshot.id, built.base.key)
+                    sent = built
+                    if _decided(core, built, turn, progress):
+                        return built
+            except CommitConflict as conflict:
+                assert built is not None
+                turns_lost.add(conflict, built.table.identifier, built.table.location)
             core.publisher.doubt(*place)
             core.turns.met(place)
             if sent is not None and _landed(core, sent, progress):
@@ -73,6 +80,13 @@ def decide_built(core: CommitCore, place: Place, build: Callable[[str], BuiltCom
             f"The answer to a commit to {sent.table.identifier} was lost, and repeating it failed: {problem} It may or may not be there. "
             "Look at the table."
         ) from problem
+
+
+def _built_in(turn: Turn, build: Callable[[str], BuiltCommit | None], key: str) -> BuiltCommit | None:
+    """What is built anew in the turn; raises `TurnLost` where that was over before, and not what is found of those who went on."""
+    built = build(key)
+    turn.require_held()
+    return built
 
 
 def _is_latest(base: Snapshot, turn: Turn, place: Place) -> bool:
@@ -102,6 +116,8 @@ def _decided(core: CommitCore, built: BuiltCommit, turn: Turn | None, progress: 
                     writer=core.writer,
                     turn=turn is not None,
                 )
+        except TurnLost:
+            raise
         except CommitConflict:
             return False
         return True

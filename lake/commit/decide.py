@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -22,7 +22,7 @@ from lake.commit.idempotency import IdempotencyClaim
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
 from lake.commit.retries import Retries, before_the_next
-from lake.commit.turns import BUILT_SECONDS
+from lake.commit.turns import TurnsLost
 from lake.commit.write_context import paths_of
 from lake.commit.writers import same_committer
 from lake.inspect.counts import added_by, by_name, committed_by, follow, statistics_of, takes_files_away
@@ -31,8 +31,6 @@ from model.catalog_errors import IdempotencyKeyTaken, TableChanged, TurnLost
 from model.errors import CommitConflict, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
 from model.snapshot import ANSWERS, BATCH_COMMIT_IDENTIFIER, Snapshot
 from table.write.snapshot_builder import COMMITTED_BY, CommitRequest, build_snapshot, metadata_written
-
-_MOST_TURNS_LOST = 3
 
 Listener = Callable[[UUID, int], None]
 """Told of each commit of this process: the table, and how many files were added. It must be quick and may not fail."""
@@ -55,7 +53,7 @@ class _Tried:
     """Files that are on disk already."""
     step_by_step: bool = False
     """Whether one failed in its turn: a single statement moved nothing then, and cannot tell why."""
-    turns_lost: int = 0
+    turns_lost: TurnsLost = field(default_factory=TurnsLost)
 
 
 class Committer:
@@ -134,8 +132,7 @@ class Committer:
                         return self._attempt(tables, requests, uuids, claimed, tried, taken)
                 except CommitConflict as conflict:
                     note.conflicts += 1
-                    if isinstance(conflict, TurnLost):
-                        _lost_turn(tried, tables[0], conflict)
+                    tried.turns_lost.add(conflict, tables[0].identifier, tables[0].location)
                 except IdempotencyKeyTaken:
                     # Perhaps by ourselves: what was sent under the key may have landed after we looked for it.
                     if landed := self._landed(tables, requests, uuids):
@@ -187,6 +184,8 @@ class Committer:
             if len(tables) == 1 and (repeated := self._repeat(table, of_table)):
                 return [repeated]
             latest, snapshot = self._build(table, of_table, uuid, turn)
+            if turn is not None:
+                turn.require_held()  # else what those left who went on would be found, and taken for a lost race
             self._publisher.check_free(table.table_id, table.files, table.identifier, snapshot.id, latest.key if latest else None)
             built.append(_Built(table=table, base=latest, snapshot=snapshot))
         if (answers := _answers(built[0].snapshot, claimed)) is not None:
@@ -358,17 +357,6 @@ class Committer:
 def _version_is_there(tx: CatalogTransaction, table: LakeTable) -> bool:
     """Whether the version of the schema by which rows were written is there still: without it nobody could read them."""
     return tx.tables.schema(table.table_id, table.schema.id, table.identifier.branch) is not None
-
-
-def _lost_turn(tried: _Tried, table: LakeTable, lost: TurnLost) -> None:
-    """Raise `Unavailable` where the turns of a commit are always over before it is built: it would keep everybody forever."""
-    tried.turns_lost += 1
-    if tried.turns_lost == _MOST_TURNS_LOST:
-        raise Unavailable(
-            f"{table.identifier} is written by several servers, and writing the metadata of this commit below {table.location} took longer "
-            f"than the {BUILT_SECONDS:.0f} seconds that one may take, {_MOST_TURNS_LOST} times: the store or this server is too slow now. "
-            "Nothing was committed; repeat it."
-        ) from lost
 
 
 def _answers(snapshot: Snapshot, claimed: Sequence[Claimed]) -> str | None:

@@ -17,7 +17,8 @@ from catalog import TURN_CONNECTIONS, CatalogStore
 from catalog.commits.reservations import Client, Place, Turn
 from lake.waiting_lines import WaitingLines
 from model.catalog_errors import TurnLost
-from model.errors import LakeError
+from model.errors import CommitConflict, LakeError, Unavailable
+from model.identifier import Identifier
 
 CONTESTED_SECONDS = 5.0
 """For so long after another's commit to a branch a server stands in line for its own."""
@@ -25,6 +26,8 @@ _LONGEST_WAIT = 15.0
 """For a turn; it is raced for afterwards."""
 BUILT_SECONDS = 30.0
 """So long a commit of a server may take from its turn to its decision; then others go on, and it stands in line anew."""
+MOST_TURNS_LOST = 3
+"""So often a commit stands in line anew; then it is refused."""
 _CLIENT_SECONDS, _LEAST_CLIENT_SECONDS, _MOST_CLIENT_SECONDS = 0.5, 0.1, 3.0
 """Of a client's reservation, which has to hear that it lost, wait as it does between its tries, build anew and send: twice what it took for
 that the last time, since clients double their pauses, between the latter two; the first where it lost nothing lately. One that takes
@@ -37,6 +40,23 @@ _CHANGES_IN_LINE = TURN_CONNECTIONS // 2
 """Branches of which changes of rows stand in Postgres's line at once: each holds a connection for turns, and commits need those, too."""
 _CHECKED_EACH = 3.0
 """How long a change of rows waits in line before it looks whether it is still wanted."""
+
+
+class TurnsLost:
+    """The turns of one commit that were over before it was built."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def add(self, conflict: CommitConflict, table: Identifier, location: str) -> None:
+        """An attempt ended so; raises `Unavailable` where its turns are always over, as the commit would keep everybody forever."""
+        self._count += isinstance(conflict, TurnLost)
+        if self._count == MOST_TURNS_LOST:
+            raise Unavailable(
+                f"{table} is written by several servers, and building this commit from what lies below {location} took longer than the "
+                f"{BUILT_SECONDS:.0f} seconds that one may take, {MOST_TURNS_LOST} times: the store or this server is too slow now. "
+                "Nothing was committed; repeat it."
+            ) from conflict
 
 
 class ServerTurns:

@@ -15,6 +15,7 @@ from lake import Lake, LakeTable
 from lake.commit import turns
 from lake.commit.built import BuiltCommit
 from lake.register.lost import remove_unexisting_files
+from model.errors import Unavailable
 from model.identifier import MAIN_BRANCH
 from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind, Snapshot
@@ -144,6 +145,28 @@ def test_one_that_takes_too_long_in_its_turn_lets_others_go_on(
     assert turns_held[:2] == [0, 1]
     assert latest_of(table).id == _FILES + 3
     assert {10, 11} <= set(rows(lake.open(T)))
+
+
+@pytest.mark.usefixtures("contested")
+def test_one_that_always_takes_too_long_is_refused(
+    catalog: CatalogStore, lake: Lake, other: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writers go on meanwhile, and it began anew forever."""
+    built: list[int] = []
+
+    def build(key: str) -> BuiltCommit:
+        made = unchanged(table, key)
+        built.append(made.base.id)
+        if holders(catalog):
+            is_over(catalog)
+        insert(other, 10)
+        return made
+
+    monkeypatch.setattr(turns, "BUILT_SECONDS", 0.1)
+    with pytest.raises(Unavailable, match=r"default\.t is written by several servers.* 3 times.*Nothing was committed; repeat it"):
+        lake.decide_repaired(table, build)
+    assert len(built) == 2 * turns.MOST_TURNS_LOST
+    assert latest_of(table).id == _FILES + len(built), "those of the writers alone"
 
 
 @pytest.mark.usefixtures("contested")

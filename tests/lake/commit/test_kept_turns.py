@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from catalog import CatalogStore
 from catalog.commits import reservations
 from catalog.commits.reservations import Client
 from lake import Lake, LakeTable
-from lake.commit import decide, turns
+from lake.commit import turns
 from model.catalog_errors import TurnLost
 from model.errors import Unavailable
 from model.identifier import MAIN_BRANCH
@@ -131,20 +132,28 @@ def test_a_change_of_several_steps_stands_in_line_anew_too(
                 use(turn)
 
 
+@pytest.mark.parametrize("at", ["built", "building"])
 def test_a_writer_that_is_always_too_slow_is_refused(
-    catalog: CatalogStore, lake: Lake, other: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch
+    catalog: CatalogStore, lake: Lake, other: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
     def wait_and_let_others_go_on(step: str) -> None:
-        if step == "built":
+        if step == at:
             is_over(catalog)
             insert(other, 1)
 
+    def build(*args: Any) -> Any:
+        made = building(*args)
+        wait_and_let_others_go_on("building")
+        return made
+
+    building = lake._committer._build
     monkeypatch.setattr(turns, "BUILT_SECONDS", 0.05)
     stands_in_line(lake, table)
+    monkeypatch.setattr(lake._committer, "_build", build)
     monkeypatch.setattr(lake._core, "_hook", wait_and_let_others_go_on)
     with pytest.raises(Unavailable, match=r"default\.t is written by several servers.*3 times.*Nothing was committed; repeat it"):
         insert(lake, 2)
-    assert count(other) == 1 + decide._MOST_TURNS_LOST
+    assert count(other) == 1 + turns.MOST_TURNS_LOST
 
 
 def test_a_long_write_that_an_alter_overtook_commits_in_its_turn_though_others_wait(
