@@ -146,17 +146,17 @@ class TableDamaged(ResourceError, status=503):
     told = False
     """Whether the log has told of it, which tells of a table once in an hour."""
 
-    def __init__(self, table: str, *, file: str, problem: str, snapshot_id: int | None = None) -> None:
+    def __init__(self, table: str, *, file: str, problem: str, snapshot_id: int | None = None, way_out: str | None = None) -> None:
         at = "" if snapshot_id is None else f" (named by snapshot {snapshot_id})"
         name = "the table's name" if "/" in table else literal(table)  # by its directory is a table known where no catalog is asked
+        rest = f"CALL sys.remove_unexisting_files({name}) makes the rest readable again" if way_out is None else way_out
         super().__init__(
             f"Table {table} is damaged: {file_name(file)}{at} {problem}. CALL sys.check_table({name}) lists all damage of the table; "
-            f"CALL sys.remove_unexisting_files({name}) makes the rest readable again, a backup brings all of it back.",
+            f"{f'{rest}, ' if rest else ''}a backup brings all of it back.",
             resource_name=table,
         )
         self.place = self.file = file
-        self.problem = problem
-        self.snapshot_id = snapshot_id
+        self.problem, self.snapshot_id = problem, snapshot_id
 
 
 class ColumnNotExist(ResourceError, status=404):

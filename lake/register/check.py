@@ -23,6 +23,7 @@ from table.format.layout import TableLayout, partition_dirs
 from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import decode_manifest, decode_manifest_list, manifest_records
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
+from table.format.manifests.lists import goes_back
 from table.format.manifests.typed import wrong_entries, wrong_size
 from table.format.rows import binary_row
 from table.format.store import TableFiles
@@ -213,8 +214,10 @@ class TableCheck:
 
     def _repair(self, branch: str) -> str:
         """What writes a branch's file again."""
-        name = literal(replace(self._table.identifier, branch=branch).written())
-        return f"CALL sys.repair_table({name}) writes it again from the catalog"
+        return f"CALL sys.repair_table({literal(self._written(branch))}) writes it again from the catalog"
+
+    def _written(self, branch: str) -> str:
+        return replace(self._table.identifier, branch=branch).written()
 
     def _metadata(self, line: Line, wanted: dict[str, tuple[Line, int, ManifestEntry]]) -> Iterator[Fault]:
         """Faults of lists and manifests; the data files they add are put into ``wanted``."""
@@ -226,9 +229,10 @@ class TableCheck:
             for name, size in self._named_lists(snapshot):
                 metas = self._list(name, size)
                 if isinstance(metas, str):
-                    yield Fault(
-                        branch=line.branch, snapshot_id=snapshot.id, partition="", file=layout.manifest(name), rows=None, problem=metas
-                    )
+                    newest = line.published and snapshot is line.snapshots[-1]
+                    problem = f"{metas}; {goes_back(self._written(line.branch))}" if newest else metas
+                    path = layout.manifest(name)
+                    yield Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=problem)
                     continue
                 for meta in metas:
                     entries = self._manifest(meta)

@@ -23,6 +23,7 @@ from table.format.deletions import INDEX_TYPE, index_after, key_of
 from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import decode_manifest, decode_manifest_list
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
+from table.format.manifests.lists import LIST_PREFIX
 from table.format.manifests.typed import wrong_size
 from table.format.store import TableFiles
 from table.retention.check import MISSING
@@ -182,7 +183,7 @@ def _problem_on_disk(files: TableFiles, name: str, size: int | None, *, deep: bo
     except TableDamaged as damage:
         return damage.problem
     if data is not None:
-        decode = decode_manifest_list if name.startswith("manifest-list-") else decode_manifest
+        decode = decode_manifest_list if name.startswith(LIST_PREFIX) else decode_manifest
         content = decoded(lambda: decode(data))
         problem = content if isinstance(content, str) else wrong_name(data, name)
     return problem
@@ -229,7 +230,8 @@ def remove_unexisting_files(
 def _require_deletions(table: LakeTable, lost: Lost) -> None:
     """Raise `TableDamaged` where nothing tells which files or rows are deleted: they would come back."""
     if lost.undeleted is not None:
-        raise table.files.damaged(lost.undeleted.file, lost.undeleted.problem, snapshot_id=lost.snapshot.id)
+        # The problem says what helps, which this is not.
+        raise table.files.damaged(lost.undeleted.file, lost.undeleted.problem, snapshot_id=lost.snapshot.id, way_out="")
 
 
 def _built(table: LakeTable, lost: Lost, key: str, written: list[ManifestFile]) -> BuiltCommit:

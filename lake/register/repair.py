@@ -25,7 +25,7 @@ from lake.register.operations import rewrite_operations
 from lake.register.own_files import require_own
 from lake.register.readable_line import Line, line_of_files, read_snapshot, readable_line
 from lake.register.unknown_branches import unregistered_branches
-from lake.register.whole import is_readable
+from lake.register.whole import is_readable, require_readable
 from lake.tables.consumers import file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable
 from model.errors import LakeError, TableDamaged, TableNotExist
@@ -34,6 +34,7 @@ from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.io.storage_errors import told_by_the_store
 from table.format.json_document import parse_json
+from table.format.manifests.lists import LIST_PREFIX
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
 from table.format.store import TableFiles
 from table.scan.planning.live import merge_entries
@@ -239,11 +240,7 @@ def _plan(files: TableFiles, history: Sequence[SnapshotRow], line: Line | None, 
             return _Plan(registered=registered, aside=aside, keep=[*islice(readable, 1)])
         # Of what lay between nothing is left: it expired or was lost, so the files know a later time than the catalog does.
     elif (line := readable_line(files, history, newest_schema=newest_schema)) is None:
-        lists = [latest.base_manifest_list, latest.delta_manifest_list]
-        named = [*lists, *filter(None, [latest.index_manifest])]
-        gone = [name for name in named if not files.io.file_exists(files.layout.manifest(name))] or lists
-        problem = "cannot be read, and no other snapshot can; nothing was changed, only a copy of the files brings it back"
-        raise files.damaged(files.layout.manifest(gone[0]), problem, snapshot_id=latest.id)
+        raise _nothing_readable(files, latest)
     return _along(line, history)
 
 
@@ -252,6 +249,21 @@ def _along(line: Line, history: Sequence[SnapshotRow]) -> _Plan:
     back_from = top if line.snapshots[-1].id < top else None
     registered = [snapshot for snapshot in line.snapshots if snapshot.key not in known]
     return _Plan(registered=registered, aside=line.aside, history=line.snapshots, keep=line.beside, back_from=back_from)
+
+
+def _nothing_readable(files: TableFiles, latest: Snapshot) -> TableDamaged:
+    """What is lost of the newest snapshot where nothing is left to go back to; what else it has can be had only where its lists are."""
+    path, problem = files.layout.manifest(latest.base_manifest_list), "cannot be read"
+    try:
+        require_readable(files, latest)
+    except TableDamaged as damage:
+        path, problem = damage.file, damage.problem
+    except LakeError as failure:  # as `is_readable`, which has asked the store
+        problem = f"cannot be read ({failure.message.rstrip('.')})"
+    name = path.rpartition("/")[2]
+    no_rest = name.startswith(LIST_PREFIX) or name == latest.index_manifest
+    problem += ": its snapshot cannot be read, and no other snapshot can; nothing was changed"
+    return files.damaged(path, problem, snapshot_id=latest.id, way_out="" if no_rest else None)
 
 
 def _later_schemas(files: TableFiles, known: Mapping[int, Mapping[str, Any]]) -> list[Schema]:

@@ -82,7 +82,7 @@ def is_readable(files: TableFiles, snapshot: Snapshot, *, deletions: bool = True
 
 def require_readable(files: TableFiles, snapshot: Snapshot, *, deletions: bool = True) -> None:
     """Raise `TableDamaged`, or what else is wrong, for a snapshot of which not `is_readable`."""
-    fresh = TableFiles(files.io, files.location, files.layout.branch)
+    fresh = TableFiles(files.io, files.location, files.layout.branch, name=files.name)
     fresh.partition_types = files.partition_types
 
     def require(name: str) -> None:

@@ -164,15 +164,9 @@ class Branches:
         Raises `BranchNotExist`, `TableDamaged`, `BadRequest` for a branch without snapshots, or `InvalidSchemaChange` where the branch has
         not the columns that policies and column grants of the table name.
         """
+        opened = self._branch(table, name)
         with self._catalog.reading() as tx:
-            if name not in tx.branches.names(table.table_id):  # before a path is made of the name
-                raise BranchNotExist(name, str(table.identifier))
             newest = tx.snapshots.latest(table.table_id, name)
-        opened = replace(
-            table,
-            identifier=Identifier(table.identifier.database, table.identifier.table, name),
-            files=TableFiles(table.files.io, table.location, name, known_schemas=partial(schemas_of, self._catalog, table.table_id, name)),
-        )
         forget_expired(self._catalog, opened)
         if newest is not None:
             self._require_whole(opened, newest)
@@ -219,6 +213,19 @@ class Branches:
             remove_stale(self._publisher, table)
             file_lowered(self._catalog, table, lowered)
         return lost, Snapshot.from_json(history[-1].body)
+
+    def _branch(self, table: LakeTable, name: str) -> LakeTable:
+        """A branch as a table; raises `BranchNotExist` before a path is made of its name."""
+        with self._catalog.reading() as tx:
+            if name not in tx.branches.names(table.table_id):
+                raise BranchNotExist(name, str(table.identifier))
+        identifier = replace(table.identifier, branch=name)
+        known = partial(schemas_of, self._catalog, table.table_id, name)
+        return replace(
+            table,
+            identifier=identifier,
+            files=TableFiles(table.files.io, table.location, name, name=identifier.written(), known_schemas=known),
+        )
 
     @staticmethod
     def _clear(tx: CatalogTransaction, table: LakeTable, branch: str, history: Sequence[SnapshotRow]) -> list[Snapshot]:

@@ -35,6 +35,7 @@ from table.format.manifests.codec import (
 )
 from table.format.manifests.columns import ManifestColumns, entry_count, many_entries
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile, entries_bytes, list_bytes, manifest_file
+from table.format.manifests.lists import LIST_PREFIX, goes_back
 from table.format.manifests.typed import columns_in, entries_in, wrong_entries, wrong_size
 from table.format.rows import binary_row
 from table.format.schemas import KnownSchemas, Schemas
@@ -112,12 +113,17 @@ class TableFiles:
             return Unavailable(f"{gone}: the snapshot that named it may have expired while it was read{ask}.", place=path)
         return self.damaged(path, "is missing", snapshot_id=snapshot_id or None)
 
-    def damaged(self, path: str, problem: str, *, snapshot_id: int | None = None) -> TableDamaged:
-        """The failure of a file that is there and is not what was written: files never change, so reading it again does not help."""
+    def damaged(self, path: str, problem: str, *, snapshot_id: int | None = None, way_out: str | None = None) -> TableDamaged:
+        """The failure of a file that is there and is not what was written: files never change, so reading it again does not help.
+
+        ``way_out`` as `TableDamaged` has it. Without a list nothing tells what there was, so the way out is back to a snapshot before.
+        """
         if snapshot_id is None and self._named_by is not None:
             with contextlib.suppress(LakeError):  # where the catalog cannot be asked the damage is told all the same
                 snapshot_id = self._named_by(path) or None
-        return TableDamaged(self.name, file=path, problem=problem, snapshot_id=snapshot_id)
+        if way_out is None and file_name(path).startswith(LIST_PREFIX) and "/" not in self.name:
+            way_out = goes_back(self.name)
+        return TableDamaged(self.name, file=path, problem=problem, snapshot_id=snapshot_id, way_out=way_out)
 
     def read_schema(self, schema_id: int) -> Schema:
         """The schema of that version; see `Schemas.read`."""
@@ -357,7 +363,7 @@ class TableFiles:
 
     def new_manifest_list(self, files: Sequence[ManifestFile]) -> tuple[str, int]:
         """Write the list under a fresh name; returns the name and its exact size, which Java trusts."""
-        name = f"manifest-list-{uuid4()}-0"
+        name = f"{LIST_PREFIX}{uuid4()}-0"
         data = encode_manifest_list(files, name=name)
         path = self.layout.manifest(name)
         self.io.add(path, data)

@@ -82,9 +82,7 @@ def marks_to_set(files: TableFiles, schema: Schema, entry: ManifestEntry, fields
     if format_of(entry.file.file_name) != "parquet":
         return None
     path = files.data_path(schema, entry)
-    with _told_as_damage(files, path), translating(path), files.io.open_input(path) as source:
-        if (problem := wrong_size(source.size(), entry.file.file_size)) is not None:
-            raise files.damaged(path, problem)
+    with _source(files, path, entry.file.file_size) as source:
         metadata = _metadata(files, path, source)
         at = source.size() - metadata.serialized_size - TAIL_BYTES
         if (fault := identity_fault(metadata, entry.file, at=at)) is not None:
@@ -102,11 +100,16 @@ def _metadata(files: TableFiles, path: str, source: pa.NativeFile) -> pq.FileMet
 
 
 @contextlib.contextmanager
-def _told_as_damage(files: TableFiles, path: str) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError:
-        raise files.missing(path) from None
+def _source(files: TableFiles, path: str, size: int | None) -> Iterator[pa.NativeFile]:
+    """A file that is copied; raises what `missing` tells, and `TableDamaged` for one of another size."""
+    with translating(path), contextlib.ExitStack() as opened:
+        try:
+            source = opened.enter_context(files.io.open_input(path))
+        except FileNotFoundError:
+            raise files.missing(path) from None
+        if (problem := wrong_size(source.size(), size)) is not None:
+            raise files.damaged(path, problem)
+        yield source
 
 
 def marked_copies(files: TableFiles, schema: Schema, task: MarkTask, opening: Callable[[str], None], check: Check) -> list[NewFile]:
@@ -144,20 +147,15 @@ def _named(files: TableFiles, schema: Schema, entry: ManifestEntry, marks: Marks
 def _copy(files: TableFiles, source: str, target: str, marks: Marks | None, *, size: int | None) -> None:
     """Copy a file, a data file with the ``size`` that its manifest tells and the end it is to have."""
     io = files.io
-    with contextlib.ExitStack() as opened:
-        with _told_as_damage(files, source), translating(source):
-            reading = opened.enter_context(io.open_input(source))
-            if size is not None and (problem := wrong_size(reading.size(), size)) is not None:
-                raise files.damaged(source, problem)
-        with translating(target), io.open_output(target) as writing:
-            left = None if marks is None else marks.at
-            while data := _read(reading, source, _CHUNK if left is None else min(_CHUNK, left)):
-                writing.write(data)
-                left = None if left is None else left - len(data)
-            if left:
-                raise files.damaged(source, f"ends {left:,} bytes before its footer")
-            if marks is not None:
-                writing.write(marks.end)
+    with _source(files, source, size) as reading, translating(target), io.open_output(target) as writing:
+        left = marks.at if marks is not None else None
+        while data := _read(reading, source, _CHUNK if left is None else min(_CHUNK, left)):
+            writing.write(data)
+            left = None if left is None else left - len(data)
+        if left:
+            raise files.damaged(source, f"ends {left:,} bytes before its footer")
+        if marks is not None:
+            writing.write(marks.end)
 
 
 def _read(reading: pa.NativeFile, source: str, size: int) -> bytes:

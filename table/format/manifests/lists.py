@@ -1,0 +1,13 @@
+"""Manifest lists: how they are called, and what helps where one is lost."""
+
+from __future__ import annotations
+
+from model.text.sql_text import literal
+
+LIST_PREFIX = "manifest-list-"
+"""How their names begin."""
+
+
+def goes_back(table: str) -> str:
+    """What helps where a list of a table's or branch's newest snapshot is lost: nothing tells then what that held."""
+    return f"CALL sys.repair_table({literal(table)}, true) shows to which snapshot it can go back"
