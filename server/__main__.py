@@ -44,19 +44,19 @@ def migrate() -> NoReturn:
     run(_migrate)
 
 
-def backup(path: Path, *, files_to: str | None = None) -> NoReturn:
+def backup(path: Path, *, files_to: str | None = None, verify: bool = False) -> NoReturn:
     """Write the catalog to a file, copy the warehouse's files where that is asked for, and end, with 3 where some are damaged."""
 
     def work(settings: Settings) -> int:
         from server.commands.backup import backup as write
 
-        done, troubles = write(settings, path, files_to=files_to)
+        done, troubles = write(settings, path, files_to=files_to, verify=verify)
         return _tell(done, troubles)
 
     run(work)
 
 
-def restore(
+def restore(  # noqa: PLR0913 - each is an option of the command
     path: Path,
     *,
     replace: bool,
@@ -64,6 +64,7 @@ def restore(
     to: str | None = None,
     databases: Sequence[str] = (),
     files_from: str | None = None,
+    verify: bool = False,
 ) -> NoReturn:
     """Put a backup, or tables and databases of it, into the catalog, say how the warehouse differs and end, with 3 where it does."""
 
@@ -72,12 +73,13 @@ def restore(
         from server.commands.backup import restore_parts
 
         if not tables and not databases:
-            done, differences = put_back(settings, path, replace=replace, files_from=files_from)
+            done, differences = put_back(settings, path, replace=replace, files_from=files_from, verify=verify)
         else:
             named = [_table(name) for name in tables]
             done, differences = restore_parts(
-                settings, path, tables=named, to=None if to is None else _table(to), databases=databases, files_from=files_from
-            )
+                settings, path, tables=named, to=None if to is None else _table(to), databases=databases, files_from=files_from,
+                verify=verify,
+            )  # fmt: skip
         return _tell(done, differences)
 
     run(work)

@@ -29,6 +29,7 @@ from server.process.postgres import running_dsn
 from server.process.process import catalog_dsn
 from server.settings.options import CATALOG_DIRECT_DSN, CATALOG_DSN
 from server.settings.settings import Settings
+from server.sql.orc import orc_decoded_beside
 
 _LEAVING_SECONDS = 3.0
 
@@ -82,18 +83,22 @@ def _of_identity(catalog: CatalogStore, settings: Settings, *, known: bool) -> I
         lake.close()
 
 
-def backup(settings: Settings, path: Path, *, files_to: str | None = None) -> tuple[str, list[Difference]]:
+def backup(settings: Settings, path: Path, *, files_to: str | None = None, verify: bool = False) -> tuple[str, list[Difference]]:
     """Write the catalog to a file, beside running servers; returns what was written, in a line, and which files are not as they should be.
 
-    With ``files_to`` the warehouse's files that the backup names are copied there. Nothing expires and nothing is removed for good
-    meanwhile, so that both are of one moment. Raises `Unavailable` where Postgres went away during it: then the backup is none.
+    With ``files_to`` the warehouse's files that the backup names are copied there, and read there with ``verify``. Nothing expires and
+    nothing is removed for good meanwhile, so that both are of one moment. Raises `Unavailable` where Postgres went away during it: then
+    the backup is none.
     """
     with present_dsn(settings) as dsn:
         if files_to is not None and (at := revision_of(dsn)) != newest():
             raise IllegalMove(f"The catalog's schema is {at}, and this Sluice's is {newest()}: run `sluice migrate`.")
         with holding(dsn) as check:
             head = write_archive(dsn, path, warehouse=settings.warehouse)
-            copied = None if files_to is None else copy_to(archived_tables(path), warehouse=settings.warehouse, place=files_to)
+            copied = None
+            if files_to is not None:
+                with orc_decoded_beside(settings) if verify else contextlib.nullcontext():
+                    copied = copy_to(archived_tables(path), warehouse=settings.warehouse, place=files_to, verify=verify)
             try:
                 check()
             except Unavailable:
@@ -113,10 +118,13 @@ def _troubles(copied: WarehouseCopy) -> list[Difference]:
     return [Difference(table=table, what=what, statement="") for table, what in copied.troubles]
 
 
-def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | None = None) -> tuple[str, list[Difference]]:
+def restore(
+    settings: Settings, path: Path, *, replace: bool, files_from: str | None = None, verify: bool = False
+) -> tuple[str, list[Difference]]:
     """Put a backup in the place of an empty catalog, or of any with ``replace``; returns what was done and how the warehouse differs.
 
-    With ``files_from``, a copy that `backup` made, the files that the warehouse lacks are put back first.
+    With ``files_from``, a copy that `backup` made, the files that the warehouse lacks are put back first, and with ``verify`` all that
+    the backup names is read.
     Raises `IllegalMove` for a catalog that is in use or not empty, and `InvalidData` for a file that is no backup.
     """
     head = read_head(path)
@@ -128,7 +136,7 @@ def restore(settings: Settings, path: Path, *, replace: bool, files_from: str | 
             raise IllegalMove(
                 f"The catalog is not empty ({rows} rows): restore into an empty one, or repeat with --replace to lose what it holds."
             )
-        copied = None if files_from is None else _files_back(path, settings, files_from)
+        copied = None if files_from is None else _files_back(path, settings, files_from, verify=verify)
         newer = replace and (at := revision_of(dsn)) is not None and not knows(at)
         before, unread = _rights_now(settings, dsn) if replace and not newer else (None, None)
         if replace and (newer or head.revision != newest()):
@@ -200,14 +208,15 @@ def _filled(dsn: str, path: Path, revision: str) -> None:
         upgrade(dsn, "head")
 
 
-def _files_back(path: Path, settings: Settings, files_from: str) -> WarehouseCopy:
+def _files_back(path: Path, settings: Settings, files_from: str, *, verify: bool) -> WarehouseCopy:
     done = WarehouseCopy()
     wanted = []
     for table in archived_tables(path):
         below = relative(table.location, settings.warehouse)
         if below is not None:
             wanted.append((table, f"{files_from.rstrip('/')}/{below}", table.location))
-    copy_back(wanted, done)
+    with orc_decoded_beside(settings):
+        copy_back(wanted, done, verify=verify)
     return done
 
 
@@ -220,9 +229,9 @@ def _publish(catalog: CatalogStore, settings: Settings) -> None:
         lake.close()
 
 
-def restore_parts(
+def restore_parts(  # noqa: PLR0913 - each is an option of the command
     settings: Settings, path: Path, *, tables: Sequence[Identifier] = (), to: Identifier | None = None,
-    databases: Sequence[str] = (), files_from: str | None = None,
+    databases: Sequence[str] = (), files_from: str | None = None, verify: bool = False,
 ) -> tuple[str, list[Difference]]:  # fmt: skip
     """Bring single tables, or all of single databases, of a backup into a catalog that goes on, beside running servers.
 
@@ -245,7 +254,8 @@ def restore_parts(
             parts = _parts(catalog, settings, archived_tables(path), tables=tables, to=to, databases=databases)
             copied = WarehouseCopy()
             if files_from is not None or to is not None:
-                copy_back([(part.of, _source(part, settings, files_from), part.location) for part in parts], copied)
+                with orc_decoded_beside(settings):
+                    copy_back([(part.of, _source(part, settings, files_from), part.location) for part in parts], copied, verify=verify)
             if to is not None and copied.troubles:
                 raise IllegalMove(f"Not all files of {parts[0].of.name} could be copied; nothing was changed: {copied.troubles[0][1]}.")
             restore_tables(dsn, path, parts, databases=databases)

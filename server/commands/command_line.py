@@ -28,21 +28,33 @@ def migrate() -> None:
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--files-to", metavar="PLACE", help="Also copy the warehouse's files that the backup names to this directory or bucket.")
-def backup(file: Path, files_to: str | None) -> None:
+@click.option("--verify", is_flag=True, help="Then read all of the copy and verify its checksums, also what was there already.")
+def backup(file: Path, files_to: str | None, verify: bool) -> None:
     """Write the catalog to FILE, as of one moment; servers may run. Nothing expires and nothing is removed for good meanwhile."""
     from server.__main__ import backup as write
 
-    write(file.absolute(), files_to=_place(files_to))
+    if verify and files_to is None:
+        raise click.UsageError("--verify reads the copy that --files-to makes.")
+    write(file.absolute(), files_to=_place(files_to), verify=verify)
 
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--replace", is_flag=True, help="Also where the catalog is not empty; what it holds is lost.")
 @click.option("--files-from", metavar="PLACE", help="Put back what the warehouse lacks from a copy that backup --files-to made.")
+@click.option("--verify", is_flag=True, help="Read all of what the copy puts back and verify its checksums; else sizes and footers.")
 @click.option("--table", "tables", multiple=True, metavar="DB.TABLE", help="Only this table, beside running servers; repeatable.")
 @click.option("--as", "to", metavar="DB.TABLE", help="Another name for the one --table, with files of its own.")
 @click.option("--database", "databases", multiple=True, help="Only this database, beside running servers; repeatable.")
-def restore(file: Path, replace: bool, files_from: str | None, tables: tuple[str, ...], to: str | None, databases: tuple[str, ...]) -> None:
+def restore(  # noqa: PLR0913 - each is an option of the command
+    file: Path,
+    replace: bool,
+    files_from: str | None,
+    verify: bool,
+    tables: tuple[str, ...],
+    to: str | None,
+    databases: tuple[str, ...],
+) -> None:
     """Put the backup FILE in the place of an empty catalog, and hold it against the warehouse (status 3 where they differ).
 
     With --table or --database only these come back, into the catalog that is there.
@@ -53,7 +65,10 @@ def restore(file: Path, replace: bool, files_from: str | None, tables: tuple[str
         raise click.UsageError("--as goes with one --table.")
     if replace and (tables or databases):
         raise click.UsageError("--replace replaces the whole catalog: it does not go with --table and --database.")
-    put_back(file.absolute(), replace=replace, tables=tables, to=to, databases=databases, files_from=_place(files_from))
+    if verify and files_from is None and to is None:
+        raise click.UsageError("--verify reads what --files-from puts back; without it `sluice check --deep` reads the warehouse.")
+    places = {"to": to, "files_from": _place(files_from)}
+    put_back(file.absolute(), replace=replace, tables=tables, databases=databases, verify=verify, **places)
 
 
 def _place(location: str | None) -> str | None:

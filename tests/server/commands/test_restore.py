@@ -26,7 +26,7 @@ from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import Snapshot
 from server.commands.backup import backup, restore, restore_parts
 from server.settings.settings import Settings, read_settings
-from tests.lake.register.damage import data_files, forget_metadata
+from tests.lake.register.damage import change, cut, data_files, forget_metadata
 from tests.server.conftest import NoSpark
 from workers.pool import WorkerPool
 
@@ -135,6 +135,33 @@ def test_an_empty_machine_has_every_row_again(shop: Server, opened: Open, of: Of
     assert other.rows("SHOW POLICIES ON shop.orders") == shop.rows("SHOW POLICIES ON shop.orders")
     other.run("INSERT INTO shop.orders VALUES (4, 'ü')", "INSERT INTO shop.queue VALUES (4)")
     assert len(other.rows("SELECT * FROM shop.orders")) == 4
+
+
+@pytest.mark.parametrize(("harm", "verify"), [(change, True), (change, False), (cut, False)])
+def test_a_copy_that_was_damaged_is_told(
+    shop: Server, of: Of, empty_dsn: str, tmp_path: Path, harm: Callable[[Path], None], verify: bool
+) -> None:
+    copy, file = tmp_path / "copy", tmp_path / "b"
+    assert backup(of(shop.dsn), file, files_to=str(copy), verify=True)[1] == []
+    harmed = data_files(copy / "shop.db/orders")[0]
+    harm(harmed)
+    shutil.rmtree(tmp_path / "warehouse")
+    found = verify or harm is cut
+    _, differences = restore(of(empty_dsn), file, replace=False, files_from=str(copy), verify=verify)
+    assert [harmed.name in one.what for one in differences] == [True] * found, differences
+
+
+def test_a_backup_that_verifies_reads_what_was_there_already(shop: Server, of: Of, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    assert backup(of(shop.dsn), tmp_path / "b", files_to=str(copy))[1] == []
+    harmed = data_files(copy / "shop.db/orders")[0]
+    change(harmed)
+    assert backup(of(shop.dsn), tmp_path / "b2", files_to=str(copy))[1] == []
+    _, (difference,) = backup(of(shop.dsn), tmp_path / "b3", files_to=str(copy), verify=True)
+    assert (difference.table, harmed.name in difference.what) == ("shop.orders", True)
+    assert "delete it there" in difference.what
+    harmed.unlink()
+    assert backup(of(shop.dsn), tmp_path / "b4", files_to=str(copy), verify=True)[1] == []
 
 
 def test_what_a_backup_names_stays_while_it_runs(shop: Server, of: Of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

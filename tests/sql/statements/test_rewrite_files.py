@@ -239,11 +239,10 @@ def test_a_file_that_is_damaged_while_it_is_copied_is_told(
     ask("CREATE TABLE t (id INT) WITH ('bucket' = '-1', 'write-only' = 'true')")
     append_unmarked(lake, T, [{"id": 1}])
     before = live(lake)
-    copies = marked_copies
 
     def damaged(*args: Any) -> list[NewFile]:
         damage(path_of(lake, before[0]))
-        return copies(*args)
+        return marked_copies(*args)
 
     monkeypatch.setattr(lake_marking, "marked_copies", damaged)
     with pytest.raises(TableDamaged, match=before[0].file.file_name):
