@@ -285,7 +285,7 @@ def replace_tag(  # noqa: PLR0913 - the arguments of a statement
 def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: bool = False, claim: Claim | None = None) -> Tag:
     """Give a tag another name, once under a claim; raises `TagNotExist` or `TagAlreadyExist`."""
     check_name(to, "tag")
-    lake.caller.require(Access.UPDATE, table_resource(table.identifier))
+    _may(lake, table)  # whoever reads by the old name gets another snapshot, or none: as where it is replaced
     lake.tags.get(table, name)
     if not dry_run:
         _require_writable(table)

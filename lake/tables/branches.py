@@ -120,7 +120,7 @@ class Branches:
             follow(partial(remove, directory), f"The directory {directory} of a dropped branch could not be removed")
         return gone
 
-    @needs(Access.UPDATE)
+    @needs(Access.DELETE)  # who reads by the old name gets another branch, or none: as where it is dropped and made anew
     def rename(self, table: LakeTable, name: str, to: str, *, dry_run: bool = False, claim: Claim | None = None) -> None:
         """Give a branch another name, once under a claim; raises `BranchNotExist` or `BranchAlreadyExist`."""
         self._check_name(table, to)

@@ -32,6 +32,7 @@ CALLS = [
     "ALTER TABLE t DROP IF EXISTS PARTITION (id = 9)",
     "CALL sys.remove_orphan_files('t')",
     "CALL sys.create_branch('t', 'b')",
+    "CALL sys.rename_branch('t', 'b', 'c')",
     "CALL sys.fast_forward('t', 'b')",
 ]
 
@@ -43,7 +44,10 @@ def ada(lake: Lake, gateway: Gateway) -> str:
     return user(lake, "ada")
 
 
-TAKES_AWAY = ("expire_snapshots", "rollback_to", "rollback", "replace_tag", "delete_tag", "remove_orphan_files", "fast_forward")
+TAKES_AWAY = (
+    "expire_snapshots", "rollback_to", "rollback", "replace_tag", "rename_tag", "rename_branch", "delete_tag", "remove_orphan_files",
+    "fast_forward",
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("call", CALLS)
