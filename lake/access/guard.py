@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, runtime_checkable
 from uuid import UUID
@@ -12,6 +12,7 @@ from lake.tables.handle import LakeTable
 from model.access import CATALOG, Access, Resource, database_resource, table_resource
 from model.errors import Unavailable
 from model.identifier import Identifier
+from model.options.maintenance import TAKE_AWAY
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -110,3 +111,9 @@ def asks_itself(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[
     """Mark a method that asks `Caller` in its own body, where one access on one resource does not say it."""
     method.__needs__ = None  # type: ignore[attr-defined]
     return method
+
+
+def require_options(caller: Caller, table: Identifier, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Raise `Forbidden` where a table gets other options by which the server takes rows or history away, and the caller may not."""
+    if any(old.get(key) != new.get(key) for key in TAKE_AWAY):
+        caller.require(Access.DELETE, table_resource(table))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TableRow
-from lake.access.guard import needs
+from lake.access.guard import needs, require_options
 from lake.access.rules import require_columns_kept
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
@@ -154,8 +154,8 @@ class History:
     def rollback_schema(self, table: LakeTable, schema_id: int) -> None:
         """Make an older schema the current one; newer ones are gone.
 
-        Raises `SchemaStillUsed` while snapshots or tags need one of them, and `InvalidSchemaChange` for a column that a policy or a column
-        grant names.
+        Raises `SchemaStillUsed` while snapshots or tags need one of them, `InvalidSchemaChange` for a column that a policy or a column
+        grant names, and `Forbidden` for options by which the server takes rows or history away, without the right to do so.
         """
         branch = table.identifier.branch
         tags = self._tags.all(table)
@@ -180,6 +180,7 @@ class History:
             for newer, old in tx.tables.schemas(table.table_id, branch):
                 if newer > schema_id:
                     tx.stale.add(table.table_id, *stale_schema(table.files, newer, old))
+            require_options(self.caller, table.identifier, row.schema["options"], body["options"])
             require_columns_kept(tx, table.identifier, table.table_id, row.schema, body)
             tx.tables.drop_schemas(table.table_id, branch, above=schema_id)
             tx.tables.set_schema(table.table_id, branch, schema_id, published=min(schema_id, row.published_schema_id))

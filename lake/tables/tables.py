@@ -11,7 +11,7 @@ from uuid import UUID, uuid4
 from catalog import CatalogTransaction
 from catalog.listing import Slice
 from catalog.records import TableRow
-from lake.access.guard import asks_itself, its_database, needs, require_known, with_present_rights
+from lake.access.guard import asks_itself, its_database, needs, require_known, require_options, with_present_rights
 from lake.access.rules import require_columns_kept
 from lake.base import seen
 from lake.commit.claims import Claim, claimed_in
@@ -34,7 +34,6 @@ from model.errors import (
 )
 from model.identifier import MAIN_BRANCH, Identifier
 from model.location import Location
-from model.options.maintenance import TAKE_AWAY
 from model.options.masking import unmasked
 from model.schema.change import SchemaChange, apply_changes
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
@@ -261,8 +260,7 @@ class LakeTables(LakeMetadata):
                 check(new)
             if replace(new, id=opened.schema.id, time_millis=opened.schema.time_millis) == opened.schema:
                 return opened.schema
-            if any(opened.schema.options.get(key) != new.options.get(key) for key in TAKE_AWAY):
-                self.caller.require(Access.DELETE, table_resource(table))
+            require_options(self.caller, table, opened.schema.options, new.options)
             if other_kind(new.options) not in DIRECTORY_KINDS:
                 require_writable(self.file_io, opened.files.layout.manifest_dir())
                 ahead = self._publisher.mark_ahead(opened.table_id, opened.files, table.branch, newest=snapshot)

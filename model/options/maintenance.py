@@ -199,6 +199,7 @@ TAKE_AWAY = frozenset(
     {
         "partition.expiration-time", "partition.expiration-strategy", "partition.timestamp-formatter", "partition.timestamp-pattern",
         "snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained", "tag.num-retained-max",
+        "tag.time-expire-enabled", "consumer.changelog-only", "consumer.expiration-time",
     }
 )  # fmt: skip
 """By these the server takes live rows or history away by itself, so that who sets them needs the right to do so."""

@@ -269,7 +269,8 @@ def test_who_lets_the_server_take_rows_away_needs_the_right_to(lake: Lake) -> No
     make_table(lake, id="INT")
     secret = user(lake, "ada")
     give(lake, Access.ALTER, TABLE, "ada")
-    for key, value in (("snapshot.time-retained", "1 h"), ("tag.num-retained-max", "1")):
+    values = {"consumer.changelog-only": "true", "consumer.expiration-time": "1 s", "tag.time-expire-enabled": "false"}
+    for key, value in {"snapshot.time-retained": "1 h", "tag.num-retained-max": "1", **values}.items():
         with pytest.raises(Forbidden, match="takes DELETE"):
             as_user(lake, secret).alter_table(T, [SetOption(key=key, value=value)])
     as_user(lake, secret).alter_table(T, [SetOption(key="target-file-size", value="1 mb")])
@@ -278,6 +279,23 @@ def test_who_lets_the_server_take_rows_away_needs_the_right_to(lake: Lake) -> No
     lake.permissions.revoke(TABLE, [Access.DELETE], "ada")
     with pytest.raises(Forbidden, match="takes DELETE"):
         as_user(lake, secret).alter_table(T, [RemoveOption(key="snapshot.time-retained")])
+
+
+def test_who_goes_back_to_a_schema_by_which_the_server_takes_rows_away_needs_the_right_to(lake: Lake) -> None:
+    make_table(lake, options={"partition.expiration-time": "1 d"}, id="INT")
+    lake.alter_table(T, [RemoveOption(key="partition.expiration-time")])
+    lake.alter_table(T, [SetOption(key="target-file-size", value="1 mb")])
+    secret = user(lake, "ada")
+    give(lake, Access.ALTER, TABLE, "ada")
+    ada = as_user(lake, secret)
+    with pytest.raises(Forbidden, match="takes DELETE"):
+        ada.history.rollback_schema(ada.open_any(T), 0)
+    ada.history.rollback_schema(ada.open_any(T), 1)
+    assert "partition.expiration-time" not in lake.open(T).schema.options
+    give(lake, Access.DELETE, TABLE, "ada")
+    ada = as_user(lake, secret)
+    ada.history.rollback_schema(ada.open_any(T), 0)
+    assert lake.open(T).schema.options["partition.expiration-time"] == "1 d"
 
 
 def test_what_was_begun_over_a_table_asks_for_its_rights_again(lake: Lake) -> None:
