@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from gateway.operation import ENDED_CHARS, Operation, OperationState
+from lake.access.audit import Fewer
 from model.errors import LakeError
 from model.options.masking import MASK, erases, literals_in
 
@@ -55,13 +55,15 @@ class RecentStatements:
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
 
-    def forget(self, fewer: Callable[[str], str]) -> int:
+    def forget(self, fewer: Fewer) -> int:
         """Keep texts, and what they failed with, as ``fewer`` gives them; returns how many said something."""
         with self._lock:
-            said = {handle: statement for handle, statement in self._kept.items() if fewer(statement.text) != statement.text}
-            for handle, statement in said.items():
+            less = {handle: fewer(statement.text, statement.principal) for handle, statement in self._kept.items()}
+            said = {handle: text for handle, text in less.items() if text != self._kept[handle].text}
+            for handle, text in said.items():
+                statement = self._kept[handle]
                 error = None if statement.error is None else _without_literals(statement.error, statement.text)
-                self._kept[handle] = replace(statement, text=fewer(statement.text), error=error)
+                self._kept[handle] = replace(statement, text=text, error=error)
         return len(said)
 
     def find(self, handle: str | None) -> EndedStatement | None:

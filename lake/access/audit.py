@@ -20,6 +20,7 @@ from catalog import CatalogStore
 from catalog.records import AuditRow
 from lake.reserve import StorageReserve
 from model.errors import LakeError, StorageFull
+from model.identifier import Identifier
 from model.options.masking import erases, masked_literals
 
 _log = logging.getLogger(__name__)
@@ -45,7 +46,11 @@ _LONGEST_NAME = 300
 """A table's name is looked for in so many characters before and behind RENAME TO: texts may be long and made to hurt."""
 _ERASED = re.compile(r" /\* rows: (?:\d+|unknown), [^*]*\*/\Z")
 """What the log itself says behind a text that erases rows."""
-Forgetting = Callable[[Callable[[str], str]], int]
+_NAMES_A_TABLE = r"(?:\b(?:FROM|JOIN|INTO|TABLE|UPDATE|OVERWRITE|USING|EXISTS|DESC|DESCRIBE)\s+|')"
+"""What stands before a table's name, and not before `alias.column`; the quote is that of a call's argument."""
+Fewer = Callable[[str, str], str]
+"""A text, and whose it is, as it is to be kept."""
+Forgetting = Callable[[Fewer], int]
 """Tells what else keeps texts how to say less; returns how many texts said something."""
 _BATCH = 5_000
 _PAGE = 1_000
@@ -153,28 +158,40 @@ class AuditLog:
         """Let something else that keeps texts forget rows with the log."""
         self._elsewhere.append(elsewhere)
 
-    def forget_rows(self, table: str, *, dry_run: bool = False) -> int:
+    @property
+    def keeps_erasures(self) -> bool:
+        """Whether it keeps what texts named of rows that were erased."""
+        return self._erasures
+
+    def forget_rows(self, table: Identifier, *, by: str | None = None, dry_run: bool = False) -> int:
         """Put stars for what texts say that name a table of this name, or of one it had before; returns how many said something.
 
-        Which text told of which rows nobody knows, so that all that name such a table lose their literals. Texts that give rights or
-        set options keep theirs, and where erasures are kept all do. Raises `Unavailable`.
+        Which text told of which rows nobody knows, so that all that name such a table lose their literals. ``by`` is a caller that speaks
+        for the one table: of others' texts only those that name it with its database lose theirs, and only its own are counted.
+        Texts that give rights or set options keep theirs, and where erasures are kept all do. Raises `Unavailable`.
         """
         if self._erasures:
             return 0
         self.flush()
-        names = self._names_of(table)
+        names = self._names_of(table.table, by)
         word = re.compile(rf"(?<!\w)({'|'.join(map(re.escape, names))})(?!\w)", re.IGNORECASE)
+        parts = (re.escape(table.database), re.escape(table.table))
+        whole = re.compile(r"{}`?{}`?\s*\.\s*`?{}(?!\w)".format(_NAMES_A_TABLE, *parts), re.IGNORECASE)
+
+        def fewer(text: str, principal: str) -> str:
+            return _fewer(text, word if by in (None, principal) else whole)
+
         changed: set[int | None] = set()
         for name in names:
             for page in self._naming(name):
-                fewer = [new for row in page if (new := replace(row, action=_fewer(row.action, word))) != row]
-                changed |= {row.id for row in fewer}
-                if not dry_run and fewer:
+                less = [new for row in page if (new := replace(row, action=fewer(row.action, row.principal))) != row]
+                changed |= {row.id for row in less if by in (None, row.principal)}
+                if not dry_run and less:
                     with self._catalog.transaction() as tx:
-                        tx.audit.retell(fewer)
+                        tx.audit.retell(less)
         if not dry_run:
             for elsewhere in self._elsewhere:
-                elsewhere(lambda text: _fewer(text, word))
+                elsewhere(fewer)
         return len(changed)
 
     def _naming(self, word: str) -> Iterator[list[AuditRow]]:
@@ -187,13 +204,13 @@ class AuditLog:
                 return
             after = page[-1].id or 0
 
-    def _names_of(self, table: str) -> list[str]:
-        """The name and those before it, as far as the log tells of renaming."""
+    def _names_of(self, table: str, by: str | None) -> list[str]:
+        """The name and those before it, as far as the log tells of renaming: for ``by`` what that one said, as others' texts may lie."""
         renamed = [
             (old.lower(), new.lower())
             for page in self._naming("rename")
             for row in page
-            if row.outcome == "FINISHED"
+            if row.outcome == "FINISHED" and by in (None, row.principal)
             for old, new in _renamed(row.action)
         ]
         names = [table.lower()]

@@ -116,8 +116,16 @@ class _Erasing:
         for dropped in lake.dropped_tables(name.database):
             if dropped.name == name.table:
                 yield _Place("dropped table", str(dropped.drop_id), None, f"PURGE TABLE {name.written()} WITH ID {dropped.drop_id}")
-        if texts := lake.audit.forget_rows(name.table, dry_run=self._dry_run):
+        yield from self._texts()
+
+    def _texts(self) -> Iterator[_Place]:
+        lake, name = self._lake, self._table.identifier
+        by = None if lake.caller.administrator else lake.caller.principal
+        if texts := lake.audit.forget_rows(name, by=by, dry_run=self._dry_run):
             yield _Place("texts in the audit log", "", texts)
+        if by is not None and not lake.audit.keeps_erasures:
+            way = f"those that name {name} without its database, or as it was called before: an administrator makes the same call"
+            yield _Place("others' texts in the audit log", "", None, way)
 
     def _statement(self, table: LakeTable) -> ChangesRows:
         text = f"DELETE FROM {table.identifier.written()} WHERE {self._where}"  # noqa: S608 - parsed, and one DELETE or nothing

@@ -68,7 +68,7 @@ def test_statements_in_memory_forget_what_they_named() -> None:
         operation.begin()
         operation.fail(AnalysisError("No column x beside 'Erika'."))
         kept.note(operation)
-    assert kept.forget(lambda text: text.replace("'Erika'", "******") if " t " in text else text) == 1
+    assert kept.forget(lambda text, _: text.replace("'Erika'", "******") if " t " in text else text) == 1
     assert [(ended.text, ended.error) for ended in kept.newest()] == [
         ("SELECT * FROM other WHERE name = 'Erika'", "No column x beside 'Erika'."),
         ("SELECT * FROM t WHERE name = ******", "No column x beside '******'."),

@@ -23,6 +23,7 @@ from model.snapshot import CommitKind
 from server.access.audit import row_of
 from sql.execution.results import ResultSet
 from tests.fix_gateway import Ask
+from tests.lake.access.test_access import user
 
 T = Identifier("default", "t")
 VALUE = "Erika Mustermann 4711"
@@ -265,6 +266,44 @@ def test_the_audit_log_forgets_what_texts_said_of_the_tables_rows(
     assert told(CALL) == [8] * (not erasures)
     assert [text.split(" /* rows: unknown")[0] for text in texts()] == list(TOLD if erasures else KEPT)
     assert told(CALL) == []
+
+
+def test_an_owner_reaches_others_texts_by_the_tables_whole_name_alone(gateway: Gateway, ask: Ask, lake: Lake) -> None:
+    """A table named like a word would else let its owner put stars over everybody's texts, or count them."""
+    ask("CREATE DATABASE mine; CREATE TABLE mine.word (id INT) WITH ('rows.erasable' = 'true'); INSERT INTO mine.word VALUES (1)")
+    ask("CREATE ROLE owner; GRANT ALL ON mine.word TO ada; GRANT SELECT ON mine.word TO ada")
+    caller = lake.access.caller(user(lake, "ada"))
+    said = {
+        "ada": ["INSERT INTO word VALUES (7)", "INSERT INTO t VALUES (7)", "SELECT 'ALTER TABLE default.t RENAME TO mine.word '"],
+        "bob": [
+            "INSERT INTO default.word VALUES (7)", "SELECT mine.word FROM t AS mine WHERE id = 7",
+            "SELECT * FROM mine . `word` WHERE id = 7", "CALL sys.compact('mine.word', where => 'id = 7')", "SELECT 7 FROM mine.word2",
+        ],
+    }  # fmt: skip
+    for principal, texts in said.items():
+        for text in texts:
+            operation = Operation(text, principal=principal)
+            operation.move(OperationState.PENDING)
+            operation.begin()
+            operation.succeed(ResultSet.ok())
+            lake.audit.note(row_of(operation))
+            gateway.recent.note(operation)
+
+    def told(dry_run: str) -> dict[str, tuple[object, ...]]:
+        rows = gateway.run(f"CALL sys.erase('mine.word', 'id = 1'{dry_run})", caller=caller).collect()
+        return {row[0]: row[2:4] for row in rows}
+
+    call = "CALL sys.erase('mine.word', 'id = 1'"
+    assert told(", dry_run => true")["texts in the audit log"] == (2, None)
+    after = told("")
+    assert after["texts in the audit log"] == (2, None)
+    assert "an administrator makes the same call" in str(after["others' texts in the audit log"][1])
+    kept = [said["bob"][0], said["bob"][1], said["bob"][4]]
+    for who, stay in (("ada", []), ("bob", kept)):
+        assert [row.action for row in lake.audit.newest(who) if "7" in row.action][::-1] == stay
+        assert [one.text for one in gateway.recent.newest(who) if "7" in one.text][::-1] == stay
+    ask(f"{call})")
+    assert [row.action for row in lake.audit.newest("bob") if "7" in row.action] == [said["bob"][4]]
 
 
 @pytest.mark.usefixtures("people")
