@@ -242,7 +242,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         """Register or set aside snapshot files the catalog did not decide, so that commits go on; see `lake.register.repair`."""
         opened = self._open(table)
         self.tags.all(opened)  # those that clients removed are not written again
-        return repair(self.catalog, self._publisher, opened, dry_run=dry_run)
+        return repair(self.catalog, self._publisher, opened, self.caller, dry_run=dry_run)
 
     @asks_itself
     def check_table(self, table: LakeTable, *, deep: bool, threads: int, checked: Checked) -> Iterator[Fault]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -135,10 +135,10 @@ def _check_partition_columns(files: TableFiles, schema: Schema, snapshot: Snapsh
             )
 
 
-def _check_harmless(schema: Schema, path: str) -> None:
-    """Raise for options that REST clients could not set, as each reader would run or reach what they name."""
-    for key in schema.options:
-        if key.startswith(_PLACES):
+def _check_harmless(schema: Schema, path: str, known: Mapping[str, str] | None) -> None:
+    """Raise for options that REST clients could not set, as each reader would run or reach what they name; not for those of ``known``."""
+    for key, value in schema.options.items():
+        if key.startswith(_PLACES) if known is None else known.get(key) == value:
             continue
         if reason := TABLE_OPTIONS.danger(key):
             raise InvalidSchema(
@@ -146,19 +146,28 @@ def _check_harmless(schema: Schema, path: str) -> None:
             )
 
 
-def _check_registrable(files: TableFiles, schemas: Sequence[Schema], snapshots: Sequence[Snapshot]) -> None:  # noqa: C901 - a check behind another
-    """Raise for tables that are no append tables, or that need what is not kept here."""
+def check_schemas(files: TableFiles, schemas: Sequence[Schema], *, known: Mapping[str, str] | None = None) -> None:
+    """Raise `InvalidSchema` for schemas of no append table, or with options that nobody could set here.
+
+    ``known`` are the options of a table whose later schemas these are.
+    """
     newest, where = schemas[-1], files.layout.branch_dir
     if newest.primary_keys:
         raise InvalidSchema(f"The table at {where} has a primary key ({', '.join(newest.primary_keys)}); append tables have none.")
     if kind := other_kind(newest.options):
         raise InvalidSchema(f"The table at {where} is a {kind}; append tables can be registered.")
     check_schema(newest)
-    files.partition_types = [field.type for field in newest.partition_fields]
     for schema in schemas:
         path = files.layout.schema_file(schema.id)
-        _check_harmless(schema, path)
+        _check_harmless(schema, path, known)
         check_comment_lengths(schema, what=path)
+
+
+def _check_registrable(files: TableFiles, schemas: Sequence[Schema], snapshots: Sequence[Snapshot]) -> None:
+    """Raise for tables that are no append tables, or that need what is not kept here."""
+    newest, where = schemas[-1], files.layout.branch_dir
+    check_schemas(files, schemas)
+    files.partition_types = [field.type for field in newest.partition_fields]
     known = {schema.id for schema in schemas}
     for before, after in itertools.pairwise(snapshots):
         if after.id != before.id + 1:

@@ -15,12 +15,15 @@ from typing import Any
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TagRow
+from lake.access.callers import Caller
+from lake.access.guard import require_options
 from lake.access.rules import require_columns_kept
 from lake.commit.ahead import is_no_more
 from lake.commit.decided import follow
 from lake.commit.idempotency import register_answers
 from lake.commit.publish import Publisher
 from lake.register.changed import ChangedFile, changed_schemas, changed_snapshots, changed_tags, schema_bytes
+from lake.register.foreign_tables import check_schemas
 from lake.register.operations import rewrite_operations
 from lake.register.own_files import require_own
 from lake.register.readable_line import Line, line_of_files, read_snapshot, readable_line
@@ -28,6 +31,7 @@ from lake.register.unknown_branches import unregistered_branches
 from lake.register.whole import is_readable, require_readable
 from lake.tables.consumers import file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable
+from model.access import Access, table_resource
 from model.errors import LakeError, TableDamaged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.schema import Schema
@@ -73,15 +77,17 @@ class _Plan:
     back_from: int | None = None
 
 
-def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry_run: bool) -> Repair:
+def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller: Caller, *, dry_run: bool) -> Repair:
     """Bring the catalog and the files of a table together; commits wait meanwhile.
 
     What follows the catalog's newest snapshot without a gap is registered. Where snapshots in between have expired, or nothing can be
     read of the catalog's newest, the newest that can be read becomes the latest, with all before it up to a gap; what else is readable
     is kept by tags. Where the files left the catalog's line before its end, as after a rollback that an old catalog does not know, their
     line becomes the catalog's. Only what contradicts all of it is set aside. With main come the branches that only the files have.
-    Raises `TableDamaged`, and changes nothing, where none can be read or they are another's or of another schema, `Unavailable` where
-    the store does not give a file, and `InvalidSchemaChange` where its schema lacks columns that policies and column grants name.
+    Raises `TableDamaged`, and changes nothing, where no snapshot can be read or all are another table's or of another schema,
+    `Unavailable` where the store does not give a file, `InvalidSchemaChange` where its schema lacks columns that policies and column grants
+    name, `InvalidSchema` for a later schema that nobody could give the table here, and `Forbidden` where rows or history go that the
+    caller may not take away.
 
     Files are written and moved before the decision, so a crash in between leaves a table that a second repair finishes.
     """
@@ -99,6 +105,9 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, *, dry
         schemas = [schema for schema in schemas if schema.id <= max((s.schema_id for s in plan.registered), default=-1)]
         if schemas and (present := tx.tables.find(table.identifier)) is not None:
             require_columns_kept(tx, table.identifier, table.table_id, present.schema, schemas[-1])
+            check_schemas(files, schemas, known=present.schema["options"])
+            require_options(caller, table.identifier, present.schema["options"], schemas[-1].options)
+        _require_to_take_away(table, caller, plan, history)
         directory = files.layout.set_aside_dir(str(time.time_ns() // 1_000_000))
         tags = tx.tags.all(table.table_id, branch)
         new_tags = _names_of_tags(plan.keep, tags)
@@ -264,6 +273,16 @@ def _nothing_readable(files: TableFiles, latest: Snapshot) -> TableDamaged:
     no_rest = name.startswith(LIST_PREFIX) or name == latest.index_manifest
     problem += ": its snapshot cannot be read, and no other snapshot can; nothing was changed"
     return files.damaged(path, problem, snapshot_id=latest.id, way_out="" if no_rest else None)
+
+
+def _require_to_take_away(table: LakeTable, caller: Caller, plan: _Plan, history: Sequence[SnapshotRow]) -> None:
+    """Raise `Forbidden` where the catalog's snapshots go, or files by what is registered, and the caller may not take them away."""
+    if caller.may(Access.DELETE, resource := table_resource(table.identifier)):
+        return
+    stay = {row.snapshot_uuid for row in history} if plan.history is None else {snapshot.key for snapshot in plan.history}
+    manifests = (meta for snapshot in plan.registered for meta in table.files.delta_manifests(snapshot))
+    if any(row.snapshot_uuid not in stay for row in history) or any(meta.num_deleted_files for meta in manifests):
+        caller.require(Access.DELETE, resource)
 
 
 def _later_schemas(files: TableFiles, known: Mapping[int, Mapping[str, Any]]) -> list[Schema]:
