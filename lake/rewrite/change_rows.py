@@ -23,6 +23,7 @@ from model.errors import InvalidOption, RewriteConflict, UnsupportedStatement, U
 from model.options.table import TABLE_OPTIONS
 from model.predicate import Predicate
 from model.snapshot import CommitKind, Operation, Snapshot
+from model.text.sql_text import literal
 from table.format.deletions import deletions_of
 from table.format.layout import partition_dirs
 from table.format.manifests.entries import ManifestEntry
@@ -125,7 +126,7 @@ def require_erasable(table: LakeTable, operation: Operation = Operation.DELETE) 
     if not TABLE_OPTIONS.read(table.schema.options, "rows.erasable"):
         raise UnsupportedStatement(
             f"Rows of table {table.identifier} are not {_DONE[operation]} one by one: an append table keeps them. Its owner allows it with "
-            f"ALTER TABLE {table.identifier.written()} SET ('rows.erasable' = 'true'); INSERT OVERWRITE and TRUNCATE TABLE replace or "
+            f"ALTER TABLE {table.identifier.quoted()} SET ('rows.erasable' = 'true'); INSERT OVERWRITE and TRUNCATE TABLE replace or "
             "empty it without that.",
             fragment=operation,
         )
@@ -138,7 +139,7 @@ def _require_no_vectors(table: LakeTable, snapshot: Snapshot | None) -> None:
     if deletions_of(table.files, table.schema, snapshot):
         raise UnsupportedType(
             f"Rows of table {table.identifier} are deleted by deletion vectors; more of them are deleted by the client that wrote those, "
-            f"or once CALL sys.compact('{table.identifier}') with compact_strategy => 'full' has merged their files."
+            f"or once CALL sys.compact({literal(table.identifier.written())}) with compact_strategy => 'full' has merged their files."
         )
 
 
@@ -167,7 +168,7 @@ def find_tasks(table: LakeTable, snapshot: Snapshot | None, changes: Changes) ->
         if (buckets := task.inputs[0].total_buckets) != schema.bucket:
             raise InvalidOption(
                 f"Rows lie in a partition of {buckets} buckets, and table {table.identifier} has {schema.bucket}: "
-                f"CALL sys.rescale('{table.identifier}') writes it anew; change them then."
+                f"CALL sys.rescale({literal(table.identifier.written())}) writes it anew; change them then."
             )
     return tasks
 

@@ -17,8 +17,8 @@ from server.observe.metrics import protocol_of
 
 _MOST_CHARS = 10_000
 _CHANGING = frozenset({"POST", "PUT", "DELETE", "PATCH"})
-_PROTOCOLS = frozenset({"paimon", "rows"})
-"""Protocols whose requests are actions themselves; on the others the texts are."""
+_PROTOCOLS = frozenset({"paimon", "rows", "tokens", "jobs", "pages"})
+"""Protocols whose requests are actions themselves, but for those that run a text; on the others the texts are."""
 
 
 def audit(app: Flask, log: AuditLog) -> None:
@@ -26,11 +26,11 @@ def audit(app: Flask, log: AuditLog) -> None:
 
     def note(response: Response) -> Response:
         spoken = protocol_of(request.path)
-        if spoken in _PROTOCOLS and request.method in _CHANGING:
+        if spoken in _PROTOCOLS and (request.method in _CHANGING or "audited" in g) and "audited_elsewhere" not in g:
             log.note(
                 AuditRow(
                     time=dt.datetime.now(dt.UTC),
-                    principal=g.caller.principal if "caller" in g else "",
+                    principal=g.get("audited_principal") or (g.caller.principal if "caller" in g else ""),
                     protocol=spoken,
                     address=request.remote_addr,
                     request_id=request_id(),
@@ -47,9 +47,15 @@ def audit(app: Flask, log: AuditLog) -> None:
     app.after_request(note)
 
 
-def tell(what: str) -> None:
-    """Let the log say more of the request than its path."""
+def tell(what: str, *, principal: str | None = None) -> None:
+    """Let the log say more of the request than its path, and of whom it tells where the request began without one."""
     g.audited = f" /* {what.replace('*/', '* /')} */"
+    g.audited_principal = principal
+
+
+def leave_out() -> None:
+    """Let the log have no entry of the request: its text has one, or nothing was done."""
+    g.audited_elsewhere = True
 
 
 Digest = Callable[[bytes], str | None]

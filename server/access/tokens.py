@@ -9,6 +9,7 @@ from lake.access.permissions import Permissions
 from model.access import AccessToken
 from model.errors import BadRequest, nearest
 from server.access.access import caller
+from server.access.audit import tell
 from server.openapi.document import documented, json_of
 from server.process.services import services
 from server.sql.bodies import instant, json_object, member, read_body
@@ -37,6 +38,7 @@ def create() -> Response:
         administrator=bool(member(body, "administrator", bool)),
         expires_at=instant(body, "expiresAt"),
     )
+    tell(token_told(made))
     return _answer(_shown(made) | {"token": secret}, 201)
 
 
@@ -52,6 +54,12 @@ def tokens() -> Response:
 def revoke(name: str) -> Response:
     """Make a token worthless at once."""
     return _answer({"open": _permissions().revoke_token(name)}, 200)
+
+
+def token_told(token: AccessToken) -> str:
+    """What the audit log says of a token that was made."""
+    until = "" if token.expires_at is None else f", until {token.expires_at.isoformat()}"
+    return f"token {token.name} of {token.principal}{', an administrator' if token.administrator else ''}{until}"
 
 
 def _shown(token: AccessToken) -> dict[str, object]:

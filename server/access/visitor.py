@@ -69,13 +69,22 @@ def _key(lake: Lake) -> bytes:
 def log_in(token: str) -> None:
     """Know this browser by its token from now on."""
     _begin()
-    session[_TOKEN] = hashlib.sha256(token.encode()).hexdigest()
+    session[_TOKEN] = token_digest(token).hex()
 
 
-def log_in_as(identity: Identity) -> None:
-    """Know this browser by the word of the issuer from now on; the cookie is signed, and its holder may read who it says they are."""
+def token_digest(token: str) -> bytes:
+    """What the cookie keeps of a token."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def log_in_as(identity: Identity, *, until: float | None = None) -> None:
+    """Know this browser by the word of the issuer from now on, for some hours, and not beyond ``until``, in seconds since 1970.
+
+    The cookie is signed, and its holder may read who it says they are.
+    """
     _begin()
-    until = time.time() + _HOURS * 3600
+    ours = time.time() + _HOURS * 3600
+    until = ours if until is None else min(ours, until)
     session[_IDENTITY] = {"principal": identity.principal, "roles": sorted(identity.roles), "until": until}
 
 

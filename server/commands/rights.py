@@ -110,7 +110,7 @@ def _policy_lost(table: Identifier, policy: Policy, there: Policy | None) -> Dif
     """What a policy that was made, or made anew, since the backup hid."""
     masking = "" if policy.column is None else "MASKING "
     hidden = "rows it hid are shown" if policy.column is None else f"column {policy.column} is shown raw"
-    on = table.written()
+    on = table.quoted()
     column = "" if policy.column is None else f" ({quote(policy.column)})"
     to = f" TO {', '.join(map(quote, policy.principals))}" if policy.principals else ""
     statement = f"CREATE {masking}POLICY {quote(policy.name)} ON {on}{column}{to} USING ({policy.sql})"

@@ -33,7 +33,7 @@ def protocol_of(path: str) -> str:
     first, _, rest = path.strip("/").partition("/")
     if first == "ui":
         return "sql" if rest.partition("/")[0] == "sql" else "pages"
-    return {"sql": "sql", "statements": "sql", "tables": "rows"}.get(first, "other")
+    return {"sql": "sql", "statements": "sql", "tables": "rows", "tokens": "tokens", "jobs": "jobs"}.get(first, "other")
 
 
 class Metrics:

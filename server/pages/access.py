@@ -15,7 +15,9 @@ from model.errors import BadRequest, LakeError
 from model.identifier import Identifier
 from model.text.name_parts import parse_name
 from model.text.sql_text import quote
+from server.access import audit
 from server.access.access import caller
+from server.access.tokens import token_told
 from server.pages.actions import act, tell
 from server.pages.shell import bp, in_menu, render
 from server.process.services import services
@@ -144,6 +146,7 @@ def make_token() -> ResponseReturnValue:
         if refused.status in (401, 403):
             raise
         return _page(problem=refused.message, status=refused.status)
+    audit.tell(token_told(made))
     return _page(secret=secret, made=made, status=201)
 
 
@@ -154,6 +157,7 @@ def revoke_token() -> ResponseReturnValue:
 
     name = request.form.get("name", "")
     call = f"DELETE /tokens/{name}"
+    audit.tell(f"token {name}")
     try:
         opened = _permissions().revoke_token(name)
         tell(call, "It was the last token: this server asks for none any more." if opened else "The token is worthless now.")

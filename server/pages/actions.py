@@ -15,6 +15,7 @@ from flask.typing import ResponseReturnValue
 from gateway.gateway import RunningStatement
 from model.errors import LakeError
 from server.access.access import caller
+from server.access.audit import leave_out
 from server.errors import failure_of, request_id
 from server.formats.texts import python_rows
 from server.process.services import services
@@ -58,6 +59,7 @@ def run(sql: str, *, database: str | None = None, most: int = _MOST_ROWS, timeou
 
 def act(sql: str, *, back: str, database: str | None = None, done: str = "Done.") -> ResponseReturnValue:
     """Run what a button or form asks for, note the SQL and its outcome for the next page, and go there."""
+    leave_out()
     started = _Started()
     outcome: list[Answer | BaseException] = []
 

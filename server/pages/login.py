@@ -10,7 +10,8 @@ from flask.typing import ResponseReturnValue
 
 from model.errors import BadRequest, NotAuthorized, Unavailable
 from server.access.access import caller
-from server.access.visitor import begin_login, begun_login, log_in, log_in_as, log_out
+from server.access.audit import tell
+from server.access.visitor import begin_login, begun_login, log_in, log_in_as, log_out, token_digest
 from server.pages.shell import bp, local_address, render
 from server.process.services import services
 
@@ -32,12 +33,20 @@ def log_in_now() -> ResponseReturnValue:
     """Take a token."""
     token = request.form.get("token", "").strip()
     following = local_address(request.form.get("next", ""))
+    access = services().gateway.lake.access
     try:
-        services().gateway.lake.access.caller(token or None)
+        known = access.caller(token or None)
+        identity = access.issuer.identify(token) if access.issuer is not None else None
+        if identity is None and not access.open():
+            access.returning(token_digest(token))  # as the next page asks: tokens lent for data are none to log in with
     except NotAuthorized as problem:
         said = problem.message if token else "Paste a token to log in."
         return _asked(following, problem=said)
-    log_in(token)
+    if identity is not None:
+        log_in_as(identity, until=identity.expires_at)
+    else:
+        log_in(token)
+    tell("logged in", principal=known.principal)
     return redirect(following, 303)
 
 
@@ -65,8 +74,10 @@ def come_back() -> ResponseReturnValue:
         code, callback = request.args.get("code", ""), _callback(issuer)
         identity = issuer.finish_login(code, nonce=begun["nonce"], verifier=begun["verifier"], redirect_url=callback)
     except (NotAuthorized, Unavailable) as problem_told:
+        tell("login at the issuer refused")
         return _asked(following, problem=problem_told.message)
     log_in_as(identity)
+    tell("logged in", principal=identity.principal)
     return redirect(following, 303)
 
 

@@ -14,6 +14,7 @@ from jinja2 import StrictUndefined
 
 from model.errors import NotAuthorized
 from server.access.access import NOBODY, caller
+from server.access.audit import leave_out
 from server.access.visitor import FORM_FIELD, PAGES, check_form, form_secret, is_page
 from server.errors import failure_of, request_id
 from server.pages.actions import told
@@ -136,6 +137,7 @@ def _guard(response: Response) -> Response:
 @bp.post("/theme")
 def theme() -> ResponseReturnValue:
     """Keep light or dark for this browser; anything else follows the system again."""
+    leave_out()
     chosen = request.form.get("theme", "")
     answer = make_response(redirect(local_address(request.form.get("back", "")), 303))
     if chosen in _THEMES:

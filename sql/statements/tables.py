@@ -22,6 +22,7 @@ from model.errors import (
 )
 from model.identifier import Identifier
 from model.options.former import names_of, of_today
+from model.options.masking import names_secret
 from model.options.rules import check_together
 from model.options.table import TABLE_OPTIONS, told_apart
 from model.options.watermark import watermark_of, watermark_options
@@ -177,10 +178,14 @@ _LIKE_DEFAULTS = {"OPTIONS": "OVERWRITING", "PARTITIONS": "INCLUDING", "WATERMAR
 
 
 def merged_like(context: ExecutionContext, definition: TableDefinition, like: LikeClause) -> tuple[TableDefinition, Mapping[str, str]]:
-    """What CREATE TABLE … LIKE says together with the other table, by Flink's merging rules, and the options only other clients know."""
+    """What CREATE TABLE … LIKE says together with the other table, by Flink's merging rules, and the options only other clients know.
+
+    Secrets are no part of it: who sees them as stars would have a table of its own that holds them.
+    """
     source = context.lake.open(context.session.identifier(like.source)).schema
     behaviour = {feature: like.features.get(feature, like.features.get("ALL", default)) for feature, default in _LIKE_DEFAULTS.items()}
-    inherited, others = ({}, {}) if behaviour["OPTIONS"] == "EXCLUDING" else told_apart(source.options)
+    copied = {} if behaviour["OPTIONS"] == "EXCLUDING" else {key: text for key, text in source.options.items() if not names_secret(key)}
+    inherited, others = told_apart(copied)
     if behaviour["OPTIONS"] == "INCLUDING" and (clash := sorted(set(inherited) & set(definition.options))):
         raise InvalidOption(f"Option '{clash[0]}' is in both tables; say OVERWRITING OPTIONS to let the new value win.")
     partitions = definition.partition_keys

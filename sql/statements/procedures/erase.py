@@ -23,6 +23,7 @@ from model.identifier import MAIN_BRANCH
 from model.predicate import Predicate
 from model.schema.types import BigIntType, VarCharType
 from model.snapshot import CommitKind, Snapshot
+from model.text.sql_text import literal
 from sql.dialect import parse_one
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.local import plan_locally
@@ -109,13 +110,14 @@ class _Erasing:
         yield from self._snapshots(self._table)
         for table in branches[1:]:
             if holding := sum(self._holds(table, snapshot) > 0 for snapshot in self._earlier(table)):
-                way = f"CALL sys.delete_branch('{name}', '{table.identifier.branch}'), or make it anew from a tag"
+                named = f"{literal(name.written())}, {literal(table.identifier.branch)}"
+                way = f"CALL sys.delete_branch({named}), or make it anew from a tag"
                 yield _Place("snapshots of branch", table.identifier.branch, holding, way)
         yield from self._orphans()
         yield from self._names(branches)
         for dropped in lake.dropped_tables(name.database):
             if dropped.name == name.table:
-                yield _Place("dropped table", str(dropped.drop_id), None, f"PURGE TABLE {name.written()} WITH ID {dropped.drop_id}")
+                yield _Place("dropped table", str(dropped.drop_id), None, f"PURGE TABLE {name.quoted()} WITH ID {dropped.drop_id}")
         yield from self._texts()
 
     def _texts(self) -> Iterator[_Place]:
@@ -128,7 +130,7 @@ class _Erasing:
             yield _Place("others' texts in the audit log", "", None, way)
 
     def _statement(self, table: LakeTable) -> ChangesRows:
-        text = f"DELETE FROM {table.identifier.written()} WHERE {self._where}"  # noqa: S608 - parsed, and one DELETE or nothing
+        text = f"DELETE FROM {table.identifier.quoted()} WHERE {self._where}"  # noqa: S608 - parsed, and one DELETE or nothing
         tree = parse_one(text)
         if not isinstance(tree, trees.DeleteRows):
             raise AnalysisError("'where' is no condition.")
@@ -197,7 +199,8 @@ class _Erasing:
             remove_orphan_files(self._lake, self._table, check=check)
         now = time.time_ns() // 1_000_000
         if young := remove_orphan_files(self._lake, self._table, older_than_millis=now, dry_run=True, check=check).paths:
-            way = f"younger than a day, and may be a write's: CALL sys.remove_orphan_files('{self._table.identifier}') with older_than"
+            call = f"CALL sys.remove_orphan_files({literal(self._table.identifier.written())})"
+            way = f"younger than a day, and may be a write's: {call} with older_than"
             yield _Place("files nothing refers to", "", len(young), way)
 
     def _names(self, branches: Sequence[LakeTable]) -> Iterator[_Place]:
@@ -210,7 +213,7 @@ class _Erasing:
             way = "empty directories: whoever tends the store removes them from the table's directory while nobody writes"
             yield _Place("directories of partitions", str(name), len(done.left), way)
         if done.made:
-            way = f"made by name and without rows: where they are meant, ALTER TABLE {name.written()} DROP PARTITION (…)"
+            way = f"made by name and without rows: where they are meant, ALTER TABLE {name.quoted()} DROP PARTITION (…)"
             yield _Place("partitions", str(name), len(done.made), way)
 
     def _meant(self, partitions: Collection[bytes]) -> tuple[Collection[bytes], Collection[bytes]]:
@@ -235,7 +238,7 @@ class _Erasing:
             left = self._earlier(table)
             gone = len(earlier) - len(left)
             if left:
-                way = f"a consumer has not read them: CALL sys.clear_consumers('{table.identifier}')"
+                way = f"a consumer has not read them: CALL sys.clear_consumers({literal(table.identifier.written())})"
                 yield _Place("snapshots", f"{left[0].id} to {left[-1].id}", len(left), way)
             yield _Place("expired snapshots", f"{earlier[0].id} to {earlier[-1].id}", gone)
         elif earlier:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hmac
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +17,8 @@ import httpx
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
+from flask.sessions import session_json_serializer
+from itsdangerous import URLSafeTimedSerializer
 from joserfc import jwk, jws
 
 from lake import Lake
@@ -283,6 +286,19 @@ def test_pages_log_in_by_the_code_flow_and_only_where_it_was_begun(opened: Endpo
         assert browser.get("/ui/settings").status_code == 403
         assert browser.get(back).status_code == 401  # a code counts once, and so does its state
         assert other.get("/ui/catalog").status_code == 303
+
+
+def test_a_token_of_the_issuer_logs_in_by_the_form_as_long_as_it_counts(opened: Endpoints, issuer: Issuer) -> None:
+    with httpx.Client(base_url=opened.url) as browser:
+        form = re.search(r'name="csrf-token" content="([^"]+)"', browser.get("/ui/login").text)
+        assert form is not None
+        until = int(time.time()) + 500
+        answer = browser.post("/ui/login", data={"_csrf": form[1], "token": issuer.token(exp=until)})
+        assert answer.status_code == 303
+        assert browser.get("/ui/catalog").status_code == 200
+        (cookie,) = answer.cookies.values()
+        _, kept = URLSafeTimedSerializer("", salt="cookie-session", serializer=session_json_serializer).loads_unsafe(cookie)
+        assert until <= kept["identity"]["until"] <= until + 60  # clocks may differ by a minute
 
 
 def test_a_login_whose_token_is_of_another_login_is_refused(opened: Endpoints, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,6 +64,27 @@ def test_a_login_ends_by_logging_out_and_by_revoking_its_token(visitor: Visitor,
     assert visitor.client.get("/ui/").location == "/ui/login?next=/ui/"
 
 
+def test_the_audit_log_tells_of_tokens_and_logins_and_of_texts_once(visitor: Visitor, token: str) -> None:
+    visitor.send("/ui/login", token="wrong")
+    visitor.send("/ui/login", token=token)
+    visitor.send("/ui/theme", page="/ui/", theme="dark")
+    visitor.send("/ui/access/tokens", page="/ui/access", name="second", principal="ada")
+    visitor.send("/ui/access/roles", page="/ui/access", role="readers")
+    visitor.send("/ui/access/tokens/revoke", page="/ui/access", name="second")
+    visitor.send("/ui/logout", page="/ui/")
+    rows = visitor.client.post("/sql", data="SELECT * FROM sys.audit_log", headers={"Authorization": f"Bearer {token}"}).json["rows"]  # type: ignore[index]
+    made = "root"
+    assert [(row[1], row[2], row[7], row[8]) for row in rows][::-1] == [
+        ("anonymous", "tokens", "POST /tokens /* token root of root, an administrator */", "FINISHED"),
+        ("", "pages", "POST /ui/login", "ERROR"),
+        (made, "pages", "POST /ui/login /* logged in */", "FINISHED"),
+        (made, "pages", "POST /ui/access/tokens /* token second of ada */", "FINISHED"),
+        (made, "pages", "CREATE ROLE `readers`", "FINISHED"),
+        (made, "pages", "POST /ui/access/tokens/revoke /* token second */", "FINISHED"),
+        (made, "pages", "POST /ui/logout", "FINISHED"),
+    ]
+
+
 def test_a_copy_of_the_cookie_is_worth_nothing_after_logging_out(visitor: Visitor, token: str, services: Services) -> None:
     cookie = visitor.send("/ui/login", token=token).headers["Set-Cookie"].partition(";")[0]
     other = create_app(services).test_client(use_cookies=False)

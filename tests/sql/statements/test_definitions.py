@@ -23,6 +23,7 @@ from model.errors import (
     TableNotExist,
 )
 from model.identifier import Identifier
+from model.schema.schema import column, new_schema
 from model.schema.types import IntType
 from sql.connectors.stored import find_connector
 from sql.execution.results import ResultColumn
@@ -74,6 +75,14 @@ def test_a_table_like_another(gateway: Gateway, lake: Lake) -> None:
     assert (made.field_names, made.partition_keys, made.options["bucket"]) == (("a", "p", "b"), (), "3")
     with pytest.raises(InvalidOption, match="is in both tables"):
         gateway.run("CREATE TABLE u WITH ('bucket' = '3') LIKE s (INCLUDING OPTIONS)")
+
+
+def test_a_table_like_another_has_none_of_its_secrets(gateway: Gateway, lake: Lake) -> None:
+    stored = new_schema([column("a", "INT")], options={"s3.secret-key": "abc", "sink.parallelism": "2", "bucket": "-1"})
+    lake.create_table(Identifier("default", "s"), stored)
+    gateway.run("CREATE TABLE t LIKE s").close()
+    options = lake.open(Identifier("default", "t")).schema.options
+    assert ("s3.secret-key" in options, options["sink.parallelism"]) == (False, "2")
 
 
 def test_one_alter_is_one_version_of_the_schema_or_none(gateway: Gateway, lake: Lake) -> None:

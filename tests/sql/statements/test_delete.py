@@ -90,7 +90,7 @@ def test_a_file_without_rows_left_goes_and_nothing_is_committed_where_nothing_ma
 def test_rows_stay_unless_the_table_says_otherwise(ask: Ask) -> None:
     ask("CREATE TABLE t (id INT)")
     ask("INSERT INTO t VALUES (1)")
-    with pytest.raises(UnsupportedStatement, match=r"ALTER TABLE default\.t SET \('rows\.erasable' = 'true'\)"):
+    with pytest.raises(UnsupportedStatement, match=r"ALTER TABLE `default`\.`t` SET \('rows\.erasable' = 'true'\)"):
         ask("DELETE FROM t WHERE id = 1")
     ask(f"ALTER TABLE t SET ({ERASABLE})")
     assert ask("DELETE FROM t WHERE id = 1") == [(1, 2)]

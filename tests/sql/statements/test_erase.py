@@ -315,7 +315,9 @@ def test_dropped_tables_of_the_name_are_told(ask: Ask, lake: Lake) -> None:
     ask("CREATE TABLE u (id INT) WITH ('rows.erasable' = 'true'); INSERT INTO u VALUES (1); DROP TABLE u")
     ask("CREATE TABLE u (id INT) WITH ('rows.erasable' = 'true'); INSERT INTO u VALUES (1), (2)")
     (dropped,) = (row for row in ask("CALL sys.erase('u', 'id = 1')") if row[0] == "dropped table")
-    assert dropped[3] == f"PURGE TABLE default.u WITH ID {dropped[1]}"
+    assert dropped[3] == f"PURGE TABLE `default`.`u` WITH ID {dropped[1]}"
+    ask(f"{dropped[3]}; CREATE TABLE `values` (id INT) WITH ('rows.erasable' = 'true'); INSERT INTO `values` VALUES (1)")
+    assert ("table", "default.values", 1, None) in [row[:4] for row in ask("CALL sys.erase('values', 'id = 1')")]
     ask("ALTER TABLE t SET ('rows.erasable' = 'false')")
     with pytest.raises(UnsupportedStatement, match=r"rows\.erasable"):
         ask(CALL)
