@@ -105,7 +105,7 @@ def test_subqueries_decide_and_give_values(run: Run) -> None:
 def test_it_takes_the_rights_and_the_option(run: Run, on_spark: Gateway, lake: Lake) -> None:
     run("CREATE TABLE t (id INT, name STRING, secret STRING)")
     run("INSERT INTO t VALUES (1, 'a', 'x'), (2, 'b', 'y')")
-    with pytest.raises(UnsupportedStatement, match=r"are not updated .* ALTER TABLE default\.t SET"):
+    with pytest.raises(UnsupportedStatement, match=r"are not updated .* ALTER TABLE `default`\.`t` SET"):
         run("UPDATE t SET name = 'z'")
     run(f"ALTER TABLE t SET ({ERASABLE})")
     token = user(lake, "ada")
