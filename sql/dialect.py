@@ -20,8 +20,8 @@ from model.schema.types import DataType
 from sql.parameters.placeholders import NAME, Binding, question_marks
 from sql.parsing.base import place_of
 from sql.parsing.clauses import check_clauses
-from sql.parsing.other import StatementParser
 from sql.parsing.positions import place
+from sql.parsing.statement import StatementParser
 from sql.parsing.windows import WindowParser
 
 OPTIONS_HINT = "options"

@@ -10,7 +10,7 @@ from model.access import CATALOG, EVERYTHING, Access, Columns, Resource, Resourc
 from model.errors import InvalidGrant
 from model.work.quota import Holder
 from sql.parsing import trees
-from sql.parsing.views import ViewParser
+from sql.parsing.base import BaseParser
 
 _TWO_WORDS = {
     ("CREATE", "DATABASE"): Access.CREATEDATABASE,
@@ -21,26 +21,8 @@ _TWO_WORDS = {
 _SYNONYMS = {"INSERT": Access.UPDATE}
 
 
-class AccessParser(ViewParser):
+class AccessParser(BaseParser):
     """Statements about who may do what."""
-
-    def create(self) -> exp.Expr:
-        """``CREATE …``, from behind the word."""
-        if self.eat("ROLE"):
-            return self.create_role()
-        if self.eat("MASKING", "POLICY"):
-            return self.create_policy(masking=True)
-        if self.eat("POLICY") or self.eat("ROW", "POLICY"):
-            return self.create_policy(masking=False)
-        return super().create()
-
-    def drop(self) -> exp.Expr:
-        """``DROP …``, from behind the word."""
-        if self.eat("ROLE"):
-            return self.drop_role()
-        if self.eat("POLICY") or self.eat("MASKING", "POLICY") or self.eat("ROW", "POLICY"):
-            return self.drop_policy()
-        return super().drop()
 
     def grant(self) -> exp.Expr:
         """``GRANT …``, from behind the word."""
@@ -159,8 +141,15 @@ class AccessParser(ViewParser):
         self.finish()
         return trees.DropRole(name=name, if_exists=if_exists)
 
-    def create_policy(self, *, masking: bool) -> exp.Expr:
-        """``CREATE [MASKING] POLICY name ON table [(column)] [TO principals] USING (…)``, from behind POLICY."""
+    def create_row_policy(self) -> exp.Expr:
+        """``CREATE [ROW] POLICY name ON table [TO principals] USING (condition)``, from behind POLICY."""
+        return self._create_policy(masking=False)
+
+    def create_masking_policy(self) -> exp.Expr:
+        """``CREATE MASKING POLICY name ON table (column) [TO principals] USING (expression)``, from behind POLICY."""
+        return self._create_policy(masking=True)
+
+    def _create_policy(self, *, masking: bool) -> exp.Expr:
         name = self.name("the policy's name")
         self.need("ON")
         self.eat("TABLE")

@@ -213,6 +213,17 @@ class BaseParser(SparkParser):
         self.need(")")
         return tuple(names)
 
+    def query(self, what: str) -> exp.Expr:
+        """A query (also in parentheses or behind WITH)."""
+        start = self.here
+        query = self._parse_select(nested=self.word() != "WITH")
+        query = self._parse_set_operations(query) if isinstance(query, exp.Expr) else None
+        if isinstance(query, exp.Expr) and isinstance(query, exp.Query):
+            query = self._parse_query_modifiers(query)
+        if not isinstance(query, exp.Query | exp.Values):
+            self.fail(what, start)
+        return query
+
     def source_from(self, start: Token, *, until: Token | None = None) -> str:
         """The text from a token up to the present one (or ``until``), as the user wrote it."""
         end = (until.start if until else None) if until else (self.here.start if self.here else len(self.sql))

@@ -56,10 +56,10 @@ class TableDefinition:
 
 
 class DdlParser(ColumnParser):
-    """Statements that change what exists."""
+    """Statements that make, change and drop tables and databases."""
 
-    def create(self) -> exp.Expr:
-        """``CREATE …``, from behind the word."""
+    def create_table_or_database(self) -> exp.Expr:
+        """``CREATE [TEMPORARY] TABLE …`` or ``CREATE DATABASE …``, from behind the first word."""
         if self.word() == "OR":
             self.refuse("CREATE OR REPLACE is not available; DROP TABLE first, or INSERT OVERWRITE to replace the rows.")
         if self.eat("DATABASE") or self.eat("SCHEMA"):
@@ -201,19 +201,8 @@ class DdlParser(ColumnParser):
                 self.eat(",")
         return LikeClause(source=source, features=features)
 
-    def query(self, what: str) -> exp.Expr:
-        """A query (also in parentheses or behind WITH)."""
-        start = self.here
-        query = self._parse_select(nested=self.word() != "WITH")
-        query = self._parse_set_operations(query) if isinstance(query, exp.Expr) else None
-        if isinstance(query, exp.Expr) and isinstance(query, exp.Query):
-            query = self._parse_query_modifiers(query)
-        if not isinstance(query, exp.Query | exp.Values):
-            self.fail(what, start)
-        return query
-
-    def drop(self) -> exp.Expr:
-        """``DROP …``, from behind the word."""
+    def drop_table_or_database(self) -> exp.Expr:
+        """``DROP [TEMPORARY] TABLE …`` or ``DROP DATABASE …``, from behind the first word."""
         if self.eat("DATABASE") or self.eat("SCHEMA"):
             present_only = self.eat("IF", "EXISTS")
             name = self.names("the database's name")
@@ -231,8 +220,8 @@ class DdlParser(ColumnParser):
         self.finish()
         return trees.DropTable(name=name, temporary=temporary, if_exists=present_only, purge=purge)
 
-    def alter(self) -> exp.Expr:
-        """``ALTER …``, from behind the word."""
+    def alter_table_or_database(self) -> exp.Expr:
+        """``ALTER TABLE …`` or ``ALTER DATABASE …``, from behind the first word."""
         if self.eat("DATABASE") or self.eat("SCHEMA"):
             name = self.names("the database's name")
             self.need("SET")

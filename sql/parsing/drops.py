@@ -6,10 +6,10 @@ from sqlglot import exp
 
 from model.text.whole_number import whole_number
 from sql.parsing import trees
-from sql.parsing.jobs import JobParser
+from sql.parsing.base import BaseParser
 
 
-class DropParser(JobParser):
+class DropParser(BaseParser):
     """Statements about what was dropped."""
 
     def undrop(self) -> exp.Expr:

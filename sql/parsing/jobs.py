@@ -5,10 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sql.parsing import trees
-from sql.parsing.access import AccessParser
+from sql.parsing.base import BaseParser
 
 
-class JobParser(AccessParser):
+class JobParser(BaseParser):
     """Statements about jobs."""
 
     def stop(self) -> exp.Expr:
@@ -24,10 +24,8 @@ class JobParser(AccessParser):
         self.finish()
         return trees.StopJob(job=job, drain=drain)
 
-    def alter(self) -> exp.Expr:
-        """``ALTER …``, from behind the word."""
-        if not self.eat("JOB"):
-            return super().alter()
+    def alter_job(self) -> exp.Expr:
+        """``ALTER JOB 'id' RESTART``, from behind both words."""
         job = self.text("the job's id")
         self.need("RESTART")
         self.finish()

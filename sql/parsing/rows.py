@@ -5,10 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sql.parsing import trees
-from sql.parsing.drops import DropParser
+from sql.parsing.base import BaseParser
 
 
-class RowsParser(DropParser):
+class RowsParser(BaseParser):
     """Parses statements that change rows."""
 
     def delete(self) -> exp.Expr:

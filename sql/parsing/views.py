@@ -5,47 +5,18 @@ from __future__ import annotations
 from sqlglot import exp
 
 from sql.parsing import trees
-from sql.parsing.ddl import DdlParser
+from sql.parsing.base import BaseParser
 
 
-class ViewParser(DdlParser):
+class ViewParser(BaseParser):
     """Statements about views."""
 
-    def create(self) -> exp.Expr:
-        """``CREATE …``, from behind the word."""
-        replace = self.word() == "OR" and self.word(1) == "REPLACE" and self.word(2) == "VIEW"
-        if replace:
-            self.need("OR", "REPLACE")
-        return self._create_view(replace) if self.eat("VIEW") else super().create()
+    def replace_view(self) -> exp.Expr:
+        """``CREATE OR REPLACE VIEW …``, from behind the words."""
+        return self.create_view(replace=True)
 
-    def drop(self) -> exp.Expr:
-        """``DROP …``, from behind the word."""
-        if not self.eat("VIEW"):
-            return super().drop()
-        present_only = self.eat("IF", "EXISTS")
-        name = self.names("the view's name")
-        self.finish()
-        return trees.DropView(name=name, if_exists=present_only)
-
-    def alter(self) -> exp.Expr:
-        """``ALTER …``, from behind the word."""
-        if not self.eat("VIEW"):
-            return super().alter()
-        name = self.names("the view's name")
-        if self.eat("RENAME", "TO"):
-            target = self.names("the new name")
-            self.finish()
-            return trees.AlterView(name=name, rename_to=target)
-        if self.eat("SET"):
-            self.eat("TBLPROPERTIES")
-            options = self.options()
-            self.finish()
-            return trees.AlterView(name=name, options=options)
-        self.need("AS")
-        query, text = self._view_query()
-        return trees.AlterView(name=name, query=query, text=text)
-
-    def _create_view(self, replace: bool) -> exp.Expr:
+    def create_view(self, *, replace: bool = False) -> exp.Expr:
+        """``CREATE [OR REPLACE] VIEW …``, from behind the words."""
         missing_only = self.eat("IF", "NOT", "EXISTS")
         name = self.names("the view's name")
         columns: list[tuple[str, str | None]] = []
@@ -62,6 +33,29 @@ class ViewParser(DdlParser):
         return trees.CreateView(
             name=name, columns=tuple(columns), comment=comment, query=query, text=text, replace=replace, if_not_exists=missing_only
         )
+
+    def drop_view(self) -> exp.Expr:
+        """``DROP VIEW …``, from behind both words."""
+        present_only = self.eat("IF", "EXISTS")
+        name = self.names("the view's name")
+        self.finish()
+        return trees.DropView(name=name, if_exists=present_only)
+
+    def alter_view(self) -> exp.Expr:
+        """``ALTER VIEW …``, from behind both words."""
+        name = self.names("the view's name")
+        if self.eat("RENAME", "TO"):
+            target = self.names("the new name")
+            self.finish()
+            return trees.AlterView(name=name, rename_to=target)
+        if self.eat("SET"):
+            self.eat("TBLPROPERTIES")
+            options = self.options()
+            self.finish()
+            return trees.AlterView(name=name, options=options)
+        self.need("AS")
+        query, text = self._view_query()
+        return trees.AlterView(name=name, query=query, text=text)
 
     def _view_query(self) -> tuple[exp.Expr, str]:
         start = self.here

@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import InvalidSchema
 from model.options.watermark import interval_millis
-from sql.parsing.ddl import DdlParser
+from sql.parsing.base import BaseParser
 
 WINDOW = "window"
 """Key of a subquery node's meta that holds the `Window` its rows are put into."""
@@ -40,7 +40,7 @@ _PARAMETERS = {
 """The intervals of each function in their order, behind DATA and TIMECOL; all but SESSION may have an OFFSET behind them."""
 
 
-class WindowParser(DdlParser):
+class WindowParser(BaseParser):
     """Reads windowing table functions as subqueries that carry a `Window`."""
 
     def _parse_table(self, *args: object, **kwargs: object) -> exp.Expr | None:

@@ -1,88 +1,56 @@
-"""SHOW, DESCRIBE, USE, SET, CALL, EXPLAIN and statement sets; and the names of what is refused."""
+"""Which parser a statement has, by its first words; and SHOW, DESCRIBE, USE, SET, CALL, EXPLAIN and statement sets."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import ClassVar
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from sql.parsing import trees
+from sql.parsing.access import AccessParser
+from sql.parsing.ddl import DdlParser
+from sql.parsing.drops import DropParser
+from sql.parsing.jobs import JobParser
+from sql.parsing.refused import REFUSED
 from sql.parsing.rows import RowsParser
-
-REFUSED = {
-    "CACHE": "tables are not cached",
-    "UNCACHE": "tables are not cached",
-    "CLEAR": "tables are not cached",
-    "REFRESH": "tables are always read as they are now",
-    "ADD": "code and files cannot be added to the server",
-    "REMOVE": "code and files cannot be removed from the server",
-    "LIST": "the server's files are not shown",
-    "LOAD": "files are loaded with INSERT INTO … SELECT from a filesystem table or with POST /tables/{database}/{table}/rows",
-    "ANALYZE": "statistics are kept by every write",
-    "MSCK": "partitions are known from the table's metadata",
-    "IMPORT": "tables are made with CREATE TABLE",
-    "EXPORT": "results are fetched as Parquet, Arrow, CSV or JSON over HTTP",
-    "DECLARE": "session variables are not available",
-    "LOCK": "tables are not locked",
-    "UNLOCK": "tables are not locked",
-    "COMMENT": "use ALTER TABLE … COMMENT",
-    "REPLACE": "use INSERT OVERWRITE",
-    "COMPILE": "plans are not stored",
-    "PREPARE": "statements are not prepared in SQL",
-    "VACUUM": "files are removed when their snapshots expire",
-    "OPTIMIZE": "files are merged by compaction",
-    "COPY": "files are loaded with INSERT INTO … SELECT from a filesystem table",
-    "FOR": "scripts are not available",
-    "IF": "scripts are not available",
-    "WHILE": "scripts are not available",
-    "REPEAT": "scripts are not available",
-    "LOOP": "scripts are not available",
-    "TABLE": "write SELECT * FROM the table",
-    "MAP": "TRANSFORM and its kin start programs on the server",
-    "REDUCE": "TRANSFORM and its kin start programs on the server",
-    "UNSET": "use RESET",
-    "UNLOAD": "functions are Spark's; there are no modules",
-}
-"""First words of statements that are refused, and why or what to do instead."""
+from sql.parsing.views import ViewParser
 
 _NOT_SHOWN = ("FUNCTION", "TBLPROPERTIES", "MATERIALIZED", "INDEXES", "MODELS", "ROLES", "GRANTS", "TABLE", "COLLATIONS")
-_SHOW = (
-    "PROCEDURES",
-    "CATALOGS",
-    "DATABASES",
-    "SCHEMAS",
-    "TABLES",
-    "FUNCTIONS",
-    "PARTITIONS",
-    "COLUMNS",
-    "VIEWS",
-    "MODULES",
-    "JARS",
-    "JOBS",
-)
+_LISTED = ("PROCEDURES", "CATALOGS", "DATABASES", "SCHEMAS", "TABLES", "FUNCTIONS", "PARTITIONS", "COLUMNS", "VIEWS", "MODULES", "JARS")
+_Parser = Callable[["StatementParser"], exp.Expr]
+_ByWords = Sequence[tuple[tuple[str, ...], _Parser]]
 
 
-class StatementParser(RowsParser):
+class StatementParser(RowsParser, DropParser, JobParser, AccessParser, ViewParser, DdlParser):
     """Chooses the parser of a statement by its first words."""
 
-    _STARTS: ClassVar[dict[str, str]] = {
-        "CREATE": "create", "DROP": "drop", "ALTER": "alter", "SHOW": "show", "DESCRIBE": "describe", "DESC": "describe", "USE": "use",
-        "SET": "set_option", "RESET": "reset_option", "CALL": "call", "EXPLAIN": "explain", "TRUNCATE": "truncate",
-        "EXECUTE": "execute", "BEGIN": "begin", "GRANT": "grant", "REVOKE": "revoke", "STOP": "stop",
-        "UNDROP": "undrop", "PURGE": "purge", "DELETE": "delete", "UPDATE": "update", "MERGE": "merge",
-    }  # fmt: skip
+    def create(self) -> exp.Expr:
+        """``CREATE …``, from behind the word."""
+        return self._by_words(_CREATE) or self.create_table_or_database()
+
+    def drop(self) -> exp.Expr:
+        """``DROP …``, from behind the word."""
+        return self._by_words(_DROP) or self.drop_table_or_database()
+
+    def alter(self) -> exp.Expr:
+        """``ALTER …``, from behind the word."""
+        return self._by_words(_ALTER) or self.alter_table_or_database()
+
+    def _by_words(self, parsers: _ByWords) -> exp.Expr | None:
+        """The statement of the first parser whose words stand here; None where none's do."""
+        for words, parse in parsers:
+            if self.eat(*words):
+                return parse(self)
+        return None
 
     def statement(self) -> exp.Expr:
         """One whole statement."""
         word = self.word()
-        if word in self._STARTS:
+        if (parse := _STATEMENTS.get(word)) is not None:
             self._advance()
-            statement: exp.Expr = getattr(self, self._STARTS[word])()
-            return statement
-        if word == "INSERT":
-            return self.insert()
+            return parse(self)
         if word in ("SELECT", "WITH", "VALUES", "(", "FROM"):
             query = self.query("a query") if word != "VALUES" else self._values()
             self.finish()
@@ -99,8 +67,7 @@ class StatementParser(RowsParser):
         return query
 
     def insert(self) -> exp.Expr:
-        """``INSERT INTO | OVERWRITE …``."""
-        self.need("INSERT")
+        """``INSERT INTO | OVERWRITE …``, from behind the first word."""
         if self.word() not in ("INTO", "OVERWRITE"):
             self.fail("INTO or OVERWRITE")
         if self.word(1) in ("DIRECTORY", "LOCAL"):
@@ -117,37 +84,16 @@ class StatementParser(RowsParser):
             self.fail("a query or VALUES", self._prev)
         return insert
 
-    def show(self) -> exp.Expr:  # noqa: C901 - a case for each statement
+    def show(self) -> exp.Expr:
         """``SHOW …``, from behind the word."""
-        if self.eat("CREATE", "TABLE"):
-            return self._shown("CREATE TABLE", self.names("the table's name"))
-        if self.eat("CURRENT"):
-            what = self.word()
-            if what not in ("CATALOG", "DATABASE"):
-                self.fail("CATALOG or DATABASE")
-            self._advance()
-            return self._shown(f"CURRENT {what}", None)
-        for what, parse in (
-            ("GRANTS", self.show_grants),
-            ("ROLES", self.show_roles),
-            ("POLICIES", self.show_policies),
-            ("QUOTAS", self.show_quotas),
-            ("DROPPED", self.show_dropped),
-        ):
-            if self.eat(what):
-                return parse()
-        if self.eat("USER", "FUNCTIONS"):
-            return self._shown("USER FUNCTIONS", None)
-        if self.eat("CREATE", "VIEW"):
-            return self._shown("CREATE VIEW", self.names("the view's name"))
+        if (statement := self._by_words(_SHOW)) is not None:
+            return statement
         if self.word() in _NOT_SHOWN or (self.word() == "CREATE" and self.word(1)):
             self.refuse(f"SHOW {self.word()}{f' {self.word(1)}' if self.word() == 'CREATE' else ''} is not available.")
         self.eat("FULL")
         what = self.word()
-        if what not in _SHOW:
+        if what not in _LISTED:
             self.fail("CATALOGS, DATABASES, TABLES, COLUMNS, PARTITIONS, FUNCTIONS, CREATE TABLE or CURRENT DATABASE")
-        if self.eat("JOBS"):
-            return self.show_jobs()
         if what in ("JARS", "MODULES"):
             self.refuse(f"SHOW {what} is not available: the server has none.")
         self._advance()
@@ -160,6 +106,26 @@ class StatementParser(RowsParser):
         elif what == "COLUMNS":
             self.fail("FROM table")
         return self._shown(what, name)
+
+    def show_create_table(self) -> exp.Expr:
+        """``SHOW CREATE TABLE name``, from behind the words."""
+        return self._shown("CREATE TABLE", self.names("the table's name"))
+
+    def show_create_view(self) -> exp.Expr:
+        """``SHOW CREATE VIEW name``, from behind the words."""
+        return self._shown("CREATE VIEW", self.names("the view's name"))
+
+    def show_current(self) -> exp.Expr:
+        """``SHOW CURRENT CATALOG | DATABASE``, from behind CURRENT."""
+        what = self.word()
+        if what not in ("CATALOG", "DATABASE"):
+            self.fail("CATALOG or DATABASE")
+        self._advance()
+        return self._shown(f"CURRENT {what}", None)
+
+    def show_user_functions(self) -> exp.Expr:
+        """``SHOW USER FUNCTIONS``, from behind the words."""
+        return self._shown("USER FUNCTIONS", None)
 
     def _shown(self, what: str, name: tuple[str, ...] | None) -> exp.Expr:
         negated = self.eat("NOT")
@@ -334,3 +300,62 @@ class StatementParser(RowsParser):
         self._advance()
         value = int(number) if number.isdecimal() else Decimal(number)
         return -value if negative else value
+
+
+# What the words lead to, behind them; of several the first whose words stand there.
+_STATEMENTS: Mapping[str, _Parser] = {
+    "CREATE": StatementParser.create,
+    "DROP": StatementParser.drop,
+    "ALTER": StatementParser.alter,
+    "SHOW": StatementParser.show,
+    "DESCRIBE": StatementParser.describe,
+    "DESC": StatementParser.describe,
+    "USE": StatementParser.use,
+    "SET": StatementParser.set_option,
+    "RESET": StatementParser.reset_option,
+    "CALL": StatementParser.call,
+    "EXPLAIN": StatementParser.explain,
+    "TRUNCATE": StatementParser.truncate,
+    "EXECUTE": StatementParser.execute,
+    "BEGIN": StatementParser.begin,
+    "GRANT": StatementParser.grant,
+    "REVOKE": StatementParser.revoke,
+    "STOP": StatementParser.stop,
+    "UNDROP": StatementParser.undrop,
+    "PURGE": StatementParser.purge,
+    "INSERT": StatementParser.insert,
+    "DELETE": StatementParser.delete,
+    "UPDATE": StatementParser.update,
+    "MERGE": StatementParser.merge,
+}
+_CREATE: _ByWords = (
+    (("OR", "REPLACE", "VIEW"), StatementParser.replace_view),
+    (("VIEW",), StatementParser.create_view),
+    (("ROLE",), StatementParser.create_role),
+    (("MASKING", "POLICY"), StatementParser.create_masking_policy),
+    (("POLICY",), StatementParser.create_row_policy),
+    (("ROW", "POLICY"), StatementParser.create_row_policy),
+)
+_DROP: _ByWords = (
+    (("VIEW",), StatementParser.drop_view),
+    (("ROLE",), StatementParser.drop_role),
+    (("POLICY",), StatementParser.drop_policy),
+    (("MASKING", "POLICY"), StatementParser.drop_policy),
+    (("ROW", "POLICY"), StatementParser.drop_policy),
+)
+_ALTER: _ByWords = (
+    (("VIEW",), StatementParser.alter_view),
+    (("JOB",), StatementParser.alter_job),
+)
+_SHOW: _ByWords = (
+    (("CREATE", "TABLE"), StatementParser.show_create_table),
+    (("CREATE", "VIEW"), StatementParser.show_create_view),
+    (("CURRENT",), StatementParser.show_current),
+    (("USER", "FUNCTIONS"), StatementParser.show_user_functions),
+    (("GRANTS",), StatementParser.show_grants),
+    (("ROLES",), StatementParser.show_roles),
+    (("POLICIES",), StatementParser.show_policies),
+    (("QUOTAS",), StatementParser.show_quotas),
+    (("DROPPED",), StatementParser.show_dropped),
+    (("JOBS",), StatementParser.show_jobs),
+)
