@@ -35,7 +35,7 @@ from table.format.manifests.codec import (
 )
 from table.format.manifests.columns import ManifestColumns, entry_count, many_entries
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile, entries_bytes, list_bytes, manifest_file
-from table.format.manifests.lists import LIST_PREFIX, goes_back
+from table.format.manifests.lists import LIST_PREFIX, way_out_of
 from table.format.manifests.typed import columns_in, entries_in, wrong_entries, wrong_size
 from table.format.rows import binary_row
 from table.format.schemas import KnownSchemas, Schemas
@@ -116,13 +116,12 @@ class TableFiles:
     def damaged(self, path: str, problem: str, *, snapshot_id: int | None = None, way_out: str | None = None) -> TableDamaged:
         """The failure of a file that is there and is not what was written: files never change, so reading it again does not help.
 
-        ``way_out`` as `TableDamaged` has it. Without a list nothing tells what there was, so the way out is back to a snapshot before.
+        ``way_out`` as `TableDamaged` has it.
         """
         if snapshot_id is None and self._named_by is not None:
             with contextlib.suppress(LakeError):  # where the catalog cannot be asked the damage is told all the same
                 snapshot_id = self._named_by(path) or None
-        if way_out is None and file_name(path).startswith(LIST_PREFIX) and "/" not in self.name:
-            way_out = goes_back(self.name)
+        way_out = way_out_of(path, self.name) if way_out is None else way_out
         return TableDamaged(self.name, file=path, problem=problem, snapshot_id=snapshot_id, way_out=way_out)
 
     def read_schema(self, schema_id: int) -> Schema:
@@ -188,13 +187,8 @@ class TableFiles:
 
     def latest_on_disk(self) -> int | None:
         """The newest snapshot id as a reader of files finds it: the hint where it holds, else the largest listed."""
-        hint = self.read_hint(self.layout.latest_hint())
-        if (
-            hint
-            and hint > 0
-            and not self.io.file_exists(self.layout.snapshot_file(hint + 1))
-            and self.io.file_exists(self.layout.snapshot_file(hint))
-        ):
+        hint, there = self.read_hint(self.layout.latest_hint()) or 0, self.io.file_exists
+        if hint > 0 and not there(self.layout.snapshot_file(hint + 1)) and there(self.layout.snapshot_file(hint)):
             return hint
         return max(self.snapshot_ids(), default=None)
 
@@ -212,10 +206,8 @@ class TableFiles:
 
     def is_expired(self, snapshot: Snapshot) -> bool:
         """Whether somebody has expired a snapshot: its file and what it names are gone, and a later snapshot is there."""
-        gone = (
-            self.layout.snapshot_file(snapshot.id),
-            *map(self.layout.manifest, (snapshot.base_manifest_list, snapshot.delta_manifest_list)),
-        )
+        lists = map(self.layout.manifest, (snapshot.base_manifest_list, snapshot.delta_manifest_list))
+        gone = (self.layout.snapshot_file(snapshot.id), *lists)
         return not any(map(self.io.file_exists, gone)) and (self.latest_on_disk() or 0) > snapshot.id
 
     def manifest_list(self, name: str, size: int | None = None) -> Sequence[ManifestFile]:
@@ -343,7 +335,7 @@ class TableFiles:
             data = self.io.read(path)
         except FileNotFoundError:
             raise self.missing(path) from None
-        if (problem := wrong_size(len(data), size) or wrong_name(data, path.rpartition("/")[2])) is not None:
+        if (problem := wrong_size(len(data), size) or wrong_name(data, file_name(path))) is not None:
             raise self.damaged(path, problem)
         try:
             return decode(data)
@@ -352,14 +344,13 @@ class TableFiles:
 
     def new_manifests(self, entries: Iterable[ManifestEntry], partition_types: Sequence[DataType], *, target: int) -> list[ManifestFile]:
         """Write the entries, in their order, as manifests of about ``target`` encoded bytes under fresh names; none make no file."""
-        encoded = encode_manifests(entries, target=target, new_name=lambda: f"manifest-{uuid4()}-0")
-        return [self._new_manifest(name, part, data, partition_types) for name, part, data in encoded]
-
-    def _new_manifest(self, name: str, entries: Sequence[ManifestEntry], data: bytes, partition_types: Sequence[DataType]) -> ManifestFile:
-        path = self.layout.manifest(name)
-        self.io.add(path, data)
-        _MANIFESTS.put(path, tuple(entries))
-        return manifest_file(name, len(data), entries, partition_types)
+        metas = []
+        for name, part, data in encode_manifests(entries, target=target, new_name=lambda: f"manifest-{uuid4()}-0"):
+            path = self.layout.manifest(name)
+            self.io.add(path, data)
+            _MANIFESTS.put(path, tuple(part))
+            metas.append(manifest_file(name, len(data), part, partition_types))
+        return metas
 
     def new_manifest_list(self, files: Sequence[ManifestFile]) -> tuple[str, int]:
         """Write the list under a fresh name; returns the name and its exact size, which Java trusts."""
@@ -389,11 +380,13 @@ class TableFiles:
         if many is not None:
             yield from many.entries()
             return
-        if not any(m.num_deleted_files for m in wanted):
-            yield from only_added((self.manifest(meta) for meta in wanted), table=self.name)
-            return
-        entries = (entry for meta in wanted for entry in self.manifest(meta))
-        yield from (entry for entry in merge_entries(entries, table=self.name) if entry.kind is EntryKind.ADD)
+        yield from (entry for entry in self._merged(wanted) if entry.kind is EntryKind.ADD)
+
+    def _merged(self, manifests: Sequence[ManifestFile]) -> Iterator[ManifestEntry]:
+        """What is left of the manifests' entries, in their order: a DELETE, too, where they do not have its ADD."""
+        if any(meta.num_deleted_files for meta in manifests):
+            return merge_entries((entry for meta in manifests for entry in self.manifest(meta)), table=self.name)
+        return only_added((self.manifest(meta) for meta in manifests), table=self.name)
 
     def _many(self, snapshot: Snapshot | None) -> LiveFiles | None:
         """All of a snapshot, where `live_files` gives it; raises `TableDamaged` where it lacks what it removes."""
@@ -415,11 +408,9 @@ class TableFiles:
             yield from many.entries()
             return
         manifests = self.manifests_of(snapshot)
-        if not any(m.num_deleted_files for m in manifests):
-            yield from only_added((self.manifest(meta) for meta in manifests), table=self.name)
-            return
-        left = list(merge_entries((entry for meta in manifests for entry in self.manifest(meta)), table=self.name))
-        for entry in left:
-            if entry.kind is not EntryKind.ADD:
-                raise never_added(self.name, snapshot, entry)
+        left: Iterable[ManifestEntry] = self._merged(manifests)
+        if any(meta.num_deleted_files for meta in manifests):
+            left = list(left)
+            if (orphan := next((entry for entry in left if entry.kind is not EntryKind.ADD), None)) is not None:
+                raise never_added(self.name, snapshot, orphan)
         yield from left

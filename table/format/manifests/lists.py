@@ -11,3 +11,8 @@ LIST_PREFIX = "manifest-list-"
 def goes_back(table: str) -> str:
     """What helps where a list of a table's or branch's newest snapshot is lost: nothing tells then what that held."""
     return f"CALL sys.repair_table({literal(table)}, true) shows to which snapshot it can go back"
+
+
+def way_out_of(path: str, table: str) -> str | None:
+    """What helps where this file of a table is damaged, if it is a list; None for other files, and where ``table`` is but a directory."""
+    return goes_back(table) if path.rpartition("/")[2].startswith(LIST_PREFIX) and "/" not in table else None
