@@ -243,7 +243,9 @@ def _stays(problem: BaseException) -> bool:
 
     A snapshot that was read and rolled back, or not read and expired, does not come again: the job would wait for it forever.
     """
-    return isinstance(problem, TableDamaged | JobCheckpointDamaged | SnapshotNotExist) or (
+    if isinstance(problem, TableDamaged):
+        return problem.stays
+    return isinstance(problem, JobCheckpointDamaged | SnapshotNotExist) or (
         isinstance(problem, ExecutionError) and problem.sqlstate is not None
     )
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import unquote
 
 from lake import LakeTable
-from model.errors import LakeError, TableDamaged
+from model.errors import LakeError, TableDamaged, Unavailable
+from model.text.file_name import file_name
 from sql.connectors.base import ConnectorTable
 from table.retention.check import MISSING, ExpectedFile, fault_of
 from table.scan.checks.verify import read_here
@@ -27,6 +28,15 @@ _SAID = re.compile(
 
 _FAILED = "FAILED_READ_FILE"
 """Spark's word for a failure in reading a file, whatever the statement does with its rows."""
+_CAUSE = re.compile(r"^Caused by: (?P<said>[^\n]*)(?P<frames>(?:\n(?!Caused by: )[^\n]*)*)", re.MULTILINE)
+"""A cause in Java's words; the last one is the innermost."""
+_RAISED_AT = re.compile(r"^\s+at (?!(?:java|jdk|sun)[./])(?P<frame>\S*)", re.MULTILINE)
+_DECODER = re.compile(
+    r"\b(?:org\.apache\.(?:parquet(?!\.(?:hadoop\.util|io\.Delegating))|orc|hadoop\.io\.compress)|shaded\.parquet"
+    r"|org\.apache\.spark\.sql\.execution\.(?:vectorized|datasources\.(?:parquet|orc))"
+    r"|com\.github\.luben\.zstd|io\.airlift\.compress|org\.xerial\.snappy|net\.jpountz)\."
+)
+"""Where a failure is raised by who makes rows of bytes, and not by who brings the bytes."""
 _BY_SPARK_ALONE = (
     "cannot be read by Spark, while the server's own reader finds all that was written; from now on it reads the file for Spark, "
     "and a compaction of the table writes it anew"
@@ -66,16 +76,25 @@ class Reading:
                 return files.missing(planned_file.path) if fault == MISSING else files.damaged(planned_file.path, fault)
         return self._met_by_a_reader(message)
 
-    def unreadable(self, message: str) -> TableDamaged | None:
-        """The error of a file at which Spark's reader failed, and in which ours, that `damage` has asked, misses nothing.
+    def unreadable(self, message: str) -> TableDamaged | Unavailable | None:
+        """The error of a file at which Spark failed, and in which our reader, that `damage` has asked, misses nothing.
 
-        Such as a page's head in which a bit was changed that Arrow has no use for. The next statement has it read by ours.
+        It is damage where Spark's words show that the bytes were there and no rows could be made of them, such as a page's head in which a
+        bit was changed that Arrow has no use for; the next statement has it read by ours. All else, such as an executor that cannot reach
+        what the server reaches, says nothing about the file.
         """
         if _FAILED not in message:
             return None
         for table, planned_file in self._named(message):
-            read_here(table.files, planned_file)
-            return table.files.damaged(planned_file.path, _BY_SPARK_ALONE)
+            if _is_decoders(message):
+                read_here(table.files, planned_file)
+                damage = table.files.damaged(planned_file.path, _BY_SPARK_ALONE)
+                damage.stays = False
+                return damage
+            return Unavailable(
+                f"Spark could not read {file_name(planned_file.path)} of table {table.files.name}, in which the server misses nothing"
+                f"{_because(message)}. Each of Spark's executors must reach the warehouse as the server does; try again in a moment."
+            )
         return None
 
     def _named(self, message: str) -> Iterator[tuple[LakeTable, PlannedFile]]:
@@ -98,3 +117,19 @@ class Reading:
                 if isinstance(expired, TableDamaged):
                     return expired
         return expired
+
+
+def _is_decoders(message: str) -> bool:
+    """Whether the innermost cause in Spark's words was raised by what makes rows of a file's bytes."""
+    cause = next(iter([*_CAUSE.finditer(message)][-1:]), None)
+    if cause is None:
+        return _DECODER.search(message) is not None
+    frame = _RAISED_AT.search(cause["frames"])
+    return _DECODER.search(cause["said"]) is not None or (frame is not None and _DECODER.search(frame["frame"]) is not None)
+
+
+def _because(message: str) -> str:
+    """The kind of the innermost cause; its words may tell where files lie."""
+    causes = [*_CAUSE.finditer(message)]
+    kind = re.match(r"(?:\w+\.)*([\w$]+)", causes[-1]["said"]) if causes else None
+    return f" ({kind[1]})" if kind else ""

@@ -45,6 +45,13 @@ _TOO_DEEP = "StackOverflowError"
 _NO_SPACE = "No space left to write the files of the statement. Free space for the warehouse and Spark's scratch files, then repeat it."
 _DISK = re.compile(r"Input/output error|Too many open files|Read-only file system|Stale file handle|Mkdirs failed to create")
 """A disk that fails, which the statement cannot help; Hadoop says no more where a directory could not be made."""
+_STORE = re.compile(
+    r"\b(?:AWS\w+|NoAuthWithAWS|NoAwsCredentials|CredentialInitialization|UnknownStore|SdkClient|S3\w*|AbfsRestOperation|GoogleJsonResponse"
+    r"|Storage|java\.nio\.file\.AccessDenied|AccessControl|NoRouteToHost|UnknownHost|UnresolvedAddress"
+    r"|(?<=java\.net\.)(?:Connect|Socket|SocketTimeout)|ConnectTimeout|HttpHostConnect|SSL\w*)Exception\b"
+    r"|No AWS Credentials|Unable to execute HTTP request|Connection refused|Connection reset|Permission denied"
+)
+"""A store that cannot be reached, or does not let in who asks, in words of S3A, the libraries of stores, and Java's network."""
 _UNLOADED = re.compile(r"Could not initialize class|ExceptionInInitializerError|UnsatisfiedLinkError")
 """A class that failed once while it was made ready, as a codec unpacked on a full disk, fails as long as its JVM lives."""
 _APART = re.compile(r"Python worker exited unexpectedly|FetchFailed(?:Exception)?\b|MetadataFetchFailed")
@@ -121,8 +128,10 @@ def _meant(
     damage = None if reading is None else reading.damage(chain)
     if error := damage or _ours(chain) or _packed(chain):
         return error
-    unreadable = None if reading is None else reading.unreadable(chain)
-    return unreadable or _told(meant, chain, lost)
+    told = _told(meant, chain, lost)
+    if reading is None or not isinstance(told, ExecutionError) or told.sqlstate is not None or _USER.search(chain):
+        return told  # of what is around the files, or of values: it says nothing about a file
+    return reading.unreadable(f"{chain}\n{getattr(problem, '_stackTrace', None) or ''}") or told
 
 
 def _lost_peer(problem: BaseException) -> bool:
@@ -140,7 +149,7 @@ def _packed(chain: str) -> UnsupportedType | None:
         return None
     return UnsupportedType(
         f"{file[0]} is packed with {codec[1].lower()}, which Spark cannot unpack: write it anew with another codec, or give Spark the "
-        "class by `spark.jars` in the file of SLUICE_SPARK_CONF."
+        "class by SLUICE_SPARK_JARS."
     )
 
 
@@ -185,7 +194,21 @@ def _told(error: LakeError, chain: str, lost: Callable[[], None]) -> LakeError:
         return error
     if _FULL.search(chain):
         return StorageFull(_NO_SPACE)
-    return _of_the_disk(chain) or error
+    return _of_the_disk(chain) or _of_the_store(chain) or error
+
+
+def _of_the_store(chain: str) -> Unavailable | None:
+    if _USER.search(chain) or _DATA.search(chain):  # values may say anything
+        return None
+    found = list(dict.fromkeys(match[0] for match in _STORE.finditer(chain)))
+    return (
+        Unavailable(
+            f"Spark could not reach or use what the statement reads or writes: {', '.join(found[-3:])}. Its executors need the network and "
+            "the keys that the server has for the store of the files, and settings of SLUICE_SPARK_CONF there; try again in a moment."
+        )
+        if found
+        else None
+    )
 
 
 def _of_processes(chain: str) -> Unavailable | None:
