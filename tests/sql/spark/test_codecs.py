@@ -47,3 +47,4 @@ def test_where_nothing_looks_first_the_file_and_its_codec_are_named() -> None:
     error = _packed(f"reading s3a://b/w/t/data-1.parquet\n{cause}")
     assert isinstance(error, UnsupportedType)
     assert error.message.startswith("data-1.parquet is packed with brotli, which Spark cannot unpack")
+    assert error.message.endswith("give Spark the class by SLUICE_SPARK_JARS."), "the file of SLUICE_SPARK_CONF takes no spark.jars"
