@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import threading
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flask import current_app
+from flask import current_app, has_request_context, request
 
 from gateway.gateway import Gateway
 from lake import Caller
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from server.access.oidc import OidcIssuer
 
 EXTENSION = "sluice"
+AT_ONCE = "X-Sluice-At-Once"
+"""In a request that another server passes on and has no thread to wait for."""
 _PROGRAM = Path(__file__).parents[2]
 """Where the modules of the server lie."""
 
@@ -47,6 +49,8 @@ class Services:
 
     def may_wait(self, caller: Caller) -> AbstractContextManager[bool]:
         """Whether a request may hold its thread until a statement has ended: a quarter of the threads may be held so."""
+        if has_request_context() and AT_ONCE in request.headers:
+            return nullcontext(False)
         return self.waiting.place(caller.principal, self.settings[THREADS] // 4)
 
     def may_wait_for_turn(self, caller: Caller) -> AbstractContextManager[bool]:

@@ -21,7 +21,7 @@ from model.errors import LakeError, OperationNotExist, OutcomeUnknown, Unavailab
 from model.work.handle import NO_SERVER, server_of
 from server.access.access import caller
 from server.errors import request_id
-from server.process.services import Services
+from server.process.services import AT_ONCE, Services
 from server.settings.kinds import is_loopback
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ _CHECKED_HERE = frozenset({"origin", "referer", "x-request-id", PASSED_ON.lower(
 _CONNECT_SECONDS, _ANSWER_SECONDS = 3.0, 90.0
 """An answer may be held back for 30 seconds until a statement has ended."""
 _PIECE = 1 << 16
+_TURNED_AWAY = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
+"""Answers, beside failures, that do not say whether a server knows what it was asked about."""
 
 
 def pass_on(services: Services) -> Response | None:
@@ -60,36 +62,61 @@ def pass_on(services: Services) -> Response | None:
     for name, value in named:
         number = server_of(value)
         if number is not None and number not in (NO_SERVER, peers.number):
-            return _of_owner(peers, number, f"{_NAMES[name]} {value}")
+            return _of_owner(services, peers, number, f"{_NAMES[name]} {value}")
     if named and named[0][0] == "statement" and server_of(named[0][1]) is None:
         return _of_any(services, peers, named[0][1])
     return None
 
 
-def _of_owner(peers: Peers, number: int, what: str) -> Response | None:
+def _of_owner(services: Services, peers: Peers, number: int, what: str) -> Response | None:
     owner = peers.find(number)
     if owner is None:
         return None  # of another catalog, or gone for long: as unknown as any other
     if peers.is_gone(owner):
         raise ServerGone(what, owner.name)
-    return _answer_of(owner, peers, what)
+    return _answer_of(services, owner, peers, what)
 
 
 def _of_any(services: Services, peers: Peers, name: str) -> Response | None:
-    """The answer about a statement that is known by the name its client gave it, by whichever server knows it."""
+    """The answer about a statement that is known by the name its client gave it, by whichever server knows it.
+
+    Where none says that it does, that one may have done what was asked, or that one refused to say.
+    """
     with contextlib.suppress(OperationNotExist):
         services.gateway.kept_or_running(name, caller=caller())
         return None
+    told: Response | None = None
+    unsure: LakeError | None = None
     for other in peers.others():
-        with contextlib.suppress(Unavailable, OutcomeUnknown):  # one that does not answer runs nothing that can be canceled here
-            answer = _answer_of(other, peers, f"Statement {name}")
-            if answer.status_code != 404:
-                return answer
+        try:
+            answer = _answer_of(services, other, peers, f"Statement {name}")
+        except (Unavailable, ServerGone, OutcomeUnknown) as problem:
+            unsure = problem if _was_sent(problem) else unsure  # one that is not reached runs nothing that can be canceled here
+            continue
+        if answer.status_code == HTTPStatus.NOT_FOUND:
             answer.close()
-    return None
+            continue
+        if told is not None:
+            told.close()
+        told = answer
+        if answer.status_code < 500 and answer.status_code not in _TURNED_AWAY:
+            return answer
+    if unsure is None:
+        return told
+    if told is not None:
+        told.close()
+    raise unsure
 
 
-def _answer_of(owner: ServerRow, peers: Peers, what: str) -> Response:
+def _was_sent(problem: LakeError) -> bool:
+    """Whether it is told of a server that has the request, and did not answer it."""
+    import httpx
+
+    cause = problem.__cause__
+    return isinstance(cause, httpx.TransportError) and not isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout)
+
+
+def _answer_of(services: Services, owner: ServerRow, peers: Peers, what: str) -> Response:
     import httpx
 
     headers = [(name, value) for name, value in request.headers if name.lower() not in _OF_THE_CONNECTION | _CHECKED_HERE]
@@ -101,9 +128,14 @@ def _answer_of(owner: ServerRow, peers: Peers, what: str) -> Response:
     only_read = request.method in ("GET", "HEAD")
     body = _body() if not only_read or request.content_length else None
     try:
-        response = _client().send(_client().build_request(request.method, url, headers=headers, content=body), stream=True)
+        with _place(services) as at_once:
+            sent = _client().build_request(request.method, url, headers=[*headers, *at_once], content=body)
+            response = _client().send(sent, stream=True)
     except (httpx.ConnectError, httpx.ConnectTimeout) as problem:
-        raise _silent(owner, peers, what, "does not answer") from problem
+        why = "does not answer"
+        if "CERTIFICATE" in str(problem):
+            why = f"shows a certificate at {owner.url} that is not trusted here ({problem}): let SSL_CERT_FILE here name its CA"
+        raise _silent(owner, peers, what, why) from problem
     except httpx.TransportError as problem:
         if only_read:
             raise Unavailable(_known_to(owner, what, "does not answer")) from problem
@@ -121,6 +153,16 @@ def _answer_of(owner: ServerRow, peers: Peers, what: str) -> Response:
             answer.headers.add(name, value)
     answer.call_on_close(response.close)
     return answer
+
+
+@contextlib.contextmanager
+def _place(services: Services) -> Iterator[list[tuple[str, str]]]:
+    """A place among the requests that may wait, for one whose answer may be held back; without one a header has it answered at once."""
+    if request.method != "GET" or ("wait" not in request.args and "token" not in (request.view_args or {})):
+        yield []
+        return
+    with services.may_wait(caller()) as may:
+        yield [] if may else [(AT_ONCE, "1")]
 
 
 def _silent(owner: ServerRow, peers: Peers, what: str, why: str) -> LakeError:
@@ -141,7 +183,10 @@ def _body() -> Iterator[bytes]:
 def _client() -> httpx.Client:
     import httpx
 
+    trusted = httpx.create_ssl_context(trust_env=False)  # the public authorities, which a machine may not have
+    trusted.load_default_certs()  # and the machine's own, or those of SSL_CERT_FILE
     return httpx.Client(
+        verify=trusted,
         timeout=httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS),
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
         trust_env=False,

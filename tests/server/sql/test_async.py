@@ -20,7 +20,7 @@ from gateway.operation import Operation
 from lake import EVERYBODY
 from lake.access.callers import ADMINISTRATOR
 from server.flink.statements import FIRST_PAGE_SECONDS
-from server.process.services import EXTENSION
+from server.process.services import AT_ONCE, EXTENSION
 from sql.execution.results import ResultSet
 from tests.gateway.held import Held
 from tests.server.protocols_of_a_module import Endpoints, endpoints
@@ -172,7 +172,8 @@ def test_who_waits_beyond_the_places_is_answered_at_once(
         for path in (f"/statements/{statement}?wait=20", f"/statements/{statement}/result?wait=20"):
             assert client.get(path).get_json()["state"] in ("SUBMITTED", "RUNNING")
     assert client.get(f"/statements/{statement}?wait=20").status_code == 200
-    assert waited == [0.0, 0.0, 20.0]
+    assert client.get(f"/statements/{statement}?wait=20", headers={AT_ONCE: "1"}).status_code == 200, "asked by a server without a place"
+    assert waited == [0.0, 0.0, 20.0, 0.0]
 
 
 def test_pages_of_flinks_protocol_wait_on_the_same_places(
