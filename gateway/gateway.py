@@ -254,10 +254,13 @@ class Gateway:
         submitted = self._sessions.get(session).operation(operation)
         return submitted.result.waiting if submitted.wait(wait) and submitted.result is not None else None
 
-    def fetch(self, session: str, operation: str, token: int, *, wait: float = 0.0, empty: bool = True) -> NotReady | ResultPage:
+    def fetch(
+        self, session: str, operation: str, token: int, *, wait: float = 0.0, empty: bool = True, seconds: float | None = None
+    ) -> NotReady | ResultPage:
         """A page of a result; `NotReady` only for page 0, after waiting up to ``wait`` seconds. Raises what the statement raised.
 
-        With ``empty`` false it is `NotReady` also where rows come without end and none is there now.
+        A page whose rows are not there after so many ``seconds`` has none. With ``empty`` false it is `NotReady` then, and where rows come
+        without end and none is there now.
         """
         managed = self._sessions.get(session)
         submitted = managed.operation(operation)
@@ -266,7 +269,8 @@ class Gateway:
                 raise InvalidToken(f"There is no result page {token} yet; begin with page 0.")
             return NotReady()
         try:
-            return submitted.pages().page(token) if empty else submitted.pages().page_with_rows(token) or NotReady()
+            pages = submitted.pages()
+            return pages.page(token, seconds=seconds) if empty else pages.page_with_rows(token, seconds=seconds) or NotReady()
         finally:
             managed.touch()
 

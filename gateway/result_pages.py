@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -38,8 +41,16 @@ class ResultPage:
         return sum(batch.num_rows for batch in self.batches)
 
 
+_Rows: TypeAlias = tuple[tuple[pa.RecordBatch, ...], bool]
+"""The rows of a page, and whether there is one."""
+
+
 class Pages:
-    """Cuts a result into pages. The newest page may be read again; older ones come back empty."""
+    """Cuts a result into pages. The newest page may be read again; older ones come back empty.
+
+    The rows of a page are read by a thread of its own, for which all who ask for it wait: one that takes long holds nobody longer than he
+    wants to wait, and none more than one thread.
+    """
 
     def __init__(self, result: ResultSet, *, rows: int = PAGE_ROWS, bytes_: int = PAGE_BYTES) -> None:
         self._result = result
@@ -51,39 +62,79 @@ class Pages:
         self._page: ResultPage | None = None
         self._held: pa.RecordBatch | None = None
         self._error: Exception | None = None
+        self._reading: Future[_Rows] | None = None
+        """The next page's rows, while they are read and until a page of them is handed out."""
 
-    def page(self, token: int) -> ResultPage:
-        """The page of a token; raises `InvalidToken` for one never handed out, or what reading the rows raises."""
-        page = self._find(token, empty=True)
+    def page(self, token: int, *, seconds: float | None = None) -> ResultPage:
+        """The page of a token; raises `InvalidToken` for one never handed out, or what reading the rows raises.
+
+        One whose rows are not there after so many seconds has none, and they come with the next.
+        """
+        page = self._find(token, seconds, empty=True)
         assert page is not None
         return page
 
-    def page_with_rows(self, token: int) -> ResultPage | None:
-        """The same, but of rows without end None while none is there, and the token stays to be asked for."""
-        return self._find(token, empty=False)
+    def page_with_rows(self, token: int, *, seconds: float | None = None) -> ResultPage | None:
+        """The same, but None while no rows are there, and the token stays to be asked for."""
+        return self._find(token, seconds, empty=False)
 
-    def _find(self, token: int, *, empty: bool) -> ResultPage | None:
+    def _find(self, token: int, seconds: float | None, *, empty: bool) -> ResultPage | None:
         with self._lock:
-            if self._page is not None and token == self._token:
-                return self._page
-            if 0 <= token < self._token:
-                return self._make((), token + 1)
-            if token != self._token + 1 or (self._page is not None and self._page.next_token is None):
-                raise InvalidToken(f"There is no result page {token}; the newest page handed out is {self._token}.")
-            if self._error is not None:
-                raise self._error
-            try:
-                batches, more = self._next()
-            except Exception as error:  # kept: who asks again must not get a page as if nothing had failed
-                self._error = error
-                raise
+            if (page := self._handed_out(token)) is not None:
+                return page
+            reading = self._begun()
+        wait([reading], seconds)
+        with self._lock:
+            if (page := self._handed_out(token)) is not None:  # to another who waited
+                return page
+            batches, more = self._read(reading)
             if more and not batches and not empty:
                 return None
             self._token = token
             self._page = self._make(batches, token + 1 if more else None)
             return self._page
 
-    def _next(self) -> tuple[tuple[pa.RecordBatch, ...], bool]:
+    def _handed_out(self, token: int) -> ResultPage | None:
+        """A page that was handed out before; None for the next one, of which nothing is known yet."""
+        if self._page is not None and token == self._token:
+            return self._page
+        if 0 <= token < self._token:
+            return self._make((), token + 1)
+        if token != self._token + 1 or (self._page is not None and self._page.next_token is None):
+            raise InvalidToken(f"There is no result page {token}; the newest page handed out is {self._token}.")
+        if self._error is not None:
+            raise self._error
+        return None
+
+    def _begun(self) -> Future[_Rows]:
+        """The reading of the next page's rows, which begins where it has not."""
+        if self._reading is None:
+            self._reading = reading = Future[_Rows]()
+            if self._result.unbounded:  # they come, or say that none came, in a moment
+                self._fill(reading)
+            else:
+                fill = contextvars.copy_context().run
+                threading.Thread(target=fill, args=(self._fill, reading), name="sluice-result-page", daemon=True).start()
+        return self._reading
+
+    def _fill(self, reading: Future[_Rows]) -> None:
+        try:
+            reading.set_result(self._next())
+        except BaseException as error:  # told to who waits
+            reading.set_exception(error)
+
+    def _read(self, reading: Future[_Rows]) -> _Rows:
+        """What was read; no rows, and more to come, where the reading goes on."""
+        if not reading.done():
+            return (), True
+        self._reading = None
+        try:
+            return reading.result()
+        except Exception as error:  # kept: who asks again must not get a page as if nothing had failed
+            self._error = error
+            raise
+
+    def _next(self) -> _Rows:
         """The next page's rows, and whether there is one.
 
         Of rows without end it is one batch, or none where none came for a moment: asking for a page says that the one before has

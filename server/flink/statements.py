@@ -18,6 +18,10 @@ from server.sql.pending import can_be_held, held
 bp = Blueprint("statements", __name__)
 FIRST_PAGE_SECONDS = 5.0
 """How long the first page is waited for before the client is told to ask again; not at all where too many requests wait."""
+PAGE_SECONDS = 5.0
+"""How long the rows of a page are waited for before it comes without rows, where the request may wait."""
+_SHORTLY = 0.2
+"""How long they are waited for where too many requests wait: most are there."""
 STREAM_PAGE_SECONDS = 1.0
 """How long a page of rows without end is waited for before it comes without rows."""
 ZONE = "table.local-time-zone"
@@ -36,7 +40,7 @@ def submit(session: str) -> Response:
 
 @bp.get("/sessions/<session>/operations/<operation>/result/<token>")
 def fetch(session: str, operation: str, token: str) -> Response:
-    """A page of the result; the first is waited for a little, later ones until they are there."""
+    """A page of the result, which is waited for a little; one whose rows take longer comes without, and the next one has them."""
     number, format_ = _token(token), _row_format()
     gateway = services().gateway
     uri = _uri(session, operation, format_)
@@ -52,7 +56,10 @@ def fetch(session: str, operation: str, token: str) -> Response:
         waiting = gateway.rows_to_come(handle(session), handle(operation), wait=FIRST_PAGE_SECONDS if may else 0.0)
     if waiting is not None and can_be_held():
         return held(waiting, of_stream, seconds=STREAM_PAGE_SECONDS, content_type=CONTENT_TYPE)
-    page = gateway.fetch(handle(session), handle(operation), number)
+    page = gateway.fetch(handle(session), handle(operation), number, empty=waiting is not None, seconds=_SHORTLY)
+    if waiting is None and isinstance(page, NotReady):
+        with services().may_wait(caller()) as may:
+            page = gateway.fetch(handle(session), handle(operation), number, seconds=PAGE_SECONDS if may else 0.0)
     return answer(not_ready(uri(number))) if isinstance(page, NotReady) else Response(written(page), 200, content_type=CONTENT_TYPE)
 
 

@@ -1,5 +1,6 @@
 """Pages by token: every row once and in order, the newest page again, older ones empty, others refused."""
 
+import threading
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -93,3 +94,62 @@ def test_the_last_page_frees_the_result() -> None:
     assert not result.closed
     pages.page(1)
     assert result.closed
+
+
+def slow_after_a_row(come: threading.Event, begun: list[str], fails: bool = False) -> Pages:
+    """Pages of a row each, of which the second is there when somebody says so."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for n in range(2):
+            yield pa.RecordBatch.from_arrays([pa.array([n], pa.int64())], names=["n"])
+            begun.append(threading.current_thread().name)
+            assert come.wait(60)
+            if fails:
+                raise InvalidData("broken file")
+
+    return Pages(ResultSet.streaming(COLUMNS, batches), rows=1)
+
+
+def test_rows_that_take_long_come_with_a_later_page() -> None:
+    """Who waits on another server, or behind a balancer, gives up after a while; he would have asked for the whole query again."""
+    come, begun = threading.Event(), list[str]()
+    pages = slow_after_a_row(come, begun)
+    assert numbers(pages, 0) == [0]
+    assert pages.page_with_rows(1, seconds=0.01) is None
+    page = pages.page(1, seconds=0.01)
+    assert (page.rows, page.next_token) == (0, 2)
+    assert pages.page(1, seconds=0.01) == page
+    assert (pages.page(0).rows, pages.page(0).next_token) == (0, 1)
+    come.set()
+    assert numbers(pages, 2) == [1]
+    assert pages.page(3).next_token is None
+    assert len(begun) == 2
+
+
+def test_all_who_ask_for_a_page_that_takes_long_wait_for_one_thread() -> None:
+    """Each repeat of a request held one more thread of the server, for as long as the rows took."""
+    come, begun = threading.Event(), list[str]()
+    pages = slow_after_a_row(come, begun)
+    pages.page(0)
+    for _ in range(5):
+        assert pages.page_with_rows(1, seconds=0) is None
+    assert sum(thread.name == "sluice-result-page" for thread in threading.enumerate()) == 1
+    got: list[list[int]] = []
+    asking = [threading.Thread(target=lambda: got.append(numbers(pages, 1))) for _ in range(3)]
+    for thread in asking:
+        thread.start()
+    come.set()
+    for thread in asking:
+        thread.join(60)
+    assert got == [[1]] * 3
+
+
+def test_a_failure_that_takes_long_is_told_by_the_page_after() -> None:
+    come, begun = threading.Event(), list[str]()
+    pages = slow_after_a_row(come, begun, fails=True)
+    pages.page(0)
+    assert pages.page(1, seconds=0).rows == 0
+    come.set()
+    for _ in range(2):
+        with pytest.raises(InvalidData, match="broken file"):
+            pages.page(2)

@@ -190,7 +190,7 @@ def test_pages_of_flinks_protocol_wait_on_the_same_places(
             pass
         assert client.get(page).get_json()["resultType"] == "NOT_READY"
     assert client.get(page).get_json()["resultType"] == "NOT_READY"
-    assert waited == [0.0, 0.0, FIRST_PAGE_SECONDS, 0.0]
+    assert [seconds for seconds in waited if seconds] == [FIRST_PAGE_SECONDS]
 
 
 def test_what_nobody_asks_for_goes(gateway: Gateway) -> None:

@@ -14,6 +14,7 @@ from gateway.gateway import Gateway
 from gateway.operation import Operation, OperationState
 from lake import LakeTable
 from model.errors import OperationNotExist, StatementCanceled
+from server.flink import statements
 from sql.execution.writing import append_batches
 from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import Selection, read_batches
@@ -67,6 +68,24 @@ def test_it_can_be_deleted_while_it_is_read(url: str, gateway: Gateway) -> None:
     assert answers[0].json()["errorClass"] == "StatementCanceled"
     with pytest.raises(OperationNotExist):
         gateway.running_statement("mine")
+
+
+@pytest.mark.usefixtures("big")
+def test_its_pages_come_without_rows_while_no_row_matches(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page was held until its rows were there, longer than whoever asks through another server waits."""
+    for name in ("PAGE_SECONDS", "_SHORTLY"):
+        monkeypatch.setattr(statements, name, 0.01)
+    with httpx.Client(base_url=url, timeout=120) as http:
+        session = f"/v2/sessions/{http.post('/v2/sessions', json={}).json()['sessionHandle']}"
+        operation = f"{session}/operations/{http.post(f'{session}/statements', json={'statement': LONG}).json()['operationHandle']}"
+        pages = [http.get(f"{operation}/result/0").json()]
+        while pages[-1]["resultType"] == "NOT_READY" or len(pages) < 3:
+            pages.append(http.get(pages[-1]["nextResultUri"]).json())
+        assert [(page["resultType"], page["results"]["data"]) for page in pages[-2:]] == [("PAYLOAD", [])] * 2
+        assert pages[-1]["nextResultUri"] != pages[-2]["nextResultUri"]
+        assert http.delete(f"{operation}/close").status_code == 200
+        assert http.delete(session).status_code == 200
+    assert eventually(lambda: not any(thread.name == "sluice-result-page" for thread in threading.enumerate()), pause=0.01)
 
 
 @pytest.mark.usefixtures("big")
