@@ -375,5 +375,5 @@ def _written(built: Sequence[_Built], requests: Sequence[Sequence[CommitRequest]
     for table, of_table in zip(built, requests, strict=True):
         files, schema = table.table.files, table.table.schema
         paths.update(path for request in of_table for new in request.adds for path in paths_of(files, schema, new))
-        paths.update(metadata_written(files, table.base, table.snapshot))
+        paths.update(metadata_written(files, schema, table.base, table.snapshot))
     return paths

@@ -17,7 +17,7 @@ from model.identifier import MAIN_BRANCH
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from model.text.sql_text import literal
-from table.format.deletions import INDEX_TYPE, index_path, wrong_vectors
+from table.format.deletions import INDEX_TYPE, index_path, lie_in_turn, wrong_vectors
 from table.format.io.storage_errors import refusal, told_by_the_store
 from table.format.layout import TableLayout, partition_dirs
 from table.format.manifests.avro_name import wrong_name
@@ -248,7 +248,8 @@ class TableCheck:
     def _index(self, line: Line, snapshot: Snapshot) -> Iterator[Fault]:
         """Faults of a snapshot's index manifest and of the files it names: with them the rows that they say are deleted come back."""
         name, files = snapshot.index_manifest, self._table.files
-        if name is None or name in self._indexes:
+        newest = bool(line.published) and snapshot is line.snapshots[-1] and self._table.schema.bucket > 0
+        if name is None or (name in self._indexes and not newest):
             return
         self._indexes.add(name)
 
@@ -265,6 +266,8 @@ class TableCheck:
                 problem_of_file = fault_of_index_file(self._table, record, deep=self._deep)
             except Unavailable as away:
                 problem_of_file = (away.place or str(record["_FILE_NAME"]), refused(away))
+            if problem_of_file is None and newest and record["_INDEX_TYPE"] == INDEX_TYPE and not lie_in_turn(record):
+                problem_of_file = index_path(files, self._table.schema, record), _out_of_turn(self._written(line.branch))
             if problem_of_file is not None:
                 yield fault(*problem_of_file)
 
@@ -351,6 +354,13 @@ def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tup
             raise
         return entry.file.file_name, problem.message
     return None if fault is None else (path, fault)
+
+
+def _out_of_turn(table: str) -> str:
+    return (
+        "holds deletion vectors with gaps between them: clients with Paimon before 2.0 that write to the bucket fail, or take one file's "
+        f"deleted rows for another's; CALL sys.compact(`table` => {literal(table)}, compact_strategy => 'full') merges them"
+    )
 
 
 def fault_of_index_file(table: LakeTable, record: Mapping[str, Any], *, deep: bool) -> tuple[str, str] | None:

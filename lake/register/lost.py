@@ -19,7 +19,7 @@ from model.options.table import TABLE_OPTIONS
 from model.schema.types import DataType
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from model.text.sql_text import literal
-from table.format.deletions import INDEX_TYPE, index_after, key_of
+from table.format.deletions import INDEX_TYPE, index_after, index_written, key_of
 from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import decode_manifest, decode_manifest_list
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
@@ -148,6 +148,7 @@ def _lost_deletions(
         fault = Fault(branch=branch, snapshot_id=latest.id, partition="", file=path, rows=None, problem=problem)
         return fault, [fault], []
     faults, bare, live = [], list[ManifestEntry](), {key_of(entry): entry for entry in left}
+    deep = deep or table.schema.bucket > 0  # what stays of an index file there is copied
     for record in records:
         check()
         if record["_INDEX_TYPE"] != INDEX_TYPE or (line := _judged_by(record)) in whole:
@@ -262,8 +263,8 @@ def _built(table: LakeTable, lost: Lost, key: str, written: list[ManifestFile]) 
         properties={"sluice.operation": "REMOVE_UNEXISTING_FILES"},
         operation=None,
     )
-    index = {made.index_manifest} - {lost.snapshot.index_manifest, None}
-    paths = [files.layout.manifest(name) for name in (made.base_manifest_list, made.delta_manifest_list, *index) if name is not None]
+    paths = [files.layout.manifest(name) for name in (made.base_manifest_list, made.delta_manifest_list)]
+    paths += index_written(files, table.schema, lost.snapshot.index_manifest, made.index_manifest)
     paths += [files.layout.manifest(meta.file_name) for name, _ in (base, delta) for meta in files.manifest_list(name)]
     return BuiltCommit(table=table, base=lost.snapshot, snapshot=made, sync=paths)
 

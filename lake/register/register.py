@@ -171,7 +171,7 @@ class LakeAdoption(LakeBase):
             try:
                 snapshot = build_snapshot(files, plan.schema, None, [request], uuid=str(uuid4()), time_millis=time.time_ns() // 1_000_000)
                 named = [path for new in request.adds for path in paths_of(files, plan.schema, new)]
-                self.file_io.sync([*named, *metadata_written(files, None, snapshot)])
+                self.file_io.sync([*named, *metadata_written(files, plan.schema, None, snapshot)])
             except LakeError:
                 self.file_io.delete_tree(location)  # nobody else's: the location is locked, and no table lies there
                 raise

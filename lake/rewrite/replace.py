@@ -60,7 +60,7 @@ def _decided(core: CommitCore, open_table: Callable[[], LakeTable], place: Place
             table=table,
             base=latest,
             snapshot=made,
-            sync=metadata_written(table.files, latest, made),
+            sync=metadata_written(table.files, table.schema, latest, made),
             others_first=True,
             with_it=lambda tx: _advance_schema(tx, table, new, by),
         )

@@ -82,7 +82,7 @@ def _built(core: CommitCore, table: LakeTable, latest: int, key: str) -> BuiltCo
         for one in emptied:
             tx.snapshots.insert(table_id, branch, snapshot_id=one.id, uuid=one.key, body=one.to_json(), published=False)
 
-    sync = [*lists, *metadata_written(table.files, emptied[-1], made)]
+    sync = [*lists, *metadata_written(table.files, table.schema, emptied[-1], made)]
     return BuiltCommit(table=table, base=newest, snapshot=made, sync=sync, others_first=True, with_it=with_it)
 
 

@@ -160,7 +160,7 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
         memory_size(),
         2 << 20,
         "Roll size of DV files.",
-        kept="deletion vectors are read here and left as their writer laid them down",
+        kept="deletion vectors are read here, and those left of an index file are copied whole",
     ),
     Option("sink.parallelism", optional(integer(at_least=1)), None, "Writer parallelism."),
     Option("sink.committer-operator-chaining", boolean(), True, "Chain committer behind the writer.", kept=TUNING),

@@ -78,14 +78,7 @@ def index_path(files: TableFiles, schema: Schema, record: Mapping[str, Any]) -> 
 
 def positions(files: TableFiles, vector: DeletionVector, rows: int) -> Numbers:
     """The deleted rows of a file of so many, ascending; raises `TableDamaged` where it does not tell what was written."""
-    try:
-        data = _INDEX_FILES.or_load(vector.path, lambda: files.io.read(vector.path))
-    except FileNotFoundError:
-        raise files.missing(vector.path) from None
-    try:
-        deleted = _decoded(data, vector)
-    except (struct.error, ValueError, IndexError) as problem:
-        raise files.damaged(vector.path, f"holds no deletion vector at {vector.offset}: {problem}") from problem
+    deleted = _read(files, vector)
     if deleted and (last := deleted.max()) >= rows:
         raise files.damaged(vector.path, f"says that row {last} is deleted of a file that has {rows}")
     if vector.cardinality is not None and vector.cardinality != len(deleted):
@@ -93,6 +86,30 @@ def positions(files: TableFiles, vector: DeletionVector, rows: int) -> Numbers:
     if len(deleted) > _MOST_ROWS:  # a bitmap of a megabyte holds four billion
         raise files.damaged(vector.path, f"says that {len(deleted):,} rows are deleted, of which at most {_MOST_ROWS:,} are read")
     return np.asarray(deleted.to_array(), dtype=np.int64)
+
+
+def _data(files: TableFiles, path: str) -> bytes:
+    try:
+        return _INDEX_FILES.or_load(path, lambda: files.io.read(path))
+    except FileNotFoundError:
+        raise files.missing(path) from None
+
+
+def _read(files: TableFiles, vector: DeletionVector) -> BitMap | BitMap64:
+    try:
+        return _decoded(_data(files, vector.path), vector)
+    except (struct.error, ValueError, IndexError) as problem:
+        raise files.damaged(vector.path, f"holds no deletion vector at {vector.offset}: {problem}") from problem
+
+
+def say_the_same(files: TableFiles, one: DeletionVector | None, other: DeletionVector | None) -> bool:
+    """Whether two vectors of a file delete the same rows: one may be the other's copy in a later index file.
+
+    Raises what `positions` raises.
+    """
+    if one is None or other is None or one == other:
+        return one == other
+    return one.length == other.length and _read(files, one) == _read(files, other)
 
 
 def deleted_rows(files: TableFiles, vector: DeletionVector, rows: int) -> int:
@@ -158,7 +175,7 @@ def with_vectors(files: TableFiles, schema: Schema, snapshot: Snapshot | None, e
 def index_after(files: TableFiles, schema: Schema, snapshot: Snapshot | None, gone: Iterable[FileKey]) -> str | None:
     """The index manifest of what follows a snapshot once some files are gone: a new one where those had vectors.
 
-    The index files stay as they are, for the vectors of other files in them, and for older snapshots.
+    The index files stay as they are for older snapshots. In buckets the vectors that are left of one go to a new one.
     """
     if snapshot is None or snapshot.index_manifest is None:
         return None
@@ -166,7 +183,7 @@ def index_after(files: TableFiles, schema: Schema, snapshot: Snapshot | None, go
     if not lost:
         return snapshot.index_manifest
     data = files.io.read(files.layout.manifest(snapshot.index_manifest))
-    records = _without([record for record in manifest_records(data) if isinstance(record, dict)], lost)
+    records = _without(files, schema, [record for record in manifest_records(data) if isinstance(record, dict)], lost)
     if not records:
         return None
     out = io.BytesIO()
@@ -176,7 +193,16 @@ def index_after(files: TableFiles, schema: Schema, snapshot: Snapshot | None, go
     return name
 
 
-def _without(records: Sequence[Mapping[str, Any]], gone: frozenset[FileKey]) -> list[dict[str, Any]]:
+def index_written(files: TableFiles, schema: Schema, before: str | None, after: str | None) -> list[str]:
+    """The paths of an index manifest and of the index files that it names and the one before it did not."""
+    if after is None or after == before:
+        return []
+    known = {index_path(files, schema, record) for record in files.index_manifest(before)} if before is not None else set()
+    named_now = {index_path(files, schema, record) for record in files.index_manifest(after)}
+    return [files.layout.manifest(after), *sorted(named_now - known)]
+
+
+def _without(files: TableFiles, schema: Schema, records: Sequence[Mapping[str, Any]], gone: frozenset[FileKey]) -> list[dict[str, Any]]:
     """The lines of an index manifest without the vectors of some files."""
     left = []
     for record in records:
@@ -185,6 +211,42 @@ def _without(records: Sequence[Mapping[str, Any]], gone: frozenset[FileKey]) -> 
             left.append(dict(record))
             continue
         remaining = [vector_range for vector_range in ranges if (record["_PARTITION"], record["_BUCKET"], vector_range["f0"]) not in gone]
-        if remaining:
-            left.append({**record, "_DELETIONS_VECTORS_RANGES": remaining, "_ROW_COUNT": len(remaining)})
+        if not remaining:
+            continue
+        line = {**record, "_DELETIONS_VECTORS_RANGES": remaining, "_ROW_COUNT": len(remaining)}
+        moves = len(remaining) < len(ranges) and schema.bucket > 0 and not lie_in_turn(line)
+        left.append(_moved(files, schema, line) if moves else line)
     return left
+
+
+def lie_in_turn(record: Mapping[str, Any]) -> bool:
+    """Whether the vectors that a line of an index manifest names lie one after another from their index file's first on.
+
+    Before 2.0 Paimon's writers of buckets read them so, wherever the line says that they lie, and take one file's for another's
+    (`DeletionVectorsIndexFile.readAllDeletionVectors`).
+    """
+    nexts = {1}
+    for vector_range in record["_DELETIONS_VECTORS_RANGES"] or ():
+        if vector_range["f1"] not in nexts:
+            return False
+        end = vector_range["f1"] + vector_range["f2"]
+        nexts = {end, end + 8}  # the length of 64 bits counts what stands before and behind the bitmap
+    return True
+
+
+def _moved(files: TableFiles, schema: Schema, record: Mapping[str, Any]) -> dict[str, Any]:
+    """A line of an index manifest whose vectors are copied to an index file of their own, one after another as it names them."""
+    path = index_path(files, schema, record)
+    content, ranges = bytearray((_VERSION,)), []
+    for vector_range in record["_DELETIONS_VECTORS_RANGES"]:
+        at, length = vector_range["f1"], vector_range["f2"]
+        _read(files, DeletionVector(path=path, offset=at, length=length, cardinality=None))
+        data = _data(files, path)
+        (size,) = struct.unpack_from(">I", data, at)
+        ranges.append({**vector_range, "f1": len(content)})
+        content += data[at : at + 8 + size]
+    made = {**record, "_FILE_NAME": f"index-{uuid4()}-0", "_FILE_SIZE": len(content), "_DELETIONS_VECTORS_RANGES": ranges}
+    if "_EXTERNAL_PATH" in made:
+        made["_EXTERNAL_PATH"] = None
+    files.io.add(index_path(files, schema, made), bytes(content))
+    return made

@@ -10,7 +10,7 @@ from model.errors import InvalidOption, RewriteConflict, UnsupportedType
 from model.options.table import TABLE_OPTIONS, is_on
 from model.schema.schema import Schema
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, OPERATION, CommitKind, Snapshot, told_operation
-from table.format.deletions import deletions_of, index_after, key_of, with_vectors
+from table.format.deletions import deletions_of, index_after, index_written, key_of, say_the_same, with_vectors
 from table.format.manifests.columns import digest_of
 from table.format.manifests.entries import DataFile, EntryKind, ManifestEntry, NewFile
 from table.format.rows.row_ids import with_row_ids
@@ -132,14 +132,13 @@ def with_buckets(schema: Schema, buckets: int) -> Schema:
     return replace(schema, options={**schema.options, "bucket": str(buckets)})
 
 
-def metadata_written(files: TableFiles, latest: Snapshot | None, snapshot: Snapshot) -> list[str]:
+def metadata_written(files: TableFiles, schema: Schema, latest: Snapshot | None, snapshot: Snapshot) -> list[str]:
     """The metadata files a built snapshot names and the one before it did not: what `build_snapshot` and its caller have written."""
     before = {meta.file_name for meta in files.manifests_of(latest)} if latest else set()
     names = [snapshot.base_manifest_list, snapshot.delta_manifest_list]
     names += [meta.file_name for meta in files.manifests_of(snapshot) if meta.file_name not in before]
-    if snapshot.index_manifest and (latest is None or latest.index_manifest != snapshot.index_manifest):
-        names.append(snapshot.index_manifest)
     paths = [files.layout.manifest(name) for name in names]
+    paths += index_written(files, schema, latest.index_manifest if latest else None, snapshot.index_manifest)
     if snapshot.statistics and (latest is None or latest.statistics != snapshot.statistics):
         paths.append(files.layout.statistics_file(snapshot.statistics))
     return paths
@@ -168,7 +167,7 @@ def _index_after(
     stays = {key_of(entry) for entry in changes if entry.kind is EntryKind.ADD}  # with another index of its values
     known = deletions_of(files, schema, latest)
     for entry in (entry for request in requests for entry in request.deletes):
-        if entry.vector != known.get(key_of(entry)) and key_of(entry) not in stays:
+        if key_of(entry) not in stays and not say_the_same(files, entry.vector, known.get(key_of(entry))):
             raise RewriteConflict(
                 f"Rows of file {entry.file.file_name} were deleted while it was rewritten; nothing was changed.",
                 resource_name=entry.file.file_name,

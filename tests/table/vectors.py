@@ -66,6 +66,20 @@ def vector(rows: Sequence[int], *, wide: bool = False) -> tuple[bytes, int]:
     return data, len(data) if wide else len(body)
 
 
+def read_in_turn(data: bytes, ranges: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
+    """The deleted rows by file as Paimon's writers of buckets read them before 2.0: one vector after the other, without seeking."""
+    assert data[0] == 1
+    stream, deleted = io.BytesIO(data[1:]), {}
+    for one in ranges:
+        size, magic = struct.unpack(">Ii", stream.read(8))
+        wide = magic != 1581511376
+        assert size == one["f2"] - (8 if wide else 0), f"Size not match, actual size: {size}, expected size: {one['f2']}"
+        body = stream.read(size - 4)
+        stream.read(4)
+        deleted[one["f0"]] = list((BitMap64 if wide else BitMap).deserialize(body))
+    return deleted
+
+
 def with_deleted(
     files: TableFiles, snapshot: Snapshot, deleted: Mapping[str, Sequence[int]], *, wide: bool = False, told: bool = True
 ) -> Snapshot:

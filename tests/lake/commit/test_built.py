@@ -97,7 +97,7 @@ def unchanged(table: LakeTable, key: str) -> BuiltCommit:
     base = latest_of(table)
     request = CommitRequest(kind=CommitKind.COMPACT, commit_user=str(uuid4()), operation="COMPACT")
     made = build_snapshot(table.files, table.schema, base, [request], uuid=key, time_millis=base.time_millis)
-    return BuiltCommit(table=table, base=base, snapshot=made, sync=metadata_written(table.files, base, made))
+    return BuiltCommit(table=table, base=base, snapshot=made, sync=metadata_written(table.files, table.schema, base, made))
 
 
 def first(monkeypatch: pytest.MonkeyPatch, lake: Lake, do: Callable[[], None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -14,11 +15,11 @@ from lake.commit.built import BuiltCommit
 from model.errors import TableDamaged, UnsupportedType
 from model.identifier import Identifier
 from model.snapshot import CommitKind, Snapshot
-from table.format.deletions import with_vectors
+from table.format.deletions import index_path, with_vectors
 from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from tests.lake.register.damage import BREAKS, forget_metadata
-from tests.table.vectors import with_deleted
+from tests.table.vectors import read_in_turn, with_deleted
 
 T = Identifier("default", "t")
 
@@ -114,6 +115,65 @@ def test_a_damaged_vector_is_found(gateway: Gateway, place: Path, how: str) -> N
     assert [row[3] for row in found] == [str(file)]
     with pytest.raises(TableDamaged, match=file.name):
         ids(gateway)
+
+
+QUEUE = {"bucket": "1", "bucket-key": "id", "write-only": "true", "target-file-size": "16 kb", "compaction.max.file-num": "3"}
+
+
+def queue(gateway: Gateway) -> None:
+    """Three small files and a large one in a bucket, with rows deleted of each but the first."""
+    options = ", ".join(f"'{key}' = '{value}'" for key, value in QUEUE.items())
+    gateway.run(f"CREATE TABLE t (id INT, v STRING) WITH ({options})")
+    for n in range(0, 12, 4):
+        gateway.run("INSERT INTO t VALUES " + ", ".join(f"({n + i}, 'v')" for i in range(4)))
+    rng = random.Random(25)
+    gateway.run("INSERT INTO t VALUES " + ", ".join(f"({n}, '{rng.randbytes(4_000).hex()}')" for n in range(12, 16)))
+    delete(gateway, 4, 5, 9, 15)
+
+
+def deleted_by_old_readers(gateway: Gateway) -> list[list[int]]:
+    """What of the bucket's files is deleted to writers of Paimon before 2.0."""
+    table = gateway.lake.open(T)
+    latest = table.latest()
+    assert latest is not None
+    (record,) = table.files.index_manifest(latest.index_manifest or "")
+    path = index_path(table.files, table.schema, record)
+    return [*read_in_turn(table.files.io.read(path), record["_DELETIONS_VECTORS_RANGES"]).values()]
+
+
+def test_old_clients_read_the_vectors_that_a_merge_leaves(gateway: Gateway) -> None:
+    queue(gateway)
+    assert deleted_by_old_readers(gateway) == [[0, 1], [1], [3]]
+    gateway.run("CALL sys.compact(`table` => 't', compact_strategy => 'minor')")
+    table = gateway.lake.open(T)
+    assert [entry.file.row_count for entry in table.files.live_entries(table.latest())] == [9, 4], "the small files became one"
+    assert deleted_by_old_readers(gateway) == [[3]]
+    assert ids(gateway) == [0, 1, 2, 3, 6, 7, 8, 10, 11, 12, 13, 14]
+    assert gateway.run("CALL sys.check_table('t', deep => true)").collect() == []
+
+
+def test_old_clients_read_the_vectors_that_stay_when_a_file_is_lost(gateway: Gateway) -> None:
+    queue(gateway)
+    table = gateway.lake.open(T)
+    lost = list(table.files.live_entries(table.latest()))[1]
+    Path(table.files.data_path(table.schema, lost)).unlink()
+    gateway.run("CALL sys.remove_unexisting_files('t', dry_run => false)")
+    assert deleted_by_old_readers(gateway) == [[1], [3]]
+    assert ids(gateway) == [0, 1, 2, 3, 8, 10, 11, 12, 13, 14]
+
+
+def test_gaps_between_vectors_are_told_and_merged(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as earlier versions left; only a latest snapshot is written on."""
+    queue(gateway)
+    monkeypatch.setattr("table.format.deletions.lie_in_turn", lambda _: True)  # as they did
+    gateway.run("CALL sys.compact(`table` => 't', compact_strategy => 'minor')")
+    monkeypatch.undo()
+    gateway.run("CALL sys.create_tag('t', 'with_gaps')")
+    ((branch, _, _, path, _, problem),) = gateway.run("CALL sys.check_table('t')").collect()
+    assert (branch, str(path).rpartition("/")[0].rpartition("/")[2]) == ("main", "index")
+    assert "CALL sys.compact(`table` => 'default.t', compact_strategy => 'full')" in str(problem)
+    gateway.run("CALL sys.compact(`table` => 'default.t', compact_strategy => 'full')")
+    assert gateway.run("CALL sys.check_table('t', deep => true)").collect() == []
 
 
 @pytest.mark.parametrize("how", BREAKS)

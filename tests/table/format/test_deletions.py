@@ -26,7 +26,7 @@ from table.scan.planning.entry_scan import plan_entries, plan_scan
 from table.scan.read import Selection, read_batches
 from table.write.snapshot_builder import CommitRequest, build_snapshot, everything, metadata_written
 from table.write.writer import write_batches
-from tests.table.vectors import with_deleted
+from tests.table.vectors import read_in_turn, with_deleted
 
 ROWS = 70_000
 GONE = [0, 1, 65_535, 65_536, *range(66_000, 69_000), ROWS - 1]
@@ -166,7 +166,9 @@ def test_what_leaves_the_table_takes_its_vectors_along(files: TableFiles) -> Non
     left = insert(files, schema, snapshot, [7], kind=CommitKind.OVERWRITE, deletes=(one,))
     assert left.index_manifest not in (None, snapshot.index_manifest)
     assert ids(files, schema, left) == [4, 6, 7]
-    assert files.layout.manifest(left.index_manifest or "") in metadata_written(files, snapshot, left), "it is synced before the decision"
+    assert files.layout.manifest(left.index_manifest or "") in metadata_written(files, schema, snapshot, left), (
+        "it is synced before the decision"
+    )
     (record,) = files.index_manifest(left.index_manifest or "")
     assert ([r["f0"] for r in record["_DELETIONS_VECTORS_RANGES"]], record["_ROW_COUNT"], record["_VERSION"]) == ([names[1]], 1, 1)
     indexed = replace(one.file, embedded_file_index=b"x")
@@ -174,6 +176,44 @@ def test_what_leaves_the_table_takes_its_vectors_along(files: TableFiles) -> Non
     again = insert(files, schema, snapshot, [], kind=CommitKind.COMPACT, adds=made, deletes=(one,))
     assert sorted(ids(files, schema, again)) == [2, 3, 4, 6], "a file that only got another index keeps its vector"
     assert insert(files, schema, snapshot, [], kind=CommitKind.OVERWRITE, overwrite=everything).index_manifest is None
+
+
+def queue_of_three(files: TableFiles, *, wide: bool = False) -> tuple[Schema, Snapshot, dict[str, list[int]]]:
+    """A bucket of three files with one index file, and what is deleted of each."""
+    schema = table(files, bucket="1", **{"bucket-key": "id"})
+    snapshot = insert(files, schema, insert(files, schema, insert(files, schema, None, [1, 2, 3]), [4, 5, 6]), [7, 8, 9])
+    names = [entry.file.file_name for entry in files.live_entries(snapshot)]
+    deleted = dict(zip(names, ([0], [1, 2], [1]), strict=True))
+    return schema, with_deleted(files, snapshot, deleted, wide=wide), deleted
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["32 bits", "64 bits"])
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_vectors_left_in_a_bucket_are_read_one_after_another(files: TableFiles, wide: bool, place: int) -> None:
+    """As Paimon's writers read all of a bucket before 2.0."""
+    schema, before, deleted = queue_of_three(files, wide=wide)
+    one = entries(files, schema, before)[place]
+    after = insert(files, schema, before, [], kind=CommitKind.OVERWRITE, deletes=(one,))
+    (record,) = files.index_manifest(after.index_manifest or "")
+    (index,) = (path for path, _ in metadata_of(files, after) if "/index/" in path)
+    data = files.io.read(index)
+    assert len(data) == record["_FILE_SIZE"]
+    del deleted[one.file.file_name]
+    assert read_in_turn(data, record["_DELETIONS_VECTORS_RANGES"]) == deleted
+    assert ids(files, schema, after) == [n for at, left in enumerate(([2, 3], [4], [7, 9])) if at != place for n in left]
+    assert ids(files, schema, before) == [2, 3, 4, 7, 9]
+    synced = metadata_written(files, schema, before, after)
+    assert (index in synced) is (place < 2), "what was read so before stays where it is"
+
+
+def test_a_rewrite_goes_on_beside_another_that_moved_its_vectors(files: TableFiles) -> None:
+    schema, before, _ = queue_of_three(files)
+    first, second, third = entries(files, schema, before)
+    after = insert(files, schema, before, [], kind=CommitKind.OVERWRITE, deletes=(first,))
+    assert insert(files, schema, after, [], kind=CommitKind.OVERWRITE, deletes=(second, third)).index_manifest is None
+    changed = with_deleted(files, after, {second.file.file_name: [0, 2], third.file.file_name: [1]})
+    with pytest.raises(RewriteConflict, match="were deleted while it was rewritten"):
+        insert(files, schema, changed, [], kind=CommitKind.OVERWRITE, deletes=(second, third))
 
 
 def test_rows_of_new_files_get_ids(files: TableFiles) -> None:
