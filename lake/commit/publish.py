@@ -24,6 +24,7 @@ from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.io.directory import Directory
 from table.format.layout import TableLayout, branch_of_snapshot
+from table.format.snapshot_file import snapshot_bytes
 from table.format.store import Published, TableFiles
 
 _log = logging.getLogger(__name__)
@@ -215,9 +216,9 @@ class Publisher:
     def _take_back(self, table_id: UUID, files: TableFiles, branch: str, snapshot_id: int, key: str) -> bool:
         """Where a snapshot's file came after it was rolled back or expired, put what is decided now in its place, or nothing.
 
-        Only the record of its removal, or later snapshots than it with none before them, tell that: a catalog that is older than its
-        warehouse knows nothing of the newest snapshots, and their files are all that is left of them. Nobody decides, goes back or expires
-        meanwhile. False where no table lies there (any more).
+        Only the record of its removal, another snapshot of its id, or later ones than it with none before them, tell that: a catalog that is
+        older than its warehouse knows nothing of the newest snapshots, and their files are all that is left of them. One without a record of
+        its removal is kept aside. Nobody decides, goes back or expires meanwhile. False where no table lies there (any more).
         """
         path = files.layout.snapshot_file(snapshot_id)
         with self._catalog.transaction() as tx:
@@ -235,12 +236,16 @@ class Publisher:
                 _raise_hint(files, files.layout.latest_hint(), newest, above=snapshot_id)
                 _raise_hint(files, files.layout.earliest_hint(), earliest.snapshot_id, above=snapshot_id)
                 return True
-            if mark is None or stored is None or stored.key != key or (row is not None and row.snapshot_uuid == key):
+            if stored is None or stored.key != key or (row is not None and row.snapshot_uuid == key):
                 return True
-            if any(stored.to_json().get(name) != value for name, value in mark.items()):
-                return True
+            is_removed = mark is not None and all(stored.to_json().get(name) == value for name, value in mark.items())
             if row is not None:
+                # Two were decided, as by a Postgres that failed over to one that lagged, and this one came over the other's file.
+                if not is_removed:
+                    _keep_aside(files, stored)
                 files.write_snapshot_anew(Snapshot.from_json(row.body))
+                return True
+            if not is_removed:
                 return True
             files.io.delete(path)
             _lower_hints(tx, table_id, files, {files.layout.below(path)})
@@ -335,6 +340,18 @@ class Publisher:
                     files.write_schema(Schema.from_json(body))
             self._hook("schema published")
             tx.tables.schema_published(table_id, unpublished.schema_id, branch)
+
+
+def _keep_aside(files: TableFiles, snapshot: Snapshot) -> None:
+    """Keep a copy of a snapshot that the catalog has lost where a repair puts such."""
+    directory = files.layout.set_aside_dir(str(time.time_ns() // 1_000_000))
+    path = f"{directory}/{files.layout.snapshot_name(snapshot.id)}"
+    files.io.write(path, snapshot_bytes(snapshot))
+    _log.warning(
+        "The catalog has lost the commit of snapshot %d at %s, as in a failover, and decided another one, whose file is in place again; the "
+        "lost one is kept as %s",
+        snapshot.id, files.layout.snapshot_dir(), path,
+    )  # fmt: skip
 
 
 def _lower_hints(tx: CatalogTransaction, table_id: UUID, files: TableFiles, removed: Collection[str]) -> None:

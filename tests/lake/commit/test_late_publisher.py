@@ -171,6 +171,39 @@ def test_a_catalog_put_back_from_before_takes_no_file_of_what_it_does_not_know(
     fresh.close()
 
 
+def test_a_commit_that_a_failover_lost_does_not_lie_over_what_was_decided_since(
+    catalog: CatalogStore, lake: Lake, place: str, dsn: str, tmp_path: Path
+) -> None:
+    """Postgres failed over to one that lagged, where another server decided a snapshot of the same id; the first one's file comes last."""
+    lake.create_table(T, SCHEMA)
+    append(lake, lake.open(T), [1])
+    older(dsn, tmp_path / "old")
+    done: list[str] = []
+
+    def failed_over(name: str) -> None:
+        if name == "decided" and not done:
+            done.append(name)
+            older(dsn, tmp_path / "old", back=True)
+            other = Lake(catalog, place)
+            append(other, other.open(T), [30])
+            other.close()
+
+    slow = Lake(catalog, place, hook=failed_over)
+    append(slow, slow.open(T), [20])
+    slow.close()
+    fresh = Lake(catalog, place)
+    table = fresh.open(T)
+    latest, stored = table.latest(), table.files.read_snapshot(2)
+    assert rows(fresh) == [1, 30]
+    assert latest is not None and stored is not None and stored.key == latest.key, "readers of files see what was acknowledged since"
+    is_over = not table.files.layout.reach.is_local
+    assert table.files.io.exists(f"{table.files.location}/_diverged") == is_over, "on a disk the file finds another in its place"
+    append(fresh, fresh.open(T), [40])
+    assert rows(fresh) == [1, 30, 40]
+    assert fresh.standing.troubles() == []
+    fresh.close()
+
+
 def test_a_foreign_file_is_still_told(catalog: CatalogStore, lake: Lake) -> None:
     """One that stays is nobody's who was held up."""
     lake.create_table(T, SCHEMA)
