@@ -18,7 +18,7 @@ from gateway.operation import OnStart, Operation, OperationState
 from gateway.operation import RunningStatement as RunningStatement
 from gateway.origin import context_for
 from gateway.recent import RecentStatements
-from gateway.result_pages import NotReady, ResultPage
+from gateway.result_pages import Fetched, NotReady
 from gateway.retained_results import RetainedResult, RetainedResults
 from gateway.script import Script, ScriptRunner
 from gateway.session_options import SessionOptions
@@ -255,13 +255,9 @@ class Gateway:
         return submitted.result.waiting if submitted.wait(wait) and submitted.result is not None else None
 
     def fetch(
-        self, session: str, operation: str, token: int, *, wait: float = 0.0, empty: bool = True, seconds: float | None = None
-    ) -> NotReady | ResultPage:
-        """A page of a result; `NotReady` only for page 0, after waiting up to ``wait`` seconds. Raises what the statement raised.
-
-        A page whose rows are not there after so many ``seconds`` has none. With ``empty`` false it is `NotReady` then, and where rows come
-        without end and none is there now.
-        """
+        self, session: str, operation: str, token: int, *, wait: float = 0, empty: bool = True, seconds: float | None = None
+    ) -> Fetched:
+        """A page as `Pages.find` has it; `NotReady` for page 0 without a result after ``wait`` seconds. Raises the statement's failure."""
         managed = self._sessions.get(session)
         submitted = managed.operation(operation)
         if not submitted.wait(wait):
@@ -269,8 +265,7 @@ class Gateway:
                 raise InvalidToken(f"There is no result page {token} yet; begin with page 0.")
             return NotReady()
         try:
-            pages = submitted.pages()
-            return pages.page(token, seconds=seconds) if empty else pages.page_with_rows(token, seconds=seconds) or NotReady()
+            return submitted.pages().find(token, seconds, empty=empty)
         finally:
             managed.touch()
 

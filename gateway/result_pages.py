@@ -41,6 +41,7 @@ class ResultPage:
         return sum(batch.num_rows for batch in self.batches)
 
 
+Fetched: TypeAlias = NotReady | ResultPage
 _Rows: TypeAlias = tuple[tuple[pa.RecordBatch, ...], bool]
 """The rows of a page, and whether there is one."""
 
@@ -70,15 +71,12 @@ class Pages:
 
         One whose rows are not there after so many seconds has none, and they come with the next.
         """
-        page = self._find(token, seconds, empty=True)
-        assert page is not None
+        page = self.find(token, seconds, empty=True)
+        assert isinstance(page, ResultPage)
         return page
 
-    def page_with_rows(self, token: int, *, seconds: float | None = None) -> ResultPage | None:
-        """The same, but None while no rows are there, and the token stays to be asked for."""
-        return self._find(token, seconds, empty=False)
-
-    def _find(self, token: int, seconds: float | None, *, empty: bool) -> ResultPage | None:
+    def find(self, token: int, seconds: float | None, *, empty: bool) -> Fetched:
+        """The same; with ``empty`` false `NotReady` while no rows are there, and the token stays to be asked for."""
         with self._lock:
             if (page := self._handed_out(token)) is not None:
                 return page
@@ -89,7 +87,7 @@ class Pages:
                 return page
             batches, more = self._read(reading)
             if more and not batches and not empty:
-                return None
+                return NotReady()
             self._token = token
             self._page = self._make(batches, token + 1 if more else None)
             return self._page
@@ -124,8 +122,8 @@ class Pages:
             reading.set_exception(error)
 
     def _read(self, reading: Future[_Rows]) -> _Rows:
-        """What was read; no rows, and more to come, where the reading goes on."""
-        if not reading.done():
+        """What was read; no rows, and more to come, where the reading goes on, or another has heard that there are none now."""
+        if reading is not self._reading or not reading.done():
             return (), True
         self._reading = None
         try:

@@ -143,10 +143,8 @@ class TableDamaged(ResourceError, status=503):
     """
 
     resource_type = "TABLE"
-    told = False
-    """Whether the log has told of it, which tells of a table once in an hour."""
-    stays = True
-    """Whether it is met until somebody mends the table; without it the next statement reads the file in another way."""
+    told, stays = False, True
+    """Whether the log, which tells of a table once in an hour, has told of it; and whether it is met until somebody mends the table."""
 
     def __init__(self, table: str, *, file: str, problem: str, snapshot_id: int | None = None, way_out: str | None = None) -> None:
         at = "" if snapshot_id is None else f" (named by snapshot {snapshot_id})"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.result_pages import Pages
+from gateway.result_pages import NotReady, Pages
 from model.errors import InvalidData, InvalidToken
 from model.schema.types import BigIntType, VarCharType
 from sql.execution.results import ResultColumn, ResultSet
@@ -115,7 +115,7 @@ def test_rows_that_take_long_come_with_a_later_page() -> None:
     come, begun = threading.Event(), list[str]()
     pages = slow_after_a_row(come, begun)
     assert numbers(pages, 0) == [0]
-    assert pages.page_with_rows(1, seconds=0.01) is None
+    assert pages.find(1, 0.01, empty=False) == NotReady()
     page = pages.page(1, seconds=0.01)
     assert (page.rows, page.next_token) == (0, 2)
     assert pages.page(1, seconds=0.01) == page
@@ -132,7 +132,7 @@ def test_all_who_ask_for_a_page_that_takes_long_wait_for_one_thread() -> None:
     pages = slow_after_a_row(come, begun)
     pages.page(0)
     for _ in range(5):
-        assert pages.page_with_rows(1, seconds=0) is None
+        assert pages.find(1, 0, empty=False) == NotReady()
     assert sum(thread.name == "sluice-result-page" for thread in threading.enumerate()) == 1
     got: list[list[int]] = []
     asking = [threading.Thread(target=lambda: got.append(numbers(pages, 1))) for _ in range(3)]

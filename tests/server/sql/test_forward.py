@@ -9,6 +9,7 @@ import json
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -108,14 +109,14 @@ def begins_anew() -> None:
 def test_who_refuses_does_not_hide_who_knows(client: FlaskClient, others: Others, refusal: int) -> None:
     """A cancel by the name its client gave a statement got the first server's 503, and the statement ran on at the next."""
     for status in (refusal, 404, 200):
-        others.add(lambda status=status: status)
+        others.add(partial(int, status))
     for answer in (client.delete("/statements/mine"), client.get("/statements/mine")):
         assert (answer.status_code, answer.json) == (200, {"by": 60003})
 
 
 def test_where_nobody_knows_a_refusal_is_told(client: FlaskClient, others: Others) -> None:
     for status in (503, 404):
-        others.add(lambda status=status: status)
+        others.add(partial(int, status))
     answer = client.delete("/statements/mine")
     assert (answer.status_code, answer.json) == (503, {"by": 60001})
 
@@ -169,5 +170,5 @@ def test_servers_with_certificates_of_an_authority_of_ones_own_ask_each_other(
         assert words in answer.text
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     begins_anew()
-    with client.get(at) as answer:
-        assert (answer.status_code, answer.json) == (200, {"by": 60001})
+    with client.get(at) as trusted:
+        assert (trusted.status_code, trusted.json) == (200, {"by": 60001})
