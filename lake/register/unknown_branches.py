@@ -46,7 +46,7 @@ def unregistered_branches(tx: CatalogTransaction, table: LakeTable) -> Iterator[
     """Those of which all can be read, with their schemas and snapshots; the others stay where they lie."""
     for name in unknown_branches(tx, table.files.io, table.table_id, table.location):
         with contextlib.suppress(InvalidSchema, TableDamaged):
-            yield stored_branch(_files(table, name))
+            yield stored_branch(files_of_branch(table, name))
 
 
 def snapshots_kept(tx: CatalogTransaction, table: LakeTable, *, known: Container[str] | None = None) -> list[Snapshot]:
@@ -59,9 +59,9 @@ def snapshots_kept(tx: CatalogTransaction, table: LakeTable, *, known: Container
     """
     snapshots: list[Snapshot] = []
     for name in _directories_of_branches(tx, table):
-        snapshots += _all_of_unknown(table, _files(table, name))
+        snapshots += _all_of_unknown(table, files_of_branch(table, name))
     for name in (MAIN_BRANCH, *tx.branches.names(table.table_id)):
-        files = _files(table, name)
+        files = files_of_branch(table, name)
         snapshots += _beyond(tx, table, files, known)
         own = name == table.identifier.branch
         tags = {tag.name for tag in tx.tags.all(table.table_id, name)} if own or known is None else set[str]()
@@ -142,7 +142,8 @@ def _tagged(files: TableFiles, names: Iterable[str], *, links_too: bool = False)
         raise files.damaged(path, "is no tag")
 
 
-def _files(table: LakeTable, branch: str) -> TableFiles:
+def files_of_branch(table: LakeTable, branch: str) -> TableFiles:
+    """The files of one of a table's branches, whether or not the catalog has it."""
     files = TableFiles(table.files.io, table.location, branch, name=table.files.name, allowed=table.files.reach.allowed)
     files.partition_types = table.files.partition_types
     return files

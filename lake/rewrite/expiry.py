@@ -22,6 +22,7 @@ from lake.register.expired import check_there, forget_expired
 from lake.register.known_lines import known_lines
 from lake.register.unknown_branches import snapshots_kept
 from lake.register.whole import require_newest_readable
+from lake.rewrite.changelogs import spared
 from lake.tables.consumers import Filed, filed_consumers, first_unread
 from lake.tables.handle import LakeTable
 from lake.tables.history import clear_expired
@@ -135,7 +136,7 @@ def _deleted(table: LakeTable, garbage: Garbage) -> bool:
 def _garbage(table: LakeTable, look: Callable[[], Garbage]) -> Garbage:
     """What goes with a change; nothing where that cannot be told now: the change is done all the same, and its files are orphans then."""
     try:
-        return look()
+        return spared(table, look())
     except (LakeError, OSError) as problem:  # damage, files of what the catalog names no more, a table that is dropped meanwhile
         _log.warning("Files that %s does not need any more stay as orphans: %s", table.identifier, problem, extra=REPEATS)
     return Garbage()

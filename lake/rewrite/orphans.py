@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lake.register.known_lines import known_lines
 from lake.register.unknown_branches import snapshots_kept
+from lake.rewrite.changelogs import names_in_changelogs
 from lake.rewrite.expiry import clear_stale_snapshots, tags_of
 from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
@@ -37,7 +38,7 @@ class Orphans:
 def remove_orphan_files(
     lake: Lake, table: LakeTable, *, older_than_millis: int | None = None, dry_run: bool = False, threads: int = 8, check: Check
 ) -> Orphans:
-    """Delete files of a table that no snapshot, tag or branch knows and that are older than a moment, a day ago by default.
+    """Delete files of a table that no snapshot, tag, branch or changelog knows and that are older than a moment, a day ago by default.
 
     The listing comes first and the names in use after it, so that a file committed in between counts as used.
     Raises `InvalidOption` for a moment in the future.
@@ -52,6 +53,7 @@ def remove_orphan_files(
     used: set[str] = set()
     for snapshots in _known(lake, table) if old else ():
         used |= names_in_use(table.files, snapshots, check)
+    used |= names_in_changelogs(table, check) if old else set()
     orphans = [status for status in old if status.path.rpartition("/")[2] not in used]
     expired = _expired(lake, table)
     for at in () if dry_run else range(0, len(orphans), _BETWEEN_CHECKS):

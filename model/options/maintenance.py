@@ -31,6 +31,7 @@ PRECOMMIT_COMPACT = Option(
     "Merge the small files of one commit before it becomes a snapshot.",
     former=("changelog.precommit-compact",),
 )
+_CHANGELOGS = "what expires here becomes no changelog, and the files that theirs need stay"
 DROP_RETENTION = Option(
     "drop.retention",
     optional(duration()),
@@ -69,10 +70,10 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
         optional(integer(at_least=1)),
         None,
         "Like snapshot, for decoupled changelog (unset = snapshot value).",
-        kept="append tables have no changelog of their own",
+        kept=_CHANGELOGS,
     ),
-    Option("changelog.num-retained.max", optional(integer(at_least=1)), None, "Same.", kept="append tables have no changelog of their own"),
-    Option("changelog.time-retained", optional(duration()), None, "Same.", kept="append tables have no changelog of their own"),
+    Option("changelog.num-retained.max", optional(integer(at_least=1)), None, "Same.", kept=_CHANGELOGS),
+    Option("changelog.time-retained", optional(duration()), None, "Same.", kept=_CHANGELOGS),
     DROP_RETENTION,
     Option("consumer.expiration-time", optional(duration()), None, "Consumers not updated for this long are removed."),
     Option("consumer.changelog-only", boolean(), False, "Consumers pin only changelogs."),

@@ -70,6 +70,13 @@ class TableLayout:
     def snapshot_file(self, snapshot_id: int) -> str:
         return f"{self.branch_dir}/snapshot/{self.snapshot_name(snapshot_id)}"
 
+    def changelog_dir(self) -> str:
+        return f"{self.branch_dir}/changelog"
+
+    def changelog_file(self, snapshot_id: int) -> str:
+        """What a client's expiry makes of a snapshot whose changes are kept longer."""
+        return f"{self.branch_dir}/changelog/changelog-{snapshot_id}"
+
     def latest_hint(self) -> str:
         return f"{self.branch_dir}/snapshot/{LATEST}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import chain
@@ -85,6 +85,11 @@ class Garbage:
     def size(self) -> int:
         """Bytes of all of it."""
         return sum(self.data.values()) + sum(self.metadata.values())
+
+    def without(self, names: Set[str]) -> Garbage:
+        """What of it has none of some names."""
+        data, metadata = ({p: size for p, size in of.items() if p.rpartition("/")[2] not in names} for of in (self.data, self.metadata))
+        return Garbage(data=data, metadata=metadata)
 
 
 def metadata_of(files: TableFiles, snapshot: Snapshot) -> Iterator[tuple[str, int]]:

@@ -15,6 +15,7 @@ from lake import LakeTable
 from lake.commit.steps import Steps
 from lake.rewrite import expiry as kept
 from lake.rewrite.change_rows import Changes, change_rows, require_erasable
+from lake.rewrite.changelogs import ids_of_changelogs
 from lake.rewrite.orphans import remove_orphan_files
 from lake.rewrite.partition_names import forget_names, forget_partitions, names_of
 from model.access import Access, table_resource
@@ -113,6 +114,9 @@ class _Erasing:
                 named = f"{literal(name.written())}, {literal(table.identifier.branch)}"
                 way = f"CALL sys.delete_branch({named}), or make it anew from a tag"
                 yield _Place("snapshots of branch", table.identifier.branch, holding, way)
+        if ids := ids_of_changelogs(self._table):
+            way = "kept by another client's expiry: CALL sys.expire_changelogs with delete_all there"
+            yield _Place("changelogs", f"{ids[0]} to {ids[-1]}", len(ids), way)
         yield from self._orphans()
         yield from self._names(branches)
         for dropped in lake.dropped_tables(name.database):

@@ -88,6 +88,17 @@ def test_nothing_holds_the_value_afterwards(ask: Ask, lake: Lake, warehouse: Pat
     assert ask("SELECT id, name FROM t") == [(1, "Ada"), (3, "Dan"), (4, "Bob")]
 
 
+@pytest.mark.usefixtures("people")
+def test_changelogs_that_other_clients_keep_are_named(ask: Ask, lake: Lake) -> None:
+    layout = lake.open(T).files.layout
+    place = Path(layout.changelog_dir())
+    place.mkdir()
+    for number in (1, 2):
+        (place / f"changelog-{number}").write_bytes(Path(layout.snapshot_file(number)).read_bytes())
+    (told,) = (row for row in ask(CALL) if row[0] == "changelogs")
+    assert (told[1:3], "sys.expire_changelogs" in str(told[3])) == (("1 to 2", 2), True)
+
+
 def test_a_branch_that_refuses_does_so_before_a_row_is_gone(ask: Ask) -> None:
     """A branch has options of its own, those of the table when it was made."""
     ask("CREATE TABLE r (id INT, name STRING)")
