@@ -216,9 +216,10 @@ class Publisher:
     def _take_back(self, table_id: UUID, files: TableFiles, branch: str, snapshot_id: int, key: str) -> bool:
         """Where a snapshot's file came after it was rolled back or expired, put what is decided now in its place, or nothing.
 
-        Only the record of its removal, another snapshot of its id, or later ones than it with none before them, tell that: a catalog that is
-        older than its warehouse knows nothing of the newest snapshots, and their files are all that is left of them. One without a record of
-        its removal is kept aside. Nobody decides, goes back or expires meanwhile. False where no table lies there (any more).
+        Only the record of its removal, another snapshot of its id, or later ones than it with none before them, tell that: a catalog that
+        is older than its warehouse knows nothing of the newest snapshots, and their files are all that is left of them. One that another
+        took the place of without such a record is kept aside. Nobody decides, goes back or expires meanwhile. False where no table lies
+        there (any more).
         """
         path = files.layout.snapshot_file(snapshot_id)
         with self._catalog.transaction() as tx:
@@ -348,8 +349,8 @@ def _keep_aside(files: TableFiles, snapshot: Snapshot) -> None:
     path = f"{directory}/{files.layout.snapshot_name(snapshot.id)}"
     files.io.write(path, snapshot_bytes(snapshot))
     _log.warning(
-        "The catalog has lost the commit of snapshot %d at %s, as in a failover, and decided another one, whose file is in place again; the "
-        "lost one is kept as %s",
+        "The catalog has lost the commit of snapshot %d at %s, as in a failover, and decided another one, whose file is in place again; "
+        "the lost one is kept as %s",
         snapshot.id, files.layout.snapshot_dir(), path,
     )  # fmt: skip
 

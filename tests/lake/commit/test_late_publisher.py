@@ -195,7 +195,9 @@ def test_a_commit_that_a_failover_lost_does_not_lie_over_what_was_decided_since(
     table = fresh.open(T)
     latest, stored = table.latest(), table.files.read_snapshot(2)
     assert rows(fresh) == [1, 30]
-    assert latest is not None and stored is not None and stored.key == latest.key, "readers of files see what was acknowledged since"
+    assert latest is not None
+    assert stored is not None
+    assert stored.key == latest.key, "readers of files see what was acknowledged since"
     is_over = not table.files.layout.reach.is_local
     assert table.files.io.exists(f"{table.files.location}/_diverged") == is_over, "on a disk the file finds another in its place"
     append(fresh, fresh.open(T), [40])
