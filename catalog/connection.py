@@ -18,14 +18,16 @@ import psycopg
 from psycopg import Connection, Cursor
 from psycopg.abc import Params
 from psycopg.abc import QueryNoTemplate as Query
-from psycopg.conninfo import conninfo_to_dict
-from psycopg.pq import TransactionStatus
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import Conninfo, TransactionStatus
 from psycopg.rows import Row
 
 Owed = tuple[Query, Params | None]
 
 STATEMENT_TIMEOUT_MILLIS, LOCK_TIMEOUT_MILLIS = 60_000, 20_000
 """How long a statement, and its wait for a lock, may take."""
+COMMAND_SECONDS = 10
+"""How long a command tries to connect."""
 _NOTICED = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
 """A machine that is gone without a word (power, network, failover) is noticed in 25 seconds, and in 20 where something was sent to it:
 the system's own limits are two hours, and a quarter of an hour."""
@@ -165,20 +167,36 @@ class PooledConnection(CatalogConnection[Row]):
     local_limits = f"SET LOCAL statement_timeout = {STATEMENT_TIMEOUT_MILLIS}; "
 
 
-def noticing_loss(dsn: str) -> dict[str, Any]:
+def noticing_loss(dsn: str, *, connect_timeout: int) -> dict[str, Any]:
     """What a connection is made with so that it notices a machine that is gone, but for what the DSN says itself."""
     try:
         said = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:  # it is told when it is used
         return {}
-    return {name: value for name, value in _NOTICED.items() if name not in said}
+    return {name: value for name, value in {"connect_timeout": connect_timeout, **_NOTICED}.items() if name not in said}
+
+
+def noticing_dsn(dsn: str) -> str:
+    """A DSN for who connects past this module (`migrations`), whose connections notice a machine that is gone."""
+    made = noticing_loss(dsn, connect_timeout=COMMAND_SECONDS)
+    return make_conninfo(dsn, **made) if made else dsn
+
+
+def limiting_options(dsn: str) -> str:
+    """The start-up options of a server's connections: its limits of time, then those of the DSN or of PGOPTIONS, as the last one counts."""
+    try:
+        theirs = conninfo_to_dict(dsn).get("options")
+    except psycopg.ProgrammingError:  # it is told when it is used
+        theirs = None
+    if theirs is None:
+        theirs = next((one.val.decode() for one in Conninfo.get_defaults() if one.keyword == b"options" and one.val), "")
+    return f"-c statement_timeout={STATEMENT_TIMEOUT_MILLIS} -c lock_timeout={LOCK_TIMEOUT_MILLIS} {theirs}".rstrip()
 
 
 def connect(dsn: str, *, application_name: str | None = None) -> Connection:
     """A connection of a command's, in autocommit; a pooler may be there, which bears nothing prepared."""
-    return psycopg.connect(
-        dsn, autocommit=True, connect_timeout=10, prepare_threshold=None, application_name=application_name, **noticing_loss(dsn)
-    )
+    noticing = noticing_loss(dsn, connect_timeout=COMMAND_SECONDS)
+    return psycopg.connect(dsn, autocommit=True, prepare_threshold=None, application_name=application_name, **noticing)
 
 
 class CatalogCursor(Cursor[Row]):

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import psycopg
 
+from catalog.connection import connect
 from model.catalog_errors import CatalogDamaged
 
 _FILE = re.compile(r"(?:base|pg_tblspc/(?P<space>\d+)/[^/\s]+)/\d+/(?P<node>\d+)")
@@ -37,7 +38,7 @@ def damage_met(problem: BaseException | None, dsn: str | None = None) -> Catalog
     if not isinstance(problem, psycopg.Error):
         return None
     if dsn is not None:
-        with contextlib.suppress(psycopg.Error), psycopg.connect(dsn, autocommit=True, connect_timeout=5) as conn:
+        with contextlib.suppress(psycopg.Error), connect(dsn) as conn:
             return damage_of(problem, conn)
     return damage_of(problem, None)
 

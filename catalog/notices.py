@@ -112,7 +112,7 @@ class Notices:
 
     def _hear(self, dsn: str) -> bool:
         """Pass notices on until nobody waits (True) or the connection breaks."""
-        with psycopg.connect(dsn, autocommit=True, connect_timeout=3, **noticing_loss(dsn)) as conn:
+        with psycopg.connect(dsn, autocommit=True, **noticing_loss(dsn, connect_timeout=3)) as conn:
             conn.execute(f"LISTEN {CHANNEL}")
             self._wake_all()  # what was committed before this connection listened was told to nobody
             while True:

@@ -26,6 +26,13 @@ class StateRepository:
         assert row is not None
         return row[0], str(row[1]), bool(row[2])
 
+    def is_writable(self) -> bool:
+        """Whether what Postgres runs here can change something; a standby, or one that was set to be read only, cannot."""
+        query = "SELECT current_setting('transaction_read_only') = 'off' FROM (SELECT count(*) FROM sluice_database) AS counted"
+        row = self._conn.execute(query).fetchone()
+        assert row is not None
+        return bool(row[0])
+
     def become(self, catalog_id: UUID) -> None:
         """Take the identity a warehouse knows, as a restored catalog of before there was one does."""
         query = "INSERT INTO catalog_state (catalog_id) VALUES (%s) ON CONFLICT (one) DO UPDATE SET catalog_id = excluded.catalog_id"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from weakref import WeakKeyDictionary
@@ -22,10 +23,9 @@ from catalog.commits.idempotency import IdempotencyRepository
 from catalog.commits.reservations import Place, Turn, TurnRepository, in_order
 from catalog.connection import (
     ENDED_BY_POSTGRES,
-    LOCK_TIMEOUT_MILLIS,
-    STATEMENT_TIMEOUT_MILLIS,
     CatalogConnection,
     PooledConnection,
+    limiting_options,
     noticing_loss,
 )
 from catalog.damage import RememberedDamage, damage_of, is_damage
@@ -67,10 +67,8 @@ TRUSTED_SECONDS = 60.0
 TURN_CONNECTIONS = 8
 """For turns (`catalog.commits.reservations`), besides the others; there only while several writers write a table."""
 TURN_IDLE_SECONDS = 30.0
-_OWN = {
-    "application_name": APPLICATION,
-    "options": f"-c statement_timeout={STATEMENT_TIMEOUT_MILLIS} -c lock_timeout={LOCK_TIMEOUT_MILLIS}",
-}
+READER_SECONDS = 1.0
+"""Connections that lead to a Postgres that can only be read are made anew once in so long: the DSN may lead to the primary by now."""
 _THROUGH_A_POOLER = {"application_name": POOLED_APPLICATION, "prepare_threshold": None}
 """A pooler refuses start-up options, and what is prepared on one connection to Postgres is not there on the next."""
 
@@ -139,11 +137,15 @@ class CatalogStore:
         self._damage = RememberedDamage()
         self._in_vain = False
         """Whether the last wait for a connection was."""
+        self._leaving = threading.Lock()
+        self._left = -READER_SECONDS
+        """When connections were let go last because they lead to a Postgres that can only be read."""
         self._pool = self._made(dsn, "catalog", least=2, most=max_connections)
         self._turn_pool = self._made(dsn, "turns", least=0, most=TURN_CONNECTIONS)
         """Turns wait and hold their connections while they look at the catalog through others."""
 
     def _made(self, dsn: str, name: str, *, least: int, most: int) -> ConnectionPool[CatalogConnection]:
+        own = _THROUGH_A_POOLER if self._pooled else {"application_name": APPLICATION, "options": limiting_options(dsn)}
         pool = ConnectionPool(
             dsn,
             connection_class=self._refusals.told_by(PooledConnection if self._pooled else CatalogConnection),
@@ -153,7 +155,7 @@ class CatalogStore:
             open=False,
             timeout=WAIT_SECONDS,
             reconnect_timeout=WAIT_SECONDS,
-            kwargs={"autocommit": True, "connect_timeout": 3, **noticing_loss(dsn), **(_THROUGH_A_POOLER if self._pooled else _OWN)},
+            kwargs={"autocommit": True, **noticing_loss(dsn, connect_timeout=3), **own},
             check=self._check,
             name=name,
         )
@@ -205,7 +207,20 @@ class CatalogStore:
         except psycopg.errors.UndefinedTable as problem:
             raise CatalogLost from problem
         except psycopg.errors.ReadOnlySqlTransaction as problem:
+            self._connect_anew()
             raise read_only() from problem
+
+    def _connect_anew(self) -> None:
+        """Let go of all connections, those in use once they are free: they lead to a Postgres that can only be read, and live on there.
+
+        After a failover the DSN may lead elsewhere by now; a standby that stays one is not flooded with connections.
+        """
+        with self._leaving:
+            if time.monotonic() - self._left < READER_SECONDS:
+                return
+            self._left = time.monotonic()
+        for pool in (self._pool, self._turn_pool):
+            pool.drain()
 
     @contextlib.contextmanager
     def _damage_told(self) -> Iterator[None]:
@@ -324,9 +339,12 @@ class CatalogStore:
         return f" ({problem})" if problem else ""
 
     def ping(self) -> None:
-        """Raise `Unavailable` unless Postgres answers."""
+        """Raise `Unavailable` unless Postgres answers and can be written."""
         with self.reading(seconds=PING_SECONDS if self._refusals.failing else WAIT_SECONDS) as tx:
-            tx.databases.names()
+            is_writable = tx.state.is_writable()
+        if not is_writable:
+            self._connect_anew()
+            raise read_only()
 
     def require_whole(self) -> None:
         """Raise `CatalogDamaged` where damage of the catalog was met that is still there."""

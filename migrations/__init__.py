@@ -51,11 +51,14 @@ def heads() -> list[str]:
 
 
 def revision_of(dsn: str) -> str | None:
-    """The revision a database is at; None where it has none yet, or several, or cannot be asked."""
+    """The revision a database is at; None where it has none yet, or several, or cannot be asked.
+
+    As in all of this package the DSN says how long to wait for a machine that does not answer.
+    """
     import psycopg
 
     try:
-        with psycopg.connect(dsn.replace("postgresql+psycopg://", "postgresql://", 1), connect_timeout=5) as conn:
+        with psycopg.connect(dsn.replace("postgresql+psycopg://", "postgresql://", 1)) as conn:
             rows = conn.execute("SELECT version_num FROM alembic_version").fetchall()
     except psycopg.Error:  # alembic tells what is wrong, or makes the table
         return None

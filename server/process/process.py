@@ -68,8 +68,10 @@ class CatalogPostgres:
 @contextlib.contextmanager
 def catalog_dsn(settings: Settings) -> Iterator[str]:
     """The catalog's DSN, past a pooler where it can be: the one set, or that of an embedded Postgres which runs until the block ends."""
+    from catalog.connection import noticing_dsn
+
     with _catalog_postgres(settings) as postgres:
-        yield settings[CATALOG_DIRECT_DSN] or postgres.dsn
+        yield noticing_dsn(settings[CATALOG_DIRECT_DSN] or postgres.dsn)
 
 
 @contextlib.contextmanager
@@ -198,6 +200,7 @@ def do_without_pandas() -> None:
 
 
 def _serve(settings: Settings, postgres: CatalogPostgres, stop: Stop, cleanup: contextlib.ExitStack, tls: TlsFiles | None) -> None:
+    from catalog.connection import noticing_dsn
     from migrations import upgrade
     from server.app import create_app
     from server.http.wsgi import HttpServer
@@ -205,7 +208,7 @@ def _serve(settings: Settings, postgres: CatalogPostgres, stop: Stop, cleanup: c
     from server.process.build import build_gateway
     from server.process.services import Services
 
-    upgrade(settings[CATALOG_DIRECT_DSN] or postgres.dsn)
+    upgrade(noticing_dsn(settings[CATALOG_DIRECT_DSN] or postgres.dsn))
     gateway, spark, peers = build_gateway(settings, postgres.dsn, cleanup, postgres_problem=postgres.problem)
     services = Services(gateway=gateway, settings=settings, peers=peers)
     app = create_app(services, maker=_traced(settings, cleanup))

@@ -167,14 +167,15 @@ def test_a_machine_that_is_gone_without_a_word_is_noticed(postgres_proxy: Postgr
 
 
 def test_what_a_dsn_says_of_lost_connections_counts(dsn: str) -> None:
-    mine = make_conninfo(dsn, keepalives_idle=7, tcp_user_timeout=7000)
-    with connection.connect(mine) as conn:
-        said = conn.info.get_parameters()
-    wanted = ["keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout"]
-    assert [said[name] for name in wanted] == ["7", "5", "3", "7000"]
+    mine = make_conninfo(dsn, keepalives_idle=7, tcp_user_timeout=7000, connect_timeout=17)
+    wanted = ["keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "connect_timeout"]
+    with connection.connect(mine) as conn, psycopg.connect(connection.noticing_dsn(mine)) as past:
+        for said in (conn.info.get_parameters(), past.info.get_parameters()):
+            assert [said[name] for name in wanted] == ["7", "5", "3", "7000", "17"]
     store = CatalogStore(mine)
     try:
         with store.reading() as tx:
-            assert tx.databases._conn.info.get_parameters()["keepalives_count"] == "3"
+            said = tx.databases._conn.info.get_parameters()
+            assert (said["keepalives_count"], said["connect_timeout"]) == ("3", "17")
     finally:
         store.close()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
+from uuid import UUID
 
 import psycopg
 import pytest
 from psycopg import sql
+from psycopg.conninfo import make_conninfo
 from psycopg_pool import ConnectionPool
 
 from catalog import CatalogStore
@@ -16,6 +19,10 @@ from catalog.store import HOPELESS_SECONDS, WAIT_SECONDS
 from model.catalog_errors import CatalogFull
 from model.errors import Unavailable
 from tests.waiting import eventually
+
+PLACE = (UUID(int=1), "main")
+
+Change = Callable[[CatalogStore], object]
 
 
 def kill_all(dsn: str) -> None:
@@ -101,10 +108,83 @@ def test_a_postgres_that_can_only_be_read_says_so(dsn: str) -> None:
     try:
         with catalog.reading() as tx:
             assert tx.databases.names() == ["default"]
+        with pytest.raises(Unavailable, match="can only be read"):
+            catalog.ping()
         with pytest.raises(Unavailable, match="can only be read"), catalog.transaction() as tx:
             tx.state.note_run()
         with pytest.raises(Unavailable, match="can only be read"), catalog.deciding() as tx:
             tx.state.note_run()
+    finally:
+        catalog.close()
+
+
+@contextlib.contextmanager
+def on_a_reader(dsn: str) -> Iterator[CatalogStore]:
+    """A store whose connections lead to a Postgres that can only be read, and live on there; later ones lead to one that can be written."""
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        name = sql.Identifier(conn.info.dbname)
+        conn.execute(sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on").format(name))
+        catalog = CatalogStore(dsn, max_connections=4)
+        try:
+            with catalog.reading(), catalog.reading(), catalog.turn([PLACE], seconds=0.1) as turn:
+                assert turn is not None
+                conn.execute(sql.SQL("ALTER DATABASE {} RESET default_transaction_read_only").format(name))
+            yield catalog
+        finally:
+            catalog.close()
+
+
+def decided(catalog: CatalogStore) -> None:
+    with catalog.deciding() as tx:
+        tx.state.note_run()
+
+
+def committed(catalog: CatalogStore) -> None:
+    with catalog.transaction() as tx:
+        tx.state.note_run()
+
+
+def decided_in_turn(catalog: CatalogStore) -> None:
+    with catalog.turn([PLACE], seconds=5) as turn:
+        assert turn is not None
+        with catalog.transaction(turn=turn) as tx:
+            tx.state.note_run()
+
+
+def goes(catalog: CatalogStore, change: Change) -> bool:
+    with contextlib.suppress(Unavailable):
+        change(catalog)
+        return True
+    return False
+
+
+@pytest.mark.parametrize("change", [decided, committed, decided_in_turn, CatalogStore.ping])
+def test_connections_that_stayed_on_a_standby_after_a_failover_are_let_go(dsn: str, change: Change) -> None:
+    with on_a_reader(dsn) as catalog:
+        with pytest.raises(Unavailable, match="can only be read"):
+            change(catalog)
+        assert eventually(lambda: all(goes(catalog, one) for one in (change, decided, committed) for _ in range(8)), seconds=20)
+        with catalog.reading() as first, catalog.reading() as second, catalog.reading() as third:
+            assert [tx.state.is_writable() for tx in (first, second, third)] == [True] * 3
+
+
+@pytest.mark.parametrize("said", ["dsn", "environment"])
+def test_start_up_options_of_the_dsn_hold_and_go_before_the_servers(dsn: str, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    """``synchronous_commit`` says which standby has a commit that is acknowledged, ``search_path`` where the catalog lies."""
+    options = "-c synchronous_commit=remote_apply -c search_path=sluice,pg_catalog -c lock_timeout=7s"
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute("ALTER SCHEMA public RENAME TO sluice")
+    if said == "environment":
+        monkeypatch.setenv("PGOPTIONS", options)
+    own = make_conninfo(dsn, options=options) if said == "dsn" else dsn
+    catalog = CatalogStore(own)
+    try:
+        with catalog.transaction() as tx:
+            row = tx.state._conn.execute(
+                "SELECT current_setting('synchronous_commit'), current_setting('lock_timeout'), current_setting('statement_timeout'), "
+                "'catalog_state'::regclass = 'sluice.catalog_state'::regclass"
+            ).fetchone()
+        assert row == ("remote_apply", "7s", "1min", True)
     finally:
         catalog.close()
 

@@ -8,10 +8,12 @@ from pathlib import Path
 import psycopg
 import pytest
 from flask.testing import FlaskClient
+from psycopg.conninfo import conninfo_to_dict
 
 from catalog.backup.archive import restore_archive, write_archive
 from migrations import downgrade
 from server.commands.doctor import FAIL, OK, WARN, Finding, examine
+from server.process.process import catalog_dsn
 from server.settings.options import LISTEN
 from server.settings.settings import Settings, read_settings
 
@@ -27,6 +29,12 @@ def settings(dsn: str, tmp_path: Path) -> Settings:
 
 def by_check(found: list[Finding]) -> dict[str, Finding]:
     return {one.check: one for one in found}
+
+
+def test_commands_and_migrations_notice_a_postgres_that_is_gone(settings: Settings) -> None:
+    with catalog_dsn(settings) as dsn:
+        said = conninfo_to_dict(dsn)
+    assert (said["connect_timeout"], said["keepalives_idle"], said["tcp_user_timeout"]) == ("10", "10", "20000")
 
 
 def test_in_good_health_every_line_is_ok(settings: Settings, client: FlaskClient) -> None:
