@@ -5,6 +5,7 @@ keep changes longer than snapshots, so that streams which are behind read on (`E
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from model.errors import LakeError, TableDamaged
@@ -49,10 +50,10 @@ def names_needed(files: TableFiles, changelog: Snapshot) -> set[str]:
     for name in (changelog.base_manifest_list, *read):
         if name is None:
             continue
-        metas: Sequence[ManifestFile] = _unless_gone(files, layout.manifest(name), lambda name=name: files.manifest_list(name))
+        metas: Sequence[ManifestFile] = _unless_gone(files, layout.manifest(name), partial(files.manifest_list, name))
         names.update((name, *(meta.file_name for meta in metas)))
         for meta in metas if name in read else ():
-            entries: Sequence[ManifestEntry] = _unless_gone(files, layout.manifest(meta.file_name), lambda meta=meta: files.manifest(meta))
+            entries: Sequence[ManifestEntry] = _unless_gone(files, layout.manifest(meta.file_name), partial(files.manifest, meta))
             for entry in entries:
                 if entry.kind is EntryKind.ADD and entry.file.file_source is not FileSource.COMPACT:
                     names.update((entry.file.file_name, *entry.file.extra_files))

@@ -50,7 +50,7 @@ def test_what_a_revision_makes_is_what_it_made(empty_dsn: str) -> None:
 
 
 def shape(dsn: str) -> set[tuple[str, ...]]:
-    """The columns, constraints and indexes of a database, in no order."""
+    """The columns, constraints, views, indexes, functions and triggers of a database, in no order."""
     query = """
         SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull::text, a.attidentity::text,
                coalesce(pg_get_expr(d.adbin, d.adrelid), '')
@@ -60,6 +60,8 @@ def shape(dsn: str) -> set[tuple[str, ...]]:
         UNION ALL
         SELECT 'constraint', conname, pg_get_constraintdef(oid), '', '', '' FROM pg_constraint
         WHERE connamespace = 'public'::regnamespace AND contype <> 'n'
+        UNION ALL
+        SELECT 'view', viewname, definition, '', '', '' FROM pg_views WHERE schemaname = 'public'
         UNION ALL
         SELECT 'index', indexname, indexdef, '', '', '' FROM pg_indexes WHERE schemaname = 'public'
         UNION ALL
