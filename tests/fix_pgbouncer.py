@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -20,6 +21,8 @@ from tests.running import free_port
 _ROOT = Path(__file__).parents[1]
 SERVER_CONNECTIONS = 4
 """To Postgres, of each database: few, so that clients' transactions change them all the time."""
+WAITS_SECONDS = 120
+"""How long a statement waits for a connection to Postgres: with so few of them longer than docs/operations.md asks for."""
 _INI = """
 [databases]
 * = host={host} port={port} user={user}
@@ -31,13 +34,15 @@ auth_type = any
 pool_mode = transaction
 default_pool_size = {connections}
 max_client_conn = 500
+query_wait_timeout = {waits}
+server_login_retry = 1
 logfile = {log}
 """
 
 
-@pytest.fixture(scope="session")
-def pgbouncer_port(server_dsn: str) -> Iterator[int]:
-    """Where PgBouncer answers."""
+@contextlib.contextmanager
+def leading_to(server_dsn: str, *, waits: int = WAITS_SECONDS) -> Iterator[int]:
+    """The port of a PgBouncer that leads to the Postgres of a DSN, and where a statement waits so long for a connection there."""
     found = subprocess.run([_ROOT / "scripts" / "pgbouncer"], capture_output=True, text=True, check=False)
     if found.returncode != 0:
         pytest.skip("PgBouncer cannot be had here: servers behind it are not tried.")
@@ -52,6 +57,7 @@ def pgbouncer_port(server_dsn: str) -> Iterator[int]:
             user=parts.get("user") or "postgres",
             listen=port,
             connections=SERVER_CONNECTIONS,
+            waits=waits,
             log=place / "log",
         )
     )
@@ -60,7 +66,7 @@ def pgbouncer_port(server_dsn: str) -> Iterator[int]:
     try:
         for _ in range(300):
             try:
-                psycopg.connect(_behind(port, server_dsn), autocommit=True).close()
+                psycopg.connect(through_pgbouncer(port, server_dsn), autocommit=True).close()
                 break
             except psycopg.OperationalError:
                 if process.poll() is not None:
@@ -75,12 +81,20 @@ def pgbouncer_port(server_dsn: str) -> Iterator[int]:
         shutil.rmtree(place, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def pgbouncer_port(server_dsn: str) -> Iterator[int]:
+    """Where PgBouncer answers."""
+    with leading_to(server_dsn) as port:
+        yield port
+
+
 def _who(sockets: str) -> str:
     """Whom a Postgres of ours lets in: PgBouncer refuses to be root."""
     return pwd.getpwuid(Path(sockets).stat().st_uid).pw_name if sockets.startswith("/") else "nobody"
 
 
-def _behind(port: int, dsn: str) -> str:
+def through_pgbouncer(port: int, dsn: str) -> str:
+    """The DSN through the PgBouncer at a port."""
     return make_conninfo(
         "", host="127.0.0.1", port=port, dbname=conninfo_to_dict(dsn)["dbname"], user="sluice", sslmode="disable", connect_timeout=10
     )
@@ -89,4 +103,4 @@ def _behind(port: int, dsn: str) -> str:
 @pytest.fixture
 def pooled_dsn(dsn: str, pgbouncer_port: int) -> str:
     """The DSN of this test's database through PgBouncer."""
-    return _behind(pgbouncer_port, dsn)
+    return through_pgbouncer(pgbouncer_port, dsn)

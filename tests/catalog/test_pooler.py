@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +17,12 @@ from catalog import CatalogStore
 from catalog.connection import LOCK_TIMEOUT_MILLIS, STATEMENT_TIMEOUT_MILLIS, PooledConnection
 from gateway.gateway import Gateway
 from lake import EVERYBODY, Lake
-from model.errors import Unavailable
+from model.errors import OutcomeUnknown, Unavailable
 from model.identifier import Identifier
 from tests.fix_gateway import NoSpark
-from tests.fix_postgres_proxy import PostgresProxy
+from tests.fix_pgbouncer import leading_to, through_pgbouncer
+from tests.fix_postgres_proxy import PostgresProxy, before_postgres
+from tests.waiting import eventually
 
 _LIMITS = "SELECT current_setting('statement_timeout'), current_setting('lock_timeout')"
 _IN_FORCE = (f"{STATEMENT_TIMEOUT_MILLIS // 60_000}min", f"{LOCK_TIMEOUT_MILLIS // 1000}s")
@@ -181,3 +185,31 @@ def test_streams_hear_of_commits(pooled_dsn: str, dsn: str, tmp_path: Path, dire
         gateway.close()
         lake.close()
         store.close()
+
+
+def test_what_waits_in_the_pooler_for_a_postgres_that_is_away_ends_with_its_query_wait_timeout(dsn: str) -> None:
+    """The pooler lets clients in and keeps their statements: whoever waits hears of it from the pooler alone."""
+    with before_postgres(dsn) as proxy, leading_to(proxy.dsn, waits=1) as port:
+        store = CatalogStore(through_pgbouncer(port, proxy.dsn), pooled=True)
+        try:
+            with store.reading() as first, store.reading() as second:  # two connections that are trusted
+                assert first.state.is_writable()
+                assert second.state.is_writable()
+            proxy.away_after(0)
+            for connection in proxy.clients:
+                connection.shutdown(socket.SHUT_RDWR)
+            with pytest.raises(Unavailable):
+                store.ping()
+            with pytest.raises((Unavailable, OutcomeUnknown)), store.deciding() as tx:
+                tx.state.note_run()
+            proxy.back()
+            assert eventually(lambda: _answers(store))
+        finally:
+            store.close()
+
+
+def _answers(store: CatalogStore) -> bool:
+    with contextlib.suppress(Unavailable):
+        store.ping()
+        return True
+    return False
