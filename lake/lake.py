@@ -13,7 +13,7 @@ from catalog import CatalogStore
 from lake.access.audit import AuditLog
 from lake.access.callers import EVERYBODY
 from lake.access.guard import asks_itself, needs, require_known, with_present_rights
-from lake.access.permissions import require_to_replace_files
+from lake.access.permissions import require_to_add_indexes, require_to_replace_files
 from lake.commit.built import BuiltCommit, decide_built
 from lake.commit.clients.commit import ClientCommit, ClientCommitter
 from lake.commit.clients.judgement import Rights
@@ -198,6 +198,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
             delete=lambda: self.caller.require(Access.DELETE, resource),
             table=lambda table_id: require_known(self.caller, table, table_id),
             replace=lambda table_id: require_to_replace_files(self.catalog, self.caller, table, table_id),
+            index=lambda table_id: require_to_add_indexes(self.catalog, self.caller, table, table_id),
             take_over=self.caller.may(Access.DELETE, resource),  # who could roll the other's commits back
         )
         return self._client_committer.commit(table, signed, rights)

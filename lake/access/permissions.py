@@ -288,12 +288,25 @@ def sees_part(caller: Caller, table: Identifier, *, bound: bool) -> bool:
 
 def require_to_replace_files(catalog: CatalogStore, caller: Caller, table: Identifier, table_id: UUID) -> None:
     """Raise `Forbidden` for one from whom rows or columns of a table are kept: what it puts in the place of files, nobody compares."""
-    if caller.administrator:
-        return
-    with catalog.reading() as tx:
-        bound = any(policy.binds(caller.names) for policy in tx.policies.of(table_id))
-    if bound or sees_part(caller, table, bound=bound):
+    if _part_is_kept(catalog, caller, table, table_id):
         raise Forbidden(
             f"{caller.principal} may not commit a compaction of table {table}: a policy or a grant on columns keeps a part of it from "
             f"{caller.principal}, and others would lie in the place of its files. CALL sys.compact(table => '{table}') merges them."
         )
+
+
+def require_to_add_indexes(catalog: CatalogStore, caller: Caller, table: Identifier, table_id: UUID) -> None:
+    """Raise `Forbidden` for one from whom rows or columns of a table are kept: an index tells of all its rows, and nobody compares it."""
+    if _part_is_kept(catalog, caller, table, table_id):
+        raise Forbidden(
+            f"{caller.principal} may not add an index to table {table}: a policy or a grant on columns keeps a part of it from "
+            f"{caller.principal}, and readers leave rows out by what an index says. Whoever sees all of the table can add it."
+        )
+
+
+def _part_is_kept(catalog: CatalogStore, caller: Caller, table: Identifier, table_id: UUID) -> bool:
+    if caller.administrator:
+        return False
+    with catalog.reading() as tx:
+        bound = any(policy.binds(caller.names) for policy in tx.policies.of(table_id))
+    return bound or sees_part(caller, table, bound=bound)

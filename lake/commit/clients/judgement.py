@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from lake.commit.clients.index_lines import IndexChange, index_change
 from lake.commit.clients.kept_rows import same_counts, same_row_ids
 from lake.commit.clients.live_digests import BYTES_A_FILE, Live, data_paths, live_in, path_digest
+from lake.commit.clients.merged import renumbered_rows, same_manifest, told
 from lake.inspect.counts import sums_of_entries
 from model.catalog_errors import InvalidCommit
 from model.errors import LakeError, StorageFull, Unavailable
@@ -52,6 +54,8 @@ class Rights:
     """Take rows away."""
     replace: Callable[[UUID], None] = nothing
     """Put other files in the place of some of this table, with as many rows: a compaction, whose rows nobody compares."""
+    index: Callable[[UUID], None] = nothing
+    """Add an index of this table's values, which nobody compares with them."""
     table: Callable[[UUID], None] = nothing
     """Have the others said of this table, whatever is called by its name."""
 
@@ -115,7 +119,7 @@ class Judge:
             raise case.fault(problem.message) from problem
         except Exception as problem:  # hostile bytes make a decoder fail in any way
             raise case.fault(f"its manifests cannot be read: {problem or type(problem).__name__}") from problem
-        case.check_merged(merged_away, merged)
+        case.check_merged(merged_away, merged, alone=not changes)
         live = case.check_changes(changes, self._known(table_id, table.branch, files, schema, base))
         case.check_counts(changes)
         case.check_row_ids(changes)
@@ -124,6 +128,8 @@ class Judge:
             rights.delete()
         if snapshot.commit_kind is CommitKind.COMPACT and changes:
             rights.replace(table_id)
+        if case.index.adds_index and not takes_away:
+            rights.index(table_id)
         if not takes_away or any(entry.kind is EntryKind.ADD for entry in changes):
             rights.insert()
         versions = frozenset(entry.file.schema_id for entry in changes if entry.kind is EntryKind.ADD)
@@ -165,6 +171,9 @@ class _Case:
         self.base = base
         self.snapshot = snapshot
         self._types = [field.type for field in schema.partition_fields]
+        self.index = IndexChange()
+        self._renumbered = 0
+        """How many rows get other ids than they had."""
 
     def fault(self, problem: str) -> InvalidCommit:
         return InvalidCommit(f"Snapshot {self.snapshot.id} of {self.table} is not taken: {problem}")
@@ -192,6 +201,7 @@ class _Case:
             self._check_file(self.files.layout.manifest(new.index_manifest), None, f"the index manifest {new.index_manifest}")
             for entry in self.files.index_manifest(new.index_manifest):
                 self.files.layout.index_file(str(entry["_FILE_NAME"]))
+        self.index = index_change(self.files, None if base is None else base.index_manifest, new.index_manifest)
         if new.statistics is not None and (base is None or base.statistics != new.statistics):
             self._check_file(self.files.layout.statistics_file(new.statistics), None, f"the statistics {new.statistics}")
         rows = 0
@@ -224,14 +234,17 @@ class _Case:
                 continue
             if left.pop(meta.file_name, None) is None:
                 raise self.fault(f"its list names the manifest {meta.file_name} twice.")
-            if not _same_manifest(known, meta):
+            if not same_manifest(known, meta):
                 raise self.fault(
                     f"its list describes the manifest {meta.file_name} otherwise than snapshot {known and self.base and self.base.id}."
                 )
         return list(left.values()), merged
 
-    def check_merged(self, left: Sequence[ManifestFile], merged: Sequence[ManifestFile]) -> None:
-        """What was merged holds what it replaces, nothing more and nothing less, word for word where readers look."""
+    def check_merged(self, left: Sequence[ManifestFile], merged: Sequence[ManifestFile], *, alone: bool) -> None:
+        """What was merged holds what it replaces, nothing more and nothing less, word for word where readers look.
+
+        But for the ids of rows where a commit ``alone`` does nothing else (Java's `reassign_row_id`).
+        """
         if not left and not merged:
             return
         try:
@@ -242,13 +255,24 @@ class _Case:
             raise self.fault(f"a merged manifest cannot be read: {problem or type(problem).__name__}") from problem
         old = [entry for meta in left for entry in self.files.manifest(meta)]
         if self._net(old) != self._net(new):
+            if alone and self.snapshot.commit_kind is CommitKind.OVERWRITE and (rows := self._count_renumbered()):
+                self._renumbered = rows
+                return
             raise self.fault(
                 "its base does not hold what the snapshot before it holds. Read the latest snapshot again and build the commit on it."
             )
 
+    def _count_renumbered(self) -> int:
+        end = self.snapshot.next_row_id
+        if self.base is None or end is None or not is_on(self.schema.options, "data-evolution.enabled"):
+            return 0
+        claimed = [entry for meta in self.files.manifest_list(self.snapshot.base_manifest_list) for entry in self.files.manifest(meta)]
+        after = merge_entries(claimed, table=self.files.name)
+        return renumbered_rows(self.files.live_entries(self.base), after, first=self._first_row_id(), end=end)
+
     def _net(self, entries: Iterable[ManifestEntry]) -> Mapping[object, object]:
         try:
-            return Counter((entry.kind, entry.key(), _told(entry)) for entry in merge_entries(entries, table=self.files.name))
+            return Counter((entry.kind, entry.key(), told(entry)) for entry in merge_entries(entries, table=self.files.name))
         except LakeError as problem:
             raise self.fault(problem.message) from problem
 
@@ -346,7 +370,7 @@ class _Case:
         if new.commit_kind is CommitKind.ANALYZE and changes:
             raise self.fault("an ANALYZE changes no files.")
         if new.commit_kind is CommitKind.COMPACT:
-            shrunk = new.index_manifest != (self.base.index_manifest if self.base is not None else None)  # by rows already deleted
+            shrunk = self.index.deletions  # by rows already deleted
             evolves = is_on(self.schema.options, "data-evolution.enabled")
             if not (same_row_ids if evolves else same_counts)(changes, shrunk=shrunk):
                 raise self.fault("a COMPACT keeps the number of rows of each bucket.")
@@ -358,7 +382,7 @@ class _Case:
         if end is None:
             if first and is_on(self.schema.options, "row-tracking.enabled"):
                 raise self.fault(f"it has no nextRowId, and the snapshot before it has {first}.")
-        elif not first <= end <= first + sum(file.row_count for file in added):
+        elif not first <= end <= first + self._renumbered + sum(file.row_count for file in added):
             raise self.fault(f"its nextRowId is {end}, which is not {first} and the rows it adds.")
         for file in added:
             if file.first_row_id is not None and not 0 <= file.first_row_id <= (end or first) - file.row_count:
@@ -373,9 +397,8 @@ class _Case:
         return self.base is not None and self.snapshot.time_millis < min(self.base.time_millis - CLOCK_SKEW_MILLIS, limit)
 
     def takes_away(self, changes: Sequence[ManifestEntry]) -> bool:
-        """Whether live rows go: files without a compaction's new ones in their place, or rows by another index (deletion vectors)."""
-        index = self.snapshot.index_manifest
-        if index != (self.base.index_manifest if self.base is not None else None):
+        """Whether live rows go: files without a compaction's new ones in their place, or rows by other deletion vectors."""
+        if self.index.deletions or self._renumbered:  # who knows rows by their ids does not find them any more
             return True
         if self.snapshot.commit_kind is CommitKind.COMPACT:
             return False
@@ -383,33 +406,3 @@ class _Case:
         return any(
             entry.kind is EntryKind.DELETE or (entry.file.first_row_id is not None and entry.file.first_row_id < first) for entry in changes
         )
-
-
-def _same_manifest(known: ManifestFile, claimed: ManifestFile) -> bool:
-    """Whether a line says of a manifest what the base's says; a range left out only makes readers look."""
-    exact = all(
-        getattr(known, name) == getattr(claimed, name) for name in ("file_size", "num_added_files", "num_deleted_files", "schema_id")
-    )
-    stats, other = known.partition_stats, claimed.partition_stats
-    same_stats = (stats.min_values, stats.max_values, list(stats.null_counts)) == (
-        other.min_values,
-        other.max_values,
-        list(other.null_counts),
-    )
-    ranges = all(
-        getattr(claimed, name) in (None, getattr(known, name))
-        for name in ("min_bucket", "max_bucket", "min_level", "max_level", "min_row_id", "max_row_id")
-    )
-    return exact and same_stats and ranges
-
-
-def _told(entry: ManifestEntry) -> tuple[object, ...]:
-    """What readers go by of an entry besides its key."""
-    file = entry.file
-    stats = file.value_stats
-    cols = None if file.value_stats_cols is None else tuple(file.value_stats_cols)
-    return (
-        entry.total_buckets, file.file_size, file.row_count, file.min_sequence_number, file.max_sequence_number, file.schema_id,
-        file.first_row_id, None if file.write_cols is None else tuple(file.write_cols), stats.min_values, stats.max_values,
-        tuple(stats.null_counts), cols,
-    )  # fmt: skip
