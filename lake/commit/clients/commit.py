@@ -241,7 +241,7 @@ class ClientCommitter:
                 kind, by = snapshot.commit_kind.value, snapshot.properties.get(COMMITTED_BY)
                 user, identifier = snapshot.commit_user, snapshot.commit_identifier
                 there = tx.snapshots.by_commit(head.table_id, table.branch, user=user, identifier=identifier, kind=kind)
-                landed = next((row for row in there if same_committer(row.body, by)), None)
+                landed = next((row for row in there if same_committer(row.body, by) and _sent_again(row, snapshot)), None)
             if landed is None and past:
                 landed = tx.snapshots.by_uuid(head.table_id, snapshot.key, table.branch)
         if landed is None:
@@ -351,6 +351,15 @@ class ClientCommitter:
 def _goes_on(head: HeadRow, commit: ClientCommit) -> bool:
     """Whether the commit is built on what the table points at."""
     return commit.snapshot.id == (head.snapshot_id or 0) + 1 and (not commit.base_given or commit.base == head.snapshot_uuid)
+
+
+def _sent_again(landed: SnapshotRow, snapshot: Snapshot) -> bool:
+    """Whether a commit of a landed one's user, identifier and kind is that one again, and no new one of a writer that went back.
+
+    Who builds on a snapshot has seen what landed up to it: a job started from an older savepoint sends its identifiers again with other
+    rows, and Java drops partitions in batches of one identifier. Only Paimon 1.0 builds anew without looking for its own, on the same list.
+    """
+    return landed.snapshot_id >= snapshot.id or landed.body.get("deltaManifestList") == snapshot.delta_manifest_list
 
 
 def _at(head: HeadRow) -> tuple[int, str] | None:

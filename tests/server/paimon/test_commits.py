@@ -110,8 +110,11 @@ def test_clients_without_uuids_are_compared_by_id(rest: Rest, writer: Writer) ->
 
 
 def test_streaming_commits_are_known_by_user_identifier_and_kind(rest: Rest, writer: Writer) -> None:
-    writer.commit(commitIdentifier=7)
-    assert writer.post(writer.body(writer.latest(), commitIdentifier=7)), "a repeat under another uuid"
+    landed = writer.commit(commitIdentifier=7)
+    assert writer.post(writer.body(None, commitIdentifier=7)), "a repeat under another uuid, by one that has not seen what landed"
+    rebuilt = writer.body(landed, commitIdentifier=7)
+    rebuilt["snapshot"]["deltaManifestList"] = landed["deltaManifestList"]
+    assert writer.post(rebuilt), "Paimon 1.0 builds anew on the newest snapshot without looking for its own, with the same list"
     assert writer.latest()["id"] == 1  # type: ignore[index]
     assert writer.post(writer.body(writer.latest(), commitIdentifier=7, commitKind="COMPACT"))
     assert writer.post(writer.body(writer.latest(), commitIdentifier=8))
@@ -122,6 +125,15 @@ def test_streaming_commits_are_known_by_user_identifier_and_kind(rest: Rest, wri
     assert writer.latest()["id"] == 6  # type: ignore[index]
     assert writer.post(writer.body(writer.latest(), commitIdentifier=str(BATCH))), "the protocol's description says text"
     assert writer.latest()["commitIdentifier"] == BATCH  # type: ignore[index]
+
+
+def test_a_writer_that_went_back_to_an_older_state_commits_anew(writer: Writer) -> None:
+    """Flink keeps commitUser in a savepoint: a job started from an older one sends the same identifiers with other files."""
+    for identifier in (1, 2):
+        writer.commit(commitIdentifier=identifier)
+    for identifier in (1, 2):
+        assert writer.post(writer.body(writer.latest(), commitIdentifier=identifier))
+    assert writer.latest()["id"] == 4  # type: ignore[index]
 
 
 def test_another_table_is_no_table(rest: Rest, writer: Writer) -> None:
