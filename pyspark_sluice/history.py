@@ -20,7 +20,7 @@ from table.format.rows.arrow import arrow_type
 from table.format.store import TableFiles
 from table.scan.planning.entry_scan import PlannedFile
 from table.scan.stream import Cursor, SettledOrder, StreamRules, beyond, plan_next
-from table.scan.stream_start import Past, expired, resumed, start_of
+from table.scan.stream_start import Past, expired, resumed, rolled_back, start_of
 
 _PATIENCE_SECONDS = 300.0
 """For so long a query waits for a server that is away."""
@@ -52,6 +52,7 @@ class History:
         self._plans: LRUCache[tuple[str, Cursor], tuple[PlannedFile, ...]] = LRUCache(64)
         self._checked: set[int] = {self.schema.id}
         self._told: int | None = None
+        self._not_over: int | None = None
         self._listener: _Listener | None = None
 
     @property
@@ -87,8 +88,10 @@ class History:
         if self._listener is None:
             self._listener = _Listener(self._table, start.snapshot - 1)
         newest = self._listener.beyond(start.snapshot - 1, patience)
-        if start.after is not None and (newest < start.snapshot - 1 or (newest >= start.snapshot and not self._follows(start))):
-            raise self._rolled_back(start)
+        # One that ends with what is there asks no second time; another one hears of a rollback with the next snapshot at the latest.
+        known, looks = start.cursor.known, before is not None or newest >= start.snapshot
+        if known is not None and (newest < known[0] or (looks and not self._is_past(*known))):
+            raise self._rolled_back(start.cursor)
         for snapshot in self.between(start, min(newest + 1, before or newest + 1)):
             if self._delay is not None and snapshot.time_millis / 1000 + self._delay.total_seconds() > time.time():
                 return
@@ -100,9 +103,11 @@ class History:
 
     def over_before(self, start: Position) -> bool:
         """Whether a stream that reads nothing of the past begins beyond its bound already."""
-        if self._bound is None or start.cursor.whole or start.after is not None or start.inside:
+        if self._bound is None or start.cursor.whole or start.inside or start.snapshot == self._not_over:
             return False
         before = self.files.read_snapshot(start.snapshot - 1)
+        if before is not None and not self.beyond(before):
+            self._not_over = start.snapshot  # which stays so
         return before is not None and self.beyond(before)
 
     def between(self, start: Position, before: int) -> Iterator[Snapshot]:
@@ -129,23 +134,18 @@ class History:
             snapshot = self.files.read_snapshot(snapshot_id)
         return snapshot
 
-    def _follows(self, position: Position) -> bool:
-        """Whether what was read last is still the table's past; of what has expired the server knows the last."""
-        before = self._snapshot(position.snapshot - 1)
-        assert position.after is not None
-        return self._table.is_past(position.snapshot - 1, position.after) if before is None else before.stands_for(position.after)
+    def _is_past(self, snapshot_id: int, key: str) -> bool:
+        """Whether a snapshot is still the table's past; of what has expired the server knows the last."""
+        snapshot = self._snapshot(snapshot_id)
+        return self._table.is_past(snapshot_id, key) if snapshot is None else snapshot.stands_for(key)
 
-    def _rolled_back(self, position: Position) -> SnapshotNotExist:
-        name = str(self._table.identifier)
-        return SnapshotNotExist(
-            f"Table {name} was rolled back to before snapshot {position.snapshot - 1}, which this stream has read. "
-            "Start the query, or a job's INSERT, again with a new checkpoint and the 'scan.snapshot-id' where its rows are to begin.",
-            resource_name=name,
-        )
+    def _rolled_back(self, cursor: Cursor) -> SnapshotNotExist:
+        again = "Start the query, or a job's INSERT, again with a new checkpoint and the 'scan.snapshot-id' where its rows are to begin."
+        return rolled_back(str(self._table.identifier), cursor, f". {again}")
 
     def planned(self, snapshot: Snapshot, cursor: Cursor) -> tuple[PlannedFile, ...]:
         """The files a snapshot brings, in order; the same each time it is asked."""
-        key = (snapshot.key, cursor)
+        key = (snapshot.key, cursor)  # whatever the cursor knows of the table, the files are the same
         plan = self._plans.get(key)
         if plan is None:
             plan = plan_next(self.files, self.schema, snapshot, cursor, self._rules, self._order, self._predicate)
@@ -165,7 +165,7 @@ class History:
     def done(self, position: Position) -> None:
         """Tell the consumer that everything before a position has been read."""
         if self._consumer is not None and not position.cursor.whole and position.snapshot != self._told:
-            self._table.tell_consumer(self._consumer, position.snapshot, position.after)
+            self._table.tell_consumer(self._consumer, position.snapshot, position.cursor.before_key)
             self._told = position.snapshot
 
 

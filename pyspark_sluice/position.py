@@ -18,8 +18,6 @@ class Position:
     cursor: Cursor
     files: int = 0
     rows: int = 0
-    after: str | None = None
-    """The key of the snapshot before, which tells a table that was rolled back."""
     ending: bool = False
     """Whether only the row that ends event time is still to come (`SourceOptions.end_of_time`)."""
     end: bool = False
@@ -37,11 +35,11 @@ class Position:
 
     def past(self, snapshot: Snapshot) -> Position:
         """The position once all of a snapshot is read."""
-        return Position(cursor=self.cursor.after(snapshot), after=snapshot.key)
+        return Position(cursor=self.cursor.after(snapshot))
 
-    def within(self, files: int, rows: int) -> Position:
+    def within(self, snapshot: Snapshot, files: int, rows: int) -> Position:
         """The position once a part of the snapshot is read."""
-        return replace(self, files=files, rows=rows)
+        return replace(self, cursor=replace(self.cursor, own_key=snapshot.key), files=files, rows=rows)
 
     def to_json(self) -> dict[str, Any]:
         """What Spark keeps; the same position is always the same text."""
@@ -52,8 +50,10 @@ class Position:
             position["since"] = self.cursor.created_since
         if self.inside:
             position |= {"files": self.files, "rows": self.rows}
-        if self.after is not None:
-            position["after"] = self.after
+        if self.cursor.before_key is not None:
+            position["after"] = self.cursor.before_key
+        if self.cursor.own_key is not None:
+            position["of"] = self.cursor.own_key
         if self.ending:
             position["ending"] = True
         if self.end:
@@ -71,12 +71,17 @@ class Position:
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Position:
         """Read it back."""
-        cursor = Cursor(next_snapshot_id=body["snapshot"], whole=body.get("whole", False), created_since=body.get("since"))
+        cursor = Cursor(
+            next_snapshot_id=body["snapshot"],
+            whole=body.get("whole", False),
+            created_since=body.get("since"),
+            before_key=body.get("after"),
+            own_key=body.get("of"),
+        )
         return cls(
             cursor=cursor,
             files=body.get("files", 0),
             rows=body.get("rows", 0),
-            after=body.get("after"),
             ending=body.get("ending", False),
             end=body.get("end", False),
         )

@@ -109,7 +109,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if budget.taken and self._may_move_keys(snapshot):
                 return end  # one micro-batch would read a key's new bucket beside its old one
             planned = self._table.planned(snapshot, end.cursor)
-            if (within := _within(planned, end, budget)) is not None:
+            if (within := _within(snapshot, planned, end, budget)) is not None:
                 return within
             end = end.past(snapshot)
             if whole and self._table.beyond(snapshot):  # where it starts it reads all there is, as Paimon does
@@ -172,12 +172,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._history.close()
 
 
-def _within(planned: Sequence[PlannedFile], end: Position, budget: Budget) -> Position | None:
+def _within(snapshot: Snapshot, planned: Sequence[PlannedFile], end: Position, budget: Budget) -> Position | None:
     """Where among a snapshot's files the budget is used up; None where it takes all of them."""
     for number in range(end.files, len(planned)):
         file = planned[number].file
         first = end.rows if number == end.files else 0
         taken = budget.take(file.row_count - first, file.file_size / max(1, file.row_count))
         if first + taken < file.row_count:
-            return end.within(number, first + taken)
+            return end.within(snapshot, number, first + taken)
     return None

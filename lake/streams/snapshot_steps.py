@@ -23,7 +23,7 @@ from model.predicate import Predicate
 from model.snapshot import Snapshot
 from table.scan.planning.entry_scan import PlannedFile
 from table.scan.stream import Cursor, PartitionOrder, StreamRules, beyond, plan_next
-from table.scan.stream_start import Past, expired
+from table.scan.stream_start import Past, expired, rolled_back
 
 _log = logging.getLogger(__name__)
 TICK_SECONDS = 1.0
@@ -115,7 +115,6 @@ class TableStream:
         """Of two streams of a kind one finds what both read of a commit."""
         self._progress = _Progress(consumer, cursor)
         self._order = PartitionOrder()
-        self._last_key: str | None = None
         self._wake = threading.Event()
         self._wake.set()
         self._closed = False
@@ -231,8 +230,7 @@ class TableStream:
         if planned:
             yield StreamStep(table=table, snapshot=snapshot, planned=planned)
         self.cursor = self.cursor.after(snapshot)
-        self._last_key = snapshot.key
-        self._progress.read(self.cursor.next_snapshot_id)
+        self._progress.read(self.cursor)
         self._progress.tell(table)
 
     def _planned(self, table: LakeTable, snapshot: Snapshot) -> tuple[PlannedFile, ...]:
@@ -285,28 +283,26 @@ class TableStream:
     def _next(self) -> list[Snapshot]:
         """Snapshots from the cursor on. Decided is decided: their files need not be published for their rows to be true."""
         table, cursor = self._table, self.cursor
-        first = cursor.next_snapshot_id - (1 if self._last_key is not None else 0)
-        snapshots = self.follower.since(first, self._rules.discovery.total_seconds())
-        if not snapshots and self._last_key is not None:
+        known = cursor.known
+        snapshots = self.follower.since(known[0] if known else cursor.next_snapshot_id, self._rules.discovery.total_seconds())
+        if known and not snapshots:
             with self._catalog.reading() as tx:
                 latest = tx.snapshots.latest(table.table_id, table.identifier.branch)
                 if latest is not None or tx.tables.by_id(table.table_id) is not None:
                     raise self._rolled_back()
-        if snapshots and snapshots[0].id < cursor.next_snapshot_id:
-            if not snapshots[0].stands_for(self._last_key):
-                raise self._rolled_back()
-            snapshots = snapshots[1:]
-        elif snapshots and self._last_key is not None and not self._is_past(self._last_key):
+        if known and snapshots and not (snapshots[0].stands_for(known[1]) if snapshots[0].id == known[0] else self._is_past(*known)):
             raise self._rolled_back()
+        if snapshots and snapshots[0].id < cursor.next_snapshot_id:
+            snapshots = snapshots[1:]
         if snapshots and snapshots[0].id > cursor.next_snapshot_id:
             raise expired(self._past(), cursor.next_snapshot_id, f"The stream of table {table.identifier}")
         return snapshots[:LOOK_AHEAD]
 
-    def _is_past(self, key: str) -> bool:
-        """Whether what was read last, which has expired since, was the table's then."""
+    def _is_past(self, snapshot_id: int, key: str) -> bool:
+        """Whether a snapshot that has expired since was the table's then."""
         table = self._table
         with self._catalog.reading() as tx:
-            return is_past(tx, table.table_id, table.identifier.branch, self.cursor.next_snapshot_id - 1, key)
+            return is_past(tx, table.table_id, table.identifier.branch, snapshot_id, key)
 
     def _past(self) -> Past:
         table = self._table
@@ -315,12 +311,8 @@ class TableStream:
         return Past(table=str(table.identifier), snapshots=[Snapshot.from_json(row.body) for row in rows])
 
     def _rolled_back(self) -> SnapshotNotExist:
-        name = str(self._table.identifier)
-        return SnapshotNotExist(
-            f"Table {name} was rolled back to before snapshot {self.cursor.next_snapshot_id - 1}, which this stream has read; "
-            f"{self._past().shown()}. Start the stream again where its rows are to begin.",
-            resource_name=name,
-        )
+        way_out = f"; {self._past().shown()}. Start the stream again where its rows are to begin."
+        return rolled_back(str(self._table.identifier), self.cursor, way_out)
 
 
 class _Progress:
@@ -328,9 +320,9 @@ class _Progress:
 
     def __init__(self, consumer: ConsumerProgress | None, cursor: Cursor) -> None:
         self._consumer = consumer
-        self._read = cursor.next_snapshot_id
-        self._told: int | None = None
-        self._settling: tuple[int, float] | None = None if cursor.whole else (cursor.next_snapshot_id, 0.0)
+        self._read = cursor
+        self._told: Cursor | None = None
+        self._settling: tuple[Cursor, float] | None = None if cursor.whole else (cursor, 0.0)
         self._told_at = time.monotonic()
 
     @property
@@ -338,11 +330,11 @@ class _Progress:
         """The consumer's name; None without one."""
         return None if self._consumer is None else self._consumer.name
 
-    def read(self, next_snapshot: int) -> None:
-        """Everything before a snapshot has been handed on."""
-        self._read = next_snapshot
+    def read(self, cursor: Cursor) -> None:
+        """Everything before a cursor's snapshot has been handed on."""
+        self._read = cursor
         if self._settling is None:
-            self._settling = (next_snapshot, time.monotonic())
+            self._settling = (cursor, time.monotonic())
 
     def tell(self, table: LakeTable, *, all_: bool = False) -> None:
         """Tell the consumer what has been read for a while, or all."""
@@ -350,13 +342,13 @@ class _Progress:
             return
         now = time.monotonic()
         if all_ and self._read != self._told:
-            self._consumer.tell(table, self._read)
+            self._consumer.tell(table, self._read.next_snapshot_id, after=self._read.before_key)
             self._told = self._read
         elif self._settling is not None and now - self._settling[1] >= SETTLED_SECONDS:
             if self._settling[0] != self._told:
-                self._consumer.tell(table, self._settling[0])
+                self._consumer.tell(table, self._settling[0].next_snapshot_id, after=self._settling[0].before_key)
                 self._told, self._told_at = self._settling[0], now
             self._settling = (self._read, now) if self._read != self._told else None
         elif self._told is not None and now - self._told_at >= _REFRESH_SECONDS:
-            self._consumer.tell(table, self._told)
+            self._consumer.tell(table, self._told.next_snapshot_id, after=self._told.before_key)
             self._told_at = now

@@ -170,7 +170,7 @@ def _require_read(tx: CatalogTransaction, table: LakeTable, name: str, snapshot_
     """Raise `SnapshotNotExist` where a snapshot that was read is none of the table's past."""
     if not is_past(tx, table.table_id, table.identifier.branch, snapshot_id, key):
         raise SnapshotNotExist(
-            f"Table {table.identifier} was rolled back to before snapshot {snapshot_id}, which consumer {name} has read. "
+            f"Table {table.identifier} was rolled back to before snapshot {snapshot_id}, after which consumer {name} is to go on. "
             "Nothing was changed.",
             resource_name=str(snapshot_id),
         )
@@ -221,12 +221,17 @@ class ConsumerProgress:
         # They differ where somebody else wrote the file; a server of before may have noted what it then could not write.
         return cls(catalog, name, owner), row.next_snapshot if filed == row.written else filed
 
-    def tell(self, table: LakeTable, next_snapshot: int) -> None:
-        """Note that everything before a snapshot has been read; raises `ConsumerTaken` where another stream goes on in its place."""
+    def tell(self, table: LakeTable, next_snapshot: int, *, after: str | None = None) -> None:
+        """Note that everything before a snapshot has been read; raises `ConsumerTaken` where another stream goes on in its place.
+
+        ``after``: as of `reset_consumer`.
+        """
         branch = table.identifier.branch
         with _filing(self._catalog, table, self.name) as tx:
             if not tx.consumers.advance(table.table_id, branch, self.name, owner=self._owner, next_snapshot=next_snapshot):
                 raise ConsumerTaken(self.name, str(table.identifier))
+            if after is not None:  # one that had told nothing was not lowered by a rollback, and would pass over what came after that
+                _require_read(tx, table, self.name, next_snapshot - 1, after)
             write_consumer(table.files, self.name, next_snapshot)
 
 

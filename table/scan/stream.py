@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from cachetools import LRUCache
@@ -24,10 +24,21 @@ class Cursor:
     whole: bool = False
     created_since: int | None = None
     """With ``whole``: only files made at this time (milliseconds) or later."""
+    before_key: str | None = field(default=None, compare=False)
+    """The key of the snapshot before the next, where that is known."""
+    own_key: str | None = field(default=None, compare=False)
+    """The key of the next, where that is known: the stream was to begin with it, or has read a part of it."""
 
     def after(self, snapshot: Snapshot) -> Cursor:
         """The cursor once a snapshot is read."""
-        return Cursor(next_snapshot_id=snapshot.id + 1)
+        return Cursor(next_snapshot_id=snapshot.id + 1, before_key=snapshot.key)
+
+    @property
+    def known(self) -> tuple[int, str] | None:
+        """The id and key of the newest snapshot on which the stream builds: where it is not the table's any more, that was rolled back."""
+        if self.own_key is not None:
+            return self.next_snapshot_id, self.own_key
+        return None if self.before_key is None else (self.next_snapshot_id - 1, self.before_key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from model.errors import InvalidOption, SnapshotNotExist
 from model.options.scan import parse_time
@@ -34,6 +34,16 @@ class Past:
         """The id the next commit will get."""
         return self.snapshots[-1].id + 1 if self.snapshots else 1
 
+    def known_at(self, cursor: Cursor) -> Cursor:
+        """A start with the key of the snapshot on which it builds, so that a rollback is noticed also before anything is read.
+
+        What is read whole is known itself, as is the oldest one, before which only the rollback to a tag goes. A start that waits for
+        an id beyond the next one knows nothing.
+        """
+        keys = {snapshot.id: snapshot.key for snapshot in self.snapshots}
+        before = None if cursor.whole else keys.get(cursor.next_snapshot_id - 1)
+        return replace(cursor, before_key=before, own_key=keys.get(cursor.next_snapshot_id) if before is None else None)
+
     def shown(self) -> str:
         """What is there, for messages."""
         if not self.snapshots:
@@ -43,6 +53,10 @@ class Past:
 
 def start_of(past: Past, options: Mapping[str, str], *, zone: str = "UTC") -> Cursor:
     """The cursor the scan options ask for; raises `InvalidOption` for options that contradict each other or belong to batch reads."""
+    return past.known_at(_start_of(past, options, zone))
+
+
+def _start_of(past: Past, options: Mapping[str, str], zone: str) -> Cursor:
     mode, key = _mode(options)
     latest = past.snapshots[-1] if past.snapshots else None
     if mode == "latest-full":
@@ -74,7 +88,16 @@ def resumed(past: Past, consumer: str, next_snapshot: int) -> Cursor:
             f"{literal(consumer)}, {past.next_id}) lets it go on with what comes next, an earlier snapshot's id with that one.",
             resource_name=past.table,
         )
-    return Cursor(next_snapshot_id=next_snapshot)
+    return past.known_at(Cursor(next_snapshot_id=next_snapshot))
+
+
+def rolled_back(table: str, cursor: Cursor, way_out: str) -> SnapshotNotExist:
+    """The failure of a stream that builds on a snapshot which is none of the table's past any more; it knows one."""
+    assert cursor.known is not None
+    which = "with which" if cursor.own_key is not None else "after which"
+    return SnapshotNotExist(
+        f"Table {table} was rolled back to before snapshot {cursor.known[0]}, {which} this stream goes on{way_out}", resource_name=table
+    )
 
 
 def expired(past: Past, wanted: int, who: str) -> SnapshotNotExist:

@@ -142,6 +142,42 @@ def test_steps_follow_the_snapshots_and_end_at_the_watermark(lake: Lake, table: 
     assert lake.catalog.notices.waiters == 0
 
 
+@pytest.mark.parametrize(
+    ("start", "built_on"),
+    [({"scan.mode": "latest"}, 5), ({}, 5), ({"scan.timestamp-millis": str(2**50)}, 5), ({"scan.snapshot-id": "4"}, 3)],
+    ids=str,
+)  # fmt: skip
+def test_a_stream_that_has_read_nothing_notices_a_rollback(lake: Lake, table: LakeTable, start: dict[str, str], built_on: int) -> None:
+    """The ids of the snapshots that are no more are given to others, whose rows it would leave out."""
+    for number in range(5):
+        lake.commit(table, append(f"f{number}"))
+    stream, consumers = lake.follow(table, start), lake.follow(table, start | {"consumer-id": "c"})
+    lake.history.rollback_to_snapshot(table, 2)
+    for number in range(4):
+        lake.commit(table, append(f"g{number}"))
+    for one in (stream, consumers):
+        with pytest.raises(SnapshotNotExist, match=f"rolled back to before snapshot {built_on}"):
+            next(one.steps())
+    assert lake.consumers(table) == {}
+
+
+def test_a_stream_goes_on_where_a_rollback_took_only_what_it_was_to_read(lake: Lake, table: LakeTable) -> None:
+    for number in range(5):
+        lake.commit(table, append(f"f{number}"))
+    stream = lake.follow(table, {"scan.snapshot-id": "3"})
+    waiting = lake.follow(table, {"scan.snapshot-id": "6"})  # for one that is not there yet
+    ahead = lake.follow(table, {"scan.snapshot-id": "9"})
+    lake.history.rollback_to_snapshot(table, 2)
+    lake.commit(table, append("g"))
+    steps = stream.steps()
+    assert [[file.file.file_name for file in step.planned] for step in (next(steps),) if step] == [["g"]]
+    assert next(ahead.steps()) is None
+    with pytest.raises(SnapshotNotExist, match="rolled back to before snapshot 5, after which this stream goes on"):
+        next(waiting.steps())
+    for one in (stream, ahead):
+        one.close()
+
+
 def test_one_caller_does_not_take_all_places_of_those_who_wait(lake: Lake, table: LakeTable) -> None:
     lake.commit(table, append("f0"))
     stopping, left = threading.Event(), threading.Event()

@@ -42,6 +42,7 @@ class History:
         self._from_empty = from_empty
         # Without a snapshot the starting scanner answers NoSnapshot and is asked again: at its first answer one is there.
         self._first, self._last = steps[0].id, steps[0 if from_empty else -1].id
+        self.last = steps[-1].id
 
     def stream(self, options: Mapping[str, str]) -> Expected:
         """`tryFirstPlan`, then `nextPlan` until there is nothing or the end."""
@@ -63,6 +64,14 @@ class History:
                 parts.append(step.added)
             following += 1
         return Expected(parts=tuple(parts), ends=ended)
+
+    def survives(self, options: Mapping[str, str], last: int) -> bool:
+        """Whether a stream that began, and has read nothing, goes on after a rollback to a snapshot.
+
+        `NextSnapshotFetcher.rangeCheck`: not where the next one would be beyond the end. Theirs have read what they read whole at once.
+        """
+        start, whole = self._start(options)
+        return (start - 1 if whole is None else start) <= last
 
     @staticmethod
     def _past(step: Step, bound: str | None) -> bool:

@@ -70,6 +70,11 @@ class Made:
         assert len(done.snapshots) == 1
         self._note(CommitKind.COMPACT, (), self.steps[-1].held)
 
+    def roll_back(self, last: int) -> None:
+        """What `CALL sys.rollback_to` does: no snapshot after that one is there any more."""
+        self._lake.history.rollback_to_snapshot(self._lake.open(self._table), last)
+        self.steps = [step for step in self.steps if step.id <= last]
+
     def known_whole(self) -> bool:
         """Whether nobody else has written to the table, so that the model knows all its snapshots."""
         latest = self._lake.open(self._table).latest()

@@ -13,11 +13,12 @@ import pytest
 
 from gateway.gateway import Gateway
 from lake import Lake
+from model.errors import SnapshotNotExist
 from model.snapshot import CommitKind
 from pyspark_sluice.source import DefaultSource
 from pyspark_sluice.stream import StreamReader
 from tests.server.golden_model import Expected, History, Row
-from tests.server.streams.golden import LAYOUTS, SENTINEL, T, agree_by_place, empty, empty_starts, grown, history, streams
+from tests.server.streams.golden import LAYOUTS, SENTINEL, T, agree_by_place, empty, empty_starts, grown, history, starts, streams
 
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261124"))
 LIMITS: tuple[dict[str, str], ...] = ({}, {"maxRowsPerTrigger": "3"}, {"maxFilesPerTrigger": "2"}, {"maxBytesPerTrigger": "1 kb"})
@@ -130,6 +131,30 @@ def test_streams_of_the_source_that_begin_on_an_empty_table_are_the_models(lake:
             expected = model.stream(options)
             assert query.ended is expected.ends, options
             agree_by_place(query.rows, expected, layout, options)
+
+
+def test_streams_that_have_read_nothing_notice_a_rollback(lake: Lake, url: str) -> None:
+    """Other snapshots get the ids of those that are no more: a stream that waits for later ones would leave out their rows."""
+    made = history(lake, url, "no buckets")
+    before, last = History(made.steps), made.steps[3].id
+    rng = random.Random(SEED)
+    with ExitStack() as queries:
+        started = [(options, Query(url, options, rng)) for options in ({"scan.mode": "latest"}, *rng.sample(starts(made), 11))]
+        for _, query in started:
+            queries.callback(query.stop)
+        made.roll_back(last)
+        while made.steps[-1].id <= before.last:
+            made.put(made.rows(2), None)
+        survivors = 0
+        for options, query in started:
+            if before.survives(options, last):
+                survivors += 1
+                query.take()
+                agree_by_place(query.rows, History(made.steps).stream(options), "no buckets", options)
+            else:
+                with pytest.raises(SnapshotNotExist, match="rolled back to before snapshot"):
+                    query.take()
+        assert 0 < survivors < len(started)
 
 
 def test_the_model_is_compared_and_not_believed(lake: Lake, url: str) -> None:

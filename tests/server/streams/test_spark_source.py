@@ -216,13 +216,14 @@ def rows(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> li
 def test_admission_takes_what_it_is_told_and_all_when_it_is_told_so(url: str, queue: Lake) -> None:
     reader = reader_of(url, maxRowsPerTrigger="4")
     start = reader.initialOffset()
-    assert start == {"snapshot": 3, "whole": True}
+    whole = {"snapshot": 3, "whole": True, "of": queue.history.version(queue.open(T), "3").key}
+    assert start == whole
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
-    assert end == {"snapshot": 3, "whole": True, "files": 1, "rows": 1}
+    assert end == whole | {"files": 1, "rows": 1}
     assert rows(reader, start, end) == [(0, 0), (1, 0), (2, 0), (0, 1)]
     assert rows(reader, end, reader.latestOffset(end, ReadAllAvailable())) == [(1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]
     by_bytes = reader_of(url, maxBytesPerTrigger="1 b")
-    assert by_bytes.latestOffset(start, by_bytes.getDefaultReadLimit()) == {"snapshot": 3, "whole": True, "files": 0, "rows": 1}
+    assert by_bytes.latestOffset(start, by_bytes.getDefaultReadLimit()) == whole | {"files": 0, "rows": 1}
     by_files = reader_of(url, maxFilesPerTrigger="2")
     assert len(rows(by_files, start, by_files.latestOffset(start, by_files.getDefaultReadLimit()))) == 6
 
@@ -268,12 +269,12 @@ def test_a_commit_is_heard_of_and_its_stream_ends_at_the_watermark(url: str, que
 
 def test_a_consumer_goes_on_where_it_was(url: str, queue: Lake) -> None:
     reader = reader_of(url, **{"consumer-id": "c", "scan_snapshot-id": "2"})
-    assert reader.initialOffset() == {"snapshot": 2}
+    assert reader.initialOffset() == {"snapshot": 2, "after": queue.history.version(queue.open(T), "1").key}
     reader.commit({"snapshot": 2, "after": "of a snapshot that was rolled back"})
     assert queue.consumers(queue.open(T)) == {}
     reader.commit({"snapshot": 3, "after": queue.history.version(queue.open(T), "2").key})
     assert queue.consumers(queue.open(T)) == {"c": 3}
-    assert reader_of(url, **{"consumer-id": "c"}).initialOffset() == {"snapshot": 3}
+    assert reader_of(url, **{"consumer-id": "c"}).initialOffset()["snapshot"] == 3
 
 
 def test_what_ends_a_stream(url: str, queue: Lake) -> None:
@@ -296,6 +297,18 @@ def test_what_ends_a_stream(url: str, queue: Lake) -> None:
     queue.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=adds, commit_user="u"))
     with pytest.raises(StreamChanged, match="BIGINT"):
         rows(pinned, start, {"snapshot": start["snapshot"] + 2})
+
+
+def test_a_stream_notices_that_the_snapshot_it_has_begun_was_rolled_back(url: str, queue: Lake) -> None:
+    reader = reader_of(url, **{"scan_snapshot-id": "2", "maxRowsPerTrigger": "1"})
+    part = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    assert (part["snapshot"], part["rows"]) == (2, 1)
+    queue.history.rollback_to_snapshot(queue.open(T), 1)
+    append(queue, 7)
+    with pytest.raises(SnapshotNotExist, match="before snapshot 2, with which this stream goes on"):
+        reader_of(url).latestOffset(part, ReadAllAvailable())
+    of_before = {key: value for key, value in part.items() if key != "of"}
+    assert reader_of(url).latestOffset(of_before, ReadAllAvailable())["snapshot"] == 3, "an earlier version's checkpoint"
 
 
 def test_a_stream_does_not_go_on_behind_another_snapshot_that_has_expired(url: str, queue: Lake) -> None:
@@ -373,5 +386,5 @@ def test_conditions_survive_being_an_option() -> None:
 
 
 def test_a_position_is_the_same_text_again() -> None:
-    for body in ({"snapshot": 1}, {"snapshot": 2, "whole": True, "since": 5, "files": 1, "rows": 0, "after": "u", "end": True}):
+    for body in ({"snapshot": 1}, {"snapshot": 2, "whole": True, "since": 5, "files": 1, "rows": 0, "after": "u", "of": "v", "end": True}):
         assert Position.from_json(json.loads(json.dumps(body))).to_json() == body
