@@ -189,7 +189,8 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         resource = table_resource(table)
         if not self.caller.may(Access.DELETE, resource):
             self.caller.require(Access.UPDATE, resource)
-        properties = {key: value for key, value in commit.snapshot.properties.items() if key != COMMITTED_BY}
+        # Ours are the server's word: streams, repairs and jobs believe them, and Java's rollbackToAsLatest copies another snapshot's.
+        properties = {key: value for key, value in commit.snapshot.properties.items() if not key.startswith("sluice.")}
         if self.caller != EVERYBODY:  # who commits is the server's word
             properties[COMMITTED_BY] = self.caller.principal
         signed = replace(commit, principal=self.caller.principal, snapshot=replace(commit.snapshot, properties=properties))

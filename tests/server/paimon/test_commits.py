@@ -136,6 +136,14 @@ def test_a_writer_that_went_back_to_an_older_state_commits_anew(writer: Writer) 
     assert writer.latest()["id"] == 4  # type: ignore[index]
 
 
+def test_properties_of_ours_are_not_taken_from_clients(writer: Writer) -> None:
+    """Java's rollbackToAsLatest copies those of the snapshot it goes back to; streams and repairs would believe them."""
+    writer.commit(properties={"sluice.operation": "COMPACT", "sluice.answers": "[]", "mine": "stays"})
+    kept = writer.latest()["properties"]  # type: ignore[index]
+    assert kept["mine"] == "stays"
+    assert {key for key in kept if key.startswith("sluice.")} <= {"sluice.committed-by"}
+
+
 def test_another_table_is_no_table(rest: Rest, writer: Writer) -> None:
     for table_id in (str(uuid4()), "nonsense"):
         assert rest.refused("POST", COMMIT, writer.body(None) | {"tableId": table_id})[:2] == (404, "TABLE")
