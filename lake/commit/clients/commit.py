@@ -235,15 +235,16 @@ class ClientCommitter:
         past = head.snapshot_id is not None and snapshot.id <= head.snapshot_id
         if not told_apart and not past:  # nearly every commit: nothing to ask
             return False
-        landed: SnapshotRow | None = None
+        candidates: list[SnapshotRow] = []
         with self._catalog.reading() as tx:
-            if told_apart:
+            landed = tx.snapshots.by_uuid(head.table_id, snapshot.key, table.branch) if past else None
+            if landed is None and told_apart:
                 kind, by = snapshot.commit_kind.value, snapshot.properties.get(COMMITTED_BY)
                 user, identifier = snapshot.commit_user, snapshot.commit_identifier
-                there = tx.snapshots.by_commit(head.table_id, table.branch, user=user, identifier=identifier, kind=kind)
-                landed = next((row for row in there if same_committer(row.body, by) and _sent_again(row, snapshot)), None)
-            if landed is None and past:
-                landed = tx.snapshots.by_uuid(head.table_id, snapshot.key, table.branch)
+                found = tx.snapshots.by_commit(head.table_id, table.branch, user=user, identifier=identifier, kind=kind)
+                candidates = [row for row in found if same_committer(row.body, by)]
+        if landed is None:
+            landed = next((row for row in candidates if _sent_again(files, row, snapshot)), None)
         if landed is None:
             return False
         if not landed.published:
@@ -353,13 +354,22 @@ def _goes_on(head: HeadRow, commit: ClientCommit) -> bool:
     return commit.snapshot.id == (head.snapshot_id or 0) + 1 and (not commit.base_given or commit.base == head.snapshot_uuid)
 
 
-def _sent_again(landed: SnapshotRow, snapshot: Snapshot) -> bool:
+def _sent_again(files: TableFiles, landed: SnapshotRow, snapshot: Snapshot) -> bool:
     """Whether a commit of a landed one's user, identifier and kind is that one again, and no new one of a writer that went back.
 
     Who builds on a snapshot has seen what landed up to it: a job started from an older savepoint sends its identifiers again with other
-    rows, and Java drops partitions in batches of one identifier. Only Paimon 1.0 builds anew without looking for its own, on the same list.
+    rows, and Java drops partitions in batches of one identifier. Clients that build anew without looking for their own (Java 1.0, pypaimon
+    1.2) name the same list, or the same files in another: refused, they would remove files that are committed.
     """
-    return landed.snapshot_id >= snapshot.id or landed.body.get("deltaManifestList") == snapshot.delta_manifest_list
+    if landed.snapshot_id >= snapshot.id or landed.body.get("deltaManifestList") == snapshot.delta_manifest_list:
+        return True
+    try:
+        changed, sent = (
+            {(entry.kind, entry.key()) for entry in files.delta_entries(one)} for one in (Snapshot.from_json(landed.body), snapshot)
+        )
+    except LakeError:  # of the landed one that expired since, or of what the judge is to refuse
+        return False
+    return bool(sent) and changed == sent
 
 
 def _at(head: HeadRow) -> tuple[int, str] | None:

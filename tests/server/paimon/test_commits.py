@@ -136,6 +136,16 @@ def test_a_writer_that_went_back_to_an_older_state_commits_anew(writer: Writer) 
     assert writer.latest()["id"] == 4  # type: ignore[index]
 
 
+def test_a_commit_that_is_built_anew_without_a_look_for_its_own_is_known_by_its_files(writer: Writer) -> None:
+    """Answered otherwise its client would remove the files, which are committed (pypaimon 1.2 does not look)."""
+    changes = [writer.file(rows=3)]
+    landed = writer.commit(changes=changes, commitIdentifier=7)
+    assert writer.post(writer.body(landed, changes=changes, commitIdentifier=7))
+    assert writer.latest()["id"] == 1  # type: ignore[index]
+    assert writer.post(writer.body(landed, changes=[writer.file(rows=3)], commitIdentifier=7))
+    assert writer.latest()["id"] == 2  # type: ignore[index]
+
+
 def test_properties_of_ours_are_not_taken_from_clients(writer: Writer) -> None:
     """Java's rollbackToAsLatest copies those of the snapshot it goes back to; streams and repairs would believe them."""
     writer.commit(properties={"sluice.operation": "COMPACT", "sluice.answers": "[]", "mine": "stays"})
