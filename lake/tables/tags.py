@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -200,26 +200,38 @@ class Tags:
             line = {number: row_there for number in numbers if (row_there := tx.snapshots.get(id_, branch, number)) is not None}
         new = [tag for tag in read if self._is_the_tables(table, tag, line)]
         tagged = {int(row.snapshot["id"]) for row in (*present, *new)}
-        removed = []
+        removed, in_doubt = [], bool(missing) and self._is_in_doubt(table)
         for row in missing:
-            if int(row.snapshot["id"]) not in tagged and self._is_lost(table, row, line, any_stored=bool(stored)):
+            if self._is_lost(table, row, {*line, *tagged}, any_stored=bool(stored), in_doubt=in_doubt):
                 present.append(row)
             else:  # whoever removed the file removed the tag
                 removed.append(row)
         return FoundTags(rows=rows, present=sorted(present, key=lambda row: row.name), new=new, removed=removed, line=line)
 
-    def _is_lost(self, table: LakeTable, tag: TagRow, line: Mapping[int, SnapshotRow], *, any_stored: bool) -> bool:
+    def _is_in_doubt(self, table: LakeTable) -> bool:
+        """Whether files of another time than the catalog's lie there, as after a copy was put back: what is missing, nobody removed.
+
+        The newest snapshot, which no client removes, is not there, or the table is marked as diverged.
+        """
+        with self._catalog.reading() as tx:
+            row = tx.tables.by_id(table.table_id)
+            ids = tx.snapshots.ids(table.table_id, table.identifier.branch)
+        newest = next((snapshot_id for snapshot_id, published in reversed(ids) if published), None)
+        is_there = newest is None or table.files.io.file_exists(table.files.layout.snapshot_file(newest))
+        return not is_there or (row is not None and row.diverged_at is not None)
+
+    def _is_lost(self, table: LakeTable, tag: TagRow, kept_besides: Set[int], *, any_stored: bool, in_doubt: bool) -> bool:
         """Whether a tag's missing file is damage, so that the tag stays: what no client does, or what would cost rows.
 
-        Nobody removes the directory of the tags, which is gone where a disk is. A tag that alone keeps its snapshot goes with the
-        lists that it names where Java's client removes it; where they are there its file was lost, or removed by a client that cleans
-        nothing (pypaimon), and its rows go by a statement only.
+        Nobody removes the directory of the tags, which is gone where a disk is; on an object store nothing tells it from tags that were
+        removed one by one. A tag that alone keeps its snapshot goes with the lists that it names where Java's client removes it; where
+        they are there its file was lost, or removed by a client that cleans nothing (pypaimon), and its rows go by a statement only.
         """
         files = table.files
-        if not any_stored and files.io.atomic_rename and not files.io.exists(files.layout.tag_dir()):
+        if not any_stored and (in_doubt or (files.io.atomic_rename and not files.io.exists(files.layout.tag_dir()))):
             return True
         snapshot = Snapshot.from_json(tag.snapshot)
-        if snapshot.id in line:
+        if snapshot.id in kept_besides and not in_doubt and (any_stored or files.io.atomic_rename):
             return False
         lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
         return all(files.io.file_exists(files.layout.manifest(name)) for name in lists)
