@@ -8,17 +8,20 @@ from functools import cached_property
 from typing import Any
 
 from lake import LakeTable
-from model.errors import AnalysisError, nearest
+from model.errors import AnalysisError, LakeError, TableDamaged, TableDiverged, nearest
 from model.identifier import Identifier
 from model.schema.types import BigIntType, BooleanType, VarCharType
 from model.text.name_parts import parse_name
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, handles
+from table.format.io.storage_errors import refusal
 
 DRY_RUN = "dry_run"
 DRY_COLUMN = ResultColumn(DRY_RUN, BooleanType(nullable=False))
 """The last column of what a call that changes something answers."""
+PROBLEM_COLUMN = ResultColumn("problem", VarCharType())
+"""Before it, in calls for many tables: why a table was passed over (`alone`)."""
 
 
 class Arguments(dict[str, Any]):
@@ -35,6 +38,14 @@ _OTHER_NAMES = {
     "snapshot": "snapshot_id", "tagname": "tag", "targettagname": "target_tag", "options": "table_options", "partitions": "partition",
 }  # fmt: skip
 """What Flink or Spark call an argument, where a procedure has none of that name: its name here."""
+
+
+def alone(context: ExecutionContext, problem: LakeError) -> str:
+    """What is wrong with one table, in words, so that a call for many goes on with the others; raises what is about more than the one."""
+    if not isinstance(problem, TableDamaged | TableDiverged) and refusal(problem) is None:
+        raise problem
+    context.lake.standing.met(problem)
+    return problem.message
 
 
 def never(_: Arguments) -> bool:

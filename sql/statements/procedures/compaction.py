@@ -13,7 +13,7 @@ from uuid import uuid4
 from lake import LakeTable
 from lake.rewrite.compaction import Compacted, Rewriter, check_mergeable, compact, in_threads, live_files
 from model.catalog_errors import MetadataOnlyTable
-from model.errors import AnalysisError, Forbidden, RewriteConflict, TableNotExist, UnsupportedType
+from model.errors import AnalysisError, Forbidden, LakeError, RewriteConflict, TableNotExist, UnsupportedType
 from model.identifier import Identifier
 from model.options.clustering import cluster_columns
 from model.options.table import TABLE_OPTIONS
@@ -21,7 +21,7 @@ from model.schema.types import BigIntType
 from model.snapshot import CommitKind, Snapshot
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures.calls import DRY_COLUMN, Arguments, procedure, table_to_write
+from sql.statements.procedures.calls import DRY_COLUMN, PROBLEM_COLUMN, Arguments, alone, procedure, table_to_write
 from sql.statements.procedures.choosing import Choice
 from sql.statements.procedures.partition_choice import chosen, numbers
 from table.compaction.candidates import CompactionRules, CompactionTask, choose
@@ -312,7 +312,8 @@ def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultS
     dry_run = arguments.dry_run
     table_arguments = Arguments((key, arguments[key]) for key in ("partition_idle_time", "compact_strategy") if key in arguments)
     _full(table_arguments)
-    rows = []
+    counts = [ResultColumn(column.name, BigIntType()) for column in _COMPACTED[:-1]]
+    rows: list[tuple[Any, ...]] = []
     for identifier in matching_tables(context, arguments):
         context.cancellation.check()
         try:
@@ -323,8 +324,12 @@ def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultS
             done = _merge(context, table, table_arguments, dry_run=dry_run)
         except (TableNotExist, UnsupportedType, Forbidden, MetadataOnlyTable):
             continue  # dropped meanwhile, or nothing this server may rewrite
-        rows.append((str(identifier), *_row(done, dry_run=dry_run)))
-    return ResultSet.of_rows([ResultColumn("table", STRING), *_COMPACTED], rows)
+        except LakeError as problem:
+            rows.append((str(identifier), *[None] * len(counts), alone(context, problem), dry_run))
+            continue
+        *counted, _ = _row(done, dry_run=dry_run)
+        rows.append((str(identifier), *counted, None, dry_run))
+    return ResultSet.of_rows([ResultColumn("table", STRING), *counts, PROBLEM_COLUMN, DRY_COLUMN], rows)
 
 
 def matching_tables(context: ExecutionContext, arguments: Arguments) -> list[Identifier]:

@@ -18,14 +18,14 @@ from lake.rewrite.partition_expiry import PartitionExpiry, drop_partitions, expi
 from lake.rewrite.partition_expiry import expire_partitions as expire_in_batches
 from lake.rewrite.partition_names import values_of
 from model.catalog_errors import MetadataOnlyTable
-from model.errors import AnalysisError, Forbidden, InvalidOption, SnapshotNotExist, TableNotExist
+from model.errors import AnalysisError, Forbidden, InvalidOption, LakeError, SnapshotNotExist, TableNotExist
 from model.identifier import Identifier
 from model.options.option import OptionGroup
 from model.options.table import TABLE_OPTIONS
 from model.schema.types import BigIntType, VarCharType
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures.calls import DRY_COLUMN, DRY_RUN, Arguments, identifier_of, procedure, table_to_write
+from sql.statements.procedures.calls import DRY_COLUMN, DRY_RUN, PROBLEM_COLUMN, Arguments, alone, identifier_of, procedure, table_to_write
 from sql.statements.procedures.choosing import Choice
 from sql.statements.procedures.partition_choice import matching, parse_specs
 from table.format.consumers import read_consumers
@@ -326,32 +326,37 @@ def remove_orphan_files(context: ExecutionContext, arguments: Arguments) -> Resu
     older = None
     if "older_than" in arguments:
         older = int(moment_of(context, "older_than", arguments["older_than"]).timestamp() * 1000)
-    rows = []
+    rows: list[tuple[Any, ...]] = []
     tables = _tables(context, name)
     context.progress.begin("looking for orphan files, table by table", total=len(tables))
     for identifier in tables:
         context.cancellation.check()
         try:
-            table = context.lake.open_to_change(identifier)
+            done = remove_orphans(
+                context.lake,
+                context.lake.open_to_change(identifier),
+                older_than_millis=older,
+                dry_run=arguments.dry_run,
+                threads=max(1, arguments.get("parallelism", 8)),
+                check=context.cancellation.check,
+            )
         except (TableNotExist, Forbidden, MetadataOnlyTable):
             if not _is_wide(name):
                 raise
             continue
-        done = remove_orphans(
-            context.lake,
-            table,
-            older_than_millis=older,
-            dry_run=arguments.dry_run,
-            threads=max(1, arguments.get("parallelism", 8)),
-            check=context.cancellation.check,
-        )
+        except LakeError as problem:
+            if not _is_wide(name):
+                raise
+            rows.append((str(identifier), None, None, None, alone(context, problem), arguments.dry_run))
+            continue
         context.progress.advance(size=done.size)
-        rows.append((str(identifier), len(done.paths), done.size, done.paths[0] if done.paths else None, arguments.dry_run))
+        rows.append((str(identifier), len(done.paths), done.size, done.paths[0] if done.paths else None, None, arguments.dry_run))
     columns = [
         ResultColumn("table", STRING),
-        ResultColumn("deletedFileCount", _COUNT),
-        ResultColumn("deletedFileTotalLenInBytes", _COUNT),
+        ResultColumn("deletedFileCount", BigIntType()),
+        ResultColumn("deletedFileTotalLenInBytes", BigIntType()),
         ResultColumn("first_file", VarCharType()),
+        PROBLEM_COLUMN,
         DRY_COLUMN,
     ]
     return ResultSet.of_rows(columns, rows)
