@@ -120,12 +120,20 @@ class JobRepository:
         query = "SELECT job_id, wish FROM stream_job WHERE owner = %s AND wish IS NOT NULL"
         return {job_id: JobRequest(request) for job_id, request in self._conn.execute(query, (owner,))}
 
-    def aligned(self, group: str) -> list[tuple[str, str, dict[str, Any]]]:
-        """Job, part and what was told of each running query of an alignment group, on whichever server."""
+    def clock(self) -> float:
+        """The time of Postgres, in seconds since 1970, by which `aligned` tells who is idle."""
+        row = self._conn.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
+        assert row is not None
+        return float(row[0])
+
+    def aligned(self, group: str) -> list[tuple[str, str, int]]:
+        """Job, part and watermark of each running query of an alignment group that others wait for, on whichever server."""
         query = """
-            SELECT job_id::text, part.key, one.value->'alignment'
-            FROM stream_job, jsonb_each(source) AS part, jsonb_array_elements(part.value) AS one
-            WHERE state = 'RUNNING' AND lease_until > now() AND one.value->'alignment'->>'group' = %s
+            SELECT job_id::text, part.key, (told->>'watermark')::bigint
+            FROM stream_job, jsonb_each(source) AS part, jsonb_array_elements(part.value) AS one,
+                LATERAL (SELECT one.value->'alignment') AS _ (told)
+            WHERE state = 'RUNNING' AND lease_until > now() AND told->>'group' = %s AND told->>'watermark' IS NOT NULL
+                AND coalesce((told->>'idleAt')::float8 > extract(epoch FROM clock_timestamp()), true)
         """
         return self._conn.execute(query, (group,)).fetchall()
 

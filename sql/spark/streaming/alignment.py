@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -59,17 +60,43 @@ class Alignment:
         self._rule = rule
         self._me = (str(job_id), part)
         self._watermark: int | None = None
-        self._advanced = time.time()
+        self._rested_at: float | None = None
+        """When the last batch ended, by this process's own seconds; None while one is in flight, and before the first."""
+        self._idle_at: tuple[float, float] | None = None
+        """Of which rest, and when that makes the source idle by the clock of Postgres: members are on servers whose clocks differ."""
 
     def advance(self, watermark: int | None) -> None:
         """Note how far the query is, in milliseconds since 1970."""
         if watermark is not None and (self._watermark is None or watermark > self._watermark):
-            self._watermark, self._advanced = watermark, time.time()
+            self._watermark = watermark
 
-    def told(self) -> dict[str, Any]:
-        """What the others are to know; it goes into the job's progress."""
-        idle_at = None if self._rule.idle is None else self._advanced + self._rule.idle.total_seconds()
-        return {"group": self._rule.group, "watermark": self._watermark, "idleAt": idle_at}
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[None]:
+        """While one is in flight the source has rows, and is not idle, however long they take."""
+        self._rested_at = None
+        try:
+            yield
+        finally:
+            self._rested_at = time.monotonic()
+
+    def told(self, *, over: bool) -> dict[str, Any]:
+        """What the others are to know; it goes into the job's progress. ``over``: nothing more comes, so that nobody is held back."""
+        watermark = None if over else self._watermark
+        return {"group": self._rule.group, "watermark": watermark, "idleAt": self._becomes_idle()}
+
+    def _becomes_idle(self) -> float | None:
+        """When the source counts as idle if nothing comes, in seconds since 1970; None for never, and while that is not known."""
+        rested_at = self._rested_at
+        if self._rule.idle is None or rested_at is None:
+            return None
+        if self._idle_at is None or self._idle_at[0] != rested_at:
+            try:
+                with self._lake.catalog.reading() as tx:
+                    now = tx.jobs.clock()
+            except LakeError:
+                return None  # Postgres is away: it could not be told this either
+            self._idle_at = rested_at, now - (time.monotonic() - rested_at) + self._rule.idle.total_seconds()
+        return self._idle_at[1]
 
     def wait(self, stopping: Callable[[], bool]) -> None:
         """Return when the query is no further ahead of the slowest of its group than it may be, or is to stop."""
@@ -85,12 +112,4 @@ class Alignment:
                 members = tx.jobs.aligned(self._rule.group)
         except LakeError:
             return None  # Postgres is away: nothing could be committed either
-        now = time.time()
-        others = [
-            int(member["watermark"])
-            for job_id, part, member in members
-            if (job_id, part) != self._me
-            and member["watermark"] is not None
-            and not (member["idleAt"] is not None and member["idleAt"] < now)
-        ]
-        return min(others, default=None)
+        return min((watermark for job_id, part, watermark in members if (job_id, part) != self._me), default=None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 import time
@@ -246,7 +247,7 @@ class JobQuery:
         if sources and (late := self._late_rows()):
             sources[0]["lateRows"] = late
         if sources and self._alignment is not None:
-            sources[0]["alignment"] = self._alignment.told()
+            sources[0]["alignment"] = self._alignment.told(over=self.ended or self.at_end())
         return sources
 
     def _late_rows(self) -> int:
@@ -289,6 +290,10 @@ class JobQuery:
 
     def _take(self, frame: DataFrame, number: int) -> None:
         """One micro-batch, on a thread of Spark's."""
+        with self._alignment.batch() if self._alignment is not None else contextlib.nullcontext():
+            self._take_one(frame, number)
+
+    def _take_one(self, frame: DataFrame, number: int) -> None:
         try:
             if self._stopping:
                 raise StreamEnded("The job is stopping.")

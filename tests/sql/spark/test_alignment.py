@@ -1,0 +1,98 @@
+"""Members of an alignment group as they tell one another through Postgres; with Spark they are in `tests/jobs/test_alignment.py`."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from lake import Lake
+from model.work.job import JobLease
+from sql.spark.streaming.alignment import Alignment, AlignmentRule
+from sql.spark.streaming.job_query import JobQuery
+
+MINUTE = 60_000
+RULE = AlignmentRule(group="g", drift=timedelta(minutes=1), interval=timedelta(milliseconds=1), idle=None)
+IDLE = AlignmentRule(group="g", drift=timedelta(minutes=1), interval=timedelta(milliseconds=1), idle=timedelta(minutes=30))
+
+
+@pytest.fixture
+def lease(lake: Lake) -> JobLease:
+    """Of a job that runs."""
+    lake.jobs.create(name="j", statement="INSERT …", database="default", settings={}, tables={})
+    with lake.catalog.transaction() as tx:
+        (job,) = tx.jobs.take(uuid4(), "here", most=1)
+    return JobLease(job_id=job.job_id, epoch=job.epoch)
+
+
+def member(lake: Lake, lease: JobLease, part: str, rule: AlignmentRule, watermark: int) -> Alignment:
+    found = Alignment(lake, rule, lease.job_id, part)
+    found.advance(watermark)
+    return found
+
+
+def tell(lake: Lake, lease: JobLease, **parts: Any) -> None:
+    """Note the progress of a job's parts, of which each has one source."""
+    source = {part: [{"alignment": told}] for part, told in parts.items()}
+    with lake.catalog.transaction() as tx:
+        assert tx.jobs.progress(lease, source=source, lag=None)
+
+
+def is_held(one: Alignment) -> bool:
+    """Whether it waits for others, at a few looks."""
+    looks = 0
+
+    def stopping() -> bool:
+        nonlocal looks
+        looks += 1
+        return looks > 3
+
+    one.wait(stopping)
+    return looks > 3
+
+
+def running(alignment: Alignment, *, active: bool, ends: bool) -> JobQuery:
+    """A query of a job that has read a batch; Spark tells this of it."""
+    progress = {"sources": [{"endOffset": {"snapshot": 3} | ({"end": True} if ends else {})}]}
+    query = object.__new__(JobQuery)
+    spark = SimpleNamespace(isActive=active, lastProgress=progress, recentProgress=[])
+    query.__dict__.update(_query=spark, _topics=(), _tables=None, _late={}, _alignment=alignment)
+    return query
+
+
+@pytest.mark.parametrize(("active", "ends"), [(False, False), (False, True), (True, True)])
+def test_an_insert_that_has_ended_holds_its_sibling_back_no_more(lake: Lake, lease: JobLease, active: bool, ends: bool) -> None:
+    slow, fast = (member(lake, lease, part, RULE, at) for part, at in (("0", MINUTE), ("1", 10 * MINUTE)))
+    tell(lake, lease, **{"0": running(slow, active=True, ends=False).progress()[0]["alignment"]})
+    assert is_held(fast)
+    tell(lake, lease, **{"0": running(slow, active=active, ends=ends).progress()[0]["alignment"]})
+    assert not is_held(fast)
+
+
+def test_who_is_idle_is_told_by_one_clock(lake: Lake, lease: JobLease, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, fast = (member(lake, lease, part, IDLE, at) for part, at in (("0", MINUTE), ("1", 10 * MINUTE)))
+    with slow.batch():
+        pass
+    tell(lake, lease, **{"0": slow.told(over=False)})
+    here = time.time
+    monkeypatch.setattr(time, "time", lambda: here() + 3600)  # the clock of the server that looks
+    assert is_held(fast)
+
+
+def test_a_source_is_idle_when_nothing_came_for_so_long_and_not_while_a_batch_is_in_flight(lake: Lake, lease: JobLease) -> None:
+    idle = AlignmentRule(group="g", drift=RULE.drift, interval=RULE.interval, idle=timedelta(microseconds=1))
+    slow, fast = (member(lake, lease, part, idle, at) for part, at in (("0", MINUTE), ("1", 10 * MINUTE)))
+    with slow.batch():
+        tell(lake, lease, **{"0": slow.told(over=False)})
+        assert is_held(fast)
+    first = slow.told(over=False)
+    assert slow.told(over=False) == first, "one that does nothing has nothing new to tell"
+    tell(lake, lease, **{"0": first})
+    assert not is_held(fast)
+    with slow.batch():
+        tell(lake, lease, **{"0": slow.told(over=False)})
+        assert is_held(fast)
