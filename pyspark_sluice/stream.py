@@ -101,11 +101,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start.ending:
             return replace(start, ending=False, end=True)
         if self._table.over_before(start):
-            return self._ended(start)
+            return self._ended(start, start)
         for snapshot in self._table.snapshots(start, patience=patience, before=self._target):
             whole = end.cursor.whole
             if not whole and self._table.beyond(snapshot):
-                return self._ended(end)
+                return self._ended(start, end)
             if budget.taken and self._may_move_keys(snapshot):
                 return end  # one micro-batch would read a key's new bucket beside its old one
             planned = self._table.planned(snapshot, end.cursor)
@@ -113,7 +113,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return within
             end = end.past(snapshot)
             if whole and self._table.beyond(snapshot):  # where it starts it reads all there is, as Paimon does
-                return self._ended(end)
+                return self._ended(start, end)
             if planned and budget.last_snapshot():
                 return end
         skipped = end.snapshot - start.snapshot
@@ -123,8 +123,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Whether a key may lie in another bucket from here on."""
         return snapshot.commit_kind is CommitKind.OVERWRITE and self._table.schema.bucket > 0
 
-    def _ended(self, position: Position) -> Position:
-        return replace(position, end=True) if self._options.end_of_time is None else replace(position, ending=True)
+    def _ended(self, start: Position, end: Position) -> Position:
+        """The end of a stream, which comes after its last rows: Spark says that these are done when it plans what follows them."""
+        if self._options.end_of_time is not None:
+            return replace(end, ending=True)
+        return replace(end, end=True) if end == start else end
 
     def _budget(self, limit: ReadLimit) -> Budget:
         if isinstance(limit, ReadAllAvailable):
