@@ -10,19 +10,19 @@ from collections.abc import Container, Iterable, Iterator
 from uuid import UUID
 
 from catalog import CatalogTransaction
+from catalog.records import TagRow
 from lake.register.foreign_tables import StoredBranch, names_of_branches, stored_branch
 from lake.register.whole import require_readable
 from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
-from lake.tables.tags import tag_in
+from lake.tables.tags import replacement, stored_tags, tag_in
 from model.errors import InvalidName, InvalidSchema, TableDamaged
 from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
+from table.format.io.directory import FileStatus
 from table.format.io.file_io import FileIO
 from table.format.layout import TableLayout
 from table.format.store import TableFiles
-
-_TAG = "/tag-"
 
 
 def unknown_branches(tx: CatalogTransaction, io: FileIO, table_id: UUID, location: str) -> list[str]:
@@ -64,10 +64,15 @@ def snapshots_kept(tx: CatalogTransaction, table: LakeTable, *, known: Container
         files = files_of_branch(table, name)
         snapshots += _beyond(tx, table, files, known)
         own = name == table.identifier.branch
-        tags = {tag.name for tag in tx.tags.all(table.table_id, name)} if own or known is None else set[str]()
-        tagged = [*_tagged(files, [tag for tag in _tag_names(files) if tag not in tags])]
+        tags = {tag.name: tag for tag in tx.tags.all(table.table_id, name)} if own or known is None else {}
+        tagged = [*_tagged(files, [tag for tag, status in stored_tags(files).items() if _is_other(files, tags.get(tag), status, own=own)])]
         snapshots += [snapshot for snapshot in tagged if not own and (known is None or snapshot.key not in known)]
     return snapshots
+
+
+def _is_other(files: TableFiles, tag: TagRow | None, status: FileStatus, *, own: bool) -> bool:
+    """Whether a tag's file tells what the catalog does not know; of the own branch's tags of its names it has taken that in."""
+    return tag is None or (not own and replacement(files, tag, status) is not None)
 
 
 def _directories_of_branches(tx: CatalogTransaction, table: LakeTable) -> list[str]:
@@ -89,7 +94,7 @@ def _holds_any(tx: CatalogTransaction, io: FileIO, layout: TableLayout) -> bool:
 def _all_of_unknown(table: LakeTable, files: TableFiles) -> list[Snapshot]:
     """Every snapshot and tag of a branch the catalog does not know; raises `TableDamaged` where one of them cannot be read."""
     try:
-        snapshots = [*filter(None, map(files.read_snapshot, files.snapshot_ids())), *_tagged(files, _tag_names(files), links_too=True)]
+        snapshots = [*filter(None, map(files.read_snapshot, files.snapshot_ids())), *_tagged(files, stored_tags(files), links_too=True)]
         for snapshot in snapshots:
             require_readable(table.files, snapshot, deletions=False)
     except TableDamaged as damage:
@@ -115,10 +120,6 @@ def _beyond(tx: CatalogTransaction, table: LakeTable, files: TableFiles, known: 
             continue
         if known is not None or tx.snapshots.by_uuid(table.table_id, snapshot.key, branch) is None:
             yield snapshot
-
-
-def _tag_names(files: TableFiles) -> list[str]:
-    return [status.path.rpartition(_TAG)[2] for status in files.io.list(files.layout.tag_dir()) if _TAG in status.path]
 
 
 def _tagged(files: TableFiles, names: Iterable[str], *, links_too: bool = False) -> Iterator[Snapshot]:

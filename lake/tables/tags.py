@@ -29,12 +29,17 @@ from model.catalog_errors import TagAlreadyExist
 from model.errors import InvalidOption, LakeError, RewriteConflict, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist, Unavailable
 from model.options.option import duration
 from model.snapshot import Snapshot
+from table.format.io.directory import FileStatus
 from table.format.json_document import parse_json
 from table.format.store import TableFiles
 
 _log = logging.getLogger(__name__)
 _REFUSED: LRUCache[tuple[str, str, str], bool] = LRUCache(1000)
 """Files told of already, as tags are looked at often."""
+_READ: LRUCache[tuple[str, int, int], TagRow] = LRUCache(10_000)
+"""What files of tags tell."""
+_SETTLED_SECONDS = 60.0
+"""A file that is younger may have been written twice in what its store takes for one moment."""
 _FILE_KEYS = frozenset({"tagCreateTime", "tagTimeRetained"})
 
 
@@ -50,8 +55,10 @@ class FoundTags:
     """Those whose files clients wrote."""
     removed: list[TagRow]
     """Those whose files clients removed."""
+    replaced: list[tuple[TagRow, TagRow]]
+    """Those whose files clients replaced, as the catalog has them and as the files tell."""
     line: Mapping[int, SnapshotRow]
-    """The snapshots that tags of the last two name, where the catalog has them."""
+    """The snapshots that tags of the last three name, where the catalog has them."""
 
 
 class Tags:
@@ -132,7 +139,7 @@ class Tags:
         """All tags, by name."""
         tags = self.look(table)
         rows = tags.present
-        if tags.new or tags.removed:  # perhaps: others may be making and removing tags at this moment
+        if tags.new or tags.removed or tags.replaced:  # perhaps: others may be making and removing tags at this moment
             with self._catalog.transaction() as tx:
                 if _held(tx, table):
                     rows = self.take_in(tx, table, tags)
@@ -166,6 +173,14 @@ class Tags:
                 created, retained = tag.created_millis, tag.retained
                 tx.tags.put(id_, tag.name, tag.snapshot, branch, created_millis=created, retained=retained, published=tag.published)
                 present[tag.name] = tag
+        for row, tag in found.replaced:
+            if present.get(row.name) == row and still(tag):
+                tx.tags.drop(id_, row.name, branch)
+                created, retained = tag.created_millis, tag.retained
+                tx.tags.put(id_, tag.name, tag.snapshot, branch, created_millis=created, retained=retained, published=tag.published)
+                present[tag.name] = tag
+                before, now = row.snapshot["id"], tag.snapshot["id"]
+                _log.info("Tag %s of %s is of snapshot %s, no more of %s: its file was replaced.", row.name, table.identifier, now, before)
         for row in found.removed:
             if present.get(row.name) == row and still(row):
                 tx.tags.drop(id_, row.name, branch)
@@ -181,32 +196,31 @@ class Tags:
         files, id_, branch = table.files, table.table_id, table.identifier.branch
         with self._catalog.reading() as tx:
             rows = tx.tags.all(id_, branch)
-        stored = {
-            status.path.rpartition("/tag-")[2]
-            for status in files.io.list(files.layout.tag_dir())
-            if status.path.rpartition("/")[2].startswith("tag-")
-        }
+        stored = stored_tags(files)
         present = [row for row in rows if row.name in stored or not row.published]
         missing = [row for row in rows if row.published and row.name not in stored]
-        unknown = stored - {row.name for row in rows}
-        if not unknown and not missing:
-            return FoundTags(rows=rows, present=present, new=[], removed=[], line={})
+        unknown = stored.keys() - {row.name for row in rows}
+        others = [(row, tag) for row in present if row.name in stored and (tag := replacement(files, row, stored[row.name])) is not None]
+        if not unknown and not missing and not others:
+            return FoundTags(rows=rows, present=present, new=[], removed=[], replaced=[], line={})
         with self._catalog.reading() as tx:
             leaving = tx.stale.paths(id_) if unknown else set()
         unknown = {name for name in unknown if files.layout.below(files.layout.tag_file(name)) not in leaving}
         read = [tag for name in sorted(unknown) if (tag := tag_in(files, name)) is not None]
         with self._catalog.reading() as tx:
-            numbers = {int(tag.snapshot["id"]) for tag in (*read, *missing)}
+            numbers = {int(tag.snapshot["id"]) for tag in (*read, *missing, *(tag for _, tag in others))}
             line = {number: row_there for number in numbers if (row_there := tx.snapshots.get(id_, branch, number)) is not None}
         new = [tag for tag in read if self._is_the_tables(table, tag, line)]
         tagged = {int(row.snapshot["id"]) for row in (*present, *new)}
-        removed, in_doubt = [], bool(missing) and self._is_in_doubt(table)
+        removed, in_doubt = [], bool(missing or others) and self._is_in_doubt(table)
+        replaced = [(row, tag) for row, tag in others if not in_doubt and self._is_the_tables(table, tag, line)]
         for row in missing:
             if self._is_lost(table, row, {*line, *tagged}, any_stored=bool(stored), in_doubt=in_doubt):
                 present.append(row)
             else:  # whoever removed the file removed the tag
                 removed.append(row)
-        return FoundTags(rows=rows, present=sorted(present, key=lambda row: row.name), new=new, removed=removed, line=line)
+        present.sort(key=lambda row: row.name)
+        return FoundTags(rows=rows, present=present, new=new, removed=removed, replaced=replaced, line=line)
 
     def _is_in_doubt(self, table: LakeTable) -> bool:
         """Whether files of another time than the catalog's lie there, as after a copy was put back: what is missing, nobody removed.
@@ -316,6 +330,30 @@ def tag_in(files: TableFiles, name: str) -> TagRow | None:
         return None  # also a link that leads out, or a pipe: it must not keep the table's other tags from anybody
     parsed = tagged.operation is not None or body.get("operation") is None
     return TagRow(name=name, snapshot=tagged.to_json(), created_millis=millis, retained=retained, published=parsed)
+
+
+def stored_tags(files: TableFiles) -> dict[str, FileStatus]:
+    """The files of a branch's tags, by their names."""
+    listed = ((status, status.path.rpartition("/")[2]) for status in files.io.list(files.layout.tag_dir()))
+    return {name.removeprefix("tag-"): status for status, name in listed if name.startswith("tag-")}
+
+
+def replacement(files: TableFiles, row: TagRow, status: FileStatus) -> TagRow | None:
+    """What a published tag's file tells where it is another snapshot's, as after `replace_tag` of Java's clients; else None.
+
+    A file is read once, as long as its size and time stay.
+    """
+    if not row.published:  # what the catalog has is still to be written
+        return None
+    key = (status.path, status.size, status.mtime_millis)
+    tag = _READ.get(key)
+    if tag is None:
+        if (tag := tag_in(files, row.name)) is None:
+            return None
+        if time.time() - status.mtime_millis / 1000 > _SETTLED_SECONDS:
+            _READ[key] = tag
+    stored, known = Snapshot.from_json(tag.snapshot), Snapshot.from_json(row.snapshot)
+    return None if (stored.id, _content(stored)) == (known.id, _content(known)) else tag
 
 
 def _content(snapshot: Snapshot) -> tuple[object, ...]:

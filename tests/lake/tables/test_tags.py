@@ -188,6 +188,39 @@ def test_what_clients_did_to_tags_counts_where_nothing_else_happened_since(
     assert {tag.name: tag.snapshot.id for tag in tags_of(lake, table)} == expected
 
 
+def test_a_tag_that_a_client_replaces_is_the_other_snapshots(lake: Lake, table: LakeTable) -> None:
+    """Java's and pypaimon's `replace_tag` write the file anew: who goes back to it, reads it or expires goes by what it tells."""
+    create_tag(lake, table, "good", snapshot_id=1)
+    assert [tag.snapshot.id for tag in tags_of(lake, table)] == [1]
+    by_hand(table, "good", 5)
+    assert [tag.snapshot.id for tag in tags_of(lake, table)] == [5]
+    overwrite(lake, table, [100])
+    expire_snapshots(lake, table, keep(1))
+    assert at(table, tags_of(lake, table)[0].snapshot) == [0, 1, 2, 3, 4]
+    delete_tag(lake, table, "good")
+    assert not (Path(table.location) / "tag" / "tag-good").exists()
+    assert tags_of(lake, table) == []
+
+
+def test_a_tag_whose_file_is_replaced_by_what_is_none_of_the_table_stays(lake: Lake, table: LakeTable) -> None:
+    create_tag(lake, table, "good", snapshot_id=1)
+    path = Path(table.location) / "tag" / "tag-good"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"totalRecordCount": 4711}))
+    assert [tag.snapshot.id for tag in tags_of(lake, table)] == [1]
+    path.write_text("{")
+    assert [tag.snapshot.id for tag in tags_of(lake, table)] == [1]
+
+
+def test_a_tag_is_not_replaced_by_a_copy_that_was_put_back(lake: Lake, table: LakeTable) -> None:
+    """The newest snapshot's file is not there either: what lies there is of another time."""
+    create_tag(lake, table, "good", snapshot_id=1)
+    older = (Path(table.location) / "tag" / "tag-good").read_bytes()
+    replace_tag(lake, table, "good", snapshot_id=5)
+    (Path(table.location) / "tag" / "tag-good").write_bytes(older)
+    (Path(table.location) / "snapshot" / "snapshot-6").unlink()
+    assert [tag.snapshot.id for tag in tags_of(lake, table)] == [5]
+
+
 def test_tags_keep_their_files_and_lose_them_with_the_tag(lake: Lake, table: LakeTable) -> None:
     tag = create_tag(lake, table, "three", snapshot_id=3)
     overwrite(lake, table, [100])
