@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from uuid import UUID
 
 from catalog import CatalogTransaction
 from catalog.records import SnapshotRow
@@ -59,6 +60,12 @@ def has_own(files: TableFiles, history: Sequence[SnapshotRow]) -> bool:
     """Whether one of the catalog's snapshots is among the files."""
     stored = ((row, read_snapshot(files, row.snapshot_id)) for row in reversed(history))
     return any(snapshot is not None and snapshot.key == row.snapshot_uuid for row, snapshot in stored)
+
+
+def others_schema(tx: CatalogTransaction, table_id: UUID, branch: str, files: TableFiles) -> str | None:
+    """The file of a schema that shows that another table lies in the place of a table or branch, which has no snapshot there."""
+    path = other_schema(files, dict(tx.tables.schemas(table_id, branch)))
+    return None if path is None or has_own(files, tx.snapshots.history(table_id, branch)) else path
 
 
 def other_schema(files: TableFiles, schemas: _Schemas) -> str | None:

@@ -8,9 +8,11 @@ from uuid import UUID
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import TableRow
 from lake.access.allowed_locations import refuse_overlap
+from lake.register.own_files import others_schema
 from lake.register.readable_line import read_snapshot
 from lake.register.standing import Standing
 from model.errors import InvalidName
+from model.identifier import MAIN_BRANCH
 from model.location import Location
 from model.schema.schema import Schema
 from table.format.io.file_io import FileIO
@@ -86,6 +88,20 @@ def _remove(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: s
 def own_directory(row: TableRow) -> str | None:
     """The directory that goes with a table; None for an external one, whose files are its maker's."""
     return None if row.external else row.moving_from or row.location
+
+
+def removable(tx: CatalogTransaction, io: FileIO, standing: Standing, table_id: UUID, directory: str | None) -> str | None:
+    """The directory that goes with a table that ends for good; None where another table lies there by now, which stays and is told of.
+
+    With a catalog that is older than its warehouse the table may have been dropped already, and its place given to another of its name.
+    """
+    if directory is None or (path := others_schema(tx, table_id, MAIN_BRANCH, TableFiles(io, directory))) is None:
+        return directory
+    standing.tell(
+        f"The directory {directory} was to be removed with its table, and {path} is another table's: the catalog is older than the "
+        "warehouse. It stays. `sluice doctor` names the statement that makes it the catalog's; remove it by hand where nobody needs it."
+    )
+    return None
 
 
 def put_on_record_again(catalog: CatalogStore, table_id: UUID, directory: str) -> bool:

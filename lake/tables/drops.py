@@ -8,7 +8,7 @@ is removed as it always was: decided first, removed after, and again by whoever 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -18,15 +18,15 @@ from catalog import CatalogTransaction
 from catalog.listing import Slice
 from catalog.objects.drops import DroppedDatabase, DroppedTable
 from catalog.records import TableRow
+from lake.access.before_drop import CallerBefore, as_kept
 from lake.access.callers import Caller
 from lake.access.guard import asks_itself, needs, require_known
-from lake.access.permissions import sees_part
 from lake.base import LakeBase
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow
 from lake.register.operations import rewrite_all
 from lake.register.restored.used_since import used_since
-from lake.rewrite.garbage import own_directory
+from lake.rewrite.garbage import own_directory, removable
 from lake.tables.names import check_name
 from model.access import CATALOG, Access, Resource, database_resource, inside, table_resource
 from model.catalog_errors import DropNotExist
@@ -85,7 +85,7 @@ class LakeDrops(LakeBase):
                 row = tx.tables.lock(table)
                 require_known(self.caller, table, row.table_id)
                 empty = tx.snapshots.latest(row.table_id, MAIN_BRANCH) is None
-                garbage = self._drop(tx, row, _AT_ONCE if empty else self.drop_retention)
+                garbage = self._drop(tx, row, _AT_ONCE if empty else self.drop_retention, just_made=True)
         except TableNotExist:
             return
         self._dropped(garbage)
@@ -143,12 +143,16 @@ class LakeDrops(LakeBase):
         self.caller.require(Access.PURGE, resource)
         return _AT_ONCE if purge or own is None else own
 
-    def _drop(self, tx: CatalogTransaction, row: TableRow, retention: timedelta, *, parent: int | None = None) -> list[str]:
-        """Drop a table that is locked; returns its directory where that is garbage now."""
+    def _drop(
+        self, tx: CatalogTransaction, row: TableRow, retention: timedelta, *, parent: int | None = None, just_made: bool = False
+    ) -> list[str]:
+        """Drop a table that is locked; returns its directory where that is garbage now. What the caller has ``just_made`` is its own."""
         if retention:
             tx.drops.keep_table(row.table_id, by=self.caller.principal, retention=retention, parent=parent)
             return []
         directory = own_directory(row)
+        if not just_made:
+            directory = removable(tx, self.file_io, self.standing, row.table_id, directory)
         if directory is not None and tx.snapshots.latest(row.table_id, MAIN_BRANCH) is not None:
             tx.holds.require_no_backup(f"Dropping {row.database}.{row.name} for good")
         tx.tables.drop(row.table_id, directory)
@@ -168,7 +172,7 @@ class LakeDrops(LakeBase):
         with self.catalog.reading() as tx:
             dropped = tx.drops.tables(database=database)
             callers = self._before(tx)
-        seen = [table for table in dropped if callers.of(table).sees(table_resource(_as_kept(table)))]
+        seen = [table for table in dropped if callers.of(table).sees(table_resource(as_kept(table)))]
         return [table if callers.tells_counts(table) else replace(table, record_count=None, file_size=None) for table in seen]
 
     @asks_itself
@@ -184,19 +188,19 @@ class LakeDrops(LakeBase):
         """The drops among these that the caller may take back, by their ids."""
         with self.catalog.reading() as tx:
             callers = self._before(tx)
-        drop_ids = [dropped.drop_id for dropped in tables if callers.of(dropped).may(Access.DROP, table_resource(_as_kept(dropped)))]
+        drop_ids = [dropped.drop_id for dropped in tables if callers.of(dropped).may(Access.DROP, table_resource(as_kept(dropped)))]
         drop_ids += [dropped.drop_id for dropped in databases if callers.everywhere.may(Access.DROP, database_resource(dropped.kept_as))]
         return frozenset(drop_ids)
 
-    def _before(self, tx: CatalogTransaction) -> _CallerBefore:
+    def _before(self, tx: CatalogTransaction) -> CallerBefore:
         """The caller with what was granted to it on what is dropped."""
         if self.caller.administrator:
-            return _CallerBefore(self.caller, {}, frozenset())
+            return CallerBefore(self.caller, {}, frozenset())
         names = self.caller.names
         above = [grant for grant in self.caller.grants if grant.resource.name is None]
         everywhere = replace(self.caller, grants=(*above, *tx.grants.of_dropped_databases(names)))
         by_table = {table_id: everywhere.plus(grants) for table_id, grants in tx.grants.of_dropped_tables(names).items()}
-        return _CallerBefore(everywhere, by_table, frozenset(tx.policies.binding_dropped(names)))
+        return CallerBefore(everywhere, by_table, frozenset(tx.policies.binding_dropped(names)))
 
     # Bringing back
 
@@ -298,7 +302,7 @@ class LakeDrops(LakeBase):
         """The dropped table a statement means, locked; its newest drop where no other is named."""
         callers = self._before(tx)
         for dropped in tx.drops.tables(database=table.database, table=table.table, drop_id=drop_id):
-            resource = table_resource(_as_kept(dropped))
+            resource = table_resource(as_kept(dropped))
             if not callers.of(dropped).sees(resource) or not tx.drops.lock(dropped.drop_id):
                 continue
             for now in tx.drops.tables(drop_id=dropped.drop_id):  # its database may have been brought back before it was locked
@@ -325,6 +329,8 @@ class LakeDrops(LakeBase):
             tx.drops.in_turn()
             dropped = self._table_to_change(tx, table, drop_id, Access.PURGE)
             tx.holds.require_no_backup(f"Removing the dropped table {table} for good")
+            own = removable(tx, self.file_io, self.standing, dropped.table_id, dropped.own_directory)
+            dropped = replace(dropped, own_directory=own)
             tx.drops.remove_table(dropped)
         self._dropped([] if dropped.own_directory is None else [dropped.own_directory])
 
@@ -390,29 +396,6 @@ class LakeDrops(LakeBase):
                 with self.catalog.reading() as tx:
                     self.standing.dropped_now({table.drop_id for table in tx.drops.tables()})
                 return unused
-
-
-class _CallerBefore:
-    """A caller as of before tables and databases were dropped."""
-
-    def __init__(self, everywhere: Caller, by_table: Mapping[UUID, Caller], bound: frozenset[UUID]) -> None:
-        self.everywhere = everywhere
-        self._by_table = by_table
-        self._bound = bound
-
-    def of(self, table: DroppedTable) -> Caller:
-        """The caller with what was granted to it on this table."""
-        return self._by_table.get(table.table_id, self.everywhere)
-
-    def tells_counts(self, table: DroppedTable) -> bool:
-        """Whether the caller may know how much the table held, as `Lake.tells_counts` says of one that is there."""
-        caller = self.of(table)
-        return caller.administrator or not sees_part(caller, _as_kept(table), bound=table.table_id in self._bound)
-
-
-def _as_kept(table: DroppedTable) -> Identifier:
-    """The name under which grants on what held the table are found: a new database of its name is another one."""
-    return Identifier(table.kept_in, table.name)
 
 
 def _require(caller: Caller, access: Access, resource: Resource, label: str) -> None:

@@ -10,7 +10,7 @@ from catalog import CatalogStore
 from catalog.objects.drops import DroppedTable
 from catalog.records import PointerRow
 from lake.commit.ahead import ahead_of
-from lake.register.own_files import has_own, other_schema, way_out
+from lake.register.own_files import others_schema, way_out
 from lake.register.restored.used_since import undrop_of, used_since
 from lake.register.unknown_branches import unknown_branches
 from lake.register.whole import is_readable
@@ -110,9 +110,8 @@ def _of_dropped(catalog: CatalogStore, dropped: DroppedTable) -> Iterator[Differ
 def _another_table(catalog: CatalogStore, row: PointerRow, files: TableFiles) -> str | None:
     """The schema's file that tells so."""
     with catalog.reading() as tx:
-        path = other_schema(files, dict(tx.tables.schemas(row.table_id, row.branch)))
-        history = tx.snapshots.history(row.table_id, row.branch) if path is not None else ()
-    return path if path is not None and files.snapshot_ids() and not has_own(files, history) else None
+        path = others_schema(tx, row.table_id, row.branch, files)
+    return path if path is not None and files.snapshot_ids() else None
 
 
 def _went_back(catalog: CatalogStore, row: PointerRow, files: TableFiles) -> str | None:

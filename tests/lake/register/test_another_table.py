@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from gateway.gateway import Gateway
-from model.errors import TableDamaged
+from model.errors import InvalidName, TableDamaged
 from tests.fix_gateway import gateway as gateway
 from tests.fix_gateway import spark_stub as spark_stub
 from tests.lake.register.test_standing import older
@@ -63,3 +64,48 @@ def test_a_schema_that_registered_snapshots_were_written_by_is_not_overwritten(
     gateway.run("CALL sys.repair_table('p')")
     assert json.loads(schema.read_text()) == body
     assert sorted(gateway.run("SELECT * FROM p").collect()) == [(1, None), (2, 3)]
+
+
+@pytest.mark.parametrize("before", [(), ("INSERT INTO p VALUES (0)", "INSERT INTO p VALUES (1)")])
+@pytest.mark.parametrize("drop", [("DROP TABLE d.p PURGE",), ("DROP DATABASE d CASCADE PURGE",), ("DROP TABLE d.p", "PURGE TABLE d.p")])
+def test_what_ends_for_good_takes_no_other_table_along(
+    gateway: Gateway,
+    warehouse: Path,
+    dsn: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    before: tuple[str, ...],
+    drop: tuple[str, ...],
+) -> None:
+    """The catalog is older than its warehouse: what it knows was dropped, and another table made in its place."""
+    gateway.lake.drop_retention = timedelta(days=7)
+    for statement in ("CREATE DATABASE d", "CREATE TABLE d.p (a INT)", *before):
+        gateway.run(statement.replace("INTO p", "INTO d.p"))
+    inserts = [f"INSERT INTO d.p VALUES ({i})" for i in range(3)]
+    changed_since(gateway, dsn, tmp_path / "old", "DROP TABLE d.p PURGE", "CREATE TABLE d.p (a INT)", *inserts)
+    place = warehouse / "d.db/p"
+    theirs = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    for statement in drop:
+        gateway.run(statement)
+    gateway.lake.sweep_drops()
+    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == theirs
+    assert "d.db/p was to be removed with its table" in caplog.text
+    gateway.run("CREATE DATABASE IF NOT EXISTS d")
+    with pytest.raises(InvalidName, match="already holds a table's files"):
+        gateway.run("CREATE TABLE d.p (a INT)")
+    gateway.run(f"CALL sys.register_table('d.p', '{place}')")
+    assert sorted(gateway.run("SELECT * FROM d.p").collect()) == [(0,), (1,), (2,)]
+
+
+def test_a_table_that_is_ones_own_goes_for_good(gateway: Gateway, warehouse: Path) -> None:
+    gateway.lake.drop_retention = timedelta(days=7)
+    place = warehouse / "default.db/p"
+    for ways in (("DROP TABLE p PURGE",), ("DROP TABLE p", "PURGE TABLE p")):
+        for lost in ((), ("schema/schema-0",), ("snapshot/snapshot-1",)):
+            gateway.run("CREATE TABLE p (a INT)")
+            gateway.run("INSERT INTO p VALUES (0)")
+            for name in lost:
+                (place / name).unlink()
+            for statement in ways:
+                gateway.run(statement)
+            assert not place.exists()
