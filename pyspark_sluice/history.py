@@ -46,7 +46,8 @@ class History:
         """Snapshots with rows that a micro-batch takes at most."""
         self._bound: int | None = TABLE_OPTIONS.read(self._options, "scan.bounded.watermark")
         self._delay = TABLE_OPTIONS.read(self._options, "streaming.read.snapshot.delay")
-        self._consumer: str | None = TABLE_OPTIONS.read(self._options, "consumer-id")
+        self.consumer: str | None = TABLE_OPTIONS.read(self._options, "consumer-id")
+        """The name under which the query's progress is kept; None without one."""
         self._predicate = predicate_of(options.filter)
         self._order = SettledOrder()
         self._plans: LRUCache[tuple[str, Cursor], tuple[PlannedFile, ...]] = LRUCache(64)
@@ -73,9 +74,9 @@ class History:
             return Position.from_text(self._start)
         past = Past(table=str(self._table.identifier), snapshots=self._table.history())
         cursor = start_of(past, self._options, zone=self._zone)
-        if self._consumer is not None and not TABLE_OPTIONS.read(self._options, "consumer.ignore-progress"):
-            stored = self._table.consumers().get(self._consumer)
-            cursor = cursor if stored is None else resumed(past, self._consumer, stored)
+        if self.consumer is not None and not TABLE_OPTIONS.read(self._options, "consumer.ignore-progress"):
+            stored = self._table.consumers().get(self.consumer)
+            cursor = cursor if stored is None else resumed(past, self.consumer, stored)
         return Position(cursor=cursor)
 
     def newest(self) -> int:
@@ -164,8 +165,8 @@ class History:
 
     def done(self, position: Position) -> None:
         """Tell the consumer that everything before a position has been read."""
-        if self._consumer is not None and not position.cursor.whole and position.snapshot != self._told:
-            self._table.tell_consumer(self._consumer, position.snapshot, position.cursor.before_key)
+        if self.consumer is not None and not position.cursor.whole and position.snapshot != self._told:
+            self._table.tell_consumer(self.consumer, position.snapshot, position.cursor.before_key)
             self._told = position.snapshot
 
 

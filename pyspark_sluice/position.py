@@ -22,6 +22,8 @@ class Position:
     """Whether only the row that ends event time is still to come (`SourceOptions.end_of_time`)."""
     end: bool = False
     """Whether the stream ends here: what comes next is beyond its watermark."""
+    told: bool = False
+    """Whether a micro-batch without rows comes behind those before: with its planning they are done, and the consumer is told them."""
 
     @property
     def snapshot(self) -> int:
@@ -39,7 +41,7 @@ class Position:
 
     def within(self, snapshot: Snapshot, files: int, rows: int) -> Position:
         """The position once a part of the snapshot is read."""
-        return replace(self, cursor=replace(self.cursor, own_key=snapshot.key), files=files, rows=rows)
+        return replace(self, cursor=replace(self.cursor, own_key=snapshot.key), files=files, rows=rows, told=False)
 
     def to_json(self) -> dict[str, Any]:
         """What Spark keeps; the same position is always the same text."""
@@ -58,6 +60,8 @@ class Position:
             position["ending"] = True
         if self.end:
             position["end"] = True
+        if self.told:
+            position["told"] = True
         return position
 
     @classmethod
@@ -84,6 +88,7 @@ class Position:
             rows=body.get("rows", 0),
             ending=body.get("ending", False),
             end=body.get("end", False),
+            told=body.get("told", False),
         )
 
 

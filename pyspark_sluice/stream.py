@@ -90,9 +90,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         position = Position.from_json(start)
         patience = _WAIT_SECONDS if self._target is None and time.monotonic() - self._nothing_at < _POLL_SECONDS else 0.0
         end = self._advance(position, self._budget(limit), patience)
-        if end == position:
-            self._nothing_at = time.monotonic()
-        return end.to_json()
+        if end != position:
+            return end.to_json()
+        self._nothing_at = time.monotonic()
+        told = self._target is not None and self._table.consumer is not None and not (end.cursor.whole or end.end)
+        return replace(end, told=end.told or told).to_json()
 
     def _advance(self, start: Position, budget: Budget, patience: float) -> Position:
         end = start

@@ -277,39 +277,6 @@ def test_a_consumer_goes_on_where_it_was(url: str, queue: Lake) -> None:
     assert reader_of(url, **{"consumer-id": "c"}).initialOffset()["snapshot"] == 3
 
 
-@pytest.mark.parametrize("start", [{"scan_snapshot-id": "1"}, {"scan_mode": "from-snapshot-full", "scan_snapshot-id": "3"}], ids=str)
-def test_a_bounded_stream_tells_its_consumer_all_that_it_read(url: str, queue: Lake, start: dict[str, str]) -> None:
-    """Spark tells a source that a batch is done when it has planned the next one."""
-    append(queue, 7, watermark=150)
-    append(queue, 9, watermark=200)
-    append(queue, 9, watermark=300)
-    reader = reader_of(url, **{"consumer-id": "c", "scan_bounded_watermark": "150"}, **start)
-    offset, read = reader.initialOffset(), []
-    while (end := reader.latestOffset(offset, ReadAllAvailable())) != offset:
-        if read:
-            reader.commit(offset)
-        read.append(rows(reader, offset, end))
-        offset = end
-    assert offset["end"]
-    assert [n for _, n in read[0]][-1] == 7
-    assert read[1:] == [[]], "the end comes by itself"
-    assert queue.consumers(queue.open(T)) == {"c": 5}
-    again = reader_of(url, **{"consumer-id": "c", "scan_bounded_watermark": "150"})
-    assert rows(again, again.initialOffset(), again.latestOffset(again.initialOffset(), ReadAllAvailable())) == []
-
-
-def test_a_start_that_reads_past_the_bound_ends_there(url: str, queue: Lake) -> None:
-    append(queue, 7, watermark=150)
-    append(queue, 9, watermark=200)
-    options = {"consumer-id": "c", "scan_bounded_watermark": "100", "scan_mode": "from-snapshot-full", "scan_snapshot-id": "4"}
-    reader = reader_of(url, **options)
-    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
-    assert [n for _, n in rows(reader, reader.initialOffset(), end)][-1] == 7
-    again = reader_of(url, **options)  # started again from the checkpoint
-    last = again.latestOffset(end, ReadAllAvailable())
-    assert (rows(again, end, last), last["snapshot"], last["end"]) == ([], 5, True)
-
-
 def test_what_ends_a_stream(url: str, queue: Lake) -> None:
     reader = reader_of(url, **{"scan_snapshot-id": "1"})
     end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
@@ -419,5 +386,8 @@ def test_conditions_survive_being_an_option() -> None:
 
 
 def test_a_position_is_the_same_text_again() -> None:
-    for body in ({"snapshot": 1}, {"snapshot": 2, "whole": True, "since": 5, "files": 1, "rows": 0, "after": "u", "of": "v", "end": True}):
+    for body in (
+        {"snapshot": 1},
+        {"snapshot": 2, "whole": True, "since": 5, "files": 1, "rows": 0, "after": "u", "of": "v", "end": True, "told": True},
+    ):
         assert Position.from_json(json.loads(json.dumps(body))).to_json() == body

@@ -1,0 +1,74 @@
+"""How the Spark source ends, and what its consumer knows then: Spark tells a source that a micro-batch is done when it plans the next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
+from lake import Lake
+from pyspark_sluice.stream import StreamReader
+from tests.server.streams.test_spark_source import T, append, reader_of, rows
+from tests.server.streams.test_spark_source import lake as lake
+from tests.server.streams.test_spark_source import queue as queue
+from tests.server.streams.test_spark_source import stopped as stopped
+
+
+@pytest.mark.parametrize("start", [{"scan_snapshot-id": "1"}, {"scan_mode": "from-snapshot-full", "scan_snapshot-id": "3"}], ids=str)
+def test_a_bounded_stream_tells_its_consumer_all_that_it_read(url: str, queue: Lake, start: dict[str, str]) -> None:
+    append(queue, 7, watermark=150)
+    append(queue, 9, watermark=200)
+    append(queue, 9, watermark=300)
+    reader = reader_of(url, **{"consumer-id": "c", "scan_bounded_watermark": "150"}, **start)
+    offset = reader.initialOffset()
+    read: list[list[tuple[int, int]]] = []
+    while (end := reader.latestOffset(offset, ReadAllAvailable())) != offset:
+        if read:
+            reader.commit(offset)
+        read.append(rows(reader, offset, end))
+        offset = end
+    assert offset["end"]
+    assert [n for _, n in read[0]][-1] == 7
+    assert read[1:] == [[]], "the end comes by itself"
+    assert queue.consumers(queue.open(T)) == {"c": 5}
+    again = reader_of(url, **{"consumer-id": "c", "scan_bounded_watermark": "150"})
+    assert rows(again, again.initialOffset(), again.latestOffset(again.initialOffset(), ReadAllAvailable())) == []
+
+
+def test_a_run_with_what_is_there_tells_its_consumer_all_that_it_read(url: str, queue: Lake) -> None:
+    """What `trigger(availableNow=True)` does, and `STOP JOB … WITH DRAIN`: the next run may have another checkpoint."""
+    reader = reader_of(url, **{"consumer-id": "c", "scan_snapshot-id": "1"})
+    reader.prepareForTriggerAvailableNow()
+    offset = to_the_end(reader, reader.initialOffset())
+    assert queue.consumers(queue.open(T)) == {"c": 4}
+    again = reader_of(url, **{"consumer-id": "c", "maxRowsPerTrigger": "2"})
+    again.prepareForTriggerAvailableNow()
+    assert again.latestOffset(offset, again.getDefaultReadLimit()) == offset, "from its checkpoint there is nothing"
+    append(queue, 7)
+    later = reader_of(url, **{"consumer-id": "c", "maxRowsPerTrigger": "2"})
+    later.prepareForTriggerAvailableNow()
+    assert to_the_end(later, offset)["snapshot"] == 5
+    assert queue.consumers(queue.open(T)) == {"c": 5}
+
+
+def to_the_end(reader: StreamReader, offset: dict[str, Any]) -> dict[str, Any]:
+    """All micro-batches there are, from an offset on: Spark tells a source that one is done when it has planned the next."""
+    begin = offset
+    while (end := reader.latestOffset(offset, reader.getDefaultReadLimit())) != offset:
+        if offset != begin:
+            reader.commit(offset)
+        offset = end
+    return offset
+
+
+def test_a_start_that_reads_past_the_bound_ends_there(url: str, queue: Lake) -> None:
+    append(queue, 7, watermark=150)
+    append(queue, 9, watermark=200)
+    options = {"consumer-id": "c", "scan_bounded_watermark": "100", "scan_mode": "from-snapshot-full", "scan_snapshot-id": "4"}
+    reader = reader_of(url, **options)
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert [n for _, n in rows(reader, reader.initialOffset(), end)][-1] == 7
+    again = reader_of(url, **options)  # started again from the checkpoint
+    last = again.latestOffset(end, ReadAllAvailable())
+    assert (rows(again, end, last), last["snapshot"], last["end"]) == ([], 5, True)
