@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.records import SnapshotRow, TagRow
-from lake.tables.tags import tag_bytes, tag_in
+from lake.tables.tag_files import tag_bytes, tag_in
 from model.errors import TableDamaged
 from model.schema.schema import Schema
 from model.snapshot import Snapshot

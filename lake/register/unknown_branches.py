@@ -15,7 +15,7 @@ from lake.register.foreign_tables import StoredBranch, names_of_branches, stored
 from lake.register.whole import require_readable
 from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
-from lake.tables.tags import replacement, stored_tags, tag_in
+from lake.tables.tag_files import replacement, stored_tags, tag_in
 from model.errors import InvalidName, InvalidSchema, TableDamaged
 from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot

@@ -27,7 +27,8 @@ from lake.tables.consumers import Filed, filed_consumers, first_unread
 from lake.tables.handle import LakeTable
 from lake.tables.history import clear_expired
 from lake.tables.names import check_name
-from lake.tables.tags import hold_retention, parse_retained
+from lake.tables.tag_files import parse_retained
+from lake.tables.tags import hold_retention
 from model.access import Access, table_resource
 from model.catalog_errors import TagAlreadyExist
 from model.errors import LakeError, SnapshotNotExist, TagNotExist

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import json
 import logging
 import time
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from typing import Any
 
 from cachetools import LRUCache
 
@@ -24,23 +21,15 @@ from lake.register.whole import require_whole
 from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
 from lake.tables.stale import remove_stale, stale_snapshot, stale_tag
+from lake.tables.tag_files import content_of, fault_of_tag, parse_retained, replacement, stored_tags, tag_bytes, tag_in
 from model.access import Access
 from model.catalog_errors import TagAlreadyExist
-from model.errors import InvalidOption, LakeError, RewriteConflict, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist, Unavailable
-from model.options.option import duration
+from model.errors import RewriteConflict, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
 from model.snapshot import Snapshot
-from table.format.io.directory import FileStatus
-from table.format.json_document import parse_json
-from table.format.store import TableFiles
 
 _log = logging.getLogger(__name__)
 _REFUSED: LRUCache[tuple[str, str, str], bool] = LRUCache(1000)
 """Files told of already, as tags are looked at often."""
-_READ: LRUCache[tuple[str, int, int], TagRow] = LRUCache(10_000)
-"""What files of tags tell."""
-_SETTLED_SECONDS = 60.0
-"""A file that is younger may have been written twice in what its store takes for one moment."""
-_FILE_KEYS = frozenset({"tagCreateTime", "tagTimeRetained"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,9 +243,9 @@ class Tags:
         """Whether a tag that came as a file may be kept: whoever may write files may have made up what it names."""
         snapshot = Snapshot.from_json(tag.snapshot)
         row = line.get(snapshot.id)
-        if row is not None and _content(Snapshot.from_json(row.body)) == _content(snapshot):
+        if row is not None and content_of(Snapshot.from_json(row.body)) == content_of(snapshot):
             return True
-        problem = _fault(table, snapshot)
+        problem = fault_of_tag(table, snapshot)
         if problem is not None and (seen := (table.location, tag.name, problem)) not in _REFUSED:
             _REFUSED[seen] = True
             _log.warning("The file of tag %s of %s is not taken for a tag: %s", tag.name, table.identifier, problem)
@@ -316,88 +305,6 @@ def hold_retention(tx: CatalogTransaction, table: LakeTable) -> None:
         raise TableNotExist(str(table.identifier))
 
 
-def tag_in(files: TableFiles, name: str) -> TagRow | None:
-    """The tag that a file tells; None for a file that is none. One whose operation Paimon does not parse has still to be published."""
-    try:
-        body = parse_json(files.io.read(files.layout.tag_file(name)))
-        tagged = Snapshot.from_json({key: value for key, value in body.items() if key not in _FILE_KEYS})
-        int(body["id"])
-        created = body.get("tagCreateTime")
-        millis = _millis(created) if created else None
-        seconds = body.get("tagTimeRetained")
-        retained = f"{round(float(seconds) * 1000)} ms" if isinstance(seconds, int | float) else None
-    except (FileNotFoundError, TableDamaged, ValueError, KeyError, TypeError, AttributeError, OverflowError):
-        return None  # also a link that leads out, or a pipe: it must not keep the table's other tags from anybody
-    parsed = tagged.operation is not None or body.get("operation") is None
-    return TagRow(name=name, snapshot=tagged.to_json(), created_millis=millis, retained=retained, published=parsed)
-
-
-def stored_tags(files: TableFiles) -> dict[str, FileStatus]:
-    """The files of a branch's tags, by their names."""
-    listed = ((status, status.path.rpartition("/")[2]) for status in files.io.list(files.layout.tag_dir()))
-    return {name.removeprefix("tag-"): status for status, name in listed if name.startswith("tag-")}
-
-
-def replacement(files: TableFiles, row: TagRow, status: FileStatus) -> TagRow | None:
-    """What a published tag's file tells where it is another snapshot's, as after `replace_tag` of Java's clients; else None.
-
-    A file is read once, as long as its size and time stay.
-    """
-    if not row.published:  # what the catalog has is still to be written
-        return None
-    key = (status.path, status.size, status.mtime_millis)
-    tag = _READ.get(key)
-    if tag is None:
-        if (tag := tag_in(files, row.name)) is None:
-            return None
-        if time.time() - status.mtime_millis / 1000 > _SETTLED_SECONDS:
-            _READ[key] = tag
-    stored, known = Snapshot.from_json(tag.snapshot), Snapshot.from_json(row.snapshot)
-    return None if (stored.id, _content(stored)) == (known.id, _content(known)) else tag
-
-
-def _content(snapshot: Snapshot) -> tuple[object, ...]:
-    """What a snapshot holds, apart from who made it when."""
-    return (
-        snapshot.schema_id, snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list,
-        snapshot.index_manifest, snapshot.statistics, snapshot.total_record_count,
-    )  # fmt: skip
-
-
-def _fault(table: LakeTable, snapshot: Snapshot) -> str | None:  # noqa: C901 - a check behind another
-    """What is wrong with a snapshot the catalog never decided, or has forgotten.
-
-    None where its files are the table's and hold what it says.
-    """
-    files, schema = table.files, table.schema
-    if not 0 <= snapshot.schema_id <= schema.id:
-        return f"its schema {snapshot.schema_id} is none of the table's."
-    try:
-        if snapshot.statistics is not None:
-            files.layout.statistics_file(snapshot.statistics)
-        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list]
-        for name in filter(None, (*lists, snapshot.index_manifest)):
-            files.io.size(files.layout.manifest(name))  # what is missing is a fault here, and not something that will be there soon
-        for entry in files.index_manifest(snapshot.index_manifest) if snapshot.index_manifest is not None else ():
-            files.layout.index_file(str(entry["_FILE_NAME"]))
-        for meta in (meta for name in filter(None, lists) for meta in files.manifest_list(name)):
-            files.io.size(files.layout.manifest(meta.file_name))
-        rows = 0
-        for live in files.live_entries(snapshot):
-            files.data_path(schema, live)
-            files.extra_paths(schema, live)
-            rows += live.file.row_count
-    except Unavailable:
-        raise
-    except FileNotFoundError as missing:
-        return f"{str(missing.filename).rpartition('/')[2]} is not there."
-    except (LakeError, OSError, ValueError, KeyError, TypeError) as problem:
-        return f"{problem}"
-    if rows != snapshot.total_record_count:
-        return f"its files hold {rows} rows, and it says {snapshot.total_record_count}."
-    return None
-
-
 def require_same(tx: CatalogTransaction, table: LakeTable, tag: TagRow) -> None:
     """Raise `TagNotExist` or `RewriteConflict` where a tag is gone, or another snapshot's, since it was looked for.
 
@@ -409,43 +316,3 @@ def require_same(tx: CatalogTransaction, table: LakeTable, tag: TagRow) -> None:
     if row.snapshot != tag.snapshot:
         name = str(table.identifier)
         raise RewriteConflict(f"Tag {tag.name} of {name} was given to another snapshot meanwhile. Repeat it.", resource_name=name)
-
-
-def parse_retained(text: str) -> dt.timedelta:
-    """A tag's retention as clients write it: `1 d`, or ISO-8601 such as `PT24H`; raises `InvalidOption`."""
-    try:
-        return _iso(text) if text.strip().upper().startswith("P") else duration().parse(text.strip())
-    except (ValueError, OverflowError) as problem:
-        raise InvalidOption(f"The tag's retention '{text}' is no duration ({problem}); '1 d' or 'PT24H' are.") from None
-
-
-def _iso(text: str) -> dt.timedelta:
-    import re
-
-    match = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", text.strip().upper())
-    if match is None or not any(match.groups()):
-        raise ValueError("it is not ISO-8601")
-    days, hours, minutes, seconds = match.groups()
-    return dt.timedelta(days=int(days or 0), hours=int(hours or 0), minutes=int(minutes or 0), seconds=float(seconds or 0))
-
-
-def _millis(parts: list[int]) -> int:
-    """A file's local date and time; clients and server are taken to keep the same clock, in UTC where they are wise."""
-    year, month, day, hour, minute, *rest = parts
-    second, nanos = [*rest, 0, 0][:2]
-    return int(dt.datetime(year, month, day, hour, minute, second, nanos // 1000).timestamp() * 1000)
-
-
-def tag_bytes(tag: TagRow) -> bytes:
-    """A tag's file."""
-    return json.dumps(_file_body(tag), indent=2).encode()
-
-
-def _file_body(tag: TagRow) -> Mapping[str, Any]:
-    body = Snapshot.from_json(tag.snapshot).to_json()
-    if tag.created_millis is not None:
-        at = dt.datetime.fromtimestamp(tag.created_millis / 1000)
-        body["tagCreateTime"] = [at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond * 1000]
-    if tag.retained is not None:
-        body["tagTimeRetained"] = parse_retained(tag.retained).total_seconds()
-    return body
