@@ -16,6 +16,7 @@ from model.errors import UnsupportedStatement, nearest
 from sql.analysis.functions import FLINKS, FUNCTIONS, HINTS, NOT_FUNCTIONS, REFUSED, RUN_BY_SPARK, SCHEMA_ARGUMENT, SYNTAX, TABLE_FUNCTIONS
 from sql.analysis.large_values import bound_values
 from sql.analysis.patterns import match_in_time
+from sql.analysis.plan_size import bound_plan
 from sql.analysis.to_spark import generated, to_spark
 from sql.dialect import is_query, tokens_of
 
@@ -74,6 +75,7 @@ def _checked(ready: exp.Expr, views: Collection[str]) -> str:
         _check_node(node)
         if isinstance(node, exp.Table):
             _check_table(node, named)
+    bound_plan(ready)
     _guarded(ready)
     text = generated(ready)
     _check_words(tokens_of(text), _named_with_columns(ready))

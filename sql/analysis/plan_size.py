@@ -1,0 +1,161 @@
+"""How much larger than its text Spark's plan of a query would be: judged on the tree, before Spark's driver builds it.
+
+A text of a few hundred words can stand for a plan of millions of nodes, which no task's limit and no cancel ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from sqlglot import exp
+
+from model.errors import UnsupportedStatement
+
+MOST_NODES = 100_000
+"""That mentions of WITH's queries may add to a statement's own."""
+MOST_COLUMNS = 10_000
+MOST_GROUPING_SETS = 4096
+_TABLE = 10
+"""Columns a table is taken to have, and whatever else is not written out."""
+
+
+def bound_plan(tree: exp.Expr) -> None:
+    """Raises `UnsupportedStatement` where the plan would be many times as large as the text."""
+    sizes: dict[int, int] = {}
+    copies: dict[int, int] = {}
+    columns: dict[int, int] = {}
+    added = {"": 0}
+    for node, scope in _innermost_first(tree):
+        inside = [id(child) for child in node.iter_expressions() if not isinstance(child, exp.With)]
+        copied = sum(copies[child] for child in inside)
+        cte = scope.named(node) if isinstance(node, exp.Table) else None
+        if cte is not None:
+            copied += sizes[id(cte)]
+            added[cte.alias] = added.get(cte.alias, 0) + sizes[id(cte)]
+        elif isinstance(node, exp.Pivot):
+            _judged(_pivoted(node), "PIVOT", "name fewer values or aggregates")
+        elif isinstance(node, exp.Group):
+            _judge_group(node)
+        copies[id(node)] = copied
+        sizes[id(node)] = 1 + sum(sizes[child] for child in inside) + (sizes[id(cte)] if cte is not None else 0)
+        if isinstance(node, exp.CTE):
+            scope.finished(node)
+        columns[id(node)] = _judged(_columns(node, cte, columns), "*", "name the columns that are needed")
+        # Only copies count: what the text itself has is bounded where its words are counted.
+        if copied > MOST_NODES:
+            raise _multiplied(max(added, key=added.__getitem__))
+
+
+class _Scope:
+    """The queries of WITHs that may be mentioned from a place: those that were written before it."""
+
+    def __init__(self, outer: _Scope | None = None) -> None:
+        self._outer = outer
+        self._named: dict[str, exp.CTE] = {}
+
+    def finished(self, cte: exp.CTE) -> None:
+        self._named[cte.alias.lower()] = cte
+
+    def named(self, table: exp.Table) -> exp.CTE | None:
+        name, scope = table.name.lower(), self if table.args.get("db") is None else None
+        while scope is not None and name not in scope._named:
+            scope = scope._outer
+        return None if scope is None else scope._named[name]
+
+
+def _innermost_first(tree: exp.Expr) -> Iterator[tuple[exp.Expr, _Scope]]:
+    """Every node after those inside it, and a WITH before the query that mentions what it names."""
+    stack = [(tree, False, _Scope())]
+    while stack:
+        node, is_open, scope = stack.pop()
+        if is_open:
+            yield node, scope
+            continue
+        stack.append((node, True, scope))
+        inside = list(node.iter_expressions())
+        if any(isinstance(child, exp.With) for child in inside):
+            scope = _Scope(scope)
+            inside.sort(key=lambda child: not isinstance(child, exp.With))
+        stack.extend((child, False, scope) for child in reversed(inside))
+
+
+def _columns(node: exp.Expr, cte: exp.CTE | None, columns: dict[int, int]) -> int:
+    """Of what a query or a source gives; of another node one."""
+    if isinstance(node, exp.Select):
+        return _selected(node, columns)
+    if isinstance(node, exp.CTE | exp.SetOperation):
+        return columns.get(id(node.this), _TABLE)
+    if isinstance(node, exp.Table | exp.Subquery):
+        inner = columns.get(id(cte if isinstance(node, exp.Table) else node.this), _TABLE)
+        joined = sum(columns.get(id(join.this), _TABLE) for join in node.args.get("joins") or ())
+        return inner + joined + sum(_pivoted(pivot) for pivot in node.args.get("pivots") or ())
+    return _TABLE if isinstance(node, exp.Values | exp.Lateral | exp.Unnest) else 1
+
+
+def _selected(select: exp.Select, columns: dict[int, int]) -> int:
+    from_ = select.args.get("from_")
+    sources = [from_.this] if from_ is not None else []
+    sources += [join.this for join in select.args.get("joins") or ()]
+    sources += select.args.get("laterals") or ()
+    by_name = {source.alias_or_name.lower(): columns.get(id(source), _TABLE) for source in sources}
+    whole = sum(columns.get(id(source), _TABLE) for source in sources)
+    count = 0
+    for column in select.expressions:
+        stars = 0
+        for star in column.walk(prune=lambda inner: isinstance(inner, exp.Query | exp.Count)):
+            if isinstance(star, exp.Star):
+                of = star.parent.args.get("table") if isinstance(star.parent, exp.Column) else None
+                stars += whole if of is None else by_name.get(of.name.lower(), whole)
+        count += stars or 1
+    return count
+
+
+def _pivoted(pivot: exp.Pivot) -> int:
+    if pivot.args.get("unpivot"):
+        return 2
+    return prod(len(field.expressions) or _TABLE for field in pivot.args.get("fields") or ()) * max(len(pivot.expressions), 1)
+
+
+def _judge_group(group: exp.Group) -> None:
+    """Parts of a GROUP BY multiply each other."""
+    sets = 1
+    for part in group.expressions:
+        sets *= _sets(part, len(part.expressions))
+    for kind in ("cube", "rollup", "grouping_sets"):
+        for part in group.args.get(kind) or ():
+            # GROUP BY a, b WITH CUBE names no columns of its own
+            sets *= _sets(part, len(part.expressions) or len(group.expressions)) if isinstance(part, exp.Expr) else 1
+    if sets > MOST_GROUPING_SETS:
+        raise UnsupportedStatement(
+            f"GROUP BY would make more than {MOST_GROUPING_SETS} grouping sets, the most a query has here: CUBE makes two to the power of "
+            "its columns. Name the sets that are needed in GROUPING SETS (…).",
+            fragment="CUBE" if group.find(exp.Cube) else "ROLLUP",
+        )
+
+
+def _sets(part: exp.Expr, over: int) -> int:
+    if isinstance(part, exp.Cube):
+        return 1 << min(over, 64)
+    if isinstance(part, exp.Rollup):
+        return over + 1
+    if isinstance(part, exp.GroupingSets):
+        return sum(_sets(inner, len(inner.expressions)) for inner in part.expressions) or 1
+    return 1
+
+
+def _judged(count: int, fragment: str, way_out: str) -> int:
+    if count > MOST_COLUMNS:
+        says = (
+            f"{fragment} would make more than {MOST_COLUMNS} columns, the most a query has here (a table counted as {_TABLE}): {way_out}."
+        )
+        raise UnsupportedStatement(says, fragment=fragment)
+    return count
+
+
+def _multiplied(name: str) -> UnsupportedStatement:
+    return UnsupportedStatement(
+        f"With every mention of {name} replaced by its query, as Spark does, the statement would be more than {MOST_NODES} words: "
+        "write what WITH names into a table, or mention it less often.",
+        fragment=name,
+    )

@@ -1,0 +1,74 @@
+"""A short text that stands for a huge plan is refused before Spark's driver would build it."""
+
+from __future__ import annotations
+
+import pytest
+
+from model.errors import UnsupportedStatement
+from sql.analysis.allow_list import checked_sql
+from sql.dialect import parse_one
+
+
+def _names(count: int) -> str:
+    return ", ".join(f"a{n}" for n in range(count))
+
+
+def _doubling(levels: int) -> str:
+    ctes = ", ".join(f"c{n} AS (SELECT a FROM c{n - 1} UNION ALL SELECT a FROM c{n - 1})" for n in range(1, levels))
+    return f"WITH c0 AS (SELECT a FROM v), {ctes} SELECT a FROM c{levels - 1}"
+
+
+def _starred(levels: int, stars: str) -> str:
+    query = "SELECT a FROM v"
+    for _ in range(levels):
+        query = f"SELECT {stars} FROM ({query}) AS t"
+    return query
+
+
+def _pivot(aggregates: int, values: int) -> str:
+    sums = ", ".join(f"sum(a) AS s{n}" for n in range(aggregates))
+    return f"SELECT * FROM v PIVOT ({sums} FOR k IN ({', '.join(map(str, range(values)))}))"
+
+
+REFUSED = [
+    (f"SELECT 1 FROM v GROUP BY CUBE({_names(30)})", "4096 grouping sets"),
+    (f"SELECT 1 FROM v GROUP BY {_names(30)} WITH CUBE", "4096 grouping sets"),
+    (f"SELECT 1 FROM v GROUP BY ROLLUP({_names(99)}), ROLLUP({_names(99)})", "4096 grouping sets"),
+    (f"SELECT 1 FROM v GROUP BY GROUPING SETS((a), CUBE({_names(20)}))", "4096 grouping sets"),
+    (_doubling(30), "every mention of c"),
+    (f"SELECT a FROM ({_doubling(30)}) AS t", "every mention of c"),
+    (f"WITH o AS ({_doubling(10)}) SELECT a FROM o" + " UNION ALL SELECT a FROM o" * 30, "every mention of o"),
+    (_starred(8, ",".join("*" * 10)), "10000 columns"),
+    (_starred(8, ",".join(["t.*"] * 10)), "10000 columns"),
+    (_starred(20, "struct(*, *) AS s, t.*"), "10000 columns"),
+    (_pivot(50, 250), "10000 columns"),
+]
+AS_IT_IS = [
+    f"SELECT 1 FROM v GROUP BY CUBE({_names(6)})",
+    f"SELECT 1 FROM v GROUP BY {_names(6)} WITH CUBE",
+    f"SELECT 1 FROM v GROUP BY ROLLUP({_names(8)})",
+    "SELECT 1 FROM v GROUP BY a, ROLLUP(b, c), GROUPING SETS((d), (e))",
+    _doubling(7),
+    "WITH c AS (SELECT a FROM v) SELECT a FROM c" + " UNION ALL SELECT a FROM c" * 200,
+    "WITH v AS (SELECT a FROM v) SELECT a FROM v",
+    _starred(30, "*"),
+    "SELECT a.*, b.*, c.* FROM v AS a JOIN v AS b ON a.x = b.x JOIN v AS c ON b.x = c.x",
+    "SELECT 1 FROM v WHERE a IN (" + ", ".join("1" * 2_000) + ")",
+    "SELECT 1" + " UNION ALL SELECT 1" * 500,
+    _pivot(5, 100),
+]
+
+
+@pytest.mark.parametrize(("query", "says"), REFUSED)
+def test_a_plan_that_multiplies_is_refused(query: str, says: str) -> None:
+    with pytest.raises(UnsupportedStatement, match=says):
+        checked_sql(parse_one(query), {"v"})
+
+
+@pytest.mark.parametrize("query", AS_IT_IS)
+def test_what_reports_are_written_with_passes(query: str) -> None:
+    assert checked_sql(parse_one(query), {"v"})
+
+
+def test_a_recursive_query_mentions_itself_without_a_copy() -> None:
+    assert checked_sql(parse_one("WITH RECURSIVE r AS (SELECT a FROM v UNION ALL SELECT a + 1 FROM r) SELECT a FROM r"), {"v"})
