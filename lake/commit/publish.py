@@ -290,13 +290,17 @@ class Publisher:
             is_seen = base is None or self.known(table_id, table.branch, base)
             if later_file(files, snapshot_id) is None and (is_seen or other_file(files, snapshot_id - 1, str(base)) is None):
                 return
-        ahead = self.mark_ahead(table_id, files, table.branch)
-        if ahead is not None:
-            raise TableDiverged(table, path=ahead)
+        self.require_newest(table_id, files, table)
         with self._catalog.reading() as tx:
             row = tx.snapshots.latest(table_id, table.branch)
         if row is not None and row.snapshot_id >= snapshot_id:
             raise CommitConflict(str(table), expected=str(snapshot_id - 1))
+
+    def require_newest(self, table_id: UUID, files: TableFiles, table: Identifier) -> None:
+        """Raise `TableDiverged` where files are ahead of the catalog: what it knows is not all that a change would take away."""
+        ahead = self.mark_ahead(table_id, files, table.branch)
+        if ahead is not None:
+            raise TableDiverged(table, path=ahead)
 
     def mark_ahead(self, table_id: UUID, files: TableFiles, branch: str, *, newest: Snapshot | None = None) -> str | None:
         """The file that tells of snapshots the catalog lacks, which marks the table as diverged (`lake.commit.ahead`); None without one.

@@ -8,14 +8,17 @@ Of a snapshot that is not noted as published, as where a dump was made just afte
 from __future__ import annotations
 
 import logging
+from collections.abc import Container
 from uuid import UUID
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow
+from lake.commit.ahead import ahead_of
 from lake.tables.handle import LakeTable
 from model.errors import TableDamaged
 from model.identifier import Identifier
 from model.snapshot import Snapshot
+from table.format.store import TableFiles
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +51,44 @@ def forget_expired(catalog: CatalogStore, table: LakeTable) -> bool:
         tx.snapshots.forget(table.table_id, branch, below=first)
     _log.info("Snapshots %d to %d of %s were expired by a client.", known[0][0], first - 1, table.identifier)
     return first > known[0][0]
+
+
+def left_by_expiry(tx: CatalogTransaction, table_id: UUID, files: TableFiles, *, gone: Container[str] = ()) -> list[int]:
+    """The ids of snapshot files before the catalog's earliest that have expired: a crash left them, or their turn comes now.
+
+    ``gone`` has the keys of those that are known to have. An older catalog does not know what else may lie there: a newer one went back to
+    a tag whose snapshot had expired, and its line goes on below the ids of this one. So none is told where the files are ahead, or one of
+    them is newer than all that the catalog has: where it was made by another line, so was perhaps what lies before it.
+    """
+    branch = files.layout.branch
+    earliest, newest = tx.snapshots.earliest(table_id, branch), tx.snapshots.latest(table_id, branch)
+    if earliest is None or newest is None or ahead_of(tx, table_id, files, newest) is not None:
+        return []
+    last = tx.snapshots.last_expired(table_id, branch)
+    known_until = Snapshot.from_json(newest.body).time_millis
+
+    def has_expired(stored: Snapshot) -> bool:
+        told = stored.key in gone or (last is not None and Snapshot.from_json(last).stands_for(stored.key))
+        return told or not has_lists(files, stored)
+
+    left = []
+    for snapshot_id in files.snapshot_ids():
+        if snapshot_id >= earliest.snapshot_id:
+            continue
+        try:
+            stored = files.read_snapshot(snapshot_id)
+        except TableDamaged:  # torn: it keeps nothing
+            stored = None
+        if stored is not None and stored.time_millis > known_until and not has_expired(stored):
+            return []
+        left.append(snapshot_id)
+    return left
+
+
+def has_lists(files: TableFiles, snapshot: Snapshot) -> bool:
+    """Whether anything is left of what a snapshot names: nothing is where it has expired, and only its own file stayed."""
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    return any(files.io.file_exists(files.layout.manifest(name)) for name in lists)
 
 
 def is_past(tx: CatalogTransaction, table_id: UUID, branch: str, snapshot_id: int, key: str) -> bool:

@@ -35,6 +35,7 @@ def line_of_files(files: TableFiles, history: Sequence[SnapshotRow], *, newest_s
     """The line to the newest readable snapshot of the files, where they left the catalog's line before its end; else None.
 
     In the place of a published snapshot nobody else's comes to lie, but after a newer catalog went back before it, or forward to a branch.
+    Where it went back to a tag of an expired snapshot, its line may end before the catalog's begins.
     """
     return _found(files, history, newest_schema).line_of_files()
 
@@ -74,10 +75,17 @@ class _Found:
         agreed = self._agreed(max(self.stored, default=0))
         others = sorted((i for i in self.stored if i > agreed), reverse=True)
         published = {row.snapshot_id for row in self.history if row.published}
-        if published.isdisjoint(others):
+        if published.isdisjoint(others) and not self._goes_on_below():
             return None
         newest = next((self.stored[i] for i in others if is_readable(self.files, self.stored[i])), None)
         return None if newest is None else self._line_to(newest)
+
+    def _goes_on_below(self) -> bool:
+        """Whether all files lie before the catalog's earliest, and go on later than its newest: a newer catalog went back to a tag."""
+        newest = self.stored[max(self.stored)] if self.stored else None
+        if newest is None or not self.known or newest.id >= min(self.known):
+            return False
+        return newest.time_millis > self.known[max(self.known)].time_millis
 
     def _line_to(self, newest: Snapshot) -> Line:
         agreed = newest.id if newest is not self.stored.get(newest.id) else self._agreed(newest.id)

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from catalog import CatalogTransaction
 from catalog.records import TagRow
+from lake.register.expired import has_lists, left_by_expiry
 from lake.register.foreign_tables import StoredBranch, names_of_branches, stored_branch
 from lake.register.whole import require_readable
 from lake.tables.handle import LakeTable
@@ -108,15 +109,18 @@ def _all_of_unknown(table: LakeTable, files: TableFiles) -> list[Snapshot]:
 
 
 def _beyond(tx: CatalogTransaction, table: LakeTable, files: TableFiles, known: Container[str] | None) -> Iterator[Snapshot]:
-    """What of a branch's snapshots files alone have; not what lies before the catalog's earliest: that has expired, left by a crash."""
+    """What of a branch's snapshots files alone have; not what has expired, left by a crash."""
     branch = files.layout.branch
     ids = tx.snapshots.ids(table.table_id, branch)
+    left = {*left_by_expiry(tx, table.table_id, files)} if ids else set[int]()
     noted = {snapshot_id for snapshot_id, published in ids[:-1] if published}
     for snapshot_id in files.snapshot_ids():
-        if (ids and snapshot_id < ids[0][0]) or (snapshot_id in noted and known is None):
+        if snapshot_id in left or (snapshot_id in noted and known is None):
             continue
         snapshot = files.read_snapshot(snapshot_id)
         if snapshot is None or (known is not None and snapshot.key in known):
+            continue
+        if ids and snapshot_id < ids[0][0] and not has_lists(files, snapshot):
             continue
         if known is not None or tx.snapshots.by_uuid(table.table_id, snapshot.key, branch) is None:
             yield snapshot

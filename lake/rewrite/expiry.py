@@ -9,7 +9,7 @@ import dataclasses
 import datetime as dt
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -144,7 +144,7 @@ def _garbage(table: LakeTable, look: Callable[[], Garbage]) -> Garbage:
 
 
 def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_run: bool = False, now_millis: int | None = None) -> Removed:
-    """Let snapshots go by count and age; what tags, branches and consumers need stays."""
+    """Let snapshots go by count and age; what tags, branches and consumers need stays. Raises `TableDiverged`, and takes nothing then."""
     _may(lake, table)
     if table.identifier.branch != MAIN_BRANCH:
         return Removed()
@@ -160,6 +160,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
     if not expired:
         return Removed()
     require_newest_readable(table)  # before the table is held: a store may be slow
+    lake.history.require_newest(table)
     with lake.catalog.transaction() as tx:
         hold_retention(tx, table)
         expired, history = _too_old(tx, table, rules, filed, now)
@@ -179,7 +180,10 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
     if not dry_run:
         lake.step("expiry decided")
         # First, so that nobody who goes by files finds a snapshot whose rows are gone.
-        cleared = follow(lambda: clear_stale_snapshots(lake, table), f"Snapshot files of {table.identifier} that expired are still there")
+        gone = {snapshot.key for snapshot in expired}
+        cleared = follow(
+            lambda: clear_stale_snapshots(lake, table, gone), f"Snapshot files of {table.identifier} that expired are still there"
+        )
         if not (cleared and _deleted(table, garbage)):
             garbage = Garbage()
     return _removed(expired, garbage)
@@ -204,11 +208,11 @@ def _came_back(tx: CatalogTransaction, table: LakeTable, first: Snapshot) -> lis
     return [Snapshot.from_json(row.body) for row in tx.snapshots.overwrites(table.table_id, table.identifier.branch, above=first.id)]
 
 
-def clear_stale_snapshots(lake: Lake, table: LakeTable) -> None:
-    """Delete the files of snapshots before the catalog's earliest, and tell readers where history begins."""
+def clear_stale_snapshots(lake: Lake, table: LakeTable, gone: Container[str] = ()) -> None:
+    """Delete the files of expired snapshots, those with the keys of ``gone`` among them, and tell readers where history begins."""
     with lake.catalog.transaction() as tx:
         hold_retention(tx, table)
-        earliest = clear_expired(tx, table)
+        earliest = clear_expired(tx, table, gone=gone)
     if earliest is not None and table.files.read_hint(table.files.layout.earliest_hint()) != earliest:
         table.files.io.write(table.files.layout.earliest_hint(), str(earliest).encode())
 

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lake.register.expired import left_by_expiry
 from lake.register.known_lines import known_lines
 from lake.register.unknown_branches import snapshots_kept
 from lake.rewrite.changelogs import names_in_changelogs
@@ -75,15 +76,8 @@ def _known(lake: Lake, table: LakeTable) -> list[list[Snapshot]]:
     return lines
 
 
-def _earliest(lake: Lake, table: LakeTable) -> int:
-    """The first snapshot the catalog has of the table's branch; what lies before it has expired. A tag may be older."""
-    with lake.catalog.reading() as tx:
-        row = tx.snapshots.earliest(table.table_id, table.identifier.branch)
-    return row.snapshot_id if row else 0
-
-
 def _expired(lake: Lake, table: LakeTable) -> list[FileStatus]:
     """Files of expired snapshots, which a crash left: readers of files would find snapshots there whose rows are gone."""
-    earliest = _earliest(lake, table)
-    names = {f"snapshot-{snapshot_id}" for snapshot_id in table.files.snapshot_ids() if snapshot_id < earliest}
+    with lake.catalog.reading() as tx:
+        names = {table.files.layout.snapshot_name(left) for left in left_by_expiry(tx, table.table_id, table.files)}
     return [status for status in table.files.io.list(table.files.layout.snapshot_dir()) if status.path.rpartition("/")[2] in names]

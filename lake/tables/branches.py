@@ -161,10 +161,11 @@ class Branches:
         Main's snapshots, schemas and tags from the branch's first on are replaced by the branch's; its earlier snapshots stay where the
         branch's first one was made of them.
         Returns the snapshots main loses and the one it has then.
-        Raises `BranchNotExist`, `TableDamaged`, `BadRequest` for a branch without snapshots, or `InvalidSchemaChange` where the branch has
-        not the columns that policies and column grants of the table name.
+        Raises `BranchNotExist`, `TableDamaged`, `TableDiverged`, `BadRequest` for a branch without snapshots, or `InvalidSchemaChange`
+        where the branch has not the columns that policies and column grants of the table name.
         """
         opened = self._branch(table, name)
+        self._require_newest(table, opened)
         with self._catalog.reading() as tx:
             newest = tx.snapshots.latest(table.table_id, name)
         forget_expired(self._catalog, opened)
@@ -271,6 +272,11 @@ class Branches:
                 name = str(branch.identifier)
                 raise RewriteConflict(f"{name} changed while it was looked at. Repeat it.", resource_name=name) from None
             raise
+
+    def _require_newest(self, *lines: LakeTable) -> None:
+        """Raise `TableDiverged` where files of one are ahead of the catalog, which does not know all that would go then."""
+        for line in lines:
+            self._publisher.require_newest(line.table_id, line.files, line.identifier)
 
     def _held(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:
         """The main row of the table, nobody committing until the transaction ends; its warehouse is ours."""

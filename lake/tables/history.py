@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 
 from catalog import CatalogStore, CatalogTransaction
@@ -11,7 +12,7 @@ from lake.access.rules import require_columns_kept
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_writable
 from lake.commit.publish import Publisher
-from lake.register.expired import check_there, forget_expired, is_past
+from lake.register.expired import check_there, forget_expired, is_past, left_by_expiry
 from lake.register.whole import require_whole
 from lake.tables.consumers import Filed, Lowered, file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable
@@ -19,7 +20,7 @@ from lake.tables.stale import remove_stale, stale_file, stale_schema
 from lake.tables.tags import FoundTags, Tags, require_same
 from model.access import Access
 from model.catalog_errors import SchemaStillUsed, StaleRollback
-from model.errors import RewriteConflict, SnapshotNotExist, TableDamaged, TableDiverged, TableNotExist, TagNotExist
+from model.errors import RewriteConflict, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
 from model.identifier import Identifier
 from model.snapshot import Snapshot
 from model.text.whole_number import whole_number
@@ -96,7 +97,7 @@ class History:
         Raises `SnapshotNotExist`, `TableDamaged`, `TableDiverged`, `StaleRollback` where the latest is not the one expected, or
         `RewriteConflict` where the snapshot went, or became another, meanwhile.
         """
-        self._require_newest(table)
+        self.require_newest(table)
         forget_expired(self._catalog, table)
         _require_writable(table)
         with self._catalog.reading() as tx:
@@ -123,7 +124,7 @@ class History:
         Raises `TagNotExist`, `StaleRollback`, `TableDamaged`, `TableDiverged`, `SnapshotNotExist` for a tag of a line the table has
         left, or `RewriteConflict` where it was given to another snapshot meanwhile.
         """
-        self._require_newest(table)
+        self.require_newest(table)
         forget_expired(self._catalog, table)
         tag = self._tags.find(table, name)
         branch = table.identifier.branch
@@ -186,11 +187,9 @@ class History:
             tx.tables.set_schema(table.table_id, branch, schema_id, published=min(schema_id, row.published_schema_id))
         remove_stale(self._publisher, table)
 
-    def _require_newest(self, table: LakeTable) -> None:
-        """Raise `TableDiverged` where files are ahead of the catalog: what it knows is not all that the table would lose."""
-        ahead = self._publisher.mark_ahead(table.table_id, table.files, table.identifier.branch)
-        if ahead is not None:
-            raise TableDiverged(table.identifier, path=ahead)
+    def require_newest(self, table: LakeTable) -> None:
+        """Raise `TableDiverged` where files are ahead of the catalog: what it knows is not all that would go."""
+        self._publisher.require_newest(table.table_id, table.files, table.identifier)
 
     def _hold(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:
         """The table's row, no commit going on until the transaction ends."""
@@ -250,16 +249,16 @@ def _require_writable(table: LakeTable) -> None:
     require_writable(table.files.io, table.files.layout.manifest_dir())
 
 
-def clear_expired(tx: CatalogTransaction, table: LakeTable) -> int | None:
-    """Delete the files of snapshots before the catalog's earliest, whose id is returned; the caller holds the table's row.
+def clear_expired(tx: CatalogTransaction, table: LakeTable, *, gone: Container[str] = ()) -> int | None:
+    """Delete the files of expired snapshots (`left_by_expiry`) and return the id of the catalog's earliest; the caller holds the table.
 
     An expiry that was killed leaves them: were their ids to live again, by going back to a tag, they would be in the way.
     """
     row = tx.snapshots.earliest(table.table_id, table.identifier.branch)
     if row is None:
         return None
-    before = [snapshot_id for snapshot_id in table.files.snapshot_ids() if snapshot_id < row.snapshot_id]
-    table.files.delete(table.files.layout.snapshot_file(snapshot_id) for snapshot_id in before)
+    left = left_by_expiry(tx, table.table_id, table.files, gone=gone)
+    table.files.delete(table.files.layout.snapshot_file(snapshot_id) for snapshot_id in left)
     return row.snapshot_id
 
 
