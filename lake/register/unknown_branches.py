@@ -16,7 +16,7 @@ from lake.register.foreign_tables import StoredBranch, names_of_branches, stored
 from lake.register.whole import require_readable
 from lake.tables.handle import LakeTable
 from lake.tables.names import check_name
-from lake.tables.tag_files import replacement, stored_tags, tag_in
+from lake.tables.tag_files import fault_of_tag, replacement, stored_tags, tag_in
 from model.errors import InvalidName, InvalidSchema, TableDamaged
 from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
@@ -56,7 +56,8 @@ def snapshots_kept(tx: CatalogTransaction, table: LakeTable, *, known: Container
     Of branches it does not know that is all they have; of main and the others what came later than it, as where it is older than
     its warehouse, or lies in the place of what is its own. With ``known``, the keys of all it has, every file is held against them, also
     where the catalog knows one of that name. Raises `TableDamaged` where a file cannot be read: whatever it needs would go.
-    Tags of the table's own branch need only be readable: whoever asks has taken them in, or found that they are not the table's.
+    Tags of the table's own branch need only be readable: whoever asks has taken them in, or found that they are not the table's; but for
+    those of schemas that the catalog lacks, which are not taken in before these are.
     """
     snapshots: list[Snapshot] = []
     for name in _directories_of_branches(tx, table):
@@ -67,7 +68,10 @@ def snapshots_kept(tx: CatalogTransaction, table: LakeTable, *, known: Container
         own = name == table.identifier.branch
         tags = {tag.name: tag for tag in tx.tags.all(table.table_id, name)} if own or known is None else {}
         tagged = [*_tagged(files, [tag for tag, status in stored_tags(files).items() if _is_other(files, tags.get(tag), status, own=own)])]
-        snapshots += [snapshot for snapshot in tagged if not own and (known is None or snapshot.key not in known)]
+        if own:
+            snapshots += [snapshot for snapshot in tagged if _is_of_newer_schema(table, snapshot)]
+        else:
+            snapshots += [snapshot for snapshot in tagged if known is None or snapshot.key not in known]
     return snapshots
 
 
@@ -124,6 +128,11 @@ def _beyond(tx: CatalogTransaction, table: LakeTable, files: TableFiles, known: 
             continue
         if known is not None or tx.snapshots.by_uuid(table.table_id, snapshot.key, branch) is None:
             yield snapshot
+
+
+def _is_of_newer_schema(table: LakeTable, snapshot: Snapshot) -> bool:
+    """Whether nothing else is wrong with it: what anybody made up must not keep the table from its maintenance."""
+    return snapshot.schema_id > table.schema.id and fault_of_tag(table, snapshot, newer_schemas=True) is None
 
 
 def _tagged(files: TableFiles, names: Iterable[str], *, links_too: bool = False) -> Iterator[Snapshot]:

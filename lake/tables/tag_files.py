@@ -19,6 +19,7 @@ from model.snapshot import Snapshot
 from table.format.io.directory import FileStatus
 from table.format.json_document import parse_json
 from table.format.store import TableFiles
+from table.retention.expiry import lost_changelog
 
 _READ: LRUCache[tuple[str, int, int], TagRow] = LRUCache(10_000)
 """What files of tags tell."""
@@ -78,18 +79,19 @@ def content_of(snapshot: Snapshot) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def fault_of_tag(table: LakeTable, snapshot: Snapshot) -> str | None:  # noqa: C901 - a check behind another
-    """What is wrong with a snapshot the catalog never decided, or has forgotten.
+def fault_of_tag(table: LakeTable, snapshot: Snapshot, *, newer_schemas: bool = False) -> str | None:  # noqa: C901 - a check behind another
+    """What is wrong with a snapshot the catalog never decided, or has forgotten; of ``newer_schemas`` is one it may lack.
 
     None where its files are the table's and hold what it says.
     """
     files, schema = table.files, table.schema
-    if not 0 <= snapshot.schema_id <= schema.id:
+    if not 0 <= snapshot.schema_id <= schema.id and not (newer_schemas and snapshot.schema_id > schema.id):
         return f"its schema {snapshot.schema_id} is none of the table's."
     try:
         if snapshot.statistics is not None:
             files.layout.statistics_file(snapshot.statistics)
-        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.changelog_manifest_list]
+        changelogs = None if lost_changelog(files, snapshot) else snapshot.changelog_manifest_list
+        lists = [snapshot.base_manifest_list, snapshot.delta_manifest_list, changelogs]
         for name in filter(None, (*lists, snapshot.index_manifest)):
             files.io.size(files.layout.manifest(name))  # what is missing is a fault here, and not something that will be there soon
         for entry in files.index_manifest(snapshot.index_manifest) if snapshot.index_manifest is not None else ():

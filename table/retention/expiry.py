@@ -92,6 +92,12 @@ class Garbage:
         return Garbage(data=data, metadata=metadata)
 
 
+def lost_changelog(files: TableFiles, snapshot: Snapshot) -> bool:
+    """Whether a snapshot's list of changelogs is gone since it expired: Java's expiry leaves a tag of it all else."""
+    name, layout = snapshot.changelog_manifest_list, files.layout
+    return name is not None and not any(map(files.io.file_exists, (layout.manifest(name), layout.snapshot_file(snapshot.id))))
+
+
 def metadata_of(files: TableFiles, snapshot: Snapshot) -> Iterator[tuple[str, int]]:
     """Paths of a snapshot's manifests, manifest lists, index files and statistics, with the bytes that are known."""
     layout = files.layout
@@ -101,7 +107,7 @@ def metadata_of(files: TableFiles, snapshot: Snapshot) -> Iterator[tuple[str, in
         (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),
     ]
     for name, size in lists:
-        if name is None:
+        if name is None or (name == snapshot.changelog_manifest_list and lost_changelog(files, snapshot)):
             continue
         yield from ((layout.manifest(meta.file_name), meta.file_size) for meta in files.manifest_list(name))
         yield layout.manifest(name), size or 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -13,9 +14,12 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.rewrite.expiry import create_tag, expire_snapshots, tags_of
+from lake.rewrite.expiry import create_tag, delete_tags, expire_snapshots, tags_of
+from lake.rewrite.orphans import remove_orphan_files
 from table.format.io.file_io import LocalFileIO
-from tests.lake.kept import at, keep, six_commits
+from tests.lake.kept import at, data_files, go_on, keep, overwrite, six_commits, with_options
+from tests.lake.register.damage import forget_metadata
+from tests.lake.register.test_standing import older
 from tests.lake.rewrite.test_compaction import append
 
 
@@ -78,3 +82,56 @@ def test_no_tag_is_lost_with_a_prefix_of_a_store(on_a_store: Lake) -> None:
     assert len(on_a_store.repair_table(table.identifier).rewritten) == 2
     (Path(table.location) / "tag/tag-one").unlink()  # as a client does
     assert [tag.name for tag in tags_of(on_a_store, table)] == ["three"]
+
+
+def orphans_removed(lake: Lake, table: LakeTable) -> None:
+    forget_metadata()
+    remove_orphan_files(lake, table, older_than_millis=time.time_ns() // 1_000_000, check=go_on)
+
+
+def test_a_tag_whose_changelog_went_with_its_snapshot_keeps_the_rest(lake: Lake, table: LakeTable) -> None:
+    """Java's expiry takes the changelog of a tagged snapshot along (`FileDeletionBase.manifestSkippingSet`)."""
+    place = Path(table.location)
+    body = json.loads((place / "snapshot/snapshot-3").read_text())
+    changelog = place / "manifest/manifest-list-changelog-0"
+    changelog.write_bytes((place / "manifest" / body["deltaManifestList"]).read_bytes())
+    (place / "tag").mkdir()
+    overwrite(lake, table, [100])
+    expire_snapshots(lake, table, keep(2))  # 6 is left, which has the files of 3
+    tagged = json.loads((place / "snapshot/snapshot-6").read_text()) | {"id": 3, "changelogManifestList": changelog.name}
+    (place / "tag/tag-java").write_text(json.dumps(tagged))
+    assert [tag.name for tag in tags_of(lake, table)] == ["java"]
+    changelog.unlink()
+    (place / "tag/tag-later").write_text(json.dumps(tagged))
+    assert [tag.name for tag in tags_of(lake, table)] == ["java", "later"]
+    expire_snapshots(lake, table, keep(1))
+    orphans_removed(lake, table)
+    assert at(table, tags_of(lake, table)[0].snapshot) == [0, 1, 2, 3, 4, 5]
+    delete_tags(lake, table, ["java", "later"])
+    orphans_removed(lake, table)
+    assert len(data_files(table)) == 1
+
+
+def test_a_tag_of_a_schema_that_the_catalog_lacks_keeps_its_files(
+    lake: Lake, table: LakeTable, dsn: str, catalog: CatalogStore, warehouse: Path, tmp_path: Path
+) -> None:
+    """The catalog is older than its warehouse, and does not take such a tag in."""
+    place = Path(table.location)
+    create_tag(lake, table, "known", snapshot_id=3)
+    lake._publisher._notifier.close()
+    older(dsn, tmp_path / "old")
+    append(lake, with_options(lake, table, **{"write-only": "true"}), [7])
+    (place / "tag/tag-newer").write_text((place / "snapshot/snapshot-7").read_text())
+    lake._publisher.close()
+    (place / "snapshot/snapshot-7").unlink()  # it expired, or was rolled back
+    (place / "snapshot/LATEST").write_text("6")
+    body = json.loads((place / "tag/tag-newer").read_text())
+    (place / "tag/tag-forged").write_text(json.dumps(body | {"id": 8, "deltaManifestList": "manifest-list-none-0"}))
+    older(dsn, tmp_path / "old", back=True)
+    forget_metadata()
+    with contextlib.closing(Lake(catalog, str(warehouse))) as fresh:
+        before = set(place.rglob("*"))
+        opened = fresh.open(table.identifier)
+        assert [tag.name for tag in tags_of(fresh, opened)] == ["known"]
+        orphans_removed(fresh, opened)
+        assert set(place.rglob("*")) == before
