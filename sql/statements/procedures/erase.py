@@ -19,7 +19,7 @@ from lake.rewrite.changelogs import ids_of_changelogs
 from lake.rewrite.orphans import remove_orphan_files
 from lake.rewrite.partition_names import forget_names, forget_partitions, names_of
 from model.access import Access, table_resource
-from model.errors import AnalysisError
+from model.errors import AnalysisError, LakeError
 from model.identifier import MAIN_BRANCH
 from model.predicate import Predicate
 from model.schema.types import BigIntType, VarCharType
@@ -30,7 +30,7 @@ from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.local import plan_locally
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, build
-from sql.statements.procedures.calls import DRY_COLUMN, Arguments, identifier_of, procedure
+from sql.statements.procedures.calls import DRY_COLUMN, Arguments, alone, identifier_of, procedure
 from sql.statements.procedures.partition_choice import where
 from sql.statements.rows.changing import ChangesRows
 from table.retention.expiry import ExpiryRules
@@ -198,14 +198,19 @@ class _Erasing:
 
     def _orphans(self) -> Iterator[_Place]:
         """Files nothing refers to: those of dropped branches and of writes that died; what is young may be a write's that goes on."""
-        check = self._context.cancellation.check
-        if not self._dry_run:
-            remove_orphan_files(self._lake, self._table, check=check)
-        now = time.time_ns() // 1_000_000
-        if young := remove_orphan_files(self._lake, self._table, older_than_millis=now, dry_run=True, check=check).paths:
+        what, check = "files nothing refers to", self._context.cancellation.check
+        try:
+            if not self._dry_run:
+                remove_orphan_files(self._lake, self._table, check=check)
+            now = time.time_ns() // 1_000_000
+            young = remove_orphan_files(self._lake, self._table, older_than_millis=now, dry_run=True, check=check).paths
+        except LakeError as problem:  # the other places have their turn
+            yield _Place(what, "", None, alone(self._context, problem))
+            return
+        if young:
             call = f"CALL sys.remove_orphan_files({literal(self._table.identifier.written())})"
             way = f"younger than a day, and may be a write's: {call} with older_than"
-            yield _Place("files nothing refers to", "", len(young), way)
+            yield _Place(what, "", len(young), way)
 
     def _names(self, branches: Sequence[LakeTable]) -> Iterator[_Place]:
         """Partitions without rows."""

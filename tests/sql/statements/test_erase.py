@@ -89,6 +89,18 @@ def test_nothing_holds_the_value_afterwards(ask: Ask, lake: Lake, warehouse: Pat
 
 
 @pytest.mark.usefixtures("people")
+def test_what_hinders_the_search_for_orphans_is_told_and_the_rest_is_erased(ask: Ask, lake: Lake) -> None:
+    torn = Path(lake.open(T).files.layout.changelog_dir()) / "changelog-1"
+    torn.parent.mkdir()
+    torn.write_text("{")
+    done = {what: left for what, _, _, left, _ in ask(CALL)}
+    assert "changelog-1" in str(done["files nothing refers to"])
+    assert ask("SELECT id FROM t") == [(1,), (3,), (4,)]
+    torn.unlink()
+    assert all("changelog-1" not in str(left) for _, _, _, left, _ in ask(CALL))
+
+
+@pytest.mark.usefixtures("people")
 def test_changelogs_that_other_clients_keep_are_named(ask: Ask, lake: Lake) -> None:
     layout = lake.open(T).files.layout
     place = Path(layout.changelog_dir())
