@@ -27,7 +27,7 @@ from lake.tables.stale import remove_stale, stale_file, stale_schema, stale_snap
 from lake.tables.tags import Tags, require_same
 from model.access import Access
 from model.catalog_errors import BranchAlreadyExist, BranchNotExist
-from model.errors import BadRequest, InvalidName, RewriteConflict, TableDamaged, TableNotExist
+from model.errors import BadRequest, InvalidName, RewriteConflict, TableDamaged, TableDiverged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import Snapshot
 from table.format.layout import TableLayout
@@ -176,7 +176,7 @@ class Branches:
         filed = filed_consumers(self._catalog, table)
         tags, new_tags = self._tags.look(table), self._tags.look(opened)
         with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, None if dry_run else claim):
-            main = self._held(tx, table)
+            main = self._held_as_known(tx, table)
             branch = tx.tables.find(Identifier(main.database, main.name, name))
             if name == MAIN_BRANCH or branch is None:
                 raise BranchNotExist(name, str(table.identifier))
@@ -284,6 +284,13 @@ class Branches:
         row = tx.tables.lock(Identifier(table.identifier.database, table.identifier.table))
         if row.table_id != table.table_id or row.location != table.location:
             raise TableNotExist(str(table.identifier))
+        return row
+
+    def _held_as_known(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:
+        """As `_held`; raises `TableDiverged` where anything of the table, also another branch, waits for its repair."""
+        row = self._held(tx, table)
+        if row.diverged_at:
+            raise TableDiverged(table.identifier, path=row.diverged_at)
         return row
 
     def _make_way(self, tx: CatalogTransaction, table: LakeTable, name: str) -> None:

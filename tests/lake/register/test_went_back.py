@@ -92,6 +92,37 @@ def test_a_rollback_alone_is_noticed_and_what_the_catalog_has_comes_back(
     fresh.close()
 
 
+@pytest.mark.parametrize("ahead", ["main", "b", "c"])
+def test_main_goes_forward_to_no_branch_while_files_are_ahead(
+    lake: Lake, table: LakeTable, dsn: str, catalog: CatalogStore, warehouse: Path, tmp_path: Path, ahead: str
+) -> None:
+    """The repair would undo it, and what it takes away may be all that keeps rows the catalog does not know."""
+    before_the_backup(lake, table)
+    create_tag(lake, lake.open(T), "early", snapshot_id=2)
+    for branch in ("b", "c"):
+        lake.branches.create(lake.open(T), branch, from_tag="early")
+        lake.commit(lake.open(replace(T, branch=branch)), append(f"on {branch}"))
+    lake._publisher._notifier.close()
+    older(dsn, tmp_path / "old")
+    line = replace(T, branch=ahead)
+    lake.commit(lake.open(line), append("new"))
+    left = names(lake.open(line))
+    lake._publisher.close()
+    older(dsn, tmp_path / "old", back=True)
+    fresh = Lake(catalog, str(warehouse))
+    with pytest.raises(TableDiverged):
+        fresh.commit(fresh.open(line), append("x"))
+    for dry_run in (True, False):
+        with pytest.raises(TableDiverged):
+            fresh.branches.fast_forward(fresh.open(T), "b", dry_run=dry_run)
+    assert snapshot_file(warehouse, 4).exists()
+    fresh.repair_table(line)
+    assert names(fresh.open(line)) == left
+    fresh.branches.fast_forward(fresh.open(T), "b")
+    assert names(fresh.open(T))[:3] == ["a", "b", "on b"]
+    fresh.close()
+
+
 @pytest.mark.parametrize("way", [back_and_on, forward])
 def test_our_own_steps_are_no_divergence(lake: Lake, table: LakeTable, catalog: CatalogStore, warehouse: Path, way: Way) -> None:
     before_the_backup(lake, table)
