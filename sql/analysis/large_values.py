@@ -18,6 +18,10 @@ MOST_BYTES = 32 << 20
 MOST_BYTES_IN_LAMBDA = 64 << 10
 """Of one that is made for each element of an array."""
 MOST_ELEMENTS = 1_000_000
+MOST_WINDOWS = 10_000
+"""That a row may be in."""
+_LEAST_RSD = 0.003
+_MOST_SCALE = 1000
 _SMALL = 16
 """Bytes that replacing or joining may put in the place of one without a guard."""
 _MOST_GROWTH = 1024
@@ -29,6 +33,7 @@ _ADDING_NAMES = """
 _ADDING = frozenset(_ADDING_NAMES.split())
 _REDUCING = frozenset({"aggregate", "reduce"})
 _WIDTH = re.compile(r"\d{5,}")
+_COUNT = re.compile(r"\d{1,18}(\.\d{1,9})?")
 _SECONDS = {"WEEK": 604800, "DAY": 86400, "HOUR": 3600, "MINUTE": 60, "SECOND": 1, "MILLISECOND": 1e-3, "MICROSECOND": 1e-6}
 _MADE_SECONDS = (86400, 3600, 60, 1)
 """Of the arguments of `make_dt_interval`: days, hours, minutes, seconds."""
@@ -284,6 +289,52 @@ def _sketch(node: exp.Expr) -> None:
         )
 
 
+def _registers(node: exp.Expr) -> None:
+    """``approx_count_distinct(column, rsd)`` takes memory by one over the square of rsd, while it is analysed."""
+    if len(node.expressions) > 1 and not (literal_number(node.expressions[1]) or 0) >= _LEAST_RSD:
+        raise UnsupportedStatement(f"{node.name} takes a deviation of at least {_LEAST_RSD}, as a literal.", fragment=node.name)
+
+
+def _digits(node: exp.Expr) -> None:
+    """``round(value, scale)``: Java writes out as many digits."""
+    scale = literal_number(node.expressions[1]) if len(node.expressions) > 1 else 0
+    if scale is None or abs(scale) > _MOST_SCALE:
+        raise UnsupportedStatement(
+            f"{node.name} takes a number of digits between -{_MOST_SCALE} and {_MOST_SCALE}, as a literal.", fragment=node.name
+        )
+
+
+def _windows(node: exp.Expr) -> None:
+    """``window(time, size, slide)``: Spark makes an expression of each window a row can be in."""
+    arguments = _arguments(node, node.name, 3)
+    if arguments is None:
+        return
+    size, slide = (_span(argument) for argument in arguments[1:3])
+    if not size or not slide or size / slide > MOST_WINDOWS:
+        raise UnsupportedStatement(
+            f"window takes a size of at most {MOST_WINDOWS} slides, both as texts such as '1 hour' or '5 minutes'.", fragment=node.name
+        )
+
+
+def _span(node: exp.Expr) -> float | None:
+    """The seconds of a text such as ``1 hour 30 minutes``; a number alone is microseconds to Spark."""
+    if not isinstance(node, exp.Literal):
+        return None
+    if not node.is_string:
+        microseconds = literal_number(node)
+        return None if microseconds is None else microseconds * 1e-6
+    words = node.name.upper().removeprefix("INTERVAL ").split()
+    if not words or len(words) % 2:
+        return None
+    seconds = 0.0
+    for value, unit in zip(words[::2], words[1::2], strict=True):
+        scale = _SECONDS.get(unit.removesuffix("S"))
+        if scale is None or not _COUNT.fullmatch(value):
+            return None
+        seconds += float(value) * scale
+    return seconds
+
+
 def _rows(node: exp.Expr) -> None:
     count = literal_number(node.expressions[0]) if node.expressions else 0
     if count is None or count > max(len(node.expressions), 10_000):
@@ -327,6 +378,9 @@ _LIMITS: dict[str, Callable[[exp.Expr], None]] = {
     "sequence": _sequence,
     **dict.fromkeys(("format_string", "printf"), _format),
     "count_min_sketch": _sketch,
+    "approx_count_distinct": _registers,
+    **dict.fromkeys(("round", "bround", "ceil", "ceiling", "floor"), _digits),
+    "window": _windows,
     "stack": _rows,
     **dict.fromkeys(("levenshtein", "jaro_winkler_similarity"), _by_product),
 }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from sqlglot import exp
 
 from model.errors import UnsupportedStatement
 from sql.analysis.allow_list import checked_sql
+from sql.analysis.windows import expand_windows
 from sql.dialect import parse_one
 
 REFUSED = [
@@ -23,6 +25,15 @@ REFUSED = [
     ("format_number(a, 2000000000)", "more than 1000 digits"),
     ("transform(array(1), x -> repeat('x', 100000))", "more than 65536 bytes"),
     ("count_min_sketch(a, 0.00000001, 0.9, 1)", "eps of at least"),
+    ("approx_count_distinct(a, 0.00004)", "deviation of at least 0.003"),
+    ("approx_count_distinct(a, b)", "deviation of at least 0.003"),
+    ("round(1.5D, 500000000)", "digits between -1000 and 1000"),
+    ("bround(5, -500000000)", "digits between -1000 and 1000"),
+    ("ceil(1.5D, 500000000)", "digits between -1000 and 1000"),
+    ("floor(1.5D, 500000000)", "digits between -1000 and 1000"),
+    ("window(TIMESTAMP '2020-01-01 00:00:00', '10000 days', '1 microsecond')", "at most 10000 slides"),
+    ("window(a, 864000000000, 1)", "at most 10000 slides"),
+    ("window(a, '10000 days', concat('1', ' second'))", "at most 10000 slides"),
     ("stack(2000000000, 1)", "at most 10000"),
     ("repeat(n => 5, str => a)", "by their places"),
     ("a RLIKE '(a+)+$'", "repeats what repeats itself"),
@@ -60,6 +71,13 @@ AS_IT_IS = [
     "array_join(a, ', ')",
     "format_string('%5d', a)",
     "stack(2, 1, 2)",
+    "approx_count_distinct(a, 0.01)",
+    "round(a)",
+    "round(a, -2)",
+    "floor(a, 2)",
+    "window(a, '10 minutes')",
+    "window(a, '1 day', '1 minute')",
+    "window(a, '1 hour 30 minutes', '1.5 seconds', '15 minutes')",
 ]
 GUARDED = [
     "repeat(a, b)",
@@ -120,6 +138,19 @@ def test_texts_that_double_by_every_query_are_guarded() -> None:
     assert checked_sql(parse_one(f"WITH c0 AS (SELECT a FROM v), {levels} SELECT a FROM c29"), {"v"}).count("raise_error") == 29
     recursive = "WITH RECURSIVE r AS (SELECT a FROM v UNION ALL SELECT concat(a, a) FROM r) SELECT a FROM r"
     assert "raise_error" in checked_sql(parse_one(recursive), {"v"})
+
+
+def test_a_day_hops_by_a_minute_but_not_by_a_millisecond() -> None:
+    hop = "SELECT * FROM HOP(TABLE v, DESCRIPTOR(ts), INTERVAL {}, INTERVAL '1' DAY)"
+    assert "window(" in checked_sql(_expanded(hop.format("'1' MINUTE")), {"v"})
+    with pytest.raises(UnsupportedStatement, match="at most 10000 slides"):
+        checked_sql(_expanded(hop.format("'0.001' SECOND")), {"v"})
+
+
+def _expanded(text: str) -> exp.Expr:
+    tree = parse_one(text)
+    expand_windows(tree)
+    return tree
 
 
 @pytest.mark.parametrize(
