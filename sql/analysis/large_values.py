@@ -32,6 +32,8 @@ _ADDING_NAMES = """
 """
 _ADDING = frozenset(_ADDING_NAMES.split())
 _REDUCING = frozenset({"aggregate", "reduce"})
+_MOST_FORMAT = 10_000
+_DIGITS = re.compile(r"\d+")
 _WIDTH = re.compile(r"\d{5,}")
 _COUNT = re.compile(r"\d{1,18}(\.\d{1,9})?")
 _SECONDS = {"WEEK": 604800, "DAY": 86400, "HOUR": 3600, "MINUTE": 60, "SECOND": 1, "MILLISECOND": 1e-3, "MICROSECOND": 1e-6}
@@ -194,12 +196,18 @@ def _by_replacing(node: exp.Expr, *, by: int, pattern: int | None) -> None:
 
 
 def _by_joining(node: exp.Expr) -> None:
+    """The separator, and what stands for NULL, come once for each element."""
     arguments = _arguments(node, node.name, 2)
-    size = None if arguments is None else _literal_size(arguments[1])
-    if arguments is None or (size is not None and size <= _SMALL):
+    if arguments is None:
+        return
+    sizes = [_literal_size(argument) for argument in arguments[1:3]]
+    if all(size is not None and size <= _SMALL for size in sizes):
         return
     limit = _most(node)
-    whole = exp.Mul(this=_wide(call("size", arguments[0].copy())), expression=size_of(arguments[1]))
+    each = size_of(arguments[1])
+    if len(arguments) > 2:
+        each = exp.Paren(this=exp.Add(this=each, expression=size_of(arguments[2])))
+    whole = exp.Mul(this=_wide(call("size", arguments[0].copy())), expression=each)
     _set(node, 1, raising(exp.GT(this=whole, expression=number(limit)), _says(node.name, limit), arguments[1]))
 
 
@@ -220,8 +228,11 @@ def _sequence(node: exp.Expr) -> None:
             raise _too_much(node, "sequence", most, "elements")
         return
     span: exp.Expr
-    if len(arguments) > 2 and (isinstance(arguments[2], exp.Interval) or _is_made(arguments[2])):
-        seconds = _seconds(arguments[2]) if isinstance(arguments[2], exp.Interval) else _made_seconds(arguments[2])
+    step_of = arguments[2] if len(arguments) > 2 else number(1)
+    while isinstance(step_of, exp.Neg | exp.Paren):  # the sign says only which way
+        step_of = step_of.this
+    if len(arguments) > 2 and (isinstance(step_of, exp.Interval) or _is_made(step_of)):
+        seconds = _seconds(step_of) if isinstance(step_of, exp.Interval) else _made_seconds(step_of)
         if seconds is None:
             return  # months and years: a hundred centuries are not too many
         instants = [exp.Cast(this=bound.copy(), to=exp.DataType(this=exp.DType.TIMESTAMPLTZ)) for bound in arguments[:2]]
@@ -235,7 +246,12 @@ def _sequence(node: exp.Expr) -> None:
             if literal_number(arguments[2]) is None and not isinstance(arguments[2], exp.Column | exp.Cast | exp.Neg):
                 raise UnsupportedStatement("sequence takes its step as a literal, such as 2 or INTERVAL '1' HOUR.", fragment="sequence")
             span = exp.Div(this=span, expression=call("nullif", double(arguments[2]), number(0)))
-    condition = exp.GT(this=call("abs", span), expression=number(most))
+    condition: exp.Expr = exp.GT(this=call("abs", span), expression=number(most))
+    if len(arguments) > 2 and literal_number(step_of) is None and not isinstance(step_of, exp.Interval) and not _is_made(step_of):
+        # An interval out of a column or a cast is no number, and the span would be NULL, which raises nothing.
+        is_other = exp.Is(this=exp.Paren(this=double(step_of)), expression=exp.Null())
+        given = exp.Not(this=exp.Paren(this=exp.Is(this=exp.Paren(this=step_of.copy()), expression=exp.Null())))
+        condition = call("coalesce", condition, exp.And(this=given, expression=exp.Paren(this=is_other)))
     _set(node, 1, raising(condition, _says("sequence", most, "elements"), arguments[1]))
 
 
@@ -270,12 +286,15 @@ def _format(node: exp.Expr) -> None:
     arguments = _arguments(node, node.name, 1)
     if arguments is None:
         return
-    says = f"{node.name} takes widths of at most 9999."
+    says = f"{node.name} takes widths of at most 9999, and a text of at most {_MOST_FORMAT} bytes where it is no literal."
     if isinstance(arguments[0], exp.Literal):
-        if _WIDTH.search(arguments[0].name):
+        widths = [int(width[:8]) for width in _DIGITS.findall(arguments[0].name)]
+        if _WIDTH.search(arguments[0].name) or sum(widths) > _most(node):
             raise UnsupportedStatement(says, fragment=node.name)
         return
-    wide = call("regexp_like", arguments[0].copy(), exp.Literal.string("[0-9]{5}"))
+    # So short a text can not ask for more than a value may have, with a width in every five of its bytes.
+    long = exp.GT(this=size_of(arguments[0]), expression=number(_MOST_FORMAT))
+    wide = exp.Or(this=call("regexp_like", arguments[0].copy(), exp.Literal.string("[0-9]{5}")), expression=long)
     _set(node, 0, raising(wide, says, arguments[0]))
 
 

@@ -88,6 +88,11 @@ GUARDED = [
     "sequence(1, a)",
     "sequence(a, b, INTERVAL '1' SECOND)",
     "sequence(a, b, make_dt_interval(0, 0, 0, 5.000))",
+    "sequence(a, b, -INTERVAL '1' SECOND)",
+    "sequence(a, b, CAST('1' AS INTERVAL SECOND))",
+    "sequence(a, b, c)",
+    "array_join(a, ',', b)",
+    "array_join(a, ',', 'what is there for NULL')",
     "replace(a, 'x', b)",
     "regexp_replace(a, 'x', 'a much longer replacement')",
     "array_join(a, b)",
@@ -151,6 +156,17 @@ def _expanded(text: str) -> exp.Expr:
     tree = parse_one(text)
     expand_windows(tree)
     return tree
+
+
+def test_a_step_that_is_an_interval_from_elsewhere_raises() -> None:
+    """A guard that is NULL raises nothing."""
+    text = checked_sql(parse_one("SELECT sequence(a, b, c) FROM v"), {"v"})
+    assert "coalesce(" in text
+    assert "coalesce(" not in checked_sql(parse_one("SELECT sequence(a, b, -INTERVAL '1' SECOND) FROM v"), {"v"})
+
+
+def test_a_format_that_is_no_literal_is_short() -> None:
+    assert "> 10000" in checked_sql(parse_one("SELECT format_string(a, 1) FROM v"), {"v"})
 
 
 @pytest.mark.parametrize(
