@@ -350,7 +350,7 @@ class Publisher:
 def _keep_aside(files: TableFiles, snapshot: Snapshot) -> None:
     """Keep a copy of a snapshot that the catalog has lost where a repair puts such."""
     directory = files.layout.set_aside_dir(str(time.time_ns() // 1_000_000))
-    path = f"{directory}/{files.layout.snapshot_name(snapshot.id)}"
+    path = files.layout.reach.named(directory, files.layout.snapshot_name(snapshot.id))
     files.io.write(path, snapshot_bytes(snapshot))
     _log.warning(
         "The catalog has lost the commit of snapshot %d at %s, as in a failover, and decided another one, whose file is in place again; "
