@@ -16,6 +16,7 @@ PREFIX = "schema.watermark."
 END_OF_TIME = 253_402_300_799_000
 """The event time of the row after a stream's last, in milliseconds since 1970: the last second of the year 9999."""
 _LONGEST_DELAY = 100 * 366 * 86_400_000
+_LONGEST_INTERVAL = 60
 _FIRST = PREFIX + "0."
 _UNITS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1_000}
 _DELAY = re.compile(
@@ -65,6 +66,8 @@ def interval_millis(text: str, unit: str, to: str | None = None) -> int:
     if first not in _UNITS or last not in _UNITS or names.index(first) > names.index(last):
         raise InvalidSchema(f"INTERVAL '{text}' {unit}{f' TO {to}' if to else ''}: days, hours, minutes and seconds measure event time.")
     wanted = names[names.index(first) : names.index(last) + 1]
+    if len(text) > _LONGEST_INTERVAL:
+        raise InvalidSchema(f"INTERVAL '{text[:20]}…' {unit} is longer than the {_LONGEST_INTERVAL} characters that an interval may have.")
     sign, body = (-1, text.strip()[1:]) if text.strip().startswith("-") else (1, text.strip().removeprefix("+"))
     parts = re.split(r"[ :]", body.strip())
     seconds = r"\d+(\.\d{1,9})?"
@@ -72,7 +75,10 @@ def interval_millis(text: str, unit: str, to: str | None = None) -> int:
         re.fullmatch(seconds if name == "SECOND" else r"\d+", p) for name, p in zip(wanted, parts, strict=True)
     ):
         raise InvalidSchema(f"INTERVAL '{text}' {unit}{f' TO {to}' if to else ''} is no interval.")
-    return sign * int(sum(Decimal(part) * _UNITS[name] for name, part in zip(wanted, parts, strict=True)))
+    millis = int(sum(Decimal(part) * _UNITS[name] for name, part in zip(wanted, parts, strict=True)))
+    if millis > END_OF_TIME:
+        raise InvalidSchema(f"INTERVAL '{text}' {unit}{f' TO {to}' if to else ''} is longer than time lasts here, until the year 9999.")
+    return sign * millis
 
 
 def _singular(unit: str) -> str:

@@ -14,7 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import UnsupportedStatement, nearest
 from sql.analysis.functions import FLINKS, FUNCTIONS, HINTS, NOT_FUNCTIONS, REFUSED, RUN_BY_SPARK, SCHEMA_ARGUMENT, SYNTAX, TABLE_FUNCTIONS
-from sql.analysis.large_values import bound_values
+from sql.analysis.large_values import bound_values, literal_number
 from sql.analysis.patterns import match_in_time
 from sql.analysis.plan_size import bound_plan
 from sql.analysis.to_spark import generated, to_spark
@@ -53,6 +53,8 @@ _XML_ARGUMENTS = {"from_xml": 2, "schema_of_xml": 1}
 """Arguments before the options, of which ``rowValidationXSDPath`` makes Spark open a file, and what that file points to."""
 _SCHEMA_MAKERS = frozenset({"schema_of_json", "schema_of_csv", "schema_of_xml"})
 _NOT_IN_SCHEMAS = re.compile(r"[{}\[\]();=]|\b(default|generated|identity)\b", re.IGNORECASE)
+_MOST_PARTITIONS = 10_000
+"""That a hint or `range` asks for: each is a task, and a number in every task before it."""
 _DECIMALS = re.compile(r"\b(decimal|dec|numeric|char|varchar|time|timestamp\w*)\s*\(\s*\d+\s*(,\s*\d+\s*)?\)", re.IGNORECASE)
 
 
@@ -163,6 +165,8 @@ def _check_hint(hint: exp.Hint) -> None:
         plain = all(isinstance(part, exp.Column | exp.Identifier | exp.Table | exp.Literal) for part in member.expressions)
         if name.lower() not in HINTS or not plain or any(member.find_all(exp.Func, exp.Query)) is not isinstance(member, exp.Func):
             raise UnsupportedStatement(f"The hint {member.sql('spark')[:80]} is not available.", fragment=name or None)
+        if any(isinstance(part, exp.Literal) and (literal_number(part) or 0) > _MOST_PARTITIONS for part in member.expressions):
+            raise UnsupportedStatement(f"The hint {name} takes at most {_MOST_PARTITIONS:,} partitions.", fragment=name or None)
 
 
 def _check_table(node: exp.Table, named: Collection[str]) -> None:
@@ -170,6 +174,10 @@ def _check_table(node: exp.Table, named: Collection[str]) -> None:
         name = node.this.name if isinstance(node.this, exp.Anonymous) else node.this.sql_name() if isinstance(node.this, exp.Func) else ""
         if name.lower() not in TABLE_FUNCTIONS:
             raise UnsupportedStatement(f"The table function {name or node.sql('spark')} is not available.", fragment=name or None)
+        if name.lower() == "range" and len(node.this.expressions) > 3:
+            partitions = literal_number(node.this.expressions[3])
+            if partitions is None or partitions > _MOST_PARTITIONS:
+                raise UnsupportedStatement(f"range takes at most {_MOST_PARTITIONS:,} partitions, as a literal.", fragment=name)
         return
     if len(node.parts) == 1 and node.name in named:
         return

@@ -201,6 +201,10 @@ def _accepts_null(predicate: Predicate) -> bool:
     return False
 
 
+_LONGEST_NUMBER = 400
+"""Digits of a number, and its magnitude: a DOUBLE's exponent has three."""
+
+
 def literal_value(node: exp.Expr, type_: DataType) -> Any:
     """A literal as a value to compare with a column of that type, where that comparison means what Spark's does; else None."""
     node = node.unnest()
@@ -223,6 +227,8 @@ def _number(text: str, type_: DataType) -> Any:
         value = Decimal(text)
     except ArithmeticError:
         return None
+    if len(text) > _LONGEST_NUMBER or abs(value.adjusted()) > _LONGEST_NUMBER:
+        return None  # no column holds it, and writing it out, as `int` does, may take hours in which nothing else runs
     if type_.root in _INTEGERS or isinstance(type_, DecimalType):
         if "e" in text.lower() and type_.root not in ("TINYINT", "SMALLINT", "INT"):
             return None  # Spark compares as DOUBLE, in which neighbouring large values are equal

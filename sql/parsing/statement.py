@@ -19,6 +19,8 @@ from sql.parsing.views import ViewParser
 
 _NOT_SHOWN = ("FUNCTION", "TBLPROPERTIES", "MATERIALIZED", "INDEXES", "MODELS", "ROLES", "GRANTS", "TABLE", "COLLATIONS")
 _LISTED = ("PROCEDURES", "CATALOGS", "DATABASES", "SCHEMAS", "TABLES", "FUNCTIONS", "PARTITIONS", "COLUMNS", "VIEWS", "MODULES", "JARS")
+_LONGEST_NUMBER = 100
+"""Of an argument, which Python writes out."""
 _Parser = Callable[["StatementParser"], exp.Expr]
 _ByWords = Sequence[tuple[tuple[str, ...], _Parser]]
 
@@ -297,6 +299,8 @@ class StatementParser(RowsParser, DropParser, JobParser, AccessParser, ViewParse
         if self.here is None or self.here.token_type != TokenType.NUMBER:
             self.fail("a quoted text, a number, TRUE, FALSE or NULL")
         number = self.here.text
+        if len(number) > _LONGEST_NUMBER:
+            self.fail(f"a number of at most {_LONGEST_NUMBER} characters")
         self._advance()
         value = int(number) if number.isdecimal() else Decimal(number)
         return -value if negative else value

@@ -77,3 +77,9 @@ def test_a_watermark_is_added_changed_and_dropped(schema: Schema) -> None:
     for column_ in ("id", "late"):
         with pytest.raises(InvalidSchema, match=r"TIMESTAMP\(3\)"):
             changed(schema, SetWatermark(watermark=mark(column_, column_), new=True))
+
+
+@pytest.mark.parametrize("text", ["9" * 200_000, "9" * 40, "999999999999"])
+def test_an_interval_beyond_time_is_refused_at_once(text: str) -> None:
+    with pytest.raises(InvalidSchema, match="INTERVAL '9999999999"):
+        interval_millis(text, "SECOND" if len(text) > 20 else "DAY")

@@ -70,6 +70,11 @@ CONF = {
     "spark.hadoop.fs.AbstractFileSystem.file.impl": "org.apache.hadoop.fs.local.RawLocalFs",
     # What a driver collects lies in the one heap that all statements share.
     "spark.driver.maxResultSize": "512m",
+    # What a page of Spark's, which nobody sees here, would show of a thousand statements, with the texts of their plans.
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.sql.maxPlanStringLength": "100000",
+    # Each task of an ORDER BY … LIMIT has twice as many places at once; beyond this it sorts.
+    "spark.sql.execution.topKSortFallbackThreshold": "100000",
     # Files of a shuffle go with their statement; otherwise they lie until the heap is collected, and fill the disk meanwhile.
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
     "spark.task.reaper.enabled": "true",

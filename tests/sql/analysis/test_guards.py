@@ -6,7 +6,9 @@ import pytest
 from sqlglot import exp
 
 from model.errors import UnsupportedStatement
+from model.schema.types import parse_type
 from sql.analysis.allow_list import checked_sql
+from sql.analysis.predicates import literal_value
 from sql.analysis.windows import expand_windows
 from sql.dialect import parse_one
 
@@ -182,3 +184,26 @@ def test_a_format_that_is_no_literal_is_short() -> None:
 )
 def test_a_like_with_several_percent_signs_never_goes_back(condition: str, becomes: str) -> None:
     assert checked_sql(parse_one(f"SELECT 1 FROM v WHERE {condition}"), {"v"}) == f"SELECT 1 FROM v WHERE {becomes}"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("SELECT /*+ REPARTITION(100000000) */ id FROM range(10)", "at most 10,000 partitions"),
+        ("SELECT /*+ COALESCE(10001) */ id FROM range(10)", "at most 10,000 partitions"),
+        ("SELECT count(*) FROM range(0, 10, 1, 5000000)", "at most 10,000 partitions"),
+        ("SELECT count(*) FROM range(0, 10, 1, 5000 * 1000)", "at most 10,000 partitions"),
+    ],
+)
+def test_partitions_are_not_more_than_a_query_can_have(text: str, says: str) -> None:
+    with pytest.raises(UnsupportedStatement, match=says):
+        checked_sql(parse_one(text), set())
+    for few in ("SELECT /*+ REPARTITION(200) */ id FROM range(10)", "SELECT count(*) FROM range(0, 10, 1, 4)"):
+        checked_sql(parse_one(few), set())
+
+
+@pytest.mark.parametrize("number", ["1e10000000", "1e-10000000", "9" * 1_000_000, "0." + "1" * 1_000_000])
+@pytest.mark.parametrize("type_", ["INT", "BIGINT", "DECIMAL(38, 10)", "DOUBLE"])
+def test_a_number_that_no_column_holds_is_not_written_out(number: str, type_: str) -> None:
+    """Python's `int` of a DECIMAL takes hours for it, in which nothing else runs: the test would not end."""
+    assert literal_value(exp.Literal.number(number), parse_type(type_)) is None
