@@ -34,6 +34,8 @@ _ADDING = frozenset(_ADDING_NAMES.split())
 _REDUCING = frozenset({"aggregate", "reduce"})
 _MOST_FORMAT = 10_000
 _DIGITS = re.compile(r"\d+")
+_BY_CHANCE = frozenset({"rand", "random", "randn", "uuid", "shuffle", "uniform", "randstr", "monotonically_increasing_id"})
+"""Functions whose value is another one each time: Spark seeds each mention by itself."""
 _WIDTH = re.compile(r"\d{5,}")
 _COUNT = re.compile(r"\d{1,18}(\.\d{1,9})?")
 _SECONDS = {"WEEK": 604800, "DAY": 86400, "HOUR": 3600, "MINUTE": 60, "SECOND": 1, "MILLISECOND": 1e-3, "MICROSECOND": 1e-6}
@@ -88,7 +90,13 @@ def number(value: float) -> exp.Expr:
 
 
 def raising(condition: exp.Expr, message: str, otherwise: exp.Expr) -> exp.Expr:
-    """The value, or the statement's error where the condition holds."""
+    """The value, or the statement's error where the condition holds; raises `UnsupportedStatement` where it would be another one then."""
+    for part in (condition, otherwise):
+        if (chance := next((one for one in part.find_all(exp.Anonymous) if one.name.lower() in _BY_CHANCE), None)) is not None:
+            raise UnsupportedStatement(
+                f"{chance.name} gives another value at each look, so that nothing bounds it here: name it in a subquery, and use the name.",
+                fragment=chance.name,
+            )
     return call("if", condition, call("raise_error", exp.Literal.string(message)), otherwise)
 
 
