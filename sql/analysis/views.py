@@ -40,6 +40,11 @@ def expand_views(context: ExecutionContext, tree: exp.Expr) -> exp.Expr:
     raise AnalysisError(f"Views refer to each other more than {_DEEPEST} deep, or in a circle.")
 
 
+def sources_of(context: ExecutionContext, tree: exp.Expr) -> list[TableReference]:
+    """Every table a query reads, by itself or by its views; raises what `expand_views` raises."""
+    return table_references(expand_views(context, tree.copy()))
+
+
 def is_view(context: ExecutionContext, parts: tuple[str, ...]) -> bool:
     """Whether a name means a view."""
     name = context.session.identifier(parts)

@@ -74,3 +74,7 @@ class Session:
         database = parts[0] if len(parts) == 2 else self.current_database
         name, _, branch = parts[-1].partition("$branch_")
         return Identifier(database, name, branch) if branch else Identifier(database, name)
+
+    def meant(self, parts: tuple[str, ...]) -> str | Identifier:
+        """What a name stands for here: a temporary table, by its name, or a table of the catalog."""
+        return parts[0] if len(parts) == 1 and parts[0] in self.temporary_tables else self.identifier(parts)

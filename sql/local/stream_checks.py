@@ -8,8 +8,8 @@ from lake import LakeTable
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import InvalidOption, TableNotExist
 from model.options.table import TABLE_OPTIONS
-from sql.analysis.references import TableReference, table_references
-from sql.analysis.views import expand_views
+from sql.analysis.references import TableReference
+from sql.analysis.views import sources_of
 from sql.connectors import Bound, ConnectorTable, connector_named
 from sql.connectors.registry import hinted
 from sql.connectors.stored import find_connector
@@ -33,12 +33,12 @@ def ends_now(context: ExecutionContext, reference: TableReference) -> bool:
     try:
         return is_bounded(context.lake.open(context.session.identifier(reference.parts)), reference)
     except (TableNotExist, MetadataOnlyTable):
-        return False  # a view, or nothing that can be followed
+        return False  # nothing that can be followed, as its start says
 
 
 def check_ends(context: ExecutionContext, tree: exp.Expr) -> None:
     """Raise `InvalidOption` for a source whose bound would be passed over, because another one of the query goes on."""
-    references = table_references(expand_views(context, tree.copy()))
+    references = sources_of(context, tree)
     followed = next((reference for reference in references if not ends_now(context, reference)), None)
     if followed is None:
         return
@@ -52,9 +52,9 @@ def check_ends(context: ExecutionContext, tree: exp.Expr) -> None:
             )
 
 
-def check_alignment(tree: exp.Expr) -> None:
+def check_alignment(context: ExecutionContext, tree: exp.Expr) -> None:
     """Raise `InvalidOption` for a hint that makes a SELECT a member of an alignment group."""
-    for reference in table_references(tree):
+    for reference in sources_of(context, tree):
         key = next((key for key in reference.options if key.startswith(_ALIGNMENT)), None)
         if key is not None:
             raise InvalidOption(

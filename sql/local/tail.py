@@ -22,7 +22,7 @@ from model.schema.schema import Schema
 from model.schema.types import Field
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
-from sql.analysis.views import is_view
+from sql.analysis.views import is_view, sources_of
 from sql.connectors.stored import means_connector
 from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.execution.session_settings import RUNTIME_MODE
@@ -146,7 +146,7 @@ def is_stream(tree: exp.Expr | None, context: ExecutionContext) -> bool:
         raise UnsupportedStatement("EXPLAIN in streaming mode is not available yet; SET 'execution.runtime-mode' = 'batch' to see a plan.")
     if not isinstance(tree, exp.Query):
         return False
-    return not all(ends_now(context, reference) for reference in table_references(tree))
+    return not all(ends_now(context, reference) for reference in sources_of(context, tree))
 
 
 def plan_tail(tree: exp.Expr, context: ExecutionContext) -> Tail:

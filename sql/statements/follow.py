@@ -13,7 +13,7 @@ from sql.statements.base import ExecutionContext, Statement
 
 def plan_stream(tree: exp.Expr, context: ExecutionContext) -> Statement:
     """The statement; what only filters and picks columns needs no Spark. Raises `InvalidOption` for options that would have no effect."""
-    check_alignment(tree)
+    check_alignment(context, tree)
     try:
         return plan_tail(tree, context)
     except NotLocal:

@@ -15,6 +15,7 @@ from model.errors import AnalysisError, JobNotExist, StatementTimeout, Unsupport
 from model.schema.types import BigIntType, DataType, IntType, LocalZonedTimestampType, VarCharType
 from model.work.job import Job, JobRequest
 from sql.analysis.references import table_references
+from sql.analysis.views import sources_of
 from sql.execution.results import ResultColumn, ResultSet
 from sql.execution.session_settings import PIPELINE_NAME, RUNTIME_MODE
 from sql.local import check_ends
@@ -82,15 +83,16 @@ def _check(context: ExecutionContext, insert: exp.Insert) -> None:
         raise UnsupportedStatement(
             "INSERT OVERWRITE is not available in streaming mode: a stream adds rows; SET 'execution.runtime-mode' = 'batch' replaces them."
         )
-    target = _target(insert)
-    own = context.session.temporary_tables
-    for reference in table_references(insert):
-        if reference.name == target or (
-            not {reference.name, target} & set(own)
-            and context.session.identifier(reference.parts) == context.session.identifier(_target_parts(insert))
-        ):
-            raise AnalysisError(f"A job that reads what it writes would never end: {target}.", fragment=target)
-    check_ends(context, source_of(insert))
+    query = source_of(insert)
+    target = context.session.meant(_target_parts(insert))
+    if any(context.session.meant(reference.parts) == target for reference in sources_of(context, query)):
+        by_itself = any(context.session.meant(reference.parts) == target for reference in table_references(query))
+        raise AnalysisError(
+            f"A job that reads what it writes would never end: {_target(insert)}"
+            f"{'' if by_itself else ', which a view of its query reads'}. INSERT into another table.",
+            fragment=_target(insert),
+        )
+    check_ends(context, query)
 
 
 def _bare_names(insert: exp.Insert) -> list[str]:

@@ -25,7 +25,7 @@ from model.errors import InvalidOption, JobLeaseLost, StreamEnded
 from model.snapshot import CommitKind
 from model.work.job import Job, JobLease
 from sql.analysis.references import TableReference, table_references
-from sql.analysis.views import expand_views
+from sql.analysis.views import expand_views, sources_of
 from sql.connectors import ConnectorTable
 from sql.connectors.stored import find_connector
 from sql.execution.session_settings import BAD_ROWS
@@ -65,6 +65,7 @@ def check(context: ExecutionContext, insert: exp.Insert) -> StartPositions | Non
     """
     starts = StartPositions()
     sink = _Sink(context, insert)
+    sink.check_apart()
     with prepared(context, sink.query(), stream=True, starts=starts) as query:
         sink.check(query.frame)
         return starts if query.frame.isStreaming else None
@@ -86,6 +87,16 @@ class _Sink:
         """What gives the rows."""
         query = source_of(self.insert)
         return tried(query) if self.sifts else query
+
+    def check_apart(self) -> None:
+        """Raise `InvalidOption` for a job that would read the bad rows it puts aside."""
+        aside, session = bad_rows_of(self.context), self.context.session
+        sources = {session.meant(reference.parts) for reference in sources_of(self.context, source_of(self.insert))}
+        if aside is not None and aside.table.identifier in sources:
+            raise InvalidOption(
+                f"'{BAD_ROWS.key}' = '{aside.table.identifier}': the job reads this table, and its bad rows would come again for ever. "
+                "Name another table."
+            )
 
     def check(self, frame: DataFrame) -> None:
         self._fitted(given(frame) if self.sifts else frame)
@@ -129,11 +140,12 @@ class JobQuery:
 
     def start(self, *, every: timedelta, drain: bool = False) -> None:
         """Begin, or go on from the checkpoint; ``drain``: only with what is there now."""
-        ends = self._ends_now()
+        read = expand_views(self._context, source_of(self._insert))
+        ends = all(ends_now(self._context, reference) for reference in table_references(read))
         now = drain or ends
-        once = ends and holds_back(source_of(self._insert))
+        once = ends and holds_back(read)
         starts = StartPositions(self._job.starts.get(self._part))
-        checkpoint = None if once else self._agreed()
+        checkpoint = None if once else self._agreed(keeps_state=holds_back(read))
         with prepared(self._context, self._sink.query(), stream=not once, starts=starts, micro_batch=_BATCH_BYTES) as query:
             self._fix(starts, checkpoint)
             self._reading = query.reading
@@ -141,8 +153,8 @@ class JobQuery:
             self._topics = query.topics
             self._sink.check(query.frame)
             self._rowtime = rowtime_of((given(query.frame) if self._sink.sifts else query.frame).schema)
-            self._alignment = self._aligned()
-            self._tables = SourceTables(self._context, source_of(self._insert))
+            self._alignment = self._aligned(read)
+            self._tables = SourceTables(self._context, read)
             if once:
                 self._query = Once(self._context, self._query_name, query.frame, self._take).start()
                 self._ready.set()
@@ -158,9 +170,8 @@ class JobQuery:
     def _query_name(self) -> str:
         return f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}"
 
-    def _agreed(self) -> str:
+    def _agreed(self, *, keeps_state: bool) -> str:
         """The checkpoint's id, once it is the one the catalog knows; raises `JobCheckpointDamaged`."""
-        keeps_state = holds_back(source_of(self._insert))
         in_target = None if self._sink.connector is not None else self._in_target
         return agreed(self._checkpoint, self._applied, keeps_state=keeps_state, in_target=in_target)
 
@@ -176,9 +187,8 @@ class JobQuery:
             if not tx.jobs.begin(lease, self._part, starts.known, checkpoint=checkpoint):
                 raise JobLeaseLost(str(self._job.job_id))
 
-    def _aligned(self) -> Alignment | None:
-        references = table_references(expand_views(self._context, source_of(self._insert).copy()))
-        rules = [rule for reference in references if (rule := rule_of(self._options(reference))) is not None]
+    def _aligned(self, read: exp.Expr) -> Alignment | None:
+        rules = [rule for reference in table_references(read) if (rule := rule_of(self._options(reference))) is not None]
         if len({rule.group for rule in rules}) > 1:
             raise InvalidOption("The sources of one INSERT belong to one 'scan.watermark.alignment.group'.")
         return Alignment(self._context.lake, rules[0], self._job.job_id, self._part) if rules else None
@@ -199,10 +209,6 @@ class JobQuery:
         self._alignment.wait(lambda: self._stopping)
         if self._stopping:
             raise StreamEnded("The job is stopping.")
-
-    def _ends_now(self) -> bool:
-        """Whether all sources end with what is there when they are first read."""
-        return all(ends_now(self._context, reference) for reference in table_references(source_of(self._insert)))
 
     @property
     def ended(self) -> bool:

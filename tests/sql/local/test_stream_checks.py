@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from gateway.gateway import Gateway
 from lake import Lake
-from model.errors import InvalidOption
+from model.errors import AnalysisError, InvalidOption, Unavailable
 from model.identifier import Identifier
 from model.schema.types import Field, IntType
 from model.view import View
 from sql.dialect import parse_one
-from sql.local import check_ends
+from sql.local import check_ends, is_stream
 from sql.statements.base import ExecutionContext
 from sql.statements.jobs import StartJob
 from tests.sql.tables import context_of
@@ -34,8 +35,13 @@ def context(lake: Lake, gateway: Gateway) -> ExecutionContext:
         "CREATE TABLE still (a INT) WITH ('scan.bounded' = 'true')",
     ):
         gateway.run(text).close()
-    lake.views.create(Identifier("default", "v"), View(fields=(Field(id=0, name="a", type=IntType()),), query="SELECT a FROM t"))
+    create_view(lake, "default.v", "SELECT a FROM t")
     return context_of(lake)
+
+
+def create_view(lake: Lake, name: str, query: str) -> None:
+    """A view of one column, made without Spark."""
+    lake.views.create(Identifier(*name.split(".")), View(fields=(Field(id=0, name="a", type=IntType()),), query=query))
 
 
 @pytest.mark.parametrize(
@@ -77,6 +83,42 @@ def test_a_select_joins_no_alignment_group(gateway: Gateway, query: str) -> None
     hint = "/*+ OPTIONS('scan.watermark.alignment.group' = 'g', 'scan.watermark.alignment.max-drift' = '1 min') */"
     with pytest.raises(InvalidOption, match="has no effect on a SELECT: jobs wait for each other"):
         gateway.run(query.format(hint), settings=STREAMING)
+
+
+def test_a_job_that_reads_what_it_writes_is_refused(context: ExecutionContext, gateway: Gateway) -> None:
+    """Also through views of views, and under another spelling of the name."""
+    gateway.run("CREATE DATABASE d; CREATE TABLE u (a INT)").close()
+    create_view(context.lake, "d.over_v", "SELECT a FROM `default`.v")
+    for query in ("SELECT a FROM sluice.`default`.t", "SELECT a FROM v", "SELECT a FROM u UNION ALL SELECT a FROM d.over_v"):
+        with pytest.raises(AnalysisError, match=r"reads what it writes would never end: t.* INSERT into another table\."):
+            gateway.run(f"INSERT INTO t {query}", settings=STREAMING)
+    gateway.run("CALL sys.create_branch('t', 'b')").close()
+    with pytest.raises(Unavailable):  # for want of Spark alone
+        gateway.run("INSERT INTO `t$branch_b` SELECT a FROM v", settings=STREAMING)
+
+
+@pytest.mark.parametrize("query", ["SELECT CAST(a AS INT) AS a FROM t", "SELECT CAST(a AS INT) AS a FROM v"])
+@pytest.mark.usefixtures("context")
+def test_a_job_does_not_read_the_bad_rows_it_puts_aside(gateway: Gateway, query: str) -> None:
+    aside = ", ".join(f"{name} {'BIGINT' if name == 'batch' else 'STRING'}" for name in ("job", "batch", "source", "reason", "`row`"))
+    gateway.run(f"CREATE TABLE u (a INT); ALTER TABLE t ADD ({aside})").close()
+    with pytest.raises(InvalidOption, match=r"'job\.bad-rows' = 'default\.t': the job reads this table"):
+        gateway.run(f"INSERT INTO u {query}", settings={**STREAMING, "job.bad-rows": "t"})
+
+
+def test_what_a_view_reads_ends_where_its_sources_end(context: ExecutionContext) -> None:
+    create_view(context.lake, "default.bounded_v", "SELECT a FROM still")
+    create_view(context.lake, "default.hinted", f"SELECT a FROM k {LATEST}")
+    streaming = replace(context, settings=STREAMING)
+    for name, follows in {"v": True, "k": True, "bounded_v": False, "hinted": False, "hinted JOIN v ON true": True}.items():
+        assert is_stream(parse_one(f"SELECT 1 FROM {name}"), streaming) is follows, name
+
+
+def test_a_view_joins_no_alignment_group_in_a_select(context: ExecutionContext, gateway: Gateway) -> None:
+    hint = "/*+ OPTIONS('scan.watermark.alignment.group' = 'g', 'scan.watermark.alignment.max-drift' = '1 min') */"
+    create_view(context.lake, "default.aligned", f"SELECT a FROM t {hint}")
+    with pytest.raises(InvalidOption, match="has no effect on a SELECT: jobs wait for each other"):
+        gateway.run("SELECT a FROM aligned", settings=STREAMING)
 
 
 def test_what_is_bounded_alone_is_read_as_it_is_now(ask: Callable[[str], object], gateway: Gateway) -> None:
