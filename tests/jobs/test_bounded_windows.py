@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -83,21 +82,6 @@ def test_a_job_over_a_stream_that_ends_writes_every_window(server: RunningServer
     assert [(minute_of(at), n) for at, n in found] == [(minute, 5) for minute in MINUTES[:-1]]
     marks = [mark for (mark,) in server.sql(f"SELECT watermark FROM {bounded}.`w$snapshots`")]
     assert all(mark is None or int(mark) < int(bound) for mark in marks), "the end of time is no watermark of a table"
-
-
-def test_a_job_over_a_view_of_files_ends_with_them(server: RunningServer, bounded: str, import_dir: Path) -> None:
-    """The view hides both that its source is bounded and that windows hold its rows back."""
-    (import_dir / "timed.csv").write_text("".join(f"{n},2024-01-01 00:{n // 5:02}:{n % 5 * 10:02}\n" for n in range(20)))
-    options = f"'connector' = 'filesystem', 'format' = 'csv', 'path' = '{import_dir}/timed.csv'"
-    server.sql(f"CREATE TABLE {bounded}.f (id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ({options})")
-    window = f"TABLE(TUMBLE(TABLE {bounded}.f, DESCRIPTOR(ts), INTERVAL '1' MINUTES))"
-    server.sql(
-        f"CREATE VIEW {bounded}.minutes AS SELECT window_start, COUNT(id) AS n FROM {window} GROUP BY window_start, window_end;"
-        f"CREATE TABLE {bounded}.of_files (window_start TIMESTAMP(3), n BIGINT)"
-    )
-    finished(server, bounded, "INSERT INTO of_files SELECT window_start, n FROM minutes")
-    found = server.sql(f"SELECT window_start, n FROM {bounded}.of_files ORDER BY window_start")
-    assert [(minute_of(at), n) for at, n in found] == [(minute, 5) for minute in MINUTES]
 
 
 def test_where_it_starts_it_is_read_whole_though_its_bound_has_passed(server: RunningServer, bounded: str) -> None:

@@ -140,12 +140,11 @@ class JobQuery:
 
     def start(self, *, every: timedelta, drain: bool = False) -> None:
         """Begin, or go on from the checkpoint; ``drain``: only with what is there now."""
-        read = expand_views(self._context, source_of(self._insert))
-        ends = all(ends_now(self._context, reference) for reference in table_references(read))
+        ends = self._ends_now()
         now = drain or ends
-        once = ends and holds_back(read)
+        once = ends and holds_back(source_of(self._insert))
         starts = StartPositions(self._job.starts.get(self._part))
-        checkpoint = None if once else self._agreed(keeps_state=holds_back(read))
+        checkpoint = None if once else self._agreed()
         with prepared(self._context, self._sink.query(), stream=not once, starts=starts, micro_batch=_BATCH_BYTES) as query:
             self._fix(starts, checkpoint)
             self._reading = query.reading
@@ -153,8 +152,8 @@ class JobQuery:
             self._topics = query.topics
             self._sink.check(query.frame)
             self._rowtime = rowtime_of((given(query.frame) if self._sink.sifts else query.frame).schema)
-            self._alignment = self._aligned(read)
-            self._tables = SourceTables(self._context, read)
+            self._alignment = self._aligned()
+            self._tables = SourceTables(self._context, source_of(self._insert))
             if once:
                 self._query = Once(self._context, self._query_name, query.frame, self._take).start()
                 self._ready.set()
@@ -170,8 +169,9 @@ class JobQuery:
     def _query_name(self) -> str:
         return f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}"
 
-    def _agreed(self, *, keeps_state: bool) -> str:
+    def _agreed(self) -> str:
         """The checkpoint's id, once it is the one the catalog knows; raises `JobCheckpointDamaged`."""
+        keeps_state = holds_back(source_of(self._insert))
         in_target = None if self._sink.connector is not None else self._in_target
         return agreed(self._checkpoint, self._applied, keeps_state=keeps_state, in_target=in_target)
 
@@ -187,8 +187,9 @@ class JobQuery:
             if not tx.jobs.begin(lease, self._part, starts.known, checkpoint=checkpoint):
                 raise JobLeaseLost(str(self._job.job_id))
 
-    def _aligned(self, read: exp.Expr) -> Alignment | None:
-        rules = [rule for reference in table_references(read) if (rule := rule_of(self._options(reference))) is not None]
+    def _aligned(self) -> Alignment | None:
+        references = table_references(expand_views(self._context, source_of(self._insert).copy()))
+        rules = [rule for reference in references if (rule := rule_of(self._options(reference))) is not None]
         if len({rule.group for rule in rules}) > 1:
             raise InvalidOption("The sources of one INSERT belong to one 'scan.watermark.alignment.group'.")
         return Alignment(self._context.lake, rules[0], self._job.job_id, self._part) if rules else None
@@ -209,6 +210,10 @@ class JobQuery:
         self._alignment.wait(lambda: self._stopping)
         if self._stopping:
             raise StreamEnded("The job is stopping.")
+
+    def _ends_now(self) -> bool:
+        """Whether all sources end with what is there when they are first read."""
+        return all(ends_now(self._context, reference) for reference in table_references(source_of(self._insert)))
 
     @property
     def ended(self) -> bool:
