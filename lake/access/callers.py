@@ -235,7 +235,7 @@ class AccessControl:
             return self.identified(identity)
         if not token.startswith(TOKEN_PREFIX):  # Postgres has not to be asked
             raise _unknown_token()
-        return self._holder(hashlib.sha256(token.encode()).digest())
+        return self._holder(token_digest(token))
 
     def identified(self, identity: Identity) -> Caller:
         """Somebody an issuer vouches for, with what is granted here; raises `NotAuthorized` once that is over."""
@@ -246,7 +246,7 @@ class AccessControl:
 
     def returning(self, digest: bytes) -> Caller:
         """Who came with the token of this SHA-256 before; raises `NotAuthorized` once it is revoked, expired or replaced."""
-        if self._token is not None and hmac.compare_digest(digest, hashlib.sha256(self._token.encode()).digest()):
+        if self._token is not None and hmac.compare_digest(digest, token_digest(self._token)):
             return ADMINISTRATOR
         return self._holder(digest)
 
@@ -333,6 +333,11 @@ class AccessControl:
     def forget(self) -> None:
         """Ask Postgres anew from now on: something was granted, revoked, renamed or dropped here."""
         self._answers.forget()
+
+
+def token_digest(token: str) -> bytes:
+    """What the catalog, and a browser's cookie, keep of a token instead of it."""
+    return hashlib.sha256(token.encode()).digest()
 
 
 def _unknown_token() -> NotAuthorized:

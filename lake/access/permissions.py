@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import secrets
 from collections.abc import Sequence
 from uuid import UUID
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import TableRow
-from lake.access.callers import ADMINISTRATOR, EVERYBODY, TOKEN_PREFIX, AccessControl, Caller
+from lake.access.callers import ADMINISTRATOR, EVERYBODY, TOKEN_PREFIX, AccessControl, Caller, token_digest
 from lake.access.guard import needs, require_known, with_present_rights
 from lake.commit.claims import Claim, claimed_in
 from lake.register.standing import Standing
@@ -89,7 +88,7 @@ class Permissions:
                     f"{made.principal} has jobs, which would run with an administrator's rights from now on, and which its other tokens "
                     "steer. Make the token for another principal."
                 )
-            digest = hashlib.sha256(secret.encode()).digest()
+            digest = token_digest(secret)
             tx.tokens.create(name, principal=made.principal, administrator=administrator, digest=digest, expires_at=expires_at)
         self._access.forget()
         return made, secret

@@ -14,7 +14,7 @@ from flask import Flask, Request, request, session
 from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
 
 from lake import Lake
-from lake.access.callers import Identity
+from lake.access.callers import Identity, token_digest
 from lake.peers import end_login, is_ended, pages_key
 from model.errors import Forbidden, LakeError
 
@@ -70,11 +70,6 @@ def log_in(token: str) -> None:
     """Know this browser by its token from now on."""
     _begin()
     session[_TOKEN] = token_digest(token).hex()
-
-
-def token_digest(token: str) -> bytes:
-    """What the cookie keeps of a token."""
-    return hashlib.sha256(token.encode()).digest()
 
 
 def log_in_as(identity: Identity, *, until: float | None = None) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from flask import redirect, request, url_for
 from flask.typing import ResponseReturnValue
 
+from lake.access.callers import token_digest
 from model.errors import BadRequest, NotAuthorized, Unavailable
 from server.access.access import caller
 from server.access.audit import tell
-from server.access.visitor import begin_login, begun_login, log_in, log_in_as, log_out, token_digest
+from server.access.visitor import begin_login, begun_login, log_in, log_in_as, log_out
 from server.pages.shell import bp, local_address, render
 from server.process.services import services
 
