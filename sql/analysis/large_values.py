@@ -236,6 +236,7 @@ def _sequence(node: exp.Expr) -> None:
             raise _too_much(node, "sequence", most, "elements")
         return
     span: exp.Expr
+    may_be_interval = False
     step_of = arguments[2] if len(arguments) > 2 else number(1)
     while isinstance(step_of, exp.Neg | exp.Paren):  # the sign says only which way
         step_of = step_of.this
@@ -254,8 +255,9 @@ def _sequence(node: exp.Expr) -> None:
             if literal_number(arguments[2]) is None and not isinstance(arguments[2], exp.Column | exp.Cast | exp.Neg):
                 raise UnsupportedStatement("sequence takes its step as a literal, such as 2 or INTERVAL '1' HOUR.", fragment="sequence")
             span = exp.Div(this=span, expression=call("nullif", double(arguments[2]), number(0)))
+            may_be_interval = literal_number(step_of) is None
     condition: exp.Expr = exp.GT(this=call("abs", span), expression=number(most))
-    if len(arguments) > 2 and literal_number(step_of) is None and not isinstance(step_of, exp.Interval) and not _is_made(step_of):
+    if may_be_interval:
         # An interval out of a column or a cast is no number, and the span would be NULL, which raises nothing.
         is_other = exp.Is(this=exp.Paren(this=double(step_of)), expression=exp.Null())
         given = exp.Not(this=exp.Paren(this=exp.Is(this=exp.Paren(this=step_of.copy()), expression=exp.Null())))

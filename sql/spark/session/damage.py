@@ -119,9 +119,15 @@ class Reading:
         return expired
 
 
+def _innermost(message: str) -> re.Match[str] | None:
+    """The last cause in Spark's words; None where they name none."""
+    causes = [*_CAUSE.finditer(message)]
+    return causes[-1] if causes else None
+
+
 def _is_decoders(message: str) -> bool:
     """Whether the innermost cause in Spark's words was raised by what makes rows of a file's bytes."""
-    cause = next(iter([*_CAUSE.finditer(message)][-1:]), None)
+    cause = _innermost(message)
     if cause is None:
         return _DECODER.search(message) is not None
     frame = _RAISED_AT.search(cause["frames"])
@@ -130,6 +136,6 @@ def _is_decoders(message: str) -> bool:
 
 def _because(message: str) -> str:
     """The kind of the innermost cause; its words may tell where files lie."""
-    causes = [*_CAUSE.finditer(message)]
-    kind = re.match(r"(?:\w+\.)*([\w$]+)", causes[-1]["said"]) if causes else None
+    cause = _innermost(message)
+    kind = re.match(r"(?:\w+\.)*([\w$]+)", cause["said"]) if cause is not None else None
     return f" ({kind[1]})" if kind else ""

@@ -91,8 +91,10 @@ class _Sink:
     def check_apart(self) -> None:
         """Raise `InvalidOption` for a job that would read the bad rows it puts aside."""
         aside, session = bad_rows_of(self.context), self.context.session
+        if aside is None:
+            return
         sources = {session.meant(reference.parts) for reference in sources_of(self.context, source_of(self.insert))}
-        if aside is not None and aside.table.identifier in sources:
+        if aside.table.identifier in sources:
             raise InvalidOption(
                 f"'{BAD_ROWS.key}' = '{aside.table.identifier}': the job reads this table, and its bad rows would come again for ever. "
                 "Name another table."
