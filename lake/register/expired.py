@@ -62,7 +62,8 @@ def left_by_expiry(tx: CatalogTransaction, table_id: UUID, files: TableFiles, *,
     """
     branch = files.layout.branch
     earliest, newest = tx.snapshots.earliest(table_id, branch), tx.snapshots.latest(table_id, branch)
-    if earliest is None or newest is None or ahead_of(tx, table_id, files, newest) is not None:
+    below = [] if earliest is None else [snapshot_id for snapshot_id in files.snapshot_ids() if snapshot_id < earliest.snapshot_id]
+    if not below or newest is None or ahead_of(tx, table_id, files, newest) is not None:
         return []
     last = tx.snapshots.last_expired(table_id, branch)
     known_until = Snapshot.from_json(newest.body).time_millis
@@ -72,9 +73,7 @@ def left_by_expiry(tx: CatalogTransaction, table_id: UUID, files: TableFiles, *,
         return told or not has_lists(files, stored)
 
     left = []
-    for snapshot_id in files.snapshot_ids():
-        if snapshot_id >= earliest.snapshot_id:
-            continue
+    for snapshot_id in below:
         try:
             stored = files.read_snapshot(snapshot_id)
         except TableDamaged:  # torn: it keeps nothing

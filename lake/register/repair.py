@@ -36,6 +36,7 @@ from model.errors import LakeError, TableDamaged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
+from model.text.file_name import file_name
 from table.format.io.storage_errors import told_by_the_store
 from table.format.json_document import parse_json
 from table.format.manifests.lists import LIST_PREFIX
@@ -269,7 +270,7 @@ def _nothing_readable(files: TableFiles, latest: Snapshot) -> TableDamaged:
         path, problem = damage.file, damage.problem
     except LakeError as failure:  # as `is_readable`, which has asked the store
         problem = f"cannot be read ({failure.message.rstrip('.')})"
-    name = path.rpartition("/")[2]
+    name = file_name(path)
     no_rest = name.startswith(LIST_PREFIX) or name == latest.index_manifest
     problem += ": its snapshot cannot be read, and no other snapshot can; nothing was changed"
     return files.damaged(path, problem, snapshot_id=latest.id, way_out="" if no_rest else None)

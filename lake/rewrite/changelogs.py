@@ -8,13 +8,13 @@ from lake.register.foreign_tables import names_of_branches
 from lake.register.unknown_branches import files_of_branch
 from lake.tables.handle import LakeTable
 from model.identifier import MAIN_BRANCH
-from table.retention.changelogs import changelog_ids, changelogs_of, names_needed
+from table.retention.changelogs import changelogs_of, names_needed
 from table.retention.expiry import Garbage
 
 
 def ids_of_changelogs(table: LakeTable) -> list[int]:
     """The ids of the snapshots of which changelogs are kept, of whichever branch."""
-    return sorted({one for branch in _branches(table) for one in changelog_ids(files_of_branch(table, branch))})
+    return sorted({one for branch in _branches(table) for one in files_of_branch(table, branch).changelog_ids()})
 
 
 def names_in_changelogs(table: LakeTable, check: Callable[[], None] = lambda: None) -> set[str]:

@@ -16,6 +16,7 @@ from lake.tables.handle import LakeTable
 from model.errors import InvalidOption, LakeError, TableDamaged, Unavailable
 from model.options.option import duration
 from model.snapshot import Snapshot
+from model.text.file_name import file_name
 from table.format.io.directory import FileStatus
 from table.format.json_document import parse_json
 from table.format.store import TableFiles
@@ -47,7 +48,7 @@ def tag_in(files: TableFiles, name: str) -> TagRow | None:
 
 def stored_tags(files: TableFiles) -> dict[str, FileStatus]:
     """The files of a branch's tags, by their names."""
-    listed = ((status, status.path.rpartition("/")[2]) for status in files.io.list(files.layout.tag_dir()))
+    listed = ((status, file_name(status.path)) for status in files.io.list(files.layout.tag_dir()))
     return {name.removeprefix("tag-"): status for status, name in listed if name.startswith("tag-")}
 
 

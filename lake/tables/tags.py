@@ -155,19 +155,20 @@ class Tags:
                 return before is now and rows == found.rows
             return before.snapshot_uuid == now.snapshot_uuid
 
+        def put(tag: TagRow) -> None:
+            created, retained = tag.created_millis, tag.retained
+            tx.tags.put(id_, tag.name, tag.snapshot, branch, created_millis=created, retained=retained, published=tag.published)
+            present[tag.name] = tag
+
         leaving = tx.stale.paths(id_) if found.new else set()
         for tag in found.new:
             file = table.files.layout.below(table.files.layout.tag_file(tag.name))
             if tag.name not in present and file not in leaving and still(tag):
-                created, retained = tag.created_millis, tag.retained
-                tx.tags.put(id_, tag.name, tag.snapshot, branch, created_millis=created, retained=retained, published=tag.published)
-                present[tag.name] = tag
+                put(tag)
         for row, tag in found.replaced:
             if present.get(row.name) == row and still(tag):
                 tx.tags.drop(id_, row.name, branch)
-                created, retained = tag.created_millis, tag.retained
-                tx.tags.put(id_, tag.name, tag.snapshot, branch, created_millis=created, retained=retained, published=tag.published)
-                present[tag.name] = tag
+                put(tag)
                 before, now = row.snapshot["id"], tag.snapshot["id"]
                 _log.info("Tag %s of %s is of snapshot %s, no more of %s: its file was replaced.", row.name, table.identifier, now, before)
         for row in found.removed:

@@ -200,6 +200,10 @@ class TableFiles:
         """The ids of all schema files, ascending."""
         return self._ids(self.layout.schema_dir(), "/schema-")
 
+    def changelog_ids(self) -> list[int]:
+        """The ids of the snapshots that Java's expiry has kept as changelogs, ascending."""
+        return self._ids(self.layout.changelog_dir(), "/changelog-")
+
     def _ids(self, directory: str, prefix: str) -> list[int]:
         names = (status.path.rpartition(prefix)[2] for status in self.io.list(directory))
         return sorted(int(name) for name in names if name.isascii() and name.isdecimal())

@@ -17,16 +17,10 @@ from table.format.store import TableFiles
 T = TypeVar("T")
 
 
-def changelog_ids(files: TableFiles) -> list[int]:
-    """The ids of the snapshots of which a branch has changelogs, ascending."""
-    names = (status.path.rpartition("/changelog-")[2] for status in files.io.list(files.layout.changelog_dir()))
-    return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
-
-
 def changelogs_of(files: TableFiles) -> list[Snapshot]:
     """Those of a branch, as the snapshots they were; raises `TableDamaged` for one that cannot be read: what it needs would go."""
     found = []
-    for changelog_id in changelog_ids(files):
+    for changelog_id in files.changelog_ids():
         path = files.layout.changelog_file(changelog_id)
         try:
             data = files.io.read(path)

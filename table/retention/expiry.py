@@ -11,6 +11,7 @@ from typing import Any
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Snapshot
+from model.text.file_name import file_name
 from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.format.store import TableFiles
 from table.scan.skipping.partition_filter import BucketFilter
@@ -88,7 +89,7 @@ class Garbage:
 
     def without(self, names: Set[str]) -> Garbage:
         """What of it has none of some names."""
-        data, metadata = ({p: size for p, size in of.items() if p.rpartition("/")[2] not in names} for of in (self.data, self.metadata))
+        data, metadata = ({p: size for p, size in of.items() if file_name(p) not in names} for of in (self.data, self.metadata))
         return Garbage(data=data, metadata=metadata)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from model.text.file_name import file_name
 from model.text.sql_text import literal
 
 LIST_PREFIX = "manifest-list-"
@@ -15,4 +16,4 @@ def goes_back(table: str) -> str:
 
 def way_out_of(path: str, table: str) -> str | None:
     """What helps where this file of a table is damaged, if it is a list; None for other files, and where ``table`` is but a directory."""
-    return goes_back(table) if path.rpartition("/")[2].startswith(LIST_PREFIX) and "/" not in table else None
+    return goes_back(table) if file_name(path).startswith(LIST_PREFIX) and "/" not in table else None
