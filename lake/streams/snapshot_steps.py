@@ -284,22 +284,30 @@ class TableStream:
         """Snapshots from the cursor on. Decided is decided: their files need not be published for their rows to be true."""
         table, cursor = self._table, self.cursor
         known = cursor.known
-        snapshots = self.follower.since(known[0] if known else cursor.next_snapshot_id, self._rules.discovery.total_seconds())
-        if known and not snapshots:
-            with self._catalog.reading() as tx:
-                latest = tx.snapshots.latest(table.table_id, table.identifier.branch)
-                if latest is not None or tx.tables.by_id(table.table_id) is not None:
-                    raise self._rolled_back()
-        if known and snapshots and not (snapshots[0].stands_for(known[1]) if snapshots[0].id == known[0] else self._is_past(*known)):
-            raise self._rolled_back()
+        first, max_age = known[0] if known else cursor.next_snapshot_id, self._rules.discovery.total_seconds()
+        snapshots = self.follower.since(first, max_age)
+        if known and not self._go_on_from(*known, snapshots):
+            snapshots = self.follower.since(first, 0)  # what is kept may be older than what the stream began with
+            if not self._go_on_from(*known, snapshots) and (snapshots or self._is_there()):
+                raise self._rolled_back()
         if snapshots and snapshots[0].id < cursor.next_snapshot_id:
             snapshots = snapshots[1:]
         if snapshots and snapshots[0].id > cursor.next_snapshot_id:
             raise expired(self._past(), cursor.next_snapshot_id, f"The stream of table {table.identifier}")
         return snapshots[:LOOK_AHEAD]
 
-    def _is_past(self, snapshot_id: int, key: str) -> bool:
-        """Whether a snapshot that has expired since was the table's then."""
+    def _is_there(self) -> bool:
+        """Whether the table is; of a dropped one `reopen` tells."""
+        table = self._table
+        with self._catalog.reading() as tx:
+            return tx.snapshots.latest(table.table_id, table.identifier.branch) is not None or tx.tables.by_id(table.table_id) is not None
+
+    def _go_on_from(self, snapshot_id: int, key: str, snapshots: list[Snapshot]) -> bool:
+        """Whether snapshots build on the one of a key, which may have expired since."""
+        if not snapshots:
+            return False
+        if snapshots[0].id == snapshot_id:
+            return snapshots[0].stands_for(key)
         table = self._table
         with self._catalog.reading() as tx:
             return is_past(tx, table.table_id, table.identifier.branch, snapshot_id, key)

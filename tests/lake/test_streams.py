@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from catalog import CatalogStore
 from lake import Lake, LakeTable
 from lake.access.callers import Caller
+from lake.streams.followers import Follower
 from lake.tables.consumers import ConsumerProgress, forget_consumer
 from model.errors import ConsumerTaken, InvalidOption, LakeError, SnapshotNotExist
 from model.schema.schema import column, new_schema
@@ -175,6 +176,28 @@ def test_a_stream_goes_on_where_a_rollback_took_only_what_it_was_to_read(lake: L
     with pytest.raises(SnapshotNotExist, match="rolled back to before snapshot 5, after which this stream goes on"):
         next(waiting.steps())
     for one in (stream, ahead):
+        one.close()
+
+
+@pytest.mark.parametrize("rolled_back", [False, True])
+@pytest.mark.parametrize("start", [{"scan.mode": "latest"}, {}], ids=str)
+def test_a_stream_that_begins_with_more_than_the_others_have_heard_of(
+    lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch, start: dict[str, str], rolled_back: bool
+) -> None:
+    """Streams of a table share what they know of it, which a stream that begins later may be ahead of."""
+    monkeypatch.setattr(Follower, "_heard", lambda follower: None)  # notices that are on their way for long
+    lake.commit(table, append("f0"))
+    lake.commit(table, append("f1"))
+    other = lake.follow(table, {"scan.snapshot-id": "1"})
+    others = other.steps()
+    assert next(others) is not None
+    if rolled_back:
+        lake.history.rollback_to_snapshot(table, 1)
+    lake.commit(table, append("f2"))
+    stream = lake.follow(table, start)
+    step = next(stream.steps())
+    assert [file.file.file_name for file in step.planned if step] == ["f0", *["f1"] * (not rolled_back), "f2"] if not start else step is None
+    for one in (stream, other):
         one.close()
 
 
