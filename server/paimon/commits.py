@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from flask import request
+
 from lake.commit.clients.judgement import RowsChanged
 from model.errors import BadRequest, SnapshotNotExist
 from model.text.whole_number import whole_number
@@ -19,12 +21,16 @@ from server.settings.options import THREADS
 from server.sql.bodies import member
 
 MOST_WAIT_SECONDS = 30.0
+_EARLIER_SPARK_SOURCES = "python-httpx/"
+"""How our Spark source names itself, which did not always send `identifierDecides`; no client of Paimon builds on httpx."""
 
 
 @route("POST", "databases/{}/tables/{}/commit")
 def commit(database: str, table: str) -> object:
     """Make a client's snapshot the latest; false is the protocol's word for "look again and rebuild"."""
     name, sent = object_name(database, table), client_commit(body())
+    if (request.user_agent.string or "").startswith(_EARLIER_SPARK_SOURCES):
+        sent = replace(sent, identifier_decides=True)
     snapshot, rows = sent.snapshot, "rows unknown"
     what = f"{name.written()}, snapshot {snapshot.id}, {snapshot.commit_kind}, {snapshot.done or 'no operation told'}"
 

@@ -53,6 +53,8 @@ class ClientCommit:
     base_given: bool = False
     """Whether the client named the snapshot it built on; clients up to 1.4 do not, and ids alone decide."""
     base: str | None = None
+    identifier_decides: bool = False
+    """Whether user, identifier and kind alone tell a repeat: our Spark source writes the files of a repeated micro-batch anew."""
     statistics: tuple[PartitionStatistics, ...] = ()
     principal: str = ""
     """Who sent it."""
@@ -140,7 +142,7 @@ class ClientCommitter:
         files = TableFiles(self._io, head.location, table.branch, name=table.written(), allowed=head.allowed_locations)
         if head.stale:
             self._publisher.remove_stale(head.table_id, files)
-        if self._repeat(table, head, files, commit.snapshot):
+        if self._repeat(table, head, files, commit):
             return True
         if head.diverged_at:
             raise TableDiverged(table, path=head.diverged_at)
@@ -158,7 +160,7 @@ class ClientCommitter:
             return False
         with self._core.places([files]) as (place,):
             taken = self._take(table, head, commit, judged, files, place)
-        return taken or self._lost(table, head, files, commit.snapshot)
+        return taken or self._lost(table, head, files, commit)
 
     def _as_remembered(self, table: Identifier, commit: ClientCommit, before: HeadRow | None, rights: Rights) -> bool | None:
         """The commit by what this process knows of the table: the decision confirms all of it. None says nothing: Postgres is to be asked.
@@ -229,8 +231,9 @@ class ClientCommitter:
             raise TableNotExist(str(table))
         return None if head.moving_from else head
 
-    def _repeat(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot) -> bool:
+    def _repeat(self, table: Identifier, head: HeadRow, files: TableFiles, commit: ClientCommit) -> bool:
         """Whether this very commit has been made; then its file is seen to."""
+        snapshot = commit.snapshot
         told_apart = snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER
         past = head.snapshot_id is not None and snapshot.id <= head.snapshot_id
         if not told_apart and not past:  # nearly every commit: nothing to ask
@@ -244,7 +247,7 @@ class ClientCommitter:
                 found = tx.snapshots.by_commit(head.table_id, table.branch, user=user, identifier=identifier, kind=kind)
                 candidates = [row for row in found if same_committer(row.body, by)]
         if landed is None:
-            landed = next((row for row in candidates if _sent_again(files, row, snapshot)), None)
+            landed = next((row for row in candidates if commit.identifier_decides or _sent_again(files, row, snapshot)), None)
         if landed is None:
             return False
         if not landed.published:
@@ -338,7 +341,7 @@ class ClientCommitter:
                 self._schemas[key] = schema
         return schema
 
-    def _lost(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot) -> bool:
+    def _lost(self, table: Identifier, head: HeadRow, files: TableFiles, commit: ClientCommit) -> bool:
         """What a decision that moved nothing means: dropped, marked, a repeat that was faster, or a race lost."""
         with self._catalog.reading() as tx:
             now = tx.snapshots.head(table)
@@ -346,7 +349,7 @@ class ClientCommitter:
             raise TableNotExist(str(table))
         if now.diverged_at:
             raise TableDiverged(table, path=now.diverged_at)
-        return now.location == head.location and self._repeat(table, now, files, snapshot)
+        return now.location == head.location and self._repeat(table, now, files, commit)
 
 
 def _goes_on(head: HeadRow, commit: ClientCommit) -> bool:

@@ -62,6 +62,7 @@ def client_commit(body: dict[str, Any]) -> ClientCommit:
         table_id=_uuid(table_id) if table_id is not None else None,
         base_given="baseSnapshotUuid" in body,
         base=member(body, "baseSnapshotUuid", str),
+        identifier_decides=member(body, "identifierDecides", bool) or False,
         statistics=statistics(body, "statistics"),
     )
 

@@ -146,6 +146,18 @@ def test_a_commit_that_is_built_anew_without_a_look_for_its_own_is_known_by_its_
     assert writer.latest()["id"] == 2  # type: ignore[index]
 
 
+def test_the_spark_source_writes_a_repeat_anew(rest: Rest, writer: Writer) -> None:
+    """Spark repeats a micro-batch after a crash, also on what has landed since; earlier releases of our source do not say that they do."""
+    landed = writer.commit(changes=[writer.file(rows=3)], commitIdentifier=7)
+    rebuilt = writer.body(landed, changes=[writer.file(rows=3)], commitIdentifier=7)
+    assert writer.post(rebuilt | {"identifierDecides": True})
+    assert rest.call("POST", COMMIT, rebuilt, agent="python-httpx/0.28.1").get_json(force=True) == {"success": True}
+    assert writer.latest()["id"] == 1  # type: ignore[index]
+    assert writer.post(rebuilt | {"identifierDecides": False})
+    assert writer.latest()["id"] == 2  # type: ignore[index]
+    assert "'identifierDecides' must be true or false" in rest.call("POST", COMMIT, rebuilt | {"identifierDecides": "yes"}).text
+
+
 def test_properties_of_ours_are_not_taken_from_clients(writer: Writer) -> None:
     """Java's rollbackToAsLatest copies those of the snapshot it goes back to; streams and repairs would believe them."""
     writer.commit(properties={"sluice.operation": "COMPACT", "sluice.answers": "[]", "mine": "stays"})

@@ -35,8 +35,10 @@ def holding(lake: Lake, principal: str, *accesses: Access) -> Lake:
     return lake.for_caller(Caller(principal=principal, roles=frozenset({"writers"}), grants=grants))
 
 
-def body(writer: Writer, identifier: int, user: str = "flink-1", rows: int = 1) -> dict[str, Any]:
-    return writer.body(writer.latest(), changes=[writer.file(rows=rows)] * bool(rows), commitUser=user, commitIdentifier=identifier)
+def body(writer: Writer, identifier: int, user: str = "flink-1", rows: int = 1, *, decides: bool = False) -> dict[str, Any]:
+    """A commit on what is there; where its identifier decides, a repeat comes with other files."""
+    made = writer.body(writer.latest(), changes=[writer.file(rows=rows)] * bool(rows), commitUser=user, commitIdentifier=identifier)
+    return made | {"identifierDecides": decides}
 
 
 @pytest.mark.parametrize("identifier", [42, 1000, BATCH], ids=["next", "far", "batch"])
@@ -60,15 +62,16 @@ def test_a_repeat_is_of_the_same_principal(writer: Writer, gateway: Gateway) -> 
     assert not ada.client_commit(T, client_commit(first)), "a race lost, to be built anew, and no repeat"
     again = body(writer, 42)
     assert ada.client_commit(T, client_commit(again))
-    assert ada.client_commit(T, client_commit(body(writer, 42))), "a repeat"
+    assert ada.client_commit(T, client_commit(body(writer, 42, decides=True))), "a repeat"
     assert (writer.latest() or {})["id"] == again["snapshot"]["id"]
 
 
 def test_a_server_without_tokens_knows_repeats_as_before(writer: Writer, gateway: Gateway) -> None:
     assert writer.post(body(writer, 42))
     latest = writer.latest()
-    assert writer.post(body(writer, 42))
-    assert holding(gateway.lake, "ada", Access.UPDATE).client_commit(T, client_commit(body(writer, 42))), "the same client, given a token"
+    assert writer.post(body(writer, 42, decides=True))
+    repeated = client_commit(body(writer, 42, decides=True))
+    assert holding(gateway.lake, "ada", Access.UPDATE).client_commit(T, repeated), "the same client, given a token"
     assert writer.latest() == latest
     assert holding(gateway.lake, "ada", Access.UPDATE).client_commit(T, client_commit(body(writer, 43)))
     assert writer.post(body(writer, 44))
