@@ -13,8 +13,8 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.spark
 _COUNT = 12
-_ENDLESS = "SELECT count(DISTINCT id % 1009) FROM range(0, 1000000000000, 1, 1000000)"
-"""A million tasks of a million rows: between two of them Spark's cores are somebody else's, if shares are kept."""
+_ENDLESS = "SELECT count(DISTINCT id % 1009) FROM range(0, 100000000000, 1, 10000)"
+"""Ten thousand tasks of ten million rows: between two of them Spark's cores are somebody else's, if shares are kept."""
 
 
 @pytest.mark.slow

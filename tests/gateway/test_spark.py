@@ -16,7 +16,7 @@ from tests.sql.tables import make_table
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.spark
-SLOW = "SELECT COUNT(*) FROM range(0, 20000000000, 1, 20000) WHERE sin(id) > 2"
+SLOW = "SELECT COUNT(*) FROM range(0, 20000000000, 1, 10000) WHERE sin(id) > 2"
 
 
 @pytest.fixture

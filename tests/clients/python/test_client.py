@@ -127,7 +127,7 @@ def test_a_running_statement_is_canceled_from_another_thread(conn: sluice.Connec
 
     def run() -> None:
         try:
-            cursor.execute("SELECT COUNT(*) FROM range(0, 20000000000, 1, 20000) WHERE sin(id) > 2")
+            cursor.execute("SELECT COUNT(*) FROM range(0, 20000000000, 1, 10000) WHERE sin(id) > 2")
         except sluice.OperationalError as error:
             failures.append(error.error_class)
 

@@ -230,7 +230,7 @@ def test_a_query_on_spark_shows_its_stages_and_is_canceled(browser: Browser, ser
     page = watched.page
     page.goto(f"{server.url}/ui/sql")
     # In many short tasks, which end when they are told to: others would make Spark start anew for who comes next.
-    write(page, "SELECT count(*) FROM range(0, 20000000000, 1, 20000) WHERE sin(id) > 2")
+    write(page, "SELECT count(*) FROM range(0, 20000000000, 1, 10000) WHERE sin(id) > 2")
     page.click(_RUN)
     stage = page.locator("#running .stages li").first
     expect(stage.locator(".name")).to_have_text(re.compile(r"^Stage \d+ \w"), timeout=120_000)
