@@ -96,9 +96,7 @@ class Work:
         ledger = BacklogLedger(rules, time.monotonic)
 
         def look() -> None:
-            many = self.files.live_files(self.files.manifests_of(after))
-            assert many is not None
-            ledger.begin(many.sums(below=rules.small_bytes))
+            ledger.begin(self.files.live_of(after).sums(below=rules.small_bytes))
 
         looked, _ = timed(look)
         assert sum(debt.files for _, debt in ledger.items()) == self.count + 1

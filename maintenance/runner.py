@@ -164,14 +164,8 @@ class MaintenanceRunner:
         rules = CompactionRules.of(table.schema, task_bytes=self._context.limits.job_bytes)
         self._ledger = BacklogLedger(rules, time.monotonic)
         self.schema_id = table.schema.id
-        manifests = table.files.manifests_of(latest)
-        many = table.files.live_files(manifests)
-        if many is not None:
-            self._ledger.begin(many.sums(below=rules.small_bytes))
-            return
-        for meta in manifests:
-            self._context.check(self._table_id)
-            self._ledger.apply(table.files.manifest(meta))
+        self._context.check(self._table_id)
+        self._ledger.begin(table.files.live(table.files.manifests_of(latest)).sums(below=rules.small_bytes))
 
     def _between(self, table: LakeTable, latest: Snapshot) -> list[Snapshot] | None:
         """The snapshots after the one seen last; None where some are gone or another history took their place."""

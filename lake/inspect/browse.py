@@ -161,13 +161,8 @@ def file_sums(lake: Lake, table: LakeTable, snapshot: Snapshot | None) -> FileSu
     below = CompactionRules.of(table.schema).small_bytes
     if snapshot is None:
         return FileSums(small_below=below)
-    many = table.files.live_files(table.files.manifests_of(snapshot))
-    if many is None:
-        sizes = np.fromiter((entry.file.file_size for entry in table.files.live_entries(snapshot)), dtype=np.int64)
-    else:
-        parts = [c.numbers("file_size") if alive is None else c.numbers("file_size")[alive] for c, alive in many.masks()]
-        sizes = np.concatenate([np.zeros(0, dtype=np.int64), *parts]).astype(np.int64)
-    sums = table.files.bucket_sums(snapshot)
+    live = table.files.live_of(snapshot)
+    sizes, sums = live.sizes(), live.sums()
     if not len(sizes):
         return FileSums(small_below=below)
     small = sizes[sizes < below]

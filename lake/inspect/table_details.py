@@ -168,7 +168,7 @@ def files_of(lake: Lake, table: LakeTable, snapshot: Snapshot | None, *, partiti
     lake.require_whole(table, "files")
     if snapshot is None:
         return []
-    many = table.files.live_files(table.files.manifests_of(snapshot))
+    live = table.files.live_of(snapshot)
     names: dict[bytes, str] = {}
 
     def wanted(row: bytes) -> bool:
@@ -176,10 +176,7 @@ def files_of(lake: Lake, table: LakeTable, snapshot: Snapshot | None, *, partiti
             names[row] = shown_partition(table, row)
         return names[row] == partition
 
-    if many is not None:
-        entries = many.within([row for row in many.partitions() if wanted(row)], [bucket])
-    else:
-        entries = (e for e in table.files.live_entries(snapshot) if e.bucket == bucket and wanted(e.partition))
+    entries = live.within([row for row in live.partitions() if wanted(row)], [bucket])
     return [_file(table, entry) for entry in islice(entries, limit)]
 
 

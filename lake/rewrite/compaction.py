@@ -19,6 +19,7 @@ from table.compaction.candidates import BucketKey, CompactionRules, CompactionTa
 from table.compaction.rewrite import rewrite
 from table.format.deletions import with_vectors
 from table.format.formats import FileFormat
+from table.format.manifests.columns import many_entries
 from table.format.manifests.entries import ManifestEntry, NewFile
 from table.format.rows import binary_row
 from table.scan.going_on import Check, go_on
@@ -96,10 +97,11 @@ def _candidates(
     if partitions is not None:
         touched = BucketFilter([f.type for f in table.schema.partition_fields], partitions, buckets)
         manifests = [meta for meta in manifests if touched.may_hold(meta)]
-    many = table.files.live_files(manifests)
-    if many is None:
+    if not many_entries(manifests):
         return live_files(table, partitions, buckets)
-    return list(many.smallest(partitions, buckets, below=rules.small_bytes, total_buckets=-1, most=rules.most_candidates))
+    return list(
+        table.files.live(manifests).smallest(partitions, buckets, below=rules.small_bytes, total_buckets=-1, most=rules.most_candidates)
+    )
 
 
 def plan(  # noqa: PLR0913 - what a procedure is asked for

@@ -10,11 +10,11 @@ from model.predicate import And, Compare, In, Op, Predicate
 from sql.system.base import SystemScan, as_json, moment, shown_row, system_table
 from table.format.formats import format_of
 from table.format.layout import partition_shown, partition_spec
-from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
+from table.format.manifests.entries import ManifestEntry, ManifestFile
 from table.format.rows import binary_row
 from table.format.rows.stats import column_stats
 from table.index.container import SUFFIX, decode
-from table.scan.planning.live_files import BucketSums, LiveFiles, sums_of
+from table.scan.planning.live_files import BucketSums, LiveFiles
 
 _FILE_COLUMNS = {
     "partition": "STRING",
@@ -49,34 +49,24 @@ class _Live:
 
     def entries(self) -> Iterator[ManifestEntry]:
         """The entries, in manifest order."""
-        files, snapshot = self._scan.opened.files, self._scan.snapshot
-        many = self._many()
-        if many is not None:
-            yield from many.within(self._named(many), self._bucket_numbers())
-            return
-        for entry in files.some_entries(snapshot, self._keep):
-            if entry.kind is not EntryKind.ADD or (self._buckets is not None and entry.bucket not in self._buckets):
-                continue
-            if self._partitions is None or self.name(entry.partition) in self._partitions:
-                yield entry
+        live = self._live()
+        return live.within(self._named(live), self._bucket_numbers())
 
     def sums(self) -> list[BucketSums]:
         """The files of each bucket together, in the order buckets are first seen."""
-        many = self._many()
-        if many is None:
-            return sums_of(self.entries())
-        wanted, numbers = self._named(many), self._bucket_numbers()
-        return [s for s in many.sums() if (wanted is None or s.partition in wanted) and (numbers is None or s.bucket in numbers)]
+        live = self._live()
+        wanted, numbers = self._named(live), self._bucket_numbers()
+        return [s for s in live.sums() if (wanted is None or s.partition in wanted) and (numbers is None or s.bucket in numbers)]
 
-    def _many(self) -> LiveFiles | None:
+    def _live(self) -> LiveFiles:
         files, snapshot = self._scan.opened.files, self._scan.snapshot
-        return files.live_files([meta for meta in files.manifests_of(snapshot) if self._keep(meta)]) if snapshot else None
+        return files.live([meta for meta in files.manifests_of(snapshot) if self._keep(meta)] if snapshot else [])
 
-    def _named(self, many: LiveFiles) -> frozenset[bytes] | None:
+    def _named(self, live: LiveFiles) -> frozenset[bytes] | None:
         """The wanted partitions as row bytes."""
         if self._partitions is None:
             return None
-        return frozenset(partition for partition in many.partitions() if self.name(partition) in self._partitions)
+        return frozenset(partition for partition in live.partitions() if self.name(partition) in self._partitions)
 
     def _bucket_numbers(self) -> frozenset[int] | None:
         return None if self._buckets is None else frozenset(b for b in self._buckets if isinstance(b, int))

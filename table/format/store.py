@@ -34,7 +34,7 @@ from table.format.manifests.codec import (
     manifest_records,
 )
 from table.format.manifests.columns import ManifestColumns, entry_count, many_entries
-from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile, entries_bytes, list_bytes, manifest_file
+from table.format.manifests.entries import ManifestEntry, ManifestFile, entries_bytes, list_bytes, manifest_file
 from table.format.manifests.lists import LIST_PREFIX, way_out_of
 from table.format.manifests.typed import columns_in, entries_in, wrong_entries, wrong_size
 from table.format.rows import binary_row
@@ -43,7 +43,7 @@ from table.format.snapshot_file import Published as Published
 from table.format.snapshot_file import publish, snapshot_bytes
 from table.scan.planning.column_cache import COLUMNS
 from table.scan.planning.live import Irregular, merge_entries, never_added, only_added
-from table.scan.planning.live_files import BucketSums, LiveFiles, sums_of
+from table.scan.planning.live_files import BucketSums, ColumnFiles, ListedFiles, LiveFiles
 from table.scan.skipping.partition_filter import BucketFilter
 
 T = TypeVar("T")
@@ -280,30 +280,40 @@ class TableFiles:
         sizes, rows = (columns.numbers(name)[-most:][::-1].tolist() for name in ("file_size", "row_count"))
         return zip(sizes, rows, strict=True)
 
-    def live_files(self, manifests: Sequence[ManifestFile], *, however_few: bool = False) -> LiveFiles | None:
-        """What is live in some manifests, by their columns; None where they are few, or tell a history that only the plain rule tells."""
-        if not however_few and not many_entries(manifests):
-            return None
+    def live(self, manifests: Sequence[ManifestFile]) -> LiveFiles:
+        """What is live in some manifests: by their columns where they are many, else entry by entry."""
+        columns = self.column_files(manifests) if many_entries(manifests) else None
+        return columns or ListedFiles(lambda: self._merged(manifests), has_deletes=any(meta.num_deleted_files for meta in manifests))
+
+    def column_files(self, manifests: Sequence[ManifestFile]) -> ColumnFiles | None:
+        """What is live in some manifests, by their columns; None where they tell a history that only the plain rule tells."""
         names = [self.layout.manifest(meta.file_name) for meta in manifests]
         try:
-            return LiveFiles(names, [self.columns(meta) for meta in manifests])
+            return ColumnFiles(names, [self.columns(meta) for meta in manifests])
         except Irregular:
             return None
 
+    def live_of(self, snapshot: Snapshot | None) -> LiveFiles:
+        """The files of a snapshot.
+
+        Raises `TableDamaged` where a file is removed without having been added: over a whole snapshot that means corrupt metadata,
+        however common it is in a part of one.
+        """
+        if snapshot is None:
+            return ListedFiles(lambda: (), has_deletes=False)
+        live = self.live(self.manifests_of(snapshot))
+        if orphan := next(live.orphans(), None):
+            raise never_added(self.name, snapshot, orphan)
+        return live
+
     def bucket_sums(self, snapshot: Snapshot | None) -> list[BucketSums]:
         """The live files of a snapshot by partition and bucket, in the order these are first seen; raises what `live_entries` raises."""
-        many = self._many(snapshot)
-        return sums_of(self.live_entries(snapshot)) if many is None else many.sums()
+        return self.live_of(snapshot).sums()
 
     def touched_entries(self, snapshot: Snapshot | None, touched: BucketFilter) -> Iterator[ManifestEntry]:
         """The live files of a snapshot in some partitions and buckets, in manifest order."""
-        many = self.live_files([m for m in self.manifests_of(snapshot) if touched.may_hold(m)]) if snapshot else None
-        if many is not None:
-            yield from many.within(touched.partitions, touched.buckets)
-            return
-        yield from (
-            entry for entry in self.some_entries(snapshot, touched.may_hold) if entry.kind is EntryKind.ADD and touched.holds(entry)
-        )
+        manifests = [meta for meta in self.manifests_of(snapshot) if touched.may_hold(meta)] if snapshot else []
+        yield from self.live(manifests).within(touched.partitions, touched.buckets)
 
     def data_path(self, schema: Schema, entry: ManifestEntry) -> str:
         """Where an entry's data file lies."""
@@ -379,12 +389,7 @@ class TableFiles:
 
         It must be a rule about partitions or buckets, so that an ADD and its DELETE are left out together.
         """
-        wanted = [m for m in self.manifests_of(snapshot) if keep(m)] if snapshot else []
-        many = self.live_files(wanted)
-        if many is not None:
-            yield from many.entries()
-            return
-        yield from (entry for entry in self._merged(wanted) if entry.kind is EntryKind.ADD)
+        yield from self.live([meta for meta in self.manifests_of(snapshot) if keep(meta)] if snapshot else []).entries()
 
     def _merged(self, manifests: Sequence[ManifestFile]) -> Iterator[ManifestEntry]:
         """What is left of the manifests' entries, in their order: a DELETE, too, where they do not have its ADD."""
@@ -392,29 +397,6 @@ class TableFiles:
             return merge_entries((entry for meta in manifests for entry in self.manifest(meta)), table=self.name)
         return only_added((self.manifest(meta) for meta in manifests), table=self.name)
 
-    def _many(self, snapshot: Snapshot | None) -> LiveFiles | None:
-        """All of a snapshot, where `live_files` gives it; raises `TableDamaged` where it lacks what it removes."""
-        many = None if snapshot is None else self.live_files(self.manifests_of(snapshot))
-        if snapshot is not None and many is not None and (orphan := next(many.orphans(), None)):
-            raise never_added(self.name, snapshot, orphan)
-        return many
-
     def live_entries(self, snapshot: Snapshot | None) -> Iterator[ManifestEntry]:
-        """The files of a snapshot, each an ADD, in manifest order.
-
-        Raises `TableDamaged`, before the first is given, where a file is removed without having been added: over a whole
-        snapshot that means corrupt metadata, however common it is in a part of one.
-        """
-        if snapshot is None:
-            return
-        many = self._many(snapshot)
-        if many is not None:
-            yield from many.entries()
-            return
-        manifests = self.manifests_of(snapshot)
-        left: Iterable[ManifestEntry] = self._merged(manifests)
-        if any(meta.num_deleted_files for meta in manifests):
-            left = list(left)
-            if (orphan := next((entry for entry in left if entry.kind is not EntryKind.ADD), None)) is not None:
-                raise never_added(self.name, snapshot, orphan)
-        yield from left
+        """The files of a snapshot, each an ADD, in manifest order; raises what `live_of` raises before the first is given."""
+        yield from self.live_of(snapshot).entries()

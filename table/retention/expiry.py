@@ -230,12 +230,7 @@ def _names_used(files: TableFiles, schema: Schema, candidates: Mapping[str, _Can
     names = {path.rpartition("/")[2] for path in candidates}
     used: set[str] = set()
     for snapshot in kept:
-        many = files.live_files([meta for meta in files.manifests_of(snapshot) if touched.may_hold(meta)])
-        if many is not None:
-            used |= many.names_among(names, partitions)
-            continue
-        for entry in files.touched_entries(snapshot, touched):
-            used.update((entry.file.file_name, *entry.file.extra_files))
+        used |= files.live([meta for meta in files.manifests_of(snapshot) if touched.may_hold(meta)]).names_among(names, partitions)
     return used
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 from model.schema.types import DataType
-from table.format.manifests.columns import digest_of
-from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile, bounds_of, within
+from table.format.manifests.columns import digest_of, many_entries
+from table.format.manifests.entries import ManifestEntry, ManifestFile, bounds_of, within
 from table.format.rows import binary_row
 from table.format.store import TableFiles
 from table.scan.planning.live import corrupt, merge_entries
@@ -48,15 +48,17 @@ class _Merge:
         picked = [m for m in manifests if m.num_deleted_files or m.file_size < self._target]
         if sum(m.file_size for m in picked) < self._threshold:
             return None
-        entries, deletions = self._netted(picked)
-        if deletions:
+        live = self._files.live(picked)
+        if deletions := {entry.key(): entry for entry in live.orphans()}:
             picked = self._with_targets(manifests, picked, deletions)
-            entries, deletions = self._netted(picked)
-        if orphan := next(iter(deletions.values()), None):
+            live = self._files.live(picked)
+        if orphan := next(live.orphans(), None):
             raise corrupt(self._files.name, orphan, "is removed without having been added")
-        if self._ordered and isinstance(entries, list):  # readers that go by manifest order alone (pypaimon) then find a queue's
-            first_seen = {partition: at for at, partition in enumerate(dict.fromkeys(entry.partition for entry in entries))}
-            entries.sort(key=lambda entry: (first_seen[entry.partition], entry.bucket, entry.file.min_sequence_number))
+        entries = live.entries()
+        if self._ordered and not many_entries(picked):  # readers that go by manifest order alone (pypaimon) then find a queue's
+            listed = list(entries)
+            first_seen = {partition: at for at, partition in enumerate(dict.fromkeys(entry.partition for entry in listed))}
+            entries = iter(sorted(listed, key=lambda entry: (first_seen[entry.partition], entry.bucket, entry.file.min_sequence_number)))
         rewritten = {m.file_name for m in picked}
         untouched = [m for m in manifests if m.file_name not in rewritten]
         return [*untouched, *self._files.new_manifests(entries, self._types, target=self._target)]
@@ -76,14 +78,6 @@ class _Merge:
         if len(run) <= 1:
             return list(run)
         return self._files.new_manifests(list(self._entries(run)), self._types, target=self._target)
-
-    def _netted(self, picked: Sequence[ManifestFile]) -> tuple[Iterable[ManifestEntry], dict[_Row, ManifestEntry]]:
-        """What is live in some manifests, made as it is asked for where it is much, and the DELETEs whose ADD is in others."""
-        many = self._files.live_files(picked)
-        if many is not None:
-            return many.entries(), {entry.key(): entry for entry in many.orphans()}
-        entries = list(self._entries(picked))
-        return entries, _deletions(entries)
 
     def _entries(self, run: Sequence[ManifestFile]) -> Iterable[ManifestEntry]:
         return merge_entries((entry for meta in run for entry in self._files.manifest(meta)), table=self._files.name)
@@ -112,7 +106,3 @@ class _Merge:
             and all(within(value, low, high, unbounded=False) for value, (low, high) in zip(partition, bounds, strict=True))
             for partition, bucket in wanted
         )
-
-
-def _deletions(entries: Iterable[ManifestEntry]) -> dict[_Row, ManifestEntry]:
-    return {entry.key(): entry for entry in entries if entry.kind is EntryKind.DELETE}

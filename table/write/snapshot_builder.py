@@ -300,11 +300,10 @@ def _compacted(
 def _live(
     files: TableFiles, schema: Schema, latest: Snapshot | None, touched: BucketFilter, named: Sequence[ManifestEntry]
 ) -> list[ManifestEntry]:
-    """The live files a compaction must know: those in its buckets, or without order and of very many those it names."""
+    """The live files a compaction must know: those in its buckets, or without order those it names."""
     if latest is not None and schema.bucket <= 0:
-        many = files.live_files([meta for meta in files.manifests_of(latest) if touched.may_hold(meta)])
-        if many is not None:
-            return list(many.of_keys({digest_of(entry) for entry in named}))
+        manifests = [meta for meta in files.manifests_of(latest) if touched.may_hold(meta)]
+        return list(files.live(manifests).of_keys({digest_of(entry) for entry in named}))
     return list(files.touched_entries(latest, touched))
 
 

@@ -21,7 +21,7 @@ from table.format.store import TableFiles
 from table.index.checksum import CHECKSUM_ALONE_BYTES
 from table.index.skip import without_skipped
 from table.scan.planning.live import never_added
-from table.scan.planning.live_files import LiveFiles
+from table.scan.planning.live_files import ColumnFiles
 from table.scan.planning.plan import ManyFiles, PlannedFile, ScanPlan
 from table.scan.skipping.column_prune import Bounds, Pruning, Special
 from table.scan.skipping.entry_prune import PartitionPruning, StatsPruning, planned_file, wanted_buckets
@@ -41,7 +41,7 @@ def plan_columns(files: TableFiles, schema: Schema, snapshot: Snapshot, predicat
         return None
     partitions = PartitionPruning(schema, predicate)
     wanted = [meta for meta in manifests if _may_hold(schema, partitions.predicate, meta)]
-    live = files.live_files(wanted, however_few=True)
+    live = files.column_files(wanted)
     if live is None:
         return None
     selected = _Kept(files, schema, predicate, partitions)
@@ -58,7 +58,7 @@ def plan_columns(files: TableFiles, schema: Schema, snapshot: Snapshot, predicat
         snapshot_id=snapshot.id,
         files=_looked_into(files, schema, chosen, predicate, indexed=_indexed(live.manifests, rows)),
         total_files=_count(manifests, wanted, live),
-        count_bytes=lambda: _bytes(files, snapshot, live if len(wanted) == len(manifests) else files.live_files(manifests)),
+        count_bytes=lambda: _bytes(files, snapshot, live if len(wanted) == len(manifests) else None),
         predicate=predicate,
         deleted=bool(deletions),
     )
@@ -98,14 +98,14 @@ def _may_hold(schema: Schema, predicate: Predicate | None, meta: ManifestFile) -
     return may_match(predicate, known, meta.num_added_files + meta.num_deleted_files)
 
 
-def _check_orphans(files: TableFiles, snapshot: Snapshot, live: LiveFiles, selected: _Kept, *, whole: bool) -> None:
+def _check_orphans(files: TableFiles, snapshot: Snapshot, live: ColumnFiles, selected: _Kept, *, whole: bool) -> None:
     """Raise for a file that is removed without having been added; its ADD may only be in manifests of other partitions."""
     for entry in live.orphans():
         if whole or selected.partitions.keep(entry.partition):
             raise never_added(files.name, snapshot, entry)
 
 
-def _count(manifests: Sequence[ManifestFile], wanted: Sequence[ManifestFile], live: LiveFiles) -> int:
+def _count(manifests: Sequence[ManifestFile], wanted: Sequence[ManifestFile], live: ColumnFiles) -> int:
     """All live files: those of the manifests that were looked at, and what the others say of themselves."""
     names = {meta.file_name for meta in wanted}
     elsewhere = sum(meta.num_added_files - meta.num_deleted_files for meta in manifests if meta.file_name not in names)
@@ -113,10 +113,8 @@ def _count(manifests: Sequence[ManifestFile], wanted: Sequence[ManifestFile], li
     return elsewhere + here - sum(len(orphans) for orphans in live.netted.orphans)
 
 
-def _bytes(files: TableFiles, snapshot: Snapshot, live: LiveFiles | None) -> int:
-    if live is None:
-        return sum(entry.file.file_size for entry in files.live_entries(snapshot))
-    return sum(int(columns.numbers("file_size")[... if alive is None else alive].sum()) for columns, alive in live.masks())
+def _bytes(files: TableFiles, snapshot: Snapshot, live: ColumnFiles | None) -> int:
+    return int((live or files.live(files.manifests_of(snapshot))).sizes().sum())
 
 
 def _order(schema: Schema, manifests: Sequence[ManifestColumns], rows: Sequence[Numbers]) -> Numbers:

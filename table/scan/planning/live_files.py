@@ -1,16 +1,18 @@
-"""The live files of many manifests by their columns: nothing is decoded but the entries that are asked for."""
+"""The live files of some manifests: of many by their columns, so that only the entries asked for are decoded, of few entry by entry."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from table.format.manifests.columns import ManifestColumns, Mask, Numbers
-from table.format.manifests.entries import ManifestEntry
+from table.format.manifests.columns import ManifestColumns, Mask, Numbers, digest_of
+from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.scan.planning.live import Netted, netted
 
 _BUCKETS = 1 << 32
@@ -56,8 +58,104 @@ def sums_of(entries: Iterable[ManifestEntry]) -> list[BucketSums]:
     return list(sums.values())
 
 
-class LiveFiles:
-    """What is live in some manifests; raises `live.Irregular` for histories that only the plain rule tells."""
+class LiveFiles(Protocol):
+    """What is live in some manifests, each entry an ADD, in manifest order."""
+
+    def orphans(self) -> Iterator[ManifestEntry]:
+        """The DELETEs whose ADD is not in these manifests."""
+
+    def entries(self) -> Iterator[ManifestEntry]:
+        """The live entries, made as they are asked for."""
+
+    def within(self, partitions: Collection[bytes] | None = None, buckets: Collection[int] | None = None) -> Iterator[ManifestEntry]:
+        """The live entries of some partitions and buckets; None means all."""
+
+    def smallest(
+        self, partitions: Collection[bytes] | None, buckets: Collection[int] | None, *, below: int, total_buckets: int, most: int
+    ) -> Iterator[ManifestEntry]:
+        """The ``most`` smallest files of each bucket among those below so many bytes."""
+
+    def of_keys(self, digests: Collection[bytes]) -> Iterator[ManifestEntry]:
+        """The live entries of these keys (`digest_of`)."""
+
+    def names_among(self, names: Collection[str], partitions: Collection[bytes]) -> set[str]:
+        """Which of these names are of live files in some partitions, or of what lies beside them."""
+
+    def partitions(self) -> list[bytes]:
+        """The partitions entries are of, in the order these are first seen; of some none may be live."""
+
+    def sizes(self) -> Numbers:
+        """The bytes of each live file."""
+
+    def sums(self, *, below: int | None = None) -> list[BucketSums]:
+        """Sums by partition and bucket, in the order these are first seen; of files smaller than ``below`` bytes only."""
+
+
+class ListedFiles:
+    """`LiveFiles` by the entries themselves; any history can be told so."""
+
+    def __init__(self, merged: Callable[[], Iterable[ManifestEntry]], *, has_deletes: bool) -> None:
+        """``merged``: what is left of the manifests' entries; without deletes it is asked for anew each time, and as far as needed."""
+        self._orphans: list[ManifestEntry] = []
+        self._merged = merged
+        if has_deletes:
+            left = list(merged())
+            self._orphans = [entry for entry in left if entry.kind is EntryKind.DELETE]
+            live = [entry for entry in left if entry.kind is EntryKind.ADD]
+            self._merged = lambda: live
+
+    def orphans(self) -> Iterator[ManifestEntry]:
+        """As `LiveFiles`."""
+        return iter(self._orphans)
+
+    def entries(self) -> Iterator[ManifestEntry]:
+        """As `LiveFiles`."""
+        return iter(self._merged())
+
+    def within(self, partitions: Collection[bytes] | None = None, buckets: Collection[int] | None = None) -> Iterator[ManifestEntry]:
+        """As `LiveFiles`."""
+        chosen, numbers = (None if values is None else frozenset(values) for values in (partitions, buckets))
+        return (
+            entry
+            for entry in self._merged()
+            if (chosen is None or entry.partition in chosen) and (numbers is None or entry.bucket in numbers)
+        )
+
+    def smallest(
+        self, partitions: Collection[bytes] | None, buckets: Collection[int] | None, *, below: int, total_buckets: int, most: int
+    ) -> Iterator[ManifestEntry]:
+        """As `LiveFiles`."""
+        groups: dict[tuple[bytes, int], list[tuple[int, int, ManifestEntry]]] = {}
+        for place, entry in enumerate(self.within(partitions, buckets)):
+            if entry.file.file_size < below and entry.total_buckets == total_buckets:
+                groups.setdefault((entry.partition, entry.bucket), []).append((entry.file.file_size, place, entry))
+        chosen = [one for group in groups.values() for one in nsmallest(most, group)]
+        return (entry for _, _, entry in sorted(chosen, key=lambda one: one[1]))
+
+    def of_keys(self, digests: Collection[bytes]) -> Iterator[ManifestEntry]:
+        """As `LiveFiles`."""
+        return (entry for entry in self._merged() if digest_of(entry) in digests)
+
+    def names_among(self, names: Collection[str], partitions: Collection[bytes]) -> set[str]:
+        """As `LiveFiles`."""
+        wanted = set(names)
+        return {name for entry in self.within(partitions) for name in (entry.file.file_name, *entry.file.extra_files) if name in wanted}
+
+    def partitions(self) -> list[bytes]:
+        """As `LiveFiles`."""
+        return list(dict.fromkeys(entry.partition for entry in self._merged()))
+
+    def sizes(self) -> Numbers:
+        """As `LiveFiles`."""
+        return np.fromiter((entry.file.file_size for entry in self._merged()), dtype=np.int64)
+
+    def sums(self, *, below: int | None = None) -> list[BucketSums]:
+        """As `LiveFiles`."""
+        return sums_of(entry for entry in self._merged() if below is None or entry.file.file_size < below)
+
+
+class ColumnFiles:
+    """`LiveFiles` by the manifests' columns; raises `live.Irregular` for histories that only the plain rule tells."""
 
     def __init__(self, names: Sequence[str], manifests: Sequence[ManifestColumns]) -> None:
         self.manifests = list(manifests)
@@ -68,25 +166,25 @@ class LiveFiles:
         return zip(self.manifests, self.netted.alive, strict=True)
 
     def orphans(self) -> Iterator[ManifestEntry]:
-        """The DELETEs whose ADD is not in these manifests."""
+        """As `LiveFiles`."""
         for columns, rows in zip(self.manifests, self.netted.orphans, strict=True):
             if len(rows):
                 yield from columns.entries(rows)
 
     def entries(self) -> Iterator[ManifestEntry]:
-        """The live entries, in manifest order, made as they are asked for."""
+        """As `LiveFiles`."""
         for columns, alive in self.masks():
             yield from columns.entries(None if alive is None else np.flatnonzero(alive))
 
     def within(self, partitions: Collection[bytes] | None = None, buckets: Collection[int] | None = None) -> Iterator[ManifestEntry]:
-        """The live entries of some partitions and buckets, in manifest order; None means all."""
+        """As `LiveFiles`."""
         for columns, alive in self.masks():
             yield from columns.entries(np.flatnonzero(_masked(alive, _inside(columns, partitions, buckets))))
 
     def smallest(
         self, partitions: Collection[bytes] | None, buckets: Collection[int] | None, *, below: int, total_buckets: int, most: int
     ) -> Iterator[ManifestEntry]:
-        """The ``most`` smallest files of each bucket among those below so many bytes, in manifest order."""
+        """As `LiveFiles`."""
         chosen = []
         for columns, alive in self.masks():
             mask = _inside(columns, partitions, buckets) & (columns.numbers("file_size") < below)
@@ -109,12 +207,12 @@ class LiveFiles:
         return np.concatenate([*parts, np.zeros(0, dtype=np.int64)])
 
     def of_keys(self, digests: Collection[bytes]) -> Iterator[ManifestEntry]:
-        """The live entries of these keys (`digest_of`), in manifest order."""
+        """As `LiveFiles`."""
         for columns, alive in self.masks():
             yield from columns.entries(np.flatnonzero(_masked(alive, columns.of_keys(digests))))
 
     def names_among(self, names: Collection[str], partitions: Collection[bytes]) -> set[str]:
-        """Which of these names are of live files in some partitions, or of what lies beside them."""
+        """As `LiveFiles`."""
         wanted = pa.array(list(names), pa.string())
         matches: set[str] = set()
         for columns, alive in self.masks():
@@ -124,11 +222,16 @@ class LiveFiles:
         return matches
 
     def partitions(self) -> list[bytes]:
-        """The partitions entries are of, in the order these are first seen."""
+        """As `LiveFiles`."""
         return list(dict.fromkeys(partition for columns in self.manifests for partition in columns.partitions.to_pylist()))
 
+    def sizes(self) -> Numbers:
+        """As `LiveFiles`."""
+        parts = [columns.numbers("file_size")[... if alive is None else alive] for columns, alive in self.masks()]
+        return np.concatenate([np.zeros(0, dtype=np.int64), *parts]).astype(np.int64)
+
     def sums(self, *, below: int | None = None) -> list[BucketSums]:
-        """Sums by partition and bucket, in the order these are first seen; of files smaller than ``below`` bytes only."""
+        """As `LiveFiles`."""
         sums: dict[tuple[bytes, int], BucketSums] = {}
         for columns, alive in self.masks():
             if below is not None:

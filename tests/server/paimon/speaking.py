@@ -17,10 +17,10 @@ class Rest:
     def __init__(self, client: FlaskClient) -> None:
         self.client = client
 
-    def call(self, method: str, path: str, body: Any = None, *, agent: str | None = None, **query: str) -> TestResponse:
-        """Whatever comes back, to a client that names itself so."""
-        data, headers = None if body is None else orjson.dumps(body), {} if agent is None else {"User-Agent": agent}
-        return self.client.open(f"{PREFIX}/{path}", method=method, data=data, query_string=query or None, headers=headers)
+    def call(self, method: str, path: str, body: Any = None, **query: str) -> TestResponse:
+        """Whatever comes back."""
+        data = None if body is None else orjson.dumps(body)
+        return self.client.open(f"{PREFIX}/{path}", method=method, data=data, query_string=query or None)
 
     def get(self, path: str, **query: str) -> Any:
         return self._good(self.call("GET", path, **query))

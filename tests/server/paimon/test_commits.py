@@ -21,7 +21,7 @@ from server.settings.settings import read_settings
 from table.format.manifests.entries import EntryKind, ManifestEntry
 from tests.server.conftest import NoSpark
 from tests.server.paimon.committing import BATCH, Writer
-from tests.server.paimon.speaking import Rest, new_table, schema
+from tests.server.paimon.speaking import PREFIX, Rest, new_table, schema
 
 T = "databases/d/tables/t"
 COMMIT = f"{T}/commit"
@@ -151,7 +151,8 @@ def test_the_spark_source_writes_a_repeat_anew(rest: Rest, writer: Writer) -> No
     landed = writer.commit(changes=[writer.file(rows=3)], commitIdentifier=7)
     rebuilt = writer.body(landed, changes=[writer.file(rows=3)], commitIdentifier=7)
     assert writer.post(rebuilt | {"identifierDecides": True})
-    assert rest.call("POST", COMMIT, rebuilt, agent="python-httpx/0.28.1").get_json(force=True) == {"success": True}
+    earlier = {"User-Agent": "python-httpx/0.28.1"}
+    assert rest.client.post(f"{PREFIX}/{COMMIT}", json=rebuilt, headers=earlier).get_json() == {"success": True}
     assert writer.latest()["id"] == 1  # type: ignore[index]
     assert writer.post(rebuilt | {"identifierDecides": False})
     assert writer.latest()["id"] == 2  # type: ignore[index]

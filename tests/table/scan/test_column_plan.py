@@ -33,7 +33,7 @@ from table.scan.planning import column_scan
 from table.scan.planning.column_cache import COLUMNS
 from table.scan.planning.entry_scan import plan_entries, plan_scan
 from table.scan.planning.live import Irregular, merge_entries, netted
-from table.scan.planning.live_files import sums_of
+from table.scan.planning.live_files import LiveFiles, sums_of
 from table.scan.planning.plan import ManyFiles, ScanPlan
 from tests.table.write.test_snapshot_builder import a_file
 
@@ -209,9 +209,16 @@ def test_what_is_asked_of_many_files_is_what_their_entries_say(tmp_path: Path, d
     live = list(merge_entries((entry for entries in manifests for entry in entries), table="t"))
     assert list(files.live_entries(snapshot)) == live
     assert files.bucket_sums(snapshot) == sums_of(live)
-    many = files.live_files(files.manifests_of(snapshot))
-    if many is None:
-        return  # a history only the plain rule tells
+    manifests_of = files.manifests_of(snapshot)
+    by_columns = files.column_files(manifests_of)  # None for a history only the plain rule tells
+    for many in (files.live(manifests_of), *([] if by_columns is None else [by_columns])):
+        check_live(many, live, schema, manifests)
+
+
+def check_live(many: LiveFiles, live: list[ManifestEntry], schema: Schema, manifests: list[list[ManifestEntry]]) -> None:
+    """Hold what is told of live files to the entries themselves."""
+    assert list(many.entries()) == live
+    assert many.sizes().tolist() == [entry.file.file_size for entry in live]
     small = [entry for entry in live if entry.file.file_size < 50]
     assert sorted(many.sums(below=50), key=repr) == sorted(sums_of(small), key=repr)
     rules = replace(CompactionRules.of(schema), small_bytes=50)
