@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from tests import brief_jvm
+from tests.short import SHORT, WHOLE
 
 ALLOWED_SKIPS = (
     re.compile(r"Maven cannot be had here: the Java reader is not run\."),
@@ -56,18 +57,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-# CI judges a change, not the luck of the draw: there the same examples are tried every time. A busy machine is no failure anywhere.
-settings.register_profile("ci", derandomize=True, deadline=None)
-settings.register_profile("here", deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") else "here")
+def _torture(config: pytest.Config) -> bool:
+    return "torture" in (config.option.markexpr or "")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make what Spark starts with quick to start, and give the run a place of its own for temporary files.
+    """Say how many examples properties get, make what Spark starts with quick to start, and give the run a place for temporary files.
 
     Postgres runs as another user and needs the way to its directory open; pytest closes the place it shares with
     other runs each time one of them starts.
     """
+    # CI judges a change, not the luck of the draw: there the same examples are tried every time. A busy machine is no failure anywhere.
+    examples = WHOLE if _torture(config) else SHORT
+    settings.register_profile("run", derandomize="CI" in os.environ, deadline=None, max_examples=examples)
+    settings.load_profile("run")
     if "SPARK_SUBMIT_OPTS" not in os.environ:
         if getattr(config.option, "numprocesses", None):  # a run of many tests; a short one takes an archive that is there
             brief_jvm.make_archive()
@@ -90,8 +93,10 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     kept: list[pytest.Item] = []
     left: list[pytest.Item] = []
-    torture = "torture" in (config.option.markexpr or "")
+    torture = _torture(config)
     for item in items:
+        if torture and getattr(getattr(item, "function", None), "is_hypothesis_test", False):
+            item.add_marker("torture")  # properties are in both, with more examples
         (kept if torture or item.get_closest_marker("torture") is None else left).append(item)
     if hasattr(config, "workerinput"):
         for item in kept:

@@ -85,7 +85,7 @@ def campaign(opened: Endpoints, cases: int) -> None:
 
 
 def test_requests_made_from_the_document_get_the_answers_it_tells(opened: Endpoints) -> None:
-    campaign(opened, 300)
+    campaign(opened, 120)
 
 
 @pytest.mark.torture

@@ -14,6 +14,7 @@ from gateway.gateway import Gateway
 from lake import Lake, LakeTable
 from sql.execution.writing import append_batches
 from table.format.rows.arrow import arrow_schema
+from tests.short import share
 from tests.sql.local.test_scan import COLUMNS, CONDITIONS, ROWS, Condition
 from tests.sql.tables import make_table
 
@@ -34,7 +35,7 @@ def table(lake: Lake, spark: SparkSession, tmp_path: Path) -> LakeTable:
     return made
 
 
-@settings(deadline=None, max_examples=60, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(deadline=None, max_examples=share(60), phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck))
 @given(condition=CONDITIONS)
 def test_a_random_filter_keeps_the_rows_spark_keeps(gateway: Gateway, spark: SparkSession, table: LakeTable, condition: Condition) -> None:
     text = f"SELECT k FROM t WHERE {condition.sql}"

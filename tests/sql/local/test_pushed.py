@@ -23,6 +23,7 @@ from sql.execution.writing import append_batches
 from table.format.rows.arrow import arrow_schema
 from table.scan.planning.entry_scan import exactly, only_columns
 from table.scan.skipping.prune import may_match
+from tests.short import share
 from tests.sql.local.test_scan import COLUMNS, CONDITIONS, ROWS, Condition
 from tests.sql.tables import make_table
 
@@ -59,7 +60,7 @@ def test_pruning_changes_no_result(gateway: Gateway, lake: Lake, monkeypatch: py
     def selected(condition: Condition) -> list[int]:
         return sorted(k for (k,) in gateway.run(f"SELECT k FROM t WHERE {condition.sql}").collect())
 
-    @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+    @settings(deadline=None, max_examples=share(40), suppress_health_check=[HealthCheck.too_slow])
     @given(condition=CONDITIONS)
     def check(condition: Condition) -> None:
         nonlocal skipped
@@ -142,7 +143,7 @@ def kept(rows: list[tuple[Any, ...]], predicate: Predicate | None, schema: Schem
     return [row for row in rows if may_match(predicate, {name: exactly(v) for name, v in zip("ab", row, strict=True)}, 1)]
 
 
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=share(600))
 @given(query=queries(), t=TABLE, u=TABLE, v=TABLE)
 def test_a_join_of_what_pruning_leaves_is_the_join(query: str, t: Any, u: Any, v: Any) -> None:
     tables = {"t": t, "u": u, "v": v}

@@ -22,6 +22,7 @@ from sql.execution.writing import append_batches
 from sql.local.literals import NotLocal
 from sql.local.scan import plan_select
 from table.format.rows.arrow import arrow_schema
+from tests.short import share
 from tests.sql.tables import context_of, make_table
 
 COLUMNS = {
@@ -209,7 +210,7 @@ CONDITIONS = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(deadline=None, max_examples=share(150), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(condition=CONDITIONS)
 def test_a_filter_keeps_exactly_the_rows_for_which_it_is_true(gateway: Gateway, table: LakeTable, condition: Condition) -> None:
     result = gateway.run(f"SELECT k FROM t WHERE {condition.sql}")

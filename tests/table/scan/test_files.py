@@ -30,6 +30,7 @@ from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import Selection, read_batches
 from table.write.snapshot_builder import CommitRequest, build_snapshot
 from table.write.writer import write_batches
+from tests.short import share
 
 SPELLINGS = """
     BOOLEAN|TINYINT|SMALLINT|INT|FLOAT|DOUBLE|CHAR(5)|VARCHAR(10)|STRING|BINARY(4)|BYTES|DECIMAL(9, 2)|DECIMAL(18, 3)|
@@ -138,7 +139,7 @@ def matches(row: dict[str, Any], predicate: Predicate) -> bool:
     raise AssertionError(predicate)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(120), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=5), min_size=1, max_size=4),
     PREDICATES,

@@ -25,6 +25,7 @@ from table.format.store import TableFiles
 from table.scan.read import read_batches
 from table.write.spill import Spill
 from table.write.writer import write_batches
+from tests.short import share
 
 WAYS = {
     "in memory": {},
@@ -62,7 +63,7 @@ def read(files: TableFiles, schema: Schema, written: list[NewFile]) -> dict[tupl
 
 
 @pytest.mark.parametrize("way", WAYS)
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(16), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(parts=st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=60), min_size=1, max_size=6))
 def test_every_bucket_has_its_rows_in_order(way: str, parts: list[list[int]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
