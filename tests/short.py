@@ -15,7 +15,16 @@ WHOLE, SHORT = 100, 25
 
 def short(values: Iterable[Any], chosen: Container[Any]) -> list[Any]:
     """Values of a parameter: the chosen ones in `make test`, all others in `make torture` only."""
-    return [value if value in chosen else pytest.param(value, marks=pytest.mark.torture) for value in values]
+    return [value if value in chosen else pytest.param(*_tuple(value), marks=pytest.mark.torture) for value in values]
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def one_in(count: int, values: Iterable[Any]) -> list[Any]:
+    """Values of a parameter: one in so many of them in `make test`, all others in `make torture` only."""
+    return [value if at % count == 0 else pytest.param(*_tuple(value), marks=pytest.mark.torture) for at, value in enumerate(values)]
 
 
 def diagonal(*axes: Iterable[Any]) -> list[Any]:
@@ -28,4 +37,4 @@ def diagonal(*axes: Iterable[Any]) -> list[Any]:
 
 def share(examples: int) -> int:
     """How many examples a property of so many gets in this run."""
-    return max(1, examples * settings.default.max_examples // WHOLE)
+    return max(1, examples * settings().max_examples // WHOLE)
