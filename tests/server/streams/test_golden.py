@@ -15,7 +15,20 @@ from lake import Lake
 from model.snapshot import CommitKind
 from tests.following import Follower, streamed
 from tests.server.golden_model import Expected, History, Row
-from tests.server.streams.golden import BOUNDS, LAYOUTS, SENTINEL, Made, agree, empty, empty_starts, grown, hint, history, streams
+from tests.server.streams.golden import (
+    BOUNDS,
+    EVERY_EMPTY,
+    LAYOUTS,
+    SENTINEL,
+    Made,
+    agree,
+    empty,
+    empty_starts,
+    grown,
+    hint,
+    history,
+    streams,
+)
 
 MOST_OPEN = 40
 
@@ -49,7 +62,7 @@ def by_flink(url: str, statement: str) -> list[Row]:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_streams_are_the_models(lake: Lake, url: str, layout: str) -> None:
     """Some of them with each layout, others with the next."""
-    agrees(lake, url, layout, one_in=len(LAYOUTS) * 3)
+    agrees(lake, url, layout, one_in=len(LAYOUTS) * 7)
 
 
 @pytest.mark.torture
@@ -73,14 +86,16 @@ def agrees(lake: Lake, url: str, layout: str, *, one_in: int) -> None:
     followed(lake, url, layout, made, endless[:MOST_OPEN])
 
 
+@EVERY_EMPTY
 @pytest.mark.parametrize("first", [CommitKind.OVERWRITE, CommitKind.APPEND])
-def test_streams_that_begin_on_an_empty_table_are_the_models(lake: Lake, url: str, first: CommitKind) -> None:
+def test_streams_that_begin_on_an_empty_table_are_the_models(lake: Lake, url: str, first: CommitKind, one_in: int) -> None:
     """They read the first snapshot whole, whatever made it, where a start of theirs on a table with snapshots would."""
     layout = "queues of partitions" if first is CommitKind.OVERWRITE else "no buckets"
     made = empty(lake, url, layout)
     with ExitStack() as open_:
         opened = [
-            (options, open_.enter_context(Follower(url, f"SELECT id, k, p FROM golden {hint(options)}"))) for options in empty_starts()
+            (options, open_.enter_context(Follower(url, f"SELECT id, k, p FROM golden {hint(options)}")))
+            for options in empty_starts(layout, one_in)
         ]
         assert {stream.response.status_code for _, stream in opened} == {200}
         made.put(made.rows(8), 1000, first)

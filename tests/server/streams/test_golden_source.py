@@ -18,7 +18,19 @@ from model.snapshot import CommitKind
 from pyspark_sluice.source import DefaultSource
 from pyspark_sluice.stream import StreamReader
 from tests.server.golden_model import Expected, History, Row
-from tests.server.streams.golden import LAYOUTS, SENTINEL, T, agree_by_place, empty, empty_starts, grown, history, starts, streams
+from tests.server.streams.golden import (
+    EVERY_EMPTY,
+    LAYOUTS,
+    SENTINEL,
+    T,
+    agree_by_place,
+    empty,
+    empty_starts,
+    grown,
+    history,
+    starts,
+    streams,
+)
 
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261124"))
 LIMITS: tuple[dict[str, str], ...] = ({}, {"maxRowsPerTrigger": "3"}, {"maxFilesPerTrigger": "2"}, {"maxBytesPerTrigger": "1 kb"})
@@ -72,7 +84,7 @@ class Query:
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_streams_of_the_source_are_the_models(lake: Lake, url: str, layout: str) -> None:
-    agrees(lake, url, layout, one_in=len(LAYOUTS) * 3)
+    agrees(lake, url, layout, one_in=len(LAYOUTS) * 7)
 
 
 @pytest.mark.torture
@@ -113,13 +125,14 @@ def compared(lake: Lake, url: str, layout: str, queries: ExitStack, *, one_in: i
         query.stop()
 
 
+@EVERY_EMPTY
 @pytest.mark.parametrize("first", [CommitKind.OVERWRITE, CommitKind.APPEND])
-def test_streams_of_the_source_that_begin_on_an_empty_table_are_the_models(lake: Lake, url: str, first: CommitKind) -> None:
+def test_streams_of_the_source_that_begin_on_an_empty_table_are_the_models(lake: Lake, url: str, first: CommitKind, one_in: int) -> None:
     layout = "buckets" if first is CommitKind.OVERWRITE else "partitions without buckets"
     made = empty(lake, url, layout)
     rng = random.Random(SEED)
     with ExitStack() as queries:
-        started = [(options, Query(url, options, rng)) for options in empty_starts()]
+        started = [(options, Query(url, options, rng)) for options in empty_starts(layout, one_in)]
         for _, query in started:
             queries.callback(query.stop)
             query.take()
