@@ -75,7 +75,10 @@ def spark_client(server: RunningServer, tmp_path_factory: pytest.TempPathFactory
     made.close()
 
 
-@pytest.fixture(params=["pypaimon", "java_paimon"])
+READERS = ("pypaimon", "java_paimon")
+
+
+@pytest.fixture(params=READERS)
 def reader(request: pytest.FixtureRequest) -> Reader:
     """Each of the other clients in turn."""
     found = request.getfixturevalue(request.param)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.interop import canonical
-from tests.interop.conftest import Reader
+from tests.interop.conftest import READERS, Reader
 from tests.interop.test_tables import same_rows
 from tests.running import RunningServer
+from tests.short import diagonal
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -50,7 +51,7 @@ def test_compacted_buckets_and_partitions(server: RunningServer, database: str, 
     same_rows(server, table, reader)
 
 
-@pytest.mark.parametrize("strategy", ["order", "zorder", "hilbert"])
+@pytest.mark.parametrize(("reader", "strategy"), diagonal(READERS, ["order", "zorder", "hilbert"]), indirect=["reader"])
 def test_sorted_tables(server: RunningServer, database: str, reader: Reader, strategy: str) -> None:
     table = f"{database}.t"
     server.sql(f"CREATE TABLE {table} ({COLUMNS}, p INT) PARTITIONED BY (p) WITH ('bucket' = '-1')")

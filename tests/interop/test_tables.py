@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.interop import canonical
-from tests.interop.conftest import Reader
+from tests.interop.conftest import READERS, Reader
 from tests.running import Refused, RunningServer
+from tests.short import diagonal
 from tests.table.format.test_parquet_footer import all_ids
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
@@ -43,7 +44,7 @@ def same_rows(server: RunningServer, table: str, reader: Reader) -> dict[str, An
     return theirs
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("reader", "mode"), diagonal(READERS, MODES), indirect=["reader"])
 def test_all_scalar_types(server: RunningServer, database: str, reader: Reader, mode: str) -> None:
     table = f"{database}.t"
     server.sql(f"CREATE TABLE {table} ({SCALARS}) {MODES[mode]}")
@@ -58,7 +59,7 @@ def test_all_scalar_types(server: RunningServer, database: str, reader: Reader, 
     assert same_rows(server, table, reader)["count"] == 4
 
 
-@pytest.mark.parametrize("mode", ["unordered", "orc"])
+@pytest.mark.parametrize(("reader", "mode"), diagonal(READERS, ["unordered", "orc"]), indirect=["reader"])
 def test_nested_types(server: RunningServer, database: str, reader: Reader, mode: str) -> None:
     table = f"{database}.t"
     server.sql(
@@ -70,7 +71,9 @@ def test_nested_types(server: RunningServer, database: str, reader: Reader, mode
     assert same_rows(server, table, reader)["count"] == 2
 
 
-@pytest.mark.parametrize("mode", ["WITH ('bucket'='2','bucket-key'='id')", "WITH ('bucket'='-1')", ""])
+@pytest.mark.parametrize(
+    ("reader", "mode"), diagonal(READERS, ["WITH ('bucket'='2','bucket-key'='id')", "WITH ('bucket'='-1')", ""]), indirect=["reader"]
+)
 def test_partitioned(server: RunningServer, database: str, reader: Reader, mode: str) -> None:
     table = f"{database}.t"
     server.sql(f"CREATE TABLE {table} (id BIGINT, dt DATE, region STRING, flag BOOLEAN) PARTITIONED BY (dt, region, flag) {mode}")
@@ -104,7 +107,7 @@ def test_evolved_schemas(server: RunningServer, database: str, reader: Reader) -
     assert same_rows(server, table, reader)["count"] == 3
 
 
-@pytest.mark.parametrize("format_", ["parquet", "orc"])
+@pytest.mark.parametrize(("reader", "format_"), diagonal(READERS, ["orc", "parquet"]), indirect=["reader"])
 def test_days_before_the_gregorian_calendar(server: RunningServer, database: str, reader: Reader, format_: str) -> None:
     table = f"{database}.t"
     server.sql(f"CREATE TABLE {table} (d DATE, t TIMESTAMP(3), z TIMESTAMP_LTZ(6)) WITH ('file.format'='{format_}')")
@@ -116,7 +119,7 @@ def test_days_before_the_gregorian_calendar(server: RunningServer, database: str
     assert server.sql(f"SELECT DISTINCT CAST(d AS STRING) FROM {table}") == [["0001-01-01"]]
 
 
-@pytest.mark.parametrize("emptied", [False, True])
+@pytest.mark.parametrize(("reader", "emptied"), diagonal(READERS, [False, True]), indirect=["reader"])
 def test_empty(server: RunningServer, database: str, reader: Reader, emptied: bool) -> None:
     table = f"{database}.t"
     server.sql(f"CREATE TABLE {table} (id BIGINT, note STRING)")
@@ -126,7 +129,7 @@ def test_empty(server: RunningServer, database: str, reader: Reader, emptied: bo
     assert reader.read(server.table_path(table))["rows"] == []
 
 
-@pytest.mark.parametrize("format_", ["parquet", "orc"])
+@pytest.mark.parametrize(("reader", "format_"), diagonal(READERS, ["parquet", "orc"]), indirect=["reader"])
 def test_statistics_keep_readers_from_files(server: RunningServer, database: str, reader: Reader, format_: str) -> None:
     table = f"{database}.t"
     columns = "id BIGINT, amount DECIMAL(20,2), at TIMESTAMP(3), day DATE, name STRING"
