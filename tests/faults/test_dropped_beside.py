@@ -63,7 +63,7 @@ def campaign(dsn: str, tmp_path: Path, operation: Operation, every: int) -> None
 
 @pytest.mark.parametrize("operation", WRITERS, ids=lambda operation: operation.name)
 def test_some_calls_beside_a_drop_leave_nothing(dsn: str, tmp_path: Path, operation: Operation) -> None:
-    campaign(dsn, tmp_path, operation, every=3)
+    campaign(dsn, tmp_path, operation, every=7)
 
 
 @pytest.mark.torture

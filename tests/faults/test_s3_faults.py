@@ -42,7 +42,7 @@ def test_a_request_that_fails_once_is_tried_again(on_s3: World, s3_proxy: Proxy,
     on_s3.must("INSERT INTO t VALUES (10)")
     ids.append(10)
     calls, faults = len(s3_proxy.requests), 0
-    for number in range(1, calls + 1, 4):
+    for number in range(1, calls + 1, 9):
         s3_proxy.reset(nth(number, fate))
         answer = on_s3.ask(f"INSERT INTO t VALUES ({100 + number})")
         assert answer.ok, (number, answer, s3_proxy.requests)
@@ -50,7 +50,7 @@ def test_a_request_that_fails_once_is_tried_again(on_s3: World, s3_proxy: Proxy,
         ids.append(100 + number)
     s3_proxy.reset()
     assert on_s3.ids("t") == sorted(ids)
-    assert faults == len(range(1, calls + 1, 4))
+    assert faults == len(range(1, calls + 1, 9))
 
 
 def test_a_read_that_is_refused_once_is_tried_again(on_s3: World, s3_proxy: Proxy, lakeside: str) -> None:
@@ -85,7 +85,7 @@ def test_a_store_that_is_away_is_told_and_comes_back(
     s3_proxy.reset()
     on_s3.must("INSERT INTO t VALUES (3)")
     told: list[int] = [3]
-    for number, begin in enumerate(range(1, len(s3_proxy.requests) + 1, 7)):
+    for number, begin in enumerate(range(1, len(s3_proxy.requests) + 1, 13)):
         s3_proxy.reset(since(begin, fate))
         answer = on_s3.ask(f"INSERT INTO t VALUES ({50 + number})")
         if answer.ok:
