@@ -110,7 +110,7 @@ def test_postgres_stands_still_for_a_while(start_server: StartServer) -> None:
 
 
 def test_a_postgres_without_a_byte_says_why_it_is_away(one_disk: Path, start_server: StartServer) -> None:
-    server = start_server(SLUICE_SPARK_START="with-server", SLUICE_DATA=str(one_disk), SLUICE_STORAGE_RESERVE="0")
+    server = start_server(SLUICE_DATA=str(one_disk), SLUICE_STORAGE_RESERVE="0")
     server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
     dsn = embedded_dsn(server)
     fill(one_disk / "ballast", leave=0)
@@ -151,7 +151,7 @@ def one_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_one_disk_nearly_full_takes_no_new_rows_and_all_else_goes_on(one_disk: Path, start_server: StartServer) -> None:
-    server = start_server(SLUICE_SPARK_START="with-server", SLUICE_DATA=str(one_disk))
+    server = start_server(SLUICE_DATA=str(one_disk))
     server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1), (2); CREATE TABLE gone (id INT); INSERT INTO gone VALUES (1)")
     ballast = one_disk / "ballast"
     fill(ballast, leave=10 * MEGABYTE)  # of the 15 kept free
@@ -177,7 +177,7 @@ def test_one_disk_nearly_full_takes_no_new_rows_and_all_else_goes_on(one_disk: P
 
 
 def test_a_start_on_a_full_disk_says_so_and_one_with_room_finds_all(one_disk: Path, start_server: StartServer) -> None:
-    server = start_server(SLUICE_SPARK_START="with-server", SLUICE_DATA=str(one_disk))
+    server = start_server(SLUICE_DATA=str(one_disk))
     server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1), (2)")
     assert server.terminate() == 0
     ballast = one_disk / "ballast"

@@ -29,7 +29,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_many_writers_on_a_nearly_full_disk_leave_the_reserve_alone(disk: Path, start_server: StartServer) -> None:
     """Each is judged by the space that all others leave, Postgres's log has its own, and who is refused again and again fills nothing."""
-    server = start_server(SLUICE_SPARK_START="with-server", SLUICE_DATA=str(disk))
+    server = start_server(SLUICE_DATA=str(disk))
     server.sql("CREATE TABLE t (id BIGINT, v STRING) WITH ('bucket' = '1')")
     usage = shutil.disk_usage(disk)
     reserve = usage.total // 20
@@ -86,7 +86,6 @@ def test_bodies_and_results_on_their_way_leave_the_reserve_alone(disk: Path, tmp
     short.chmod(0o711)
     with mounted(short / "t", megabytes=2) as temporary:
         server = start_server(
-            SLUICE_SPARK_START="with-server",
             SLUICE_DATA=str(disk),
             SLUICE_WAREHOUSE=str(tmp_path / "warehouse"),
             TMPDIR=str(temporary),

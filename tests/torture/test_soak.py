@@ -27,9 +27,9 @@ def test_more_of_the_same_work_leaves_no_thread_file_or_connection(start_server:
     server = start_server()
     server.wait_for_spark()
     load = Load(server)
-    load.rounds(1, each=5)
+    load.rounds(1, each=3)
     before = footprint(server)
-    load.rounds(3, each=5)
+    load.rounds(2, each=4)
     assert load.failures == []
     assert settled(server, before, share=0.1, names=COUNTS) == {}
 
