@@ -104,7 +104,7 @@ class Child:
             self._pool.shutdown()
 
 
-@pytest.mark.parametrize("flips", [60, pytest.param(10_000, marks=[pytest.mark.torture, pytest.mark.timeout(3600)])])
+@pytest.mark.parametrize("flips", [20, pytest.param(10_000, marks=[pytest.mark.torture, pytest.mark.timeout(3600)])])
 @pytest.mark.parametrize("kind", [*CHECKED, "orc of others"])
 def test_flips_are_told_or_change_nothing(tmp_path: Path, kind: str, flips: int) -> None:
     files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
@@ -146,7 +146,8 @@ def test_a_column_whose_name_in_the_footer_is_changed_is_not_null(tmp_path: Path
     assert told == 1
 
 
-def test_no_bit_of_a_parquet_schema_ends_the_process_that_reads(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [pytest.param(3, id="short"), pytest.param(1, id="whole", marks=pytest.mark.torture)])
+def test_no_bit_of_a_parquet_schema_ends_the_process_that_reads(tmp_path: Path, every: int) -> None:
     """Arrow compares a column with its schema only where Python asks for it, and ends the process where they differ."""
     files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
     schema = new_schema([column("id", "BIGINT"), column("s", "STRING"), column("d", "DOUBLE")], options={"bucket": "-1"})
@@ -157,8 +158,8 @@ def test_no_bit_of_a_parquet_schema_ends_the_process_that_reads(tmp_path: Path) 
     footer = len(kept) - 8 - int.from_bytes(kept[-8:-4], "little")
     outcomes = Counter[str]()
     with Child(partial(outcome, str(tmp_path / "t"), schema, snapshot)) as read:
-        for bit in range(footer * 8, (footer + 80) * 8):
+        for bit in range(footer * 8, (footer + 80) * 8, every):
             path.write_bytes(flipped(kept, bit))
             outcomes[read()] += 1
     assert outcomes["died"] == outcomes["wrong"] == 0
-    assert outcomes["told"] > 100
+    assert outcomes["told"] > 100 // every

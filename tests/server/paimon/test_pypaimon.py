@@ -37,19 +37,20 @@ def test_every_call_of_its_catalog(url: str, python: str) -> None:
     assert (done.returncode, done.stdout.strip()[-4:]) == (0, "done"), done.stderr[-4000:]
 
 
-def test_eight_processes_write_one_table(url: str, python: str, gateway: Gateway) -> None:
+@pytest.mark.parametrize("processes", [pytest.param(3, id="short"), pytest.param(8, id="whole", marks=pytest.mark.torture)])
+def test_several_processes_write_one_table(url: str, python: str, gateway: Gateway, processes: int) -> None:
     gateway.run("CREATE TABLE q (id BIGINT, name STRING, day STRING) WITH ('bucket'='2','bucket-key'='id')").collect()
     writers = [
         subprocess.Popen([python, str(SCRIPT), url, "default.q", str(first * 100), "4"], stderr=subprocess.PIPE, text=True)
-        for first in range(8)
+        for first in range(processes)
     ]
     for writer in writers:
         _, said = writer.communicate(timeout=300)
         assert writer.returncode == 0, said[-4000:]
     rows = [row[0] for row in gateway.run("SELECT id FROM q").collect()]
-    assert sorted(rows) == sorted(first * 100 + at for first in range(8) for at in range(4))
+    assert sorted(rows) == sorted(first * 100 + at for first in range(processes) for at in range(4))
     snapshots = httpx.get(f"{url}/v1/sluice/databases/default/tables/q/snapshots").json()["snapshots"]
-    assert [one["id"] for one in snapshots] == list(range(32, 0, -1))
+    assert [one["id"] for one in snapshots] == list(range(processes * 4, 0, -1))
 
 
 def test_each_follows_what_the_other_writes(url: str, python: str, gateway: Gateway) -> None:

@@ -31,10 +31,11 @@ def serve(tmp_path: Path, **settings: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"SLUICE_LISTEN": "0.0.0.0:0"}, "set SLUICE_TOKEN, or listen on 127.0.0.1"),
+        # What else is said of settings is in tests/server/settings; here it is that it ends the process.
+        pytest.param({"SLUICE_LISTEN": "0.0.0.0:0"}, "set SLUICE_TOKEN, or listen on 127.0.0.1", marks=pytest.mark.torture),
         ({"SLUICE_FLIGHT_LISTEN": "0.0.0.0:0"}, "SLUICE_FLIGHT_LISTEN names 0.0.0.0"),
-        ({"SLUICE_LISTENN": "127.0.0.1:0"}, "Did you mean SLUICE_LISTEN?"),
-        ({"SLUICE_SESSION_LIMIT": "none"}, "a whole number is expected"),
+        pytest.param({"SLUICE_LISTENN": "127.0.0.1:0"}, "Did you mean SLUICE_LISTEN?", marks=pytest.mark.torture),
+        pytest.param({"SLUICE_SESSION_LIMIT": "none"}, "a whole number is expected", marks=pytest.mark.torture),
         ({"SLUICE_CATALOG_DSN": "host=h password secret"}, "SLUICE_CATALOG_DSN is no connection string of Postgres"),
     ],
 )
@@ -106,7 +107,16 @@ def test_a_server_from_start_to_stop(start_server: StartServer, tmp_path: Path) 
     assert f"in use by another server (process {server.process.pid})" in second.stderr
     server.sql("CREATE TABLE t (a INT); INSERT INTO t VALUES (1)")
     children = server.process.children(recursive=True)
+    answers: list[httpx.Response] = []
+    query = "SELECT sum(id % 7) FROM (SELECT explode(sequence(1, 1000)) AS id FROM range(0, 10000))"
+    asking = threading.Thread(target=lambda: answers.append(server.post(query, X_Request_Id="asked-before")))
+    asking.start()
+    assert eventually(lambda: httpx.get(f"{server.url}/statements/asked-before", timeout=60).status_code == 200)
     assert server.terminate() == 0
+    asking.join(30)
+    assert answers[0].status_code == 200, "what runs is finished: " + answers[0].text
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{server.url}/livez")
     assert not runs(postgres)
     assert not (server.data / "postgres" / "postmaster.pid").exists()
     assert eventually(lambda: not any(runs(child.pid) for child in children))
@@ -150,22 +160,6 @@ def test_a_pid_file_that_names_somebody_else_is_no_postgres(start_server: StartS
     (server.data / "postgres" / "postmaster.pid").write_text(lines)  # as a container's restart leaves it
     server.start()
     assert server.sql("SHOW TABLES") == [["t"]]
-
-
-@pytest.mark.spark
-def test_a_stopping_server_finishes_what_runs(start_server: StartServer) -> None:
-    server = start_server()
-    server.wait_for_spark()
-    answers: list[httpx.Response] = []
-    query = "SELECT sum(id % 7) FROM (SELECT explode(sequence(1, 1000)) AS id FROM range(0, 10000))"
-    asking = threading.Thread(target=lambda: answers.append(server.post(query, X_Request_Id="asked-before")))
-    asking.start()
-    assert eventually(lambda: httpx.get(f"{server.url}/statements/asked-before", timeout=60).status_code == 200)
-    assert server.terminate() == 0
-    asking.join(30)
-    assert answers[0].status_code == 200, answers[0].text
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(f"{server.url}/livez")
 
 
 def connect(server: RunningServer) -> socket.socket:

@@ -13,6 +13,7 @@ from catalog import CatalogStore
 from gateway.gateway import Gateway
 from lake import Lake
 from model.errors import TableDamaged
+from tests.short import short
 from tests.workers.test_orc import KILLS
 from workers.orc import OrcProcesses
 from workers.pool import WorkerLimits
@@ -36,7 +37,10 @@ def deadly(gateway: Gateway, tmp_path: Path) -> str:
     return "deadly"
 
 
-@pytest.fixture(params=["some rows at a time", "all rows at once"])
+AT_A_TIME = ("some rows at a time", "all rows at once")
+
+
+@pytest.fixture
 def problem(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What is told: some rows at a time, its reader lives to tell."""
     if request.param == "some rows at a time":
@@ -54,6 +58,7 @@ STATEMENTS = (
 )
 
 
+@pytest.mark.parametrize("problem", short(AT_A_TIME, ["all rows at once"]), indirect=True)
 def test_each_statement_that_reads_it_fails_and_the_server_goes_on(gateway: Gateway, deadly: str, problem: str) -> None:
     gateway.run("CREATE TABLE good (id INT) WITH ('file.format' = 'orc')")
     gateway.run("INSERT INTO good VALUES (1)")
@@ -64,6 +69,7 @@ def test_each_statement_that_reads_it_fails_and_the_server_goes_on(gateway: Gate
         assert gateway.run("SELECT * FROM good").collect() == [(1,)]
 
 
+@pytest.mark.parametrize("problem", short(AT_A_TIME, ["some rows at a time"]), indirect=True)
 def test_check_table_finds_it_and_the_rest_can_be_read(gateway: Gateway, deadly: str, problem: str) -> None:
     gateway.run("INSERT INTO deadly VALUES (1, 'x', 1.0)")
     assert gateway.run("CALL sys.check_table('default.deadly')").collect() == []  # its footer is as it was

@@ -130,7 +130,7 @@ def without_file(rows: pa.Table) -> pa.Table:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("kind", "writer", "flips"), [("heads", "spark", 10), ("heads", "here", 10), ("orc", "here", 5)])
+@pytest.mark.parametrize(("kind", "writer", "flips"), [("heads", "spark", 5), ("heads", "here", 5), ("orc", "here", 3)])
 def test_flips_are_told_or_change_nothing(
     on_spark: Gateway, lake: Lake, pool: SparkPool, warehouse: Path, kind: str, writer: str, flips: int
 ) -> None:
@@ -151,7 +151,7 @@ def test_flips_are_told_or_change_nothing(
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("kind", "writer", "flips"),
-    [("pages", "spark", 20), ("heads", "here", 20)]
+    [("pages", "spark", 8), ("heads", "here", 8)]
     + [
         pytest.param(
             kind, writer, int(os.environ.get("SLUICE_TEST_FLIPS", "10000")), marks=[pytest.mark.torture, pytest.mark.timeout(14_400)]

@@ -164,7 +164,9 @@ def test_a_task_that_cannot_be_stopped_ends_with_its_spark_and_holds_up_nobody_e
     assert "it was told to stop" in _run(PRELUDE + STATEMENT, tmp_path, dsn)
 
 
+@pytest.mark.torture
 def test_whoever_waits_long_gets_a_core_and_spark_ends_where_no_task_lets_go_of_one(tmp_path: Path, dsn: str) -> None:
+    """Who gets a core of whom is in `tests/gateway/test_core_turns.py`, and in `tests/benchmarks/test_light.py` on a server."""
     _run(PRELUDE + TURNS, tmp_path, dsn)
 
 

@@ -51,6 +51,8 @@ try:
 except Unavailable as told:
     print("told:", told)
 assert answer(lease) == [42]
+"""
+AGAIN = """
 second = java()
 pool.root().stop()
 os.kill(second, signal.SIGKILL)  # a context that ends, and a JVM that dies before the next one is made
@@ -62,6 +64,8 @@ for _ in range(20):  # what was begun with the dead one is told, and tried again
     except Unavailable:
         time.sleep(1)
 assert java() not in (None, second)
+"""
+END = """
 pool.stop()
 print("done")
 """
@@ -76,7 +80,16 @@ def ran(text: str, tmp_path: Path, *arguments: str) -> subprocess.CompletedProce
 
 
 def test_a_dead_jvm_fails_its_statement_and_is_replaced(tmp_path: Path) -> None:
-    done = ran(SCRIPT, tmp_path)
+    _replaced(SCRIPT + END, tmp_path)
+
+
+@pytest.mark.torture
+def test_so_is_one_that_dies_before_the_next_context_is_made(tmp_path: Path) -> None:
+    _replaced(SCRIPT + AGAIN + END, tmp_path)
+
+
+def _replaced(script: str, tmp_path: Path) -> None:
+    done = ran(script, tmp_path)
     assert done.stdout.splitlines()[-1:] == ["done"], done.stdout + done.stderr
     assert done.stdout.count("told: Spark") == 2, done.stdout
 

@@ -14,6 +14,7 @@ from lake import Lake
 from model.errors import TableDamaged
 from model.identifier import Identifier
 from tests.lake.register.damage import BREAKS, data_files, forget_metadata, metadata_files
+from tests.short import one_in
 from tests.waiting import eventually
 
 T = Identifier("default", "t")
@@ -165,7 +166,8 @@ CHANGES: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "how"), [(name, how) for name in (*SMALL_FILES, *IN_BRANCH) for how in CHANGES if (name, how) not in NO_DAMAGE]
+    ("name", "how"),
+    one_in(3, [(name, how) for name in (*SMALL_FILES, *IN_BRANCH) for how in CHANGES if (name, how) not in NO_DAMAGE]),
 )
 def test_a_changed_file_of_a_snapshot_schema_or_tag_is_told_and_written_again(
     gateway: Gateway, lake: Lake, place: Path, name: str, how: str
