@@ -8,12 +8,13 @@ from uuid import UUID
 from jobs.run import Query
 from model.work.job import Job
 from model.work.work_limits import JobLimits
-from sql.connectors import ConnectorTable
 from sql.dialect import parse_one
 from sql.execution.cancellation import Cancellation
 from sql.execution.environment import ContextFactory
 from sql.execution.session import Session
 from sql.parsing.trees import inserts_of
+from sql.statements.base import ExecutionContext
+from sql.statements.jobs import check_job_drain
 
 
 class JobMaker:
@@ -26,22 +27,29 @@ class JobMaker:
     def __call__(self, job: Job) -> Sequence[Query]:
         """The queries, not started; raises what keeps them from starting."""
         lake, spark = self._context_factory.lake, self._context_factory.spark
-        handle = _handle(job.job_id)
-        spark.release(handle)
-        context = self._context_factory.context(
-            lake.access.named(job.principal),
-            _session(job, handle),
-            settings=dict(job.settings),
-            cancellation=Cancellation(),
-            statement_id=handle,
-            source=job.statement,
-        )
+        spark.release(_handle(job.job_id))
+        context = self._context(job)
         context.spark.require()
         from sql.spark.streaming.job_query import JobQuery
 
         place = self._limits.checkpoint(lake.warehouse, str(job.job_id))
         inserts = inserts_of(parse_one(job.statement, stored=True))
         return [JobQuery(context, job, str(number), insert, checkpoint=f"{place}/{number}") for number, insert in enumerate(inserts)]
+
+    def check_drain(self, job: Job) -> None:
+        """Raise `UnsupportedStatement` for a job that a drain would end with windows that have not come out."""
+        check_job_drain(self._context(job), job)
+
+    def _context(self, job: Job) -> ExecutionContext:
+        handle = _handle(job.job_id)
+        return self._context_factory.context(
+            self._context_factory.lake.access.named(job.principal),
+            Session.of_job(job, handle),
+            settings=dict(job.settings),
+            cancellation=Cancellation(),
+            statement_id=handle,
+            source=job.statement,
+        )
 
     @property
     def ready(self) -> bool:
@@ -55,11 +63,3 @@ class JobMaker:
 
 def _handle(job_id: UUID) -> str:
     return f"job-{job_id}"
-
-
-def _session(job: Job, handle: str) -> Session:
-    session = Session(handle, job.name, settings=dict(job.settings))
-    session.current_database = job.database
-    for name, body in job.tables.items():
-        session.add_temporary(ConnectorTable.from_json(name, body))
-    return session

@@ -44,6 +44,10 @@ class MakeQueries(Protocol):
         """Those of a job's statement, not started; raises what is wrong with it, also that its principal may not do it any more."""
         ...
 
+    def check_drain(self, job: Job) -> None:
+        """Raise `UnsupportedStatement` for a job that a drain would end with windows that have not come out."""
+        ...
+
     @property
     def ready(self) -> bool:
         """Whether a job that is taken now can start, or will tell why not; False while that is not known yet."""

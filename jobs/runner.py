@@ -16,6 +16,7 @@ from lake import Lake
 from lake.leases import HeldLeases
 from lake.process_name import is_dead, process_space
 from model.errors import LakeError
+from model.work.job import Job
 from model.work.work_limits import JobLimits
 
 _log = logging.getLogger(__name__)
@@ -57,6 +58,10 @@ class JobRunner:
     def hurry(self) -> None:
         """Look at once: a job was made or is to be changed."""
         self._wake.set()
+
+    def check_drain(self, job: Job) -> None:
+        """Raise `UnsupportedStatement` for a job that a drain would end with windows that have not come out."""
+        self._make.check_drain(job)
 
     def running(self) -> list[UUID]:
         """The jobs this server runs."""

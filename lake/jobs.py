@@ -118,10 +118,19 @@ class Jobs:
         return job
 
     def request(self, job_id: UUID, request: JobRequest, *, claim: Claim | None = None) -> Job:
-        """Ask for something to happen to a job, wherever it runs; returns it as it was. Raises `IllegalMove` where it has ended."""
+        """Ask for something to happen to a job, wherever it runs; returns it as it was.
+
+        Raises `IllegalMove` where it has ended, and for the restart of one whose windows were drained.
+        """
         job = self.get(job_id)
         if job.state.ended and request is not JobRequest.RESTART:
             raise IllegalMove(f"Job {job_id} is {job.state} already; ALTER JOB '{job_id}' RESTART lets it go on.")
+        if request is JobRequest.RESTART and job.drained:
+            raise IllegalMove(
+                f"Job {job_id} was stopped WITH DRAIN: what it held back came out as if nothing came any more, so that it does not go on. "
+                "For what has come since start its INSERT again, with 'scan.snapshot-id' in a hint; 'source' of DESCRIBE JOB tells the "
+                "first snapshot that it has not read."
+            )
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             tx.jobs.request(job_id, request)
         return job

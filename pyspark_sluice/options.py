@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from model.errors import InvalidOption
 from model.identifier import MAIN_BRANCH, Identifier
-from model.options.option import Option, integer, memory_size, optional, text
+from model.options.option import Option, boolean, integer, memory_size, optional, text
 from model.options.table import TABLE_OPTIONS
 
 if TYPE_CHECKING:
@@ -32,6 +32,12 @@ _SOURCE_OPTIONS: dict[str, Option[Any]] = {
         Option("startingOffset", optional(text()), None, "Where a query without a checkpoint begins: an offset as a checkpoint holds it."),
         Option(
             "endOfTime", optional(text()), None, "A column of event time: where the stream ends, one more row has the last time there is."
+        ),
+        Option(
+            "drain",
+            boolean(),
+            False,
+            "Whether the stream ends for good with what is there, as at its bound; with `trigger(availableNow=True)`.",
         ),
         Option("timeZone", text(), "UTC", "The zone of times written without one, as `scan.timestamp`."),
         Option("commitUser", optional(text()), None, "Who writes, for recognizing a repeated micro-batch; from the checkpoint without it."),
@@ -56,6 +62,7 @@ class SourceOptions:
     filter: str | None = None
     start: str | None = None
     end_of_time: str | None = None
+    drain: bool = False
     zone: str = "UTC"
     commit_user: str | None = None
     checkpoint: str | None = None
@@ -88,6 +95,7 @@ class SourceOptions:
             filter=value("filter"),
             start=value("startingOffset"),
             end_of_time=value("endOfTime"),
+            drain=value("drain"),
             zone=value("timeZone"),
             commit_user=value("commitUser"),
             checkpoint=value("checkpointLocation"),

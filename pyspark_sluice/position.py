@@ -22,6 +22,8 @@ class Position:
     """Whether only the row that ends event time is still to come (`SourceOptions.end_of_time`)."""
     end: bool = False
     """Whether the stream ends here: what comes next is beyond its watermark."""
+    drained: bool = False
+    """Whether it ends because that was asked for (`SourceOptions.drain`), and not at its bound: whoever goes on from here ends, too."""
     told: bool = False
     """Whether a micro-batch without rows comes behind those before: with its planning they are done, and the consumer is told them."""
 
@@ -60,6 +62,8 @@ class Position:
             position["ending"] = True
         if self.end:
             position["end"] = True
+        if self.drained:
+            position["drained"] = True
         if self.told:
             position["told"] = True
         return position
@@ -88,6 +92,7 @@ class Position:
             rows=body.get("rows", 0),
             ending=body.get("ending", False),
             end=body.get("end", False),
+            drained=body.get("drained", False),
             told=body.get("told", False),
         )
 

@@ -92,6 +92,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = self._advance(position, self._budget(limit), patience)
         if end != position:
             return end.to_json()
+        if self._target is not None and self._options.drain and not end.end:
+            return self._drained(end).to_json()
         self._nothing_at = time.monotonic()
         told = self._target is not None and self._table.consumer is not None and not (end.cursor.whole or end.end)
         return replace(end, told=end.told or told).to_json()
@@ -130,6 +132,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._options.end_of_time is not None:
             return replace(end, ending=True)
         return replace(end, end=True) if end == start else end
+
+    def _drained(self, end: Position) -> Position:
+        """The end of a stream that is drained, once all that was there is read: that it is told by itself is what tells the consumer."""
+        drained = replace(end, drained=True, told=False)
+        return replace(drained, end=True) if self._options.end_of_time is None else replace(drained, ending=True)
 
     def _budget(self, limit: ReadLimit) -> Budget:
         if isinstance(limit, ReadAllAvailable):

@@ -83,3 +83,9 @@ class Job:
     started_at: dt.datetime | None = None
     ended_at: dt.datetime | None = None
     updated_at: dt.datetime
+
+    @property
+    def drained(self) -> bool:
+        """Whether it has ended by a drain for good: its sources ended event time, and all windows came out."""
+        ends = (source.get("endOffset") for part in self.source.values() for source in part)
+        return self.state is JobState.FINISHED and any(isinstance(end, dict) and end.get("drained") is True for end in ends)

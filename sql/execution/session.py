@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from model.errors import AnalysisError
 from model.identifier import DEFAULT_DATABASE, Identifier
+from model.work.job import Job
 from sql.connectors import ConnectorTable
 
 CATALOG = "sluice"
@@ -24,6 +25,15 @@ class Session:
         self._settings = dict(self._opened)
         self._temporary: dict[str, ConnectorTable] = {}
         self._lock = threading.Lock()
+
+    @classmethod
+    def of_job(cls, job: Job, handle: str) -> Session:
+        """The session a job was made in, as far as the job keeps it."""
+        session = cls(handle, job.name, settings=dict(job.settings))
+        session.current_database = job.database
+        for name, body in job.tables.items():
+            session.add_temporary(ConnectorTable.from_json(name, body))
+        return session
 
     @property
     def settings(self) -> dict[str, str]:

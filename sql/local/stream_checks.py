@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlglot import exp
 
 from lake import LakeTable
 from model.catalog_errors import MetadataOnlyTable
-from model.errors import InvalidOption, TableNotExist
+from model.errors import InvalidOption, TableNotExist, UnsupportedStatement
 from model.options.table import TABLE_OPTIONS
-from sql.analysis.references import TableReference
-from sql.analysis.views import sources_of
+from sql.analysis.references import TableReference, table_references
+from sql.analysis.views import expand_views, sources_of
 from sql.connectors import Bound, ConnectorTable, connector_named
 from sql.connectors.registry import hinted
 from sql.connectors.stored import find_connector
@@ -36,6 +38,11 @@ def ends_now(context: ExecutionContext, reference: TableReference) -> bool:
         return False  # nothing that can be followed, as its start says
 
 
+def all_end_now(context: ExecutionContext, references: Iterable[TableReference]) -> bool:
+    """Whether a query of such sources, those of its views among them (`sources_of`), ends with what is there when it begins."""
+    return all(ends_now(context, reference) for reference in references)
+
+
 def check_ends(context: ExecutionContext, tree: exp.Expr) -> None:
     """Raise `InvalidOption` for a source whose bound would be passed over, because another one of the query goes on."""
     references = sources_of(context, tree)
@@ -49,6 +56,31 @@ def check_ends(context: ExecutionContext, tree: exp.Expr) -> None:
             raise InvalidOption(
                 f"{reference.name} has {option}, and {followed.name} does not end with what is there now: a query has one end here. Leave "
                 f"the bound out, give {followed.name} one, too, or write what {reference.name} holds into a table by an INSERT of its own."
+            )
+
+
+def holds_back(query: exp.Expr) -> bool:
+    """Whether a stream of the query keeps rows until its watermark has passed them, as windows, groups and joins do."""
+    return query.find(exp.Group, exp.Join, exp.Distinct, exp.AggFunc) is not None
+
+
+def check_drain(context: ExecutionContext, query: exp.Expr) -> None:
+    """Raise `UnsupportedStatement` for a query that a drain would end with windows that have not come out.
+
+    A table of the lake ends event time where it is drained; Spark's own sources cannot.
+    """
+    expanded = expand_views(context, query.copy())
+    references = table_references(expanded)
+    if not holds_back(expanded) or all_end_now(context, references):
+        return
+    for reference in references:
+        own = _connector(context, reference)
+        if own is not None and own.watermark is not None:
+            raise UnsupportedStatement(
+                f"WITH DRAIN: {reference.name} is a {own.connector} table with a WATERMARK, which cannot be told that no more rows come: "
+                "the job's open windows would not come out. STOP JOB without DRAIN keeps them in the checkpoint, and ALTER JOB … RESTART "
+                f"goes on with them. To drain windows, write what {reference.name} holds into a table by an INSERT of its own.",
+                fragment=reference.name,
             )
 
 

@@ -29,7 +29,7 @@ from sql.execution.session_settings import RUNTIME_MODE
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
 from sql.local.scope import Scope, limit_of, only_parts
-from sql.local.stream_checks import ends_now, is_bounded
+from sql.local.stream_checks import all_end_now, is_bounded
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement
 from table.format.rows.arrow import arrow_type
@@ -146,7 +146,7 @@ def is_stream(tree: exp.Expr | None, context: ExecutionContext) -> bool:
         raise UnsupportedStatement("EXPLAIN in streaming mode is not available yet; SET 'execution.runtime-mode' = 'batch' to see a plan.")
     if not isinstance(tree, exp.Query):
         return False
-    return not all(ends_now(context, reference) for reference in sources_of(context, tree))
+    return not all_end_now(context, sources_of(context, tree))
 
 
 def plan_tail(tree: exp.Expr, context: ExecutionContext) -> Tail:

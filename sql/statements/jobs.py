@@ -6,7 +6,7 @@ import datetime as dt
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from sqlglot import exp
@@ -16,9 +16,11 @@ from model.schema.types import BigIntType, DataType, IntType, LocalZonedTimestam
 from model.work.job import Job, JobRequest
 from sql.analysis.references import table_references
 from sql.analysis.views import sources_of
+from sql.dialect import parse_one
 from sql.execution.results import ResultColumn, ResultSet
+from sql.execution.session import Session
 from sql.execution.session_settings import PIPELINE_NAME, RUNTIME_MODE
-from sql.local import check_ends
+from sql.local import check_drain, check_ends
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement, LookingStatement, build, handles
 from sql.statements.insert import source_of
@@ -189,6 +191,8 @@ class StopJob(LocalStatement):
     def run(self, context: ExecutionContext) -> ResultSet:
         """Wait until the job has stopped, on whichever server."""
         request = JobRequest.DRAIN if self.tree.args.get("drain") else JobRequest.STOP
+        if request is JobRequest.DRAIN:
+            check_job_drain(context, context.lake.jobs.get(job_id(self.tree.args["job"])))
         job = context.lake.jobs.request(job_id(self.tree.args["job"]), request, claim=context.idempotency)
         until = time.monotonic() + _PATIENCE_SECONDS
         while not context.lake.jobs.get(job.job_id).state.ended:
@@ -210,6 +214,15 @@ class AlterJob(LocalStatement):
         """Start a job again from its checkpoint, whatever its state."""
         context.lake.jobs.request(job_id(self.tree.args["job"]), JobRequest.RESTART, claim=context.idempotency)
         return ResultSet.ok()
+
+
+def check_job_drain(context: ExecutionContext, job: Job) -> None:
+    """Raise `UnsupportedStatement` for a job that a drain would end with windows that have not come out."""
+    if job.state.ended:
+        return
+    of_job = replace(context, session=Session.of_job(job, context.session.handle), settings=job.settings, source=job.statement)
+    for insert in trees.inserts_of(parse_one(job.statement, stored=True)):
+        check_drain(of_job, source_of(insert))
 
 
 def job_id(text: str) -> UUID:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -82,6 +83,45 @@ def test_a_job_over_a_stream_that_ends_writes_every_window(server: RunningServer
     assert [(minute_of(at), n) for at, n in found] == [(minute, 5) for minute in MINUTES[:-1]]
     marks = [mark for (mark,) in server.sql(f"SELECT watermark FROM {bounded}.`w$snapshots`")]
     assert all(mark is None or int(mark) < int(bound) for mark in marks), "the end of time is no watermark of a table"
+
+
+def test_a_drained_job_writes_every_window_and_does_not_go_on(server: RunningServer, bounded: str) -> None:
+    """As Flink's `stop --drain`, which sends the last watermark; rows that come later are a new job's."""
+    hint = "/*+ OPTIONS('scan.mode' = 'from-snapshot', 'scan.snapshot-id' = '1') */"
+    server.sql(f"CREATE TABLE {bounded}.drained (window_start TIMESTAMP(3), n BIGINT)")
+    text = f"""INSERT INTO drained SELECT window_start, COUNT(id) FROM TABLE(
+        TUMBLE((SELECT * FROM t {hint}), DESCRIPTOR(ts), INTERVAL '1' MINUTES)) GROUP BY window_start, window_end"""
+    answer = httpx.post(f"{server.url}/sql?mode=streaming&database={bounded}", content=text.encode(), timeout=120)
+    ((job_id,),) = answer.json()["rows"]
+
+    def found() -> list[tuple[int, int]]:
+        return [(minute_of(at), n) for at, n in server.sql(f"SELECT window_start, n FROM {bounded}.drained ORDER BY window_start")]
+
+    assert eventually(lambda: found() == [(minute, 5) for minute in MINUTES[:-1]], 120), "the last window is open"
+    server.sql(f"STOP JOB '{job_id}' WITH DRAIN")
+    assert server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] == "FINISHED"
+    assert found() == [(minute, 5) for minute in MINUTES]
+    marks = [mark for (mark,) in server.sql(f"SELECT watermark FROM {bounded}.`drained$snapshots`")]
+    newest = int(server.value(f"SELECT max(watermark) FROM {bounded}.`t$snapshots`"))
+    assert all(mark is None or int(mark) <= newest for mark in marks), "the end of time is no watermark of a table"
+    restart = httpx.post(f"{server.url}/jobs/{job_id}/restart")
+    assert restart.status_code == 409
+    assert "was stopped WITH DRAIN" in restart.text
+
+
+def test_a_job_over_a_view_of_files_ends_with_them(server: RunningServer, bounded: str, import_dir: Path) -> None:
+    """The view hides both that its source is bounded and that windows hold its rows back."""
+    (import_dir / "timed.csv").write_text("".join(f"{n},2024-01-01 00:{n // 5:02}:{n % 5 * 10:02}\n" for n in range(20)))
+    options = f"'connector' = 'filesystem', 'format' = 'csv', 'path' = '{import_dir}/timed.csv'"
+    server.sql(f"CREATE TABLE {bounded}.f (id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ({options})")
+    window = f"TABLE(TUMBLE(TABLE {bounded}.f, DESCRIPTOR(ts), INTERVAL '1' MINUTES))"
+    server.sql(
+        f"CREATE VIEW {bounded}.minutes AS SELECT window_start, COUNT(id) AS n FROM {window} GROUP BY window_start, window_end;"
+        f"CREATE TABLE {bounded}.of_files (window_start TIMESTAMP(3), n BIGINT)"
+    )
+    finished(server, bounded, "INSERT INTO of_files SELECT window_start, n FROM minutes")
+    found = server.sql(f"SELECT window_start, n FROM {bounded}.of_files ORDER BY window_start")
+    assert [(minute_of(at), n) for at, n in found] == [(minute, 5) for minute in MINUTES]
 
 
 def test_where_it_starts_it_is_read_whole_though_its_bound_has_passed(server: RunningServer, bounded: str) -> None:

@@ -71,6 +71,9 @@ class Maker:
         self.queries.append(Scripted())
         return self.queries[-1:]
 
+    def check_drain(self, job: Job) -> None:
+        pass
+
     def release(self, job_id: UUID) -> None:
         pass
 

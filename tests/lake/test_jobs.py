@@ -135,6 +135,21 @@ def test_what_is_asked_of_a_job_nobody_runs_happens_at_once(lake: Lake, catalog:
         assert tx.jobs.renew(OTHER, [job_id]) == set()
 
 
+def test_a_job_whose_windows_were_drained_does_not_go_on(lake: Lake, catalog: CatalogStore) -> None:
+    for ends, goes_on in (({"snapshot": 4, "end": True, "drained": True}, False), ({"snapshot": 4, "told": True}, True)):
+        job_id = made(lake)
+        lease = JobLease(job_id=job_id, epoch=take(catalog).epoch)
+        with catalog.transaction() as tx:
+            tx.jobs.progress(lease, source={"0": [{"endOffset": ends}]}, lag=None)
+            tx.jobs.end(lease, JobState.FINISHED)
+        if goes_on:
+            lake.jobs.request(job_id, JobRequest.RESTART)
+        else:
+            with pytest.raises(IllegalMove, match=r"was stopped WITH DRAIN.*start its INSERT again, with 'scan\.snapshot-id'"):
+                lake.jobs.request(job_id, JobRequest.RESTART)
+        assert lake.jobs.get(job_id).state is (JobState.RESTARTING if goes_on else JobState.FINISHED)
+
+
 def test_a_late_owner_keeps_what_nobody_took_and_no_more(lake: Lake, catalog: CatalogStore) -> None:
     late, taken, stopped = (made(lake) for _ in range(3))
     with catalog.transaction() as tx:

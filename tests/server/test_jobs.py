@@ -39,6 +39,18 @@ def test_a_job_is_seen_and_steered_over_http_and_in_sql(client: FlaskClient, gat
     assert ada.call("POST", f"/jobs/{job}/stop", {"drian": True})[0] == 400
 
 
+def test_a_drain_that_would_leave_windows_out_is_refused(client: FlaskClient, gateway: Gateway, admin: As) -> None:
+    timed = "CREATE TABLE k (a INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ('connector' = 'datagen')"
+    assert admin.sql(timed) == (200, [["OK"]])
+    lake = gateway.lake.for_caller(gateway.lake.access.caller(admin.token))
+    text = "INSERT INTO t SELECT a FROM k GROUP BY a"
+    job = lake.jobs.create(name="windows", statement=text, database="default", settings={}, tables={})
+    status, body = admin.call("POST", f"/jobs/{job}/stop", {"drain": True})
+    assert (status, body["errorClass"]) == (400, "UnsupportedStatement")
+    assert "k is a datagen table with a WATERMARK" in body["detail"]
+    assert admin.call("POST", f"/jobs/{job}/stop", {"drain": False})[1]["state"] == "STOPPED"
+
+
 def test_somebody_elses_job_is_theirs(client: FlaskClient, gateway: Gateway, ada: As, admin: As) -> None:
     job = made(gateway, admin)
     assert ada.call("GET", "/jobs") == (200, {"jobs": []})

@@ -119,19 +119,21 @@ class Preparation:
 
 
 @contextlib.contextmanager
-def prepared(  # noqa: C901 - views and what watches them end however the block does
+def prepared(  # noqa: C901, PLR0913 - what a stream is told; views and what watches them end however the block does
     context: ExecutionContext,
     tree: exp.Expr,
     *,
     stream: bool = False,
     starts: StartPositions | None = None,
     micro_batch: int | None = None,
+    drain: bool = False,
     target: Source | None = None,
 ) -> Iterator[Prepared]:
     """Prepare a query on the session's Spark; its views are gone when the block ends, after which only its results last.
 
     ``stream``: over tables that are followed, which gives a streaming frame; of each so many bytes at once (``micro_batch``),
     from ``starts`` where they know a position, and otherwise from where the options say, which ``starts`` know afterwards.
+    ``drain``: event time ends with what is there, so that all windows come out.
     ``target``: gives the frame of the one mention that is marked as `TARGET`.
     """
     with context.spark.running(context.statement_id) as session, contextlib.ExitStack() as cleanup:
@@ -164,6 +166,7 @@ def prepared(  # noqa: C901 - views and what watches them end however the block 
                             place=place_in_query,
                             starts=starts,
                             micro_batch=micro_batch,
+                            drain=drain,
                             reading=reading,
                             topics=topics,
                         )

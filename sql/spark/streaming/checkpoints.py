@@ -80,6 +80,13 @@ class Checkpoint:
         return {int(name) for name in names if name.isdecimal()} | compacted, compacted
 
     @property
+    def is_drained(self) -> bool:
+        """Whether a source ends here because a drain was asked for: its windows are out, or on their way."""
+        planned = self.planned()
+        ends = self.ends(planned[-1]) if planned else None
+        return any(isinstance(end, dict) and end.get("drained") is True for end in ends or ())
+
+    @property
     def holds_state(self) -> bool:
         """Whether its query keeps more here than positions."""
         return self._io.exists(f"{self.location}/state")

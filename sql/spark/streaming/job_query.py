@@ -24,24 +24,23 @@ from lake.jobs import BatchClaim
 from model.errors import InvalidOption, JobLeaseLost, StreamEnded
 from model.snapshot import CommitKind
 from model.work.job import Job, JobLease
-from sql.analysis.references import TableReference, table_references
-from sql.analysis.views import expand_views, sources_of
+from sql.analysis.views import sources_of
 from sql.connectors import ConnectorTable
-from sql.connectors.stored import find_connector
 from sql.execution.session_settings import BAD_ROWS
 from sql.execution.writing import before_commit
-from sql.local import ends_now
+from sql.local import check_drain
 from sql.spark.connectors import spark_connector
 from sql.spark.read.prepared import prepared
 from sql.spark.session.damage import Reading
 from sql.spark.session.errors import failure_of
 from sql.spark.streaming.agreement import agreed, last_in, require_same
-from sql.spark.streaming.alignment import Alignment, rule_of
+from sql.spark.streaming.alignment import Alignment
 from sql.spark.streaming.bad_rows import Sifted, bad_rows_of, given, tried
 from sql.spark.streaming.batch import Batch, batch_watermark
 from sql.spark.streaming.checkpoints import Checkpoint
 from sql.spark.streaming.event_time import rowtime_of
-from sql.spark.streaming.once import Once, holds_back
+from sql.spark.streaming.job_sources import JobSources
+from sql.spark.streaming.once import Once
 from sql.spark.streaming.partitions import Partitions
 from sql.spark.streaming.rights import Rights
 from sql.spark.streaming.source_tables import SourceTables
@@ -141,21 +140,26 @@ class JobQuery:
         self._applied = dict(job.applied.get(part, {}))
 
     def start(self, *, every: timedelta, drain: bool = False) -> None:
-        """Begin, or go on from the checkpoint; ``drain``: only with what is there now."""
-        ends = self._ends_now()
-        now = drain or ends
-        once = ends and holds_back(source_of(self._insert))
+        """Begin, or go on from the checkpoint; ``drain``: only with what is there now, and what is held back comes out."""
+        sources = JobSources(self._context, self._insert)
+        drain = drain or self._checkpoint.is_drained  # once begun it is gone on with, whoever starts the job again
+        if drain:
+            check_drain(self._context, source_of(self._insert))
+        now = drain or sources.end_now
+        once = sources.end_now and sources.are_held_back
+        ends = drain and sources.are_held_back
         starts = StartPositions(self._job.starts.get(self._part))
-        checkpoint = None if once else self._agreed()
-        with prepared(self._context, self._sink.query(), stream=not once, starts=starts, micro_batch=_BATCH_BYTES) as query:
+        checkpoint = None if once else self._agreed(keeps_state=sources.are_held_back)
+        with prepared(self._context, self._sink.query(), stream=not once, starts=starts, micro_batch=_BATCH_BYTES, drain=ends) as query:
             self._fix(starts, checkpoint)
             self._reading = query.reading
             self._rights = Rights(self._context, query.reading.tables, query.reading.sources)
             self._topics = query.topics
             self._sink.check(query.frame)
             self._rowtime = rowtime_of((given(query.frame) if self._sink.sifts else query.frame).schema)
-            self._alignment = self._aligned()
-            self._tables = SourceTables(self._context, source_of(self._insert))
+            rule = sources.alignment()
+            self._alignment = None if rule is None else Alignment(self._context.lake, rule, self._job.job_id, self._part)
+            self._tables = SourceTables(self._context, sources.query)
             if once:
                 self._query = Once(self._context, self._query_name, query.frame, self._take).start()
                 self._ready.set()
@@ -171,9 +175,8 @@ class JobQuery:
     def _query_name(self) -> str:
         return f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}"
 
-    def _agreed(self) -> str:
+    def _agreed(self, *, keeps_state: bool) -> str:
         """The checkpoint's id, once it is the one the catalog knows; raises `JobCheckpointDamaged`."""
-        keeps_state = holds_back(source_of(self._insert))
         in_target = None if self._sink.connector is not None else self._in_target
         return agreed(self._checkpoint, self._applied, keeps_state=keeps_state, in_target=in_target)
 
@@ -189,20 +192,6 @@ class JobQuery:
             if not tx.jobs.begin(lease, self._part, starts.known, checkpoint=checkpoint):
                 raise JobLeaseLost(str(self._job.job_id))
 
-    def _aligned(self) -> Alignment | None:
-        references = table_references(expand_views(self._context, source_of(self._insert).copy()))
-        rules = [rule for reference in references if (rule := rule_of(self._options(reference))) is not None]
-        if len({rule.group for rule in rules}) > 1:
-            raise InvalidOption("The sources of one INSERT belong to one 'scan.watermark.alignment.group'.")
-        return Alignment(self._context.lake, rules[0], self._job.job_id, self._part) if rules else None
-
-    def _options(self, reference: TableReference) -> Mapping[str, str]:
-        source = find_connector(self._context.lake, self._context.session, reference.parts)
-        if source is not None:
-            return {**source.options, **reference.options}
-        table = self._context.lake.open(self._context.session.identifier(reference.parts))
-        return {**table.schema.options, **reference.options}
-
     def _keep_aligned(self) -> None:
         """Wait while this query is too far ahead of its group."""
         if self._alignment is None:
@@ -212,10 +201,6 @@ class JobQuery:
         self._alignment.wait(lambda: self._stopping)
         if self._stopping:
             raise StreamEnded("The job is stopping.")
-
-    def _ends_now(self) -> bool:
-        """Whether all sources end with what is there when they are first read."""
-        return all(ends_now(self._context, reference) for reference in table_references(source_of(self._insert)))
 
     @property
     def ended(self) -> bool:

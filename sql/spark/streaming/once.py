@@ -8,17 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
-from sqlglot import exp
 
 from sql.statements.base import ExecutionContext
 
 _NUMBER = 0
 """The one batch's."""
-
-
-def holds_back(query: exp.Expr) -> bool:
-    """Whether a stream of the query keeps rows until its watermark has passed them, as windows, groups and joins do."""
-    return query.find(exp.Group, exp.Join, exp.Distinct, exp.AggFunc) is not None
 
 
 class Once:

@@ -12,17 +12,16 @@ from lake import LakeTable
 from model.errors import LakeError
 from model.snapshot import Snapshot
 from sql.analysis.references import table_references
-from sql.analysis.views import expand_views
 from sql.connectors.stored import find_connector
 from sql.statements.base import ExecutionContext
 
 
 class SourceTables:
-    """The tables a query names, also by its views, as they were when it began."""
+    """The tables a query names, its views expanded, as they were when it began."""
 
     def __init__(self, context: ExecutionContext, query: exp.Expr) -> None:
         self._lake = context.lake
-        self._tables = list(_tables(context, expand_views(context, query.copy())))
+        self._tables = list(_tables(context, query))
 
     def complete(self, sources: Sequence[dict[str, Any]]) -> None:
         """Add to what Spark tells of each source the table's name, its newest offset and the snapshots with rows not read yet."""

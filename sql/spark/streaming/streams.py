@@ -58,14 +58,15 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
     place: int,
     starts: StartPositions,
     micro_batch: int | None,
+    drain: bool,
     reading: Reading,
     topics: list[Partitions],
 ) -> DataFrame | None:
     """What a table holds, from where its options say, and all that comes; None for one that is to be read as it is (`scan.bounded`).
 
     Raises for what cannot be followed. ``tree`` is the query that mentions it and decides which columns are read; ``micro_batch`` bounds
-    the bytes of data files read at once, and is None where the query is only checked. ``topics`` takes what must watch partitions
-    with an event time of their own. ``place`` counts the mentions of tables in the query.
+    the bytes of data files read at once, and is None where the query is only checked. ``drain``: event time ends with what is there.
+    ``topics`` takes what must watch partitions with an event time of their own. ``place`` counts the mentions of tables in the query.
     """
     own = find_connector(context.lake, context.session, reference.parts)
     if own is not None:
@@ -115,9 +116,11 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
         "parallelism": str(session.sparkContext.defaultParallelism),
         "startingOffset": start,
     }
-    ends = TABLE_OPTIONS.read(options, "scan.bounded.watermark") is not None
+    ends = drain or TABLE_OPTIONS.read(options, "scan.bounded.watermark") is not None
     if watermark is not None and ends:
         reader_options["endOfTime"] = watermark.column
+    if drain:
+        reader_options["drain"] = "true"
     if micro_batch is not None:
         reader_options["maxBytesPerTrigger"] = str(micro_batch)
     if access.token is not None:

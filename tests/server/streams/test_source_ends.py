@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lake import Lake
+from pyspark_sluice.pieces import LastRow
 from pyspark_sluice.stream import StreamReader
 from tests.server.streams.test_spark_source import T, append, reader_of, rows
 from tests.server.streams.test_spark_source import lake as lake
@@ -50,6 +52,32 @@ def test_a_run_with_what_is_there_tells_its_consumer_all_that_it_read(url: str, 
     later.prepareForTriggerAvailableNow()
     assert to_the_end(later, offset)["snapshot"] == 5
     assert queue.consumers(queue.open(T)) == {"c": 5}
+
+
+@pytest.mark.parametrize("timed", [True, False], ids=["event time", "no event time"])
+def test_a_drained_stream_ends_for_good_with_what_is_there(url: str, queue: Lake, timed: bool) -> None:
+    """Its last row ends event time, so that all windows come out; whoever goes on from its checkpoint ends there, too."""
+    options = {"consumer-id": "c", "scan_snapshot-id": "1", "drain": "true", **({"endOfTime": "n"} if timed else {})}
+    reader = reader_of(url, **options)
+    reader.prepareForTriggerAvailableNow()
+    begin = offset = reader.initialOffset()
+    steps = [begin]
+    while (end := reader.latestOffset(offset, reader.getDefaultReadLimit())) != offset:
+        if offset != begin:
+            reader.commit(offset)
+        steps.append(end)
+        offset = end
+        append(queue, 7)  # what comes later is none of it
+    assert [n for _, n in rows(reader, *steps[:2])] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    ends = [[type(split) for split in reader.partitions(first, last)] for first, last in pairwise(steps[1:])]
+    assert ends == ([[], [LastRow]] if timed else [[]])
+    assert (offset["snapshot"], offset["end"], offset["drained"]) == (4, True, True)
+    assert queue.consumers(queue.open(T)) == {"c": 4}
+    again = reader_of(url, **options)
+    again.prepareForTriggerAvailableNow()
+    assert again.latestOffset(offset, again.getDefaultReadLimit()) == offset
+    if timed:  # killed before its last row: that is what comes next
+        assert again.latestOffset(steps[-2], again.getDefaultReadLimit()) == offset
 
 
 def to_the_end(reader: StreamReader, offset: dict[str, Any]) -> dict[str, Any]:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
 from gateway.gateway import Gateway
 from lake import Lake
-from model.errors import AnalysisError, InvalidOption, Unavailable
+from model.errors import AnalysisError, InvalidOption, Unavailable, UnsupportedStatement
 from model.identifier import Identifier
 from model.schema.types import Field, IntType
 from model.view import View
 from sql.dialect import parse_one
 from sql.local import check_ends, is_stream
 from sql.statements.base import ExecutionContext
-from sql.statements.jobs import StartJob
+from sql.statements.jobs import StartJob, check_job_drain
 from tests.sql.tables import context_of
 
 STREAMING = {"execution.runtime-mode": "streaming"}
@@ -112,6 +113,34 @@ def test_what_a_view_reads_ends_where_its_sources_end(context: ExecutionContext)
     streaming = replace(context, settings=STREAMING)
     for name, follows in {"v": True, "k": True, "bounded_v": False, "hinted": False, "hinted JOIN v ON true": True}.items():
         assert is_stream(parse_one(f"SELECT 1 FROM {name}"), streaming) is follows, name
+
+
+def test_a_drain_that_would_leave_windows_out_is_refused(context: ExecutionContext, gateway: Gateway) -> None:
+    """Of Spark's own sources, that cannot end event time; where nothing is held back there is nothing to leave out."""
+    gateway.run("CREATE TABLE into_table (a INT); CREATE TABLE w (ts TIMESTAMP(3), n BIGINT)").close()
+    create_view(context.lake, "default.over_timed", "SELECT a FROM timed GROUP BY a")
+    grouped = "SELECT window_start, COUNT(a) FROM TABLE(TUMBLE(TABLE {}, DESCRIPTOR(ts), INTERVAL '1' MINUTES)) GROUP BY window_start"
+    texts = {
+        f"INSERT INTO w {grouped.format('timed')}": False,
+        f"INSERT INTO into_table SELECT a FROM t; INSERT INTO w {grouped.format('timed')}": False,
+        "INSERT INTO into_table SELECT a FROM over_timed": False,
+        "INSERT INTO into_table SELECT a FROM timed WHERE a > 1": True,
+        "INSERT INTO into_table SELECT t.a FROM t JOIN k ON t.a = k.a": True,
+        f"INSERT INTO w {grouped.format(f'timed {LATEST}')}": True,
+        "INSERT INTO into_table SELECT DISTINCT a FROM v": True,
+    }
+    for text, drains in texts.items():
+        statement = f"EXECUTE STATEMENT SET BEGIN {text}; END" if ";" in text else text
+        job_id = context.lake.jobs.create(name="j", statement=statement, database="default", settings=STREAMING, tables={})
+        with (
+            nullcontext() if drains else pytest.raises(UnsupportedStatement, match=r"WITH DRAIN: .*timed is a kafka table with a WATERMARK")
+        ):
+            check_job_drain(context, context.lake.jobs.get(job_id))
+        if not drains:
+            with pytest.raises(UnsupportedStatement, match="STOP JOB without DRAIN keeps them in the checkpoint"):
+                gateway.run(f"STOP JOB '{job_id}' WITH DRAIN")
+            assert context.lake.jobs.get(job_id).requested is None
+        gateway.run(f"STOP JOB '{job_id}'").close()
 
 
 def test_a_view_joins_no_alignment_group_in_a_select(context: ExecutionContext, gateway: Gateway) -> None:

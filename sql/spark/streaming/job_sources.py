@@ -1,0 +1,51 @@
+"""What one INSERT of a job reads, also by its views: whether that ends by itself, what is held back, and who waits for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from sqlglot import exp
+
+from model.errors import InvalidOption
+from sql.analysis.references import TableReference, table_references
+from sql.analysis.views import expand_views
+from sql.connectors.stored import find_connector
+from sql.local import all_end_now, holds_back
+from sql.spark.streaming.alignment import AlignmentRule, rule_of
+from sql.statements.base import ExecutionContext
+from sql.statements.insert import source_of
+
+
+class JobSources:
+    """The tables of an INSERT's query, which are asked for with its views expanded: the text alone hides what a view reads."""
+
+    def __init__(self, context: ExecutionContext, insert: exp.Insert) -> None:
+        self._context = context
+        self.query = expand_views(context, source_of(insert).copy())
+        """What gives the rows, without views."""
+        self._references = table_references(self.query)
+
+    @cached_property
+    def end_now(self) -> bool:
+        """Whether all of them end with what is there when they are first read."""
+        return all_end_now(self._context, self._references)
+
+    @cached_property
+    def are_held_back(self) -> bool:
+        """Whether rows are kept until a watermark has passed them."""
+        return holds_back(self.query)
+
+    def alignment(self) -> AlignmentRule | None:
+        """The rule of the group they belong to; raises `InvalidOption` where they name several."""
+        rules = [rule for reference in self._references if (rule := rule_of(self._options(reference))) is not None]
+        if len({rule.group for rule in rules}) > 1:
+            raise InvalidOption("The sources of one INSERT belong to one 'scan.watermark.alignment.group'.")
+        return rules[0] if rules else None
+
+    def _options(self, reference: TableReference) -> Mapping[str, str]:
+        source = find_connector(self._context.lake, self._context.session, reference.parts)
+        if source is not None:
+            return {**source.options, **reference.options}
+        table = self._context.lake.open(self._context.session.identifier(reference.parts))
+        return {**table.schema.options, **reference.options}
