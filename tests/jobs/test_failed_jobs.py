@@ -90,6 +90,20 @@ def test_rows_that_do_not_fit_are_put_aside(server: RunningServer, run: Callable
         assert says in answer.text
 
 
+def test_an_element_that_does_not_fit_stops_its_job(server: RunningServer, run: Callable[[str], list[list[object]]]) -> None:
+    """Also where bad rows are put aside: it must not become NULL within its array."""
+    server.sql(f"CREATE TABLE {DATABASE}.src (n INT, a ARRAY<STRING>); CREATE TABLE {DATABASE}.dst (n INT, a ARRAY<INT>)")
+    server.sql(f"CREATE TABLE {DATABASE}.aside (job STRING, batch BIGINT, source STRING, reason STRING, `row` STRING)")
+    server.sql(f"INSERT INTO {DATABASE}.src VALUES (1, ARRAY['1', '2'])")
+    ((job_id,),) = run("SET 'job.bad-rows' = 'aside'; INSERT INTO dst SELECT n, CAST(a AS ARRAY<INT>) AS a FROM src")
+    assert arrived(server, [1]), httpx.get(f"{server.url}/jobs/{job_id}").text
+    server.sql(f"INSERT INTO {DATABASE}.src VALUES (2, ARRAY['1', 'two'])")
+    told = failed(server, job_id)
+    assert "CAST_INVALID_INPUT" in told
+    assert "two" in told
+    assert arrived(server, [1])
+
+
 def test_a_damaged_table_stops_its_job_until_it_is_mended(server: RunningServer, run: Callable[[str], list[list[object]]]) -> None:
     server.sql(f"CREATE TABLE {DATABASE}.torn (n INT)")
     server.sql(f"CREATE TABLE {DATABASE}.dst (n INT)")

@@ -53,7 +53,8 @@ def bad_rows_of(context: ExecutionContext) -> Target | None:
 def tried(query: exp.Expr) -> exp.Expr:
     """The query with the casts of its result made so that a value that cannot be cast is NULL, and comes along as it was.
 
-    Those of other places stay as they are, and so do all where rows are grouped: what fails there fails the job.
+    Those of other places stay as they are, those to nested types, and all where rows are grouped: what fails there fails the job. A trial
+    of a nested cast would put NULL in the place of an element that does not fit, and say nothing of it.
     """
     if not isinstance(query, exp.Select) or query.args.get("distinct") or query.find(exp.Group, exp.AggFunc, exp.Window):
         return query
@@ -61,7 +62,7 @@ def tried(query: exp.Expr) -> exp.Expr:
     raws: list[exp.Expr] = []
     for at, node in enumerate(trial.expressions):
         cast = node.this if isinstance(node, exp.Alias) else node
-        if not isinstance(cast, exp.Cast) or cast.args.get("safe"):
+        if not isinstance(cast, exp.Cast) or cast.args.get("safe") or cast.to.this in exp.DataType.NESTED_TYPES:
             continue
         name = f"{len(raws)}_{node.output_name or f'c{at}'}"
         raws.append(exp.alias_(cast.this.copy(), _RAW + name, quoted=True))
