@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -163,3 +163,7 @@ def change_function(body: Mapping[str, Any], changes: Iterable[FunctionChange], 
                 if definitions.pop(own, None) is None:
                     raise DefinitionNotExist(own, name)
     return {**body, "options": options, "definitions": definitions, "comment": comment}
+
+
+Views = Callable[[Sequence[tuple[str, str]]], Mapping[tuple[str, str], View]]
+"""Gives the views among some names, each behind its database's."""

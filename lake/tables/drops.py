@@ -8,7 +8,7 @@ is removed as it always was: decided first, removed after, and again by whoever 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -34,19 +34,20 @@ from model.errors import DatabaseAlreadyExist, DatabaseNotExist, Forbidden, Inva
 from model.identifier import DEFAULT_DATABASE, MAIN_BRANCH, Identifier
 from model.options.maintenance import DROP_RETENTION
 from model.repeats import REPEATS
+from model.view import View, Views
 from model.work.job import Job, JobRequest
 
 _log = logging.getLogger(__name__)
 _AT_ONCE = timedelta(0)
-Restarts = Callable[[Sequence[Job], Sequence[Identifier]], Iterable[UUID]]
-"""Which of the caller's jobs start again with tables that are back."""
+Restarts = Callable[[Sequence[Job], Sequence[Identifier], Views], Iterable[UUID]]
+"""Which of the caller's jobs start again with tables that are back, among views as they are then."""
 _TRIED_AGAIN_AFTER = timedelta(minutes=10)
 """A directory that could not be removed when it was given up is tried again by the sweeps after so long."""
 _SWEPT_AT_ONCE = 50
 """Tables whose rows are removed in one transaction."""
 
 
-def no_restarts(jobs: Sequence[Job], tables: Sequence[Identifier]) -> Iterable[UUID]:
+def no_restarts(jobs: Sequence[Job], tables: Sequence[Identifier], views: Views) -> Iterable[UUID]:
     """None of them."""
     return ()
 
@@ -275,7 +276,11 @@ class LakeDrops(LakeBase):
     def _restart(self, tx: CatalogTransaction, tables: Sequence[Identifier], restarts: Restarts) -> None:
         """Let the caller's jobs start again that are to, in the same decision."""
         principal = None if self.caller.administrator else self.caller.principal
-        for job_id in restarts(tx.jobs.all(principal=principal), tables):
+
+        def views(names: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], View]:
+            return {(row.database, row.name): View.from_json(row.body) for row in tx.views.find_all(names)}
+
+        for job_id in restarts(tx.jobs.all(principal=principal), tables, views):
             tx.jobs.request(job_id, JobRequest.RESTART)
 
     def _brought_back(self, tables: Sequence[Identifier]) -> None:

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from model.errors import AnalysisError, LakeError, SqlError, StatementTooLarge, UnsupportedStatement
 from model.identifier import Identifier
-from model.view import View
+from model.view import View, Views
 from sql.analysis.references import TableReference, replace_by_query, table_references
 from sql.dialect import is_query, parse_one
 from sql.parsing.size import check_words
@@ -19,16 +19,17 @@ DATABASE_OPTION = "sluice.database"
 _DEEPEST = 16
 
 
-def expand_views(context: ExecutionContext, tree: exp.Expr) -> exp.Expr:
+def expand_views(context: ExecutionContext, tree: exp.Expr, known: Views | None = None) -> exp.Expr:
     """The query with every view in it replaced by what it stands for; the given tree may be changed.
 
+    ``known`` gives the views; without it those that the caller may read are looked up.
     Raises `AnalysisError` for views nested too deep (or in a circle) and for those whose query cannot be read here.
     """
     for _ in range(_DEEPEST):
         mentioned = _mentioned(context, tree)
         if not mentioned:
             return tree
-        views = context.lake.views.readable([(name.database, name.table) for _, name in mentioned])
+        views = (known or context.lake.views.readable)([(name.database, name.table) for _, name in mentioned])
         if not views:
             return tree
         for reference, name in mentioned:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from sqlglot import exp
 
-from model.errors import LakeError
-from model.identifier import Identifier
+from model.errors import AnalysisError, LakeError
+from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.types import BigIntType, DataType, LocalZonedTimestampType, VarCharType
+from model.view import Views
 from model.work.job import Job, JobState
-from sql.analysis.references import table_references
+from sql.analysis.references import TableReference, table_references
+from sql.analysis.views import expand_views
 from sql.dialect import parse_one
 from sql.execution.results import ResultColumn, ResultSet
-from sql.execution.session import CATALOG
+from sql.execution.session import Session
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement, LookingStatement, handles
 from sql.statements.databases import database_name
+from sql.statements.insert import source_of
 
 _TEXT, _MOMENT, _NUMBER = VarCharType(), LocalZonedTimestampType(precision=3), BigIntType()
 _TABLES: tuple[tuple[str, DataType], ...] = (
@@ -72,9 +76,9 @@ class Undrop(LocalStatement):
         to: tuple[str, ...] | None = args.get("to")
         restarted: list[UUID] = []
 
-        def restarts(jobs: Sequence[Job], tables: Sequence[Identifier]) -> Sequence[UUID]:
+        def restarts(jobs: Sequence[Job], tables: Sequence[Identifier], views: Views) -> Sequence[UUID]:
             if args["restart_jobs"]:
-                restarted.extend(_to_restart(jobs, frozenset(tables)))
+                restarted.extend(_to_restart(context, jobs, frozenset(tables), views))
             return restarted
 
         if args["what"] == "DATABASE":
@@ -109,25 +113,33 @@ def _within(context: ExecutionContext, parts: tuple[str, ...], database: str) ->
     return Identifier(database, parts[0]) if len(parts) == 1 else context.session.identifier(parts)
 
 
-def _to_restart(jobs: Sequence[Job], tables: frozenset[Identifier]) -> Iterator[UUID]:
+def _to_restart(context: ExecutionContext, jobs: Sequence[Job], tables: frozenset[Identifier], views: Views) -> Iterator[UUID]:
     """Those that have failed, or are about to start again, and read or write one of the tables."""
     for job in jobs:
-        if job.state in (JobState.FAILED, JobState.RESTARTING) and not tables.isdisjoint(_mentioned(job.statement, job.database)):
+        if job.state in (JobState.FAILED, JobState.RESTARTING) and not tables.isdisjoint(_mentioned(context, job, views)):
             yield job.job_id
 
 
-def _mentioned(statement: str, database: str) -> set[Identifier]:
-    """The stored tables a job reads and writes."""
+def _mentioned(context: ExecutionContext, job: Job, views: Views) -> set[Identifier]:
+    """The stored tables a job reads, also by its views, and writes."""
     tables: set[Identifier] = set()
+    of_job = replace(context, session=Session.of_job(job, context.session.handle))
     try:
-        inserts = trees.inserts_of(parse_one(statement, stored=True))
+        inserts = trees.inserts_of(parse_one(job.statement, stored=True))
     except LakeError:  # of an older version: it would not start again either
         return tables
     for insert in inserts:
         into = insert.this.this if isinstance(insert.this, exp.Schema) else insert.this
         written = [tuple(part.name for part in into.parts)] if isinstance(into, exp.Table) else []
-        for parts in (*written, *(reference.parts for reference in table_references(insert))):
-            plain = parts[1:] if len(parts) == 3 and parts[0] == CATALOG else parts
-            if len(plain) <= 2:
-                tables.add(Identifier(plain[0], plain[1]) if len(plain) == 2 else Identifier(database, plain[0]))
+        for parts in (*written, *(reference.parts for reference in _read(of_job, insert, views))):
+            with contextlib.suppress(AnalysisError):  # of a catalog that is not this one
+                tables.add(replace(of_job.session.identifier(parts), branch=MAIN_BRANCH))
     return tables
+
+
+def _read(of_job: ExecutionContext, insert: exp.Insert, views: Views) -> list[TableReference]:
+    query = source_of(insert)
+    try:
+        return table_references(expand_views(of_job, query.copy(), views))
+    except LakeError:  # a view that cannot be read any more
+        return table_references(query)

@@ -15,6 +15,8 @@ from model.access import Access, table_resource
 from model.catalog_errors import DropNotExist
 from model.errors import Forbidden, InvalidName, SqlSyntaxError, TableAlreadyExist, TableNotExist
 from model.identifier import Identifier
+from model.schema.types import Field, IntType
+from model.view import View
 from model.work.job import JobState
 from tests.lake.access.test_access import as_user, give, user
 
@@ -133,8 +135,10 @@ def test_jobs_of_the_table_start_again_where_asked(ask: Ask, lake: Lake) -> None
     reads = "INSERT INTO `other` SELECT id FROM sluice.`default`.t"
     jobs = {
         text: lake.jobs.create(name="j", statement=text, database="default", settings={}, tables={})
-        for text in ("INSERT INTO t SELECT id FROM other", reads, "INSERT INTO o SELECT 1")
+        for text in ("INSERT INTO t SELECT id FROM other", reads, "INSERT INTO `other` SELECT id FROM v", "INSERT INTO o SELECT id FROM w")
     }
+    for name, query in (("inner_v", "SELECT id FROM t"), ("v", "SELECT id FROM inner_v"), ("w", "SELECT id FROM `other`")):
+        lake.views.create(Identifier("default", name), View(fields=(Field(id=0, name="id", type=IntType()),), query=query))
     with lake.catalog.transaction() as tx:
         tx.drops._conn.execute("UPDATE stream_job SET state = 'FAILED', ended_at = now()")
     ask("DROP TABLE t")
