@@ -7,6 +7,7 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row
 
+from catalog.objects.tables import TOP_SCHEMA
 from catalog.records import ConsumerLagRow, OverviewRow, PointerRow, SmallFilesRow
 from catalog.work.maintenance import UNSETTLED
 
@@ -59,13 +60,15 @@ class OverviewRepository:
 
     def pointers(self, *, after: tuple[UUID, str] | None = None, limit: int | None = None) -> list[PointerRow]:
         """Every table and branch with its newest snapshot, by the table's id; or a few after one."""
-        query = """
-            SELECT t.table_id, t.database, t.name AS table_name, coalesce(p.branch, 'main') AS branch, t.location, s.body
-            FROM sluice_table t LEFT JOIN snapshot_pointer p USING (table_id)
+        query = f"""
+            SELECT t.table_id, t.database, t.name AS table_name, b.branch, t.location, s.body, {TOP_SCHEMA} AS top_schema_id
+            FROM table_entry t
+            JOIN (SELECT table_id, 'main' AS branch FROM table_entry UNION ALL SELECT table_id, name FROM table_branch) b USING (table_id)
+            LEFT JOIN snapshot_pointer p ON p.table_id = t.table_id AND p.branch = b.branch
             LEFT JOIN table_snapshot s ON s.table_id = p.table_id AND s.branch = p.branch AND s.snapshot_id = p.snapshot_id
-            WHERE %(table)s::uuid IS NULL OR (t.table_id, coalesce(p.branch, 'main')) > (%(table)s, %(branch)s)
-            ORDER BY t.table_id, coalesce(p.branch, 'main') LIMIT %(limit)s
-        """
+            WHERE t.drop_id IS NULL AND (%(table)s::uuid IS NULL OR (t.table_id, b.branch) > (%(table)s, %(branch)s))
+            ORDER BY t.table_id, b.branch LIMIT %(limit)s
+        """  # noqa: S608 - a literal of catalog.objects.tables
         table, branch = after or (None, "")
         with self._conn.cursor(row_factory=class_row(PointerRow)) as cur:
             return cur.execute(query, {"table": table, "branch": branch, "limit": limit}).fetchall()

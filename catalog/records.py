@@ -314,6 +314,8 @@ class PointerRow:
     location: str
     body: Mapping[str, Any] | None
     """The snapshot; None where there is none yet."""
+    top_schema_id: int
+    """The highest number that a version of the table's schema has or had, on whichever branch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -129,8 +129,8 @@ class TableDiverged(ResourceError, status=409):
 
     def __init__(self, table: Identifier, *, path: str) -> None:
         super().__init__(
-            f"Table {table} has a snapshot file this catalog did not decide: {file_name(path)}. Someone committed past it, or it is older "
-            f"than the warehouse. Nothing changed. CALL sys.repair_table({literal(table.of_snapshot(path).written())}, true) tells more.",
+            f"Table {table} has a file this catalog did not decide: {file_name(path)}. Someone wrote past it, or it is older than the "
+            f"warehouse. Nothing changed. CALL sys.repair_table({literal(table.of_file(path).written())}, true) tells more.",
             resource_name=str(table),
         )
         self.place = self.path = path

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from model.text.sql_text import quote
 
-_BRANCH_SNAPSHOT = re.compile(r"/branch/branch-([^/]+)/snapshot/[^/]+$")
+_BRANCH_FILE = re.compile(r"/branch/branch-([^/]+)/(?:snapshot|schema)/[^/]+$")
 DEFAULT_DATABASE = "default"
 MAIN_BRANCH = "main"
 _PLAIN = re.compile(r"[^.`*]+")
@@ -32,9 +32,9 @@ class Identifier:
         """The name as text that `parse_name` reads: as people say it, and backquoted where that could mean another table."""
         return ".".join(part if _PLAIN.fullmatch(part) else quote(part) for part in self._parts())
 
-    def of_snapshot(self, path: str) -> Identifier:
-        """The branch of the table that a snapshot's file, or a hint, belongs to, by its whole path."""
-        of_branch = _BRANCH_SNAPSHOT.search(path)
+    def of_file(self, path: str) -> Identifier:
+        """The branch of the table that the file of a snapshot or schema, or a hint, belongs to, by its whole path."""
+        of_branch = _BRANCH_FILE.search(path)
         return Identifier(self.database, self.table, of_branch[1] if of_branch else MAIN_BRANCH)
 
     def _parts(self) -> tuple[str, str]:

@@ -51,6 +51,8 @@ class Taken(Enum):
 
 HOLD = "SELECT 1 FROM table_entry WHERE table_id = %s FOR NO KEY UPDATE"
 """Keeps others from changing a table's row; commits go on."""
+TOP_SCHEMA = "greatest(t.top_schema_id, (SELECT max(schema_id) FROM table_schema s WHERE s.table_id = t.table_id))"
+"""Of a row ``t`` of ``table_entry``."""
 KEEP_TOP_SCHEMA = """
     UPDATE table_entry SET top_schema_id = greatest(top_schema_id, (SELECT max(schema_id) FROM table_schema WHERE table_id = %(table)s))
     WHERE table_id = %(table)s
@@ -252,12 +254,13 @@ class TableRepository:
         No branch has or had a version of that number: files that were written by one that is gone would be read by it.
         """
         self.hold(table_id)
-        query = """
-            SELECT greatest(top_schema_id, (SELECT max(schema_id) FROM table_schema s WHERE s.table_id = t.table_id)) + 1
-            FROM table_entry t WHERE t.table_id = %s
-        """
+        return self.top_schema_id(table_id) + 1
+
+    def top_schema_id(self, table_id: UUID) -> int:
+        """The highest number that a version has or had, on whichever branch; -1 without any."""
+        query = f"SELECT {TOP_SCHEMA} FROM table_entry t WHERE t.table_id = %s"  # noqa: S608 - a literal of this module
         row = self._conn.execute(query, (table_id,)).fetchone()
-        return 0 if row is None else int(row[0])
+        return -1 if row is None or row[0] is None else int(row[0])
 
     def set_schema(self, table_id: UUID, branch: str, schema_id: int, *, published: int) -> None:
         """Make a version current that is older than the present one, or of another branch."""

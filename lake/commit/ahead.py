@@ -1,7 +1,8 @@
-"""Whether a table's files tell of snapshots that the catalog lacks: it is older than its warehouse, or somebody wrote past it.
+"""Whether a table's files tell of snapshots or schemas that the catalog lacks: it is older than its warehouse, or somebody wrote past it.
 
 Later snapshots tell it, and so does another one in the place of the catalog's newest, or a newest one of the files that lies before it:
-a newer catalog went back in history, or forward to a branch.
+a newer catalog went back in history, or forward to a branch. A version of the schema alone tells of an ALTER: were its number given to
+another, Paimon's readers would take the columns of the one for those of the other.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from uuid import UUID
 from catalog import CatalogTransaction
 from catalog.records import SnapshotRow
 from model.errors import TableDamaged
+from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.snapshot import Snapshot
+from table.format.schema_file import read_schema_file
 from table.format.snapshot_file import same_snapshot
 from table.format.store import TableFiles
 
@@ -41,8 +44,46 @@ def other_file(files: TableFiles, snapshot_id: int, key: str) -> str | None:
     return files.layout.latest_hint() if is_before else None
 
 
+def later_schemas(files: TableFiles, known: int) -> list[Schema]:
+    """The versions of a branch's schema that files tell of numbers above one, oldest first, up to one that tells none.
+
+    A number in between may be another branch's.
+    """
+    schemas: list[Schema] = []
+    for schema_id in files.schema_ids():
+        if schema_id > known:
+            schema = read_schema_file(files.layout.schema_file(schema_id), files.io)
+            if schema is None or schema.id != schema_id:
+                break
+            schemas.append(schema)
+    return schemas
+
+
+def may_be_ahead(files: TableFiles, newest: Snapshot | None, top_schema: int) -> bool:
+    """Whether anything tells so at a first look, by what the catalog had a moment ago: the newest snapshot and the highest schema's number.
+
+    Without a listing: of schemas the next number alone is looked for.
+    """
+    if later_file(files, newest.id if newest else 0) is not None or files.io.file_exists(files.layout.schema_file(top_schema + 1)):
+        return True
+    return newest is not None and other_file(files, newest.id, newest.key) is not None
+
+
 def ahead_of(tx: CatalogTransaction, table_id: UUID, files: TableFiles, row: SnapshotRow | None) -> str | None:
-    """The file that tells of snapshots the catalog lacks, ``row`` being its newest; None where none does.
+    """The file that tells of snapshots or schemas the catalog lacks, ``row`` being its newest snapshot; None where none does."""
+    return _ahead_by_snapshots(tx, table_id, files, row) or _later_schema(tx, table_id, files)
+
+
+def _later_schema(tx: CatalogTransaction, table_id: UUID, files: TableFiles) -> str | None:
+    """The first file of a branch's schema whose number the catalog has given to none of the table's."""
+    table, top = tx.tables.by_id(table_id), tx.tables.top_schema_id(table_id)
+    if table is None or other_kind(table.schema["options"]) in DIRECTORY_KINDS:  # what lies in such a directory is no table's
+        return None
+    return next((files.layout.schema_file(schema.id) for schema in later_schemas(files, top)), None)
+
+
+def _ahead_by_snapshots(tx: CatalogTransaction, table_id: UUID, files: TableFiles, row: SnapshotRow | None) -> str | None:
+    """The file that tells of snapshots the catalog lacks.
 
     Of one whose publication is not noted another's file is no sign: whoever publishes it next looks into that. Nor is the file of a
     snapshot that is no more, whoever wrote it late or has still to remove it.

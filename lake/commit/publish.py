@@ -7,6 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Collection
+from dataclasses import replace
 from uuid import UUID
 
 from cachetools import LRUCache, TTLCache
@@ -19,7 +20,7 @@ from lake.commit.notifier import Hook as Hook
 from lake.commit.notifier import Notifier
 from lake.commit.notifier import no_hook as no_hook
 from model.errors import CommitConflict, LakeError, TableDiverged
-from model.identifier import Identifier
+from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.io.directory import Directory
@@ -297,18 +298,28 @@ class Publisher:
             raise CommitConflict(str(table), expected=str(snapshot_id - 1))
 
     def require_newest(self, table_id: UUID, files: TableFiles, table: Identifier) -> None:
-        """Raise `TableDiverged` where files are ahead of the catalog: what it knows is not all that a change would take away."""
-        ahead = self.mark_ahead(table_id, files, table.branch)
-        if ahead is not None:
-            raise TableDiverged(table, path=ahead)
+        """Raise `TableDiverged` where files are ahead of the catalog, or the table waits for its repair, perhaps of another branch.
 
-    def mark_ahead(self, table_id: UUID, files: TableFiles, branch: str, *, newest: Snapshot | None = None) -> str | None:
-        """The file that tells of snapshots the catalog lacks, which marks the table as diverged (`lake.commit.ahead`); None without one.
-
-        With the ``newest`` snapshot that was read a moment ago Postgres is asked only where something tells of others.
+        What the catalog knows is not all that a change would take away then.
         """
-        if newest is not None and later_file(files, newest.id) is None and other_file(files, newest.id, newest.key) is None:
-            return None
+        path = self.mark_ahead(table_id, files, table.branch)
+        if path is None:
+            with self._catalog.reading() as tx:
+                row = tx.tables.by_id(table_id)
+            path = None if row is None else row.diverged_at
+        if path is not None:
+            raise TableDiverged(table, path=path)
+
+    def require_free_schema(self, table_id: UUID, files: TableFiles, table: Identifier) -> None:
+        """Raise `TableDiverged` where files of any branch are ahead of the catalog: the next schema's number may be one of theirs."""
+        with self._catalog.reading() as tx:
+            branches = (MAIN_BRANCH, *tx.branches.names(table_id))
+        for branch in branches:
+            line = files if branch == table.branch else TableFiles(files.io, files.location, branch, name=files.name)
+            self.require_newest(table_id, line, replace(table, branch=branch))
+
+    def mark_ahead(self, table_id: UUID, files: TableFiles, branch: str) -> str | None:
+        """The file that tells what the catalog lacks, which marks the table as diverged (`lake.commit.ahead`); None without one."""
 
         def look(tx: CatalogTransaction) -> str | None:
             return ahead_of(tx, table_id, files, tx.snapshots.latest(table_id, branch))
@@ -334,17 +345,25 @@ class Publisher:
         """Put the files of all decided schema versions there; without ``files`` the table has none besides its rows'.
 
         Nobody takes versions away, or brings them back, meanwhile: a file would come back that is gone, or be noted that is not there.
+        Another's file in the place of one marks the table as diverged: Paimon's readers would read ours by it.
         """
         with self._catalog.transaction() as tx:
             tx.tables.hold(table_id)
             unpublished = tx.tables.unpublished_schemas(table_id, branch)
             if unpublished is None or (files is not None and unpublished.location != files.location):
                 return
+            foreign: list[str] = []
             if files is not None:
-                for body in unpublished.bodies:
-                    files.write_schema(Schema.from_json(body))
-            self._hook("schema published")
-            tx.tables.schema_published(table_id, unpublished.schema_id, branch)
+                schemas = map(Schema.from_json, unpublished.bodies)
+                foreign = [files.layout.schema_file(one.id) for one in schemas if files.write_schema(one) is Published.FOREIGN]
+            if files is None or not foreign or tx.stale.paths(table_id).isdisjoint(map(files.layout.below, foreign)):
+                if foreign:
+                    tx.tables.set_diverged(table_id, foreign[0])
+                self._hook("schema published")
+                tx.tables.schema_published(table_id, unpublished.schema_id, branch)
+                return
+        self.remove_stale(table_id, files)  # a version that is no more, in the place of the one that has its number now
+        self.schemas(table_id, files, branch)
 
 
 def _keep_aside(files: TableFiles, snapshot: Snapshot) -> None:

@@ -5,7 +5,6 @@ SQL does not need them, whoever reads the files past the catalog does.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from model.errors import TableDamaged
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.json_document import parse_json
+from table.format.schema_file import schema_bytes
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
 from table.format.store import TableFiles
 
@@ -33,11 +33,6 @@ class ChangedFile:
     """Of the schema or snapshot that it told."""
     snapshot_id: int | None = None
     """The snapshot that it is the file of."""
-
-
-def schema_bytes(body: Mapping[str, Any]) -> bytes:
-    """A schema's file."""
-    return json.dumps(body, indent=2, ensure_ascii=False).encode()
 
 
 def changed_schemas(files: TableFiles, schemas: Iterable[tuple[int, Mapping[str, Any]]]) -> Iterator[ChangedFile]:

@@ -22,18 +22,24 @@ _Schemas = Mapping[int, Mapping[str, Any]]
 
 
 def require_own(
-    tx: CatalogTransaction, table: LakeTable, registered: Iterable[Snapshot], history: Sequence[SnapshotRow], schemas: _Schemas
+    tx: CatalogTransaction,
+    table: LakeTable,
+    registered: Iterable[Snapshot],
+    history: Sequence[SnapshotRow],
+    schemas: _Schemas,
+    *,
+    has_later: bool,
 ) -> None:
-    """Raise `TableDamaged` where snapshots that are to be registered are another table's, or were written by other schemas.
+    """Raise `TableDamaged` where snapshots or later schemas that are to be registered are another table's, or written by other schemas.
 
     The files of those are all that tells how the snapshots are read, and would be written again as the catalog has them.
     """
     files, known = table.files, {row.snapshot_uuid for row in history}
     foreign = {snapshot.key: snapshot for snapshot in registered if snapshot.key not in known}
-    if not foreign:
+    if not foreign and not has_later:
         return
     is_own = has_own(files, history)
-    if not is_own and (other := tx.snapshots.whose(list(foreign), but=table.table_id)) is not None:
+    if foreign and not is_own and (other := tx.snapshots.whose(list(foreign), but=table.table_id)) is not None:
         raise files.damaged(
             files.layout.snapshot_dir(),
             f"holds the snapshots of table {other} and none of its own; nothing was changed. Put the table's own directory back",

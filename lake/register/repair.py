@@ -18,11 +18,11 @@ from catalog.records import SnapshotRow, TagRow
 from lake.access.callers import Caller
 from lake.access.guard import require_options
 from lake.access.rules import require_columns_kept
-from lake.commit.ahead import is_no_more
+from lake.commit.ahead import is_no_more, later_schemas
 from lake.commit.decided import follow
 from lake.commit.idempotency import register_answers
 from lake.commit.publish import Publisher
-from lake.register.changed import ChangedFile, changed_schemas, changed_snapshots, changed_tags, schema_bytes
+from lake.register.changed import ChangedFile, changed_schemas, changed_snapshots, changed_tags
 from lake.register.foreign_tables import check_schemas
 from lake.register.operations import rewrite_operations
 from lake.register.own_files import require_own
@@ -38,8 +38,8 @@ from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from model.text.file_name import file_name
 from table.format.io.storage_errors import told_by_the_store
-from table.format.json_document import parse_json
 from table.format.manifests.lists import LIST_PREFIX
+from table.format.schema_file import schema_bytes
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
 from table.format.store import TableFiles
 from table.scan.planning.live import merge_entries
@@ -61,6 +61,8 @@ class Repair:
     """Tags, with their snapshots, that keep readable what is in the branch's past no more, and the newest of what was set aside."""
     branches: tuple[str, ...] = ()
     """Branches of the table's files that are the catalog's now."""
+    schemas: tuple[int, ...] = ()
+    """Versions of the schema that are the catalog's now."""
     rewritten: tuple[tuple[int, str], ...] = ()
     """Files of snapshots, schemas and tags written again from the catalog, with the number of each."""
 
@@ -84,7 +86,9 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller
     What follows the catalog's newest snapshot without a gap is registered. Where snapshots in between have expired, or nothing can be
     read of the catalog's newest, the newest that can be read becomes the latest, with all before it up to a gap; what else is readable
     is kept by tags. Where the files left the catalog's line before its end, as after a rollback that an old catalog does not know, their
-    line becomes the catalog's. Only what contradicts all of it is set aside. With main come the branches that only the files have.
+    line becomes the catalog's. Only what contradicts all of it is set aside. With main come the branches that only the files have. Later
+    versions of the schema are registered with or without snapshots, and the newest is the table's, as after an ALTER; but for those by
+    which only what is set aside was written.
     Raises `TableDamaged`, and changes nothing, where no snapshot can be read or all are another table's or of another schema,
     `Unavailable` where the store does not give a file, `InvalidSchemaChange` where its schema lacks columns that policies and column grants
     name, `InvalidSchema` for a later schema that nobody could give the table here, and `Forbidden` where rows or history go that the
@@ -99,15 +103,14 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller
             raise TableNotExist(str(table.identifier))
         history = tx.snapshots.history(table.table_id, branch)
         known = dict(tx.tables.schemas(table.table_id, branch))
-        schemas = _later_schemas(files, known)
+        stale = tx.stale.paths(table.table_id)
+        later = later_schemas(files, max(known, default=-1))
+        schemas = [schema for schema in later if files.layout.below(files.layout.schema_file(schema.id)) not in stale]
         newest_schema = max([*known, *(schema.id for schema in schemas)])
         plan = _plan(files, history, _other_line(tx, table, history, newest_schema), newest_schema=newest_schema)
-        require_own(tx, table, plan.registered, history, known)
-        schemas = [schema for schema in schemas if schema.id <= max((s.schema_id for s in plan.registered), default=-1)]
-        if schemas and (present := tx.tables.find(table.identifier)) is not None:
-            require_columns_kept(tx, table.identifier, table.table_id, present.schema, schemas[-1])
-            check_schemas(files, schemas, known=present.schema["options"])
-            require_options(caller, table.identifier, present.schema["options"], schemas[-1].options)
+        require_own(tx, table, plan.registered, history, known, has_later=bool(schemas))
+        taken_over = _taken_over(files, schemas, plan)
+        _require_schemas(tx, table, caller, schemas, taken_over)
         _require_to_take_away(table, caller, plan, history)
         directory = files.layout.set_aside_dir(str(time.time_ns() // 1_000_000))
         tags = tx.tags.all(table.table_id, branch)
@@ -119,7 +122,7 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller
         branches = list(unregistered_branches(tx, table)) if branch == MAIN_BRANCH else []
         done = Repair(
             registered=tuple(s.id for s in plan.registered), set_aside=tuple(plan.aside), directory=directory, back_from=plan.back_from,
-            branches=tuple(stored.branch for stored in branches),
+            branches=tuple(stored.branch for stored in branches), schemas=tuple(schema.id for schema in schemas),
             kept=tuple((name, snapshot.id) for name, snapshot in new_tags.items()),
             rewritten=tuple((one.number, one.path) for one in (*missing, *changed, *torn_tags)),
         )  # fmt: skip
@@ -128,10 +131,7 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller
         for one in missing:  # of decisions made long ago: where one cannot be written, nothing else has changed
             files.io.create(one.path, one.data)
         _put_aside(files, plan.aside, changed, torn_tags, directory)
-        for schema in schemas:
-            tx.tables.add_schema(table.table_id, branch, schema.id, schema.to_json())
-        if schemas:
-            tx.tables.set_schema(table.table_id, branch, schemas[-1].id, published=schemas[-1].id)
+        _register_schemas(tx, table, schemas, taken_over)
         for name, snapshot in new_tags.items():
             tx.tags.put(table.table_id, name, snapshot.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
         for stored in branches:
@@ -286,16 +286,33 @@ def _require_to_take_away(table: LakeTable, caller: Caller, plan: _Plan, history
         caller.require(Access.DELETE, resource)
 
 
-def _later_schemas(files: TableFiles, known: Mapping[int, Mapping[str, Any]]) -> list[Schema]:
-    """Schemas that only the table's files have, without a gap after the catalog's."""
-    schemas = []
-    schema_id = max(known, default=-1) + 1
-    while True:
-        try:
-            schemas.append(Schema.from_json(parse_json(files.io.read(files.layout.schema_file(schema_id)))))
-        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
-            return schemas
-        schema_id += 1
+def _taken_over(files: TableFiles, schemas: Sequence[Schema], plan: _Plan) -> Schema | None:
+    """Which of the later schemas is the table's now; None where all came with what is set aside."""
+    needed = max((snapshot.schema_id for snapshot in plan.registered), default=-1)
+    aside = {snapshot.schema_id for number in plan.aside if (snapshot := read_snapshot(files, number)) is not None}
+    end = next((schema.id for schema in schemas if schema.id > needed and schema.id in aside), None)
+    return next((schema for schema in reversed(schemas) if end is None or schema.id < end), None)
+
+
+def _require_schemas(
+    tx: CatalogTransaction, table: LakeTable, caller: Caller, schemas: Sequence[Schema], taken_over: Schema | None
+) -> None:
+    """Raise for later schemas that nobody could give the table here, or that the caller could not."""
+    present = tx.tables.find(table.identifier)
+    if not schemas or present is None:
+        return
+    check_schemas(table.files, schemas, known=present.schema["options"])
+    if taken_over is not None:
+        require_columns_kept(tx, table.identifier, table.table_id, present.schema, taken_over)
+        require_options(caller, table.identifier, present.schema["options"], taken_over.options)
+
+
+def _register_schemas(tx: CatalogTransaction, table: LakeTable, schemas: Sequence[Schema], taken_over: Schema | None) -> None:
+    branch = table.identifier.branch
+    for schema in schemas:
+        tx.tables.add_schema(table.table_id, branch, schema.id, schema.to_json())
+    if taken_over is not None:
+        tx.tables.set_schema(table.table_id, branch, taken_over.id, published=taken_over.id)
 
 
 def _missing(files: TableFiles, history: Sequence[SnapshotRow], schemas: Mapping[int, Mapping[str, Any]]) -> list[ChangedFile]:

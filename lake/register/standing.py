@@ -22,6 +22,7 @@ from cachetools import TTLCache
 from catalog import CatalogStore
 from catalog.objects.drops import DroppedTable
 from catalog.records import PointerRow
+from lake.commit.ahead import may_be_ahead
 from lake.commit.publish import Publisher
 from lake.register.damage import live_name
 from lake.register.restored.after_restore import unknown_tables
@@ -89,7 +90,7 @@ class Standing:
         self._after: tuple[UUID, str] | None = None
         self._unknown_branches: dict[UUID, Trouble] = {}
         self._kept_drops: dict[int, Trouble] = {}
-        self._branches_looked_at: TTLCache[UUID, None] = TTLCache(_MOST_TROUBLES, _TOLD_SECONDS)
+        self._listed: TTLCache[tuple[UUID, str], None] = TTLCache(_MOST_TROUBLES, _TOLD_SECONDS)
 
     # The catalog as a whole
 
@@ -262,9 +263,13 @@ class Standing:
         table = Identifier(row.database, row.table_name, row.branch)
         files = TableFiles(file_io_for(row.location), row.location, row.branch, name=table.written())
         latest = None if row.body is None else Snapshot.from_json(row.body)
-        if self._publisher.mark_ahead(row.table_id, files, row.branch, newest=latest) is not None:
+        is_due = (row.table_id, row.branch) not in self._listed  # once an hour all is looked for that takes a listing
+        self._listed[row.table_id, row.branch] = None
+        looks_ahead = is_due or may_be_ahead(files, latest, row.top_schema_id)
+        if looks_ahead and self._publisher.mark_ahead(row.table_id, files, row.branch) is not None:
             return
-        self._look_at_branches(row)
+        if row.branch == MAIN_BRANCH and (is_due or row.table_id in self._unknown_branches):
+            self._look_at_branches(row)
         if latest is None:
             return
         for name in (latest.base_manifest_list, latest.delta_manifest_list):
@@ -273,11 +278,8 @@ class Standing:
                 raise files.damaged(path, "is missing", snapshot_id=latest.id)
 
     def _look_at_branches(self, row: PointerRow) -> None:
-        """Note branches that only the table's files have; once an hour, as it takes a listing, and until they are registered."""
+        """Note branches that only the table's files have."""
         known = self._unknown_branches.get(row.table_id)
-        if known is None and row.table_id in self._branches_looked_at:
-            return
-        self._branches_looked_at[row.table_id] = None
         with self._catalog.reading() as tx:
             names = unknown_branches(tx, file_io_for(row.location), row.table_id, row.location)
         if not names:
@@ -298,7 +300,7 @@ class Standing:
     def _note_diverged(self, rows: list[tuple[UUID, str, str, str]]) -> None:
         diverged = {}
         for table_id, database, name, path in rows:
-            table, known = Identifier(database, name).of_snapshot(path), self._diverged.get(table_id)
+            table, known = Identifier(database, name).of_file(path), self._diverged.get(table_id)
             diverged[table_id] = Trouble(
                 table=table,
                 problem=f"{file_name(path)} is not the catalog's: it was written past it, or the catalog is older; commits stop",

@@ -260,9 +260,9 @@ def replace_tag(  # noqa: PLR0913 - the arguments of a statement
     dry_run: bool = False,
     claim: Claim | None = None,
 ) -> tuple[Tag, Removed]:
-    """Let a tag keep another snapshot, and let go what only the one before needed; raises `TagNotExist` or `SnapshotNotExist`."""
+    """Let a tag keep another snapshot, and let go what only the one before needed; raises as `rename_tag`, or `SnapshotNotExist`."""
     _may(lake, table)
-    lake.tags.get(table, name)
+    lake.tags.get(table, name, to_change=True)
     forget_expired(lake.catalog, table)
     table.latest()  # publishes what is decided, so that no file is missing below
     if not dry_run:
@@ -289,10 +289,10 @@ def replace_tag(  # noqa: PLR0913 - the arguments of a statement
 
 
 def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: bool = False, claim: Claim | None = None) -> Tag:
-    """Give a tag another name, once under a claim; raises `TagNotExist` or `TagAlreadyExist`."""
+    """Give a tag another name, once under a claim; raises `TagNotExist`, `TagAlreadyExist` or `TableDiverged`."""
     check_name(to, "tag")
     _may(lake, table)  # whoever reads by the old name gets another snapshot, or none: as where it is replaced
-    lake.tags.get(table, name)
+    lake.tags.get(table, name, to_change=True)
     if not dry_run:
         _require_writable(table)
     with lake.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
@@ -312,7 +312,7 @@ def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: boo
 
 
 def delete_tag(lake: Lake, table: LakeTable, name: str, *, dry_run: bool = False) -> Removed:
-    """Forget a tag, and with it what only it kept; raises `TagNotExist`."""
+    """Forget a tag, and with it what only it kept; raises as `delete_tags`."""
     ((_, removed),) = delete_tags(lake, table, [name], dry_run=dry_run)
     return removed
 
@@ -320,8 +320,9 @@ def delete_tag(lake: Lake, table: LakeTable, name: str, *, dry_run: bool = False
 def delete_tags(
     lake: Lake, table: LakeTable, names: Sequence[str], *, dry_run: bool = False, claim: Claim | None = None
 ) -> list[tuple[Tag, Removed]]:
-    """Forget tags, all or none, once under a claim, and with each what only it and those after it kept; raises `TagNotExist`."""
+    """Forget tags, all or none, once under a claim, with all that only they kept; raises `TagNotExist` or `TableDiverged`."""
     _may(lake, table)
+    lake.tags.require_newest(table)
     lake.tags.all(table)  # a client may have put one there itself
     left: list[tuple[Tag, list[Snapshot] | None]] = []
     with lake.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):

@@ -33,7 +33,7 @@ def replace_schema(core: CommitCore, open_table: Callable[[], LakeTable], schema
     """Empty a table and give it another schema, in one decision; its id and its past stay.
 
     Raises `InvalidSchemaChange` for other partition keys or another kind of table, and where policies or column grants name columns that
-    it would not have any more.
+    it would not have any more; `TableDiverged`.
     """
     table = open_table()
     require_writable(table.files.io, table.files.layout.manifest_dir())
@@ -88,7 +88,8 @@ def _require_replaceable(table: LakeTable, schema: Schema) -> None:
 
 
 def _version(core: CommitCore, table: LakeTable, schema: Schema, now: int) -> Schema:
-    """The schema as the table's next version."""
+    """The schema as the table's next version; raises `TableDiverged` where the number of that may be one of a newer catalog's."""
+    core.publisher.require_free_schema(table.table_id, table.files, table.identifier)
     with core.catalog.transaction() as tx:
         next_id = tx.tables.next_schema_id(table.table_id)
     highest = max(schema.highest_field_id, table.schema.highest_field_id)

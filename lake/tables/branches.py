@@ -17,6 +17,7 @@ from lake.commit.decided import follow, require_writable
 from lake.commit.publish import Publisher
 from lake.register.expired import forget_expired
 from lake.register.standing import Standing
+from lake.register.unknown_branches import unknown_branches
 from lake.register.whole import require_whole
 from lake.rewrite.garbage import make_way, remove_discarded
 from lake.tables.consumers import carry_consumers, file_lowered, filed_consumers, lower_consumers
@@ -30,6 +31,7 @@ from model.catalog_errors import BranchAlreadyExist, BranchNotExist
 from model.errors import BadRequest, InvalidName, RewriteConflict, TableDamaged, TableDiverged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import Snapshot
+from model.text.sql_text import literal
 from table.format.layout import TableLayout
 from table.format.store import TableFiles
 
@@ -97,7 +99,11 @@ class Branches:
 
     @needs(Access.DELETE)
     def drop(self, table: LakeTable, names: Sequence[str], *, dry_run: bool = False, claim: Claim | None = None) -> list[list[Snapshot]]:
-        """Remove branches, all or none, once under a claim, with their snapshots, which are returned, and tags; raises `BranchNotExist`."""
+        """Remove branches, all or none, once under a claim, with their snapshots, which are returned, and tags.
+
+        Raises `BranchNotExist`, or `TableDiverged` where files of one are ahead of the catalog.
+        """
+        self._require_newest(*(self._branch(table, name) for name in names if name != MAIN_BRANCH))
         gone: list[list[Snapshot]] = []
         directories = [TableLayout(table.location, name).branch_dir for name in names]
         with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
@@ -122,8 +128,13 @@ class Branches:
 
     @needs(Access.DELETE)  # who reads by the old name gets another branch, or none: as where it is dropped and made anew
     def rename(self, table: LakeTable, name: str, to: str, *, dry_run: bool = False, claim: Claim | None = None) -> None:
-        """Give a branch another name, once under a claim; raises `BranchNotExist` or `BranchAlreadyExist`."""
+        """Give a branch another name, once under a claim; raises `BranchNotExist`, `BranchAlreadyExist` or `TableDiverged`.
+
+        Its directory may be deleted, as on an object store: all in it has to be known.
+        """
         self._check_name(table, to)
+        if name != MAIN_BRANCH:
+            self._require_newest(self._branch(table, name))
         old, new = TableLayout(table.location, name).branch_dir, TableLayout(table.location, to).branch_dir
         with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
             self._held(tx, table)
@@ -294,12 +305,14 @@ class Branches:
         return row
 
     def _make_way(self, tx: CatalogTransaction, table: LakeTable, name: str) -> None:
-        """Have nothing lie where a branch of that name is to be; raises `InvalidName` where one does that was made since another's drop."""
-        directory = TableLayout(table.location, name).branch_dir
-        if not make_way(tx, table.files.io, self._standing, directory):
+        """Have nothing lie where a branch of that name is to be; raises `InvalidName` where one does that the catalog does not have."""
+        directory, io = TableLayout(table.location, name).branch_dir, table.files.io
+        is_free = make_way(tx, io, self._standing, directory)
+        if not is_free or name in unknown_branches(tx, io, table.table_id, table.location):
+            when = "" if is_free else ", once a server has been started anew"  # then it is on record as garbage no more
             raise InvalidName(
                 f"There cannot be a branch {name} of {table.identifier}: {directory} holds one that this catalog, which is older than the "
-                "warehouse, does not have. CALL sys.repair_table(the table) registers it, once a server has been started anew; or choose "
+                f"warehouse, does not have. CALL sys.repair_table({literal(table.identifier.written())}) registers it{when}; or choose "
                 "another name."
             )
 

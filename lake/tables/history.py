@@ -155,10 +155,12 @@ class History:
     def rollback_schema(self, table: LakeTable, schema_id: int) -> None:
         """Make an older schema the current one; newer ones are gone.
 
-        Raises `SchemaStillUsed` while snapshots or tags need one of them, `InvalidSchemaChange` for a column that a policy or a column
+        Raises `SchemaStillUsed` while snapshots or tags need one of them, `TableDiverged` where files are ahead of the catalog and may need
+        one, `InvalidSchemaChange` for a column that a policy or a column
         grant names, and `Forbidden` for options by which the server takes rows or history away, without the right to do so.
         """
         branch = table.identifier.branch
+        self.require_newest(table)
         tags = self._tags.all(table)
         _require_writable(table)
         with self._catalog.transaction() as tx:

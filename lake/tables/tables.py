@@ -29,7 +29,6 @@ from model.errors import (
     InvalidName,
     InvalidSchema,
     TableAlreadyExist,
-    TableDiverged,
     TableNotExist,
 )
 from model.identifier import MAIN_BRANCH, Identifier
@@ -248,7 +247,7 @@ class LakeTables(LakeMetadata):
     ) -> Schema:
         """Apply changes as one new schema version, once under a claim; an ALTER that comes second is applied on the first's outcome.
 
-        Raises `InvalidSchemaChange`, also for a column that a policy or a column grant names.
+        Raises `InvalidSchemaChange`, also for a column that a policy or a column grant names, and `TableDiverged`.
         """
         while True:
             opened = self._open(table)
@@ -263,9 +262,8 @@ class LakeTables(LakeMetadata):
             require_options(self.caller, table, opened.schema.options, new.options)
             if other_kind(new.options) not in DIRECTORY_KINDS:
                 require_writable(self.file_io, opened.files.layout.manifest_dir())
-                ahead = self._publisher.mark_ahead(opened.table_id, opened.files, table.branch, newest=snapshot)
-                if ahead is not None:  # its snapshots may have a schema of that version, by which a repair could not read them any more
-                    raise TableDiverged(table, path=ahead)
+                # Its snapshots may have a schema of that version, by which a repair could not read them any more.
+                self._publisher.require_free_schema(opened.table_id, opened.files, table)
             with contextlib.suppress(CommitConflict):
                 with self.catalog.transaction() as tx, claimed_in(tx, claim):
                     new = replace(new, id=tx.tables.next_schema_id(opened.table_id))

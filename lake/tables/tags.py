@@ -72,13 +72,15 @@ class Tags:
     ) -> TagRow | None:
         """Keep a snapshot (the latest where none is named) under a name; None when there is one of that name and that is fine.
 
-        Raises `SnapshotNotExist`, `TableDamaged`, `TagAlreadyExist`, `InvalidName`, or `InvalidOption` for a retention that is no duration.
+        Raises `SnapshotNotExist`, `TableDamaged`, `TableDiverged`, `TagAlreadyExist`, `InvalidName`, or `InvalidOption` for a retention
+        that is no duration.
         """
         check_name(name, "tag")
         if retained is not None:
             parse_retained(retained)
         latest = table.latest()
         forget_expired(self._catalog, table)
+        self.require_newest(table)
         self.all(table)  # a client may have put a file of that name there
         branch = table.identifier.branch
         if not dry_run:
@@ -103,6 +105,10 @@ class Tags:
         if not dry_run:
             self.publish_soon(table, tag)
         return tag
+
+    def require_newest(self, table: LakeTable) -> None:
+        """Raise `TableDiverged` where files are ahead of the catalog: one of a name may be a newer catalog's tag, and keep its rows."""
+        self._publisher.require_newest(table.table_id, table.files, table.identifier)
 
     def publish_soon(self, table: LakeTable, tag: TagRow) -> bool:
         """Write the file of a tag that is decided; False where that failed, and whoever looks at the tags does it."""
@@ -256,8 +262,10 @@ class Tags:
         """The tag, or None."""
         return next((row for row in self.all(table) if row.name == name), None)
 
-    def get(self, table: LakeTable, name: str) -> TagRow:
-        """The tag; raises `TagNotExist`."""
+    def get(self, table: LakeTable, name: str, *, to_change: bool = False) -> TagRow:
+        """The tag; raises `TagNotExist`, and where it is ``to_change`` what `require_newest` raises."""
+        if to_change:
+            self.require_newest(table)
         row = self.find(table, name)
         if row is None:
             raise TagNotExist(name, str(table.identifier))
@@ -274,8 +282,8 @@ class Tags:
 
     @needs(Access.DELETE)
     def delete(self, table: LakeTable, name: str) -> None:
-        """Remove a tag; raises `TagNotExist`."""
-        self.get(table, name)
+        """Remove a tag; raises `TagNotExist` or `TableDiverged`."""
+        self.get(table, name, to_change=True)
         with self._catalog.transaction() as tx:
             hold_retention(tx, table)
             tx.holds.require_no_backup(f"Deleting tag {name} of {table.identifier}")

@@ -13,7 +13,7 @@ from table.format.json_document import parse_json
 
 
 class Published(Enum):
-    """What became of a snapshot file."""
+    """What became of the file of a snapshot or schema."""
 
     WRITTEN = "written"
     THERE = "there"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
@@ -38,6 +37,7 @@ from table.format.manifests.entries import ManifestEntry, ManifestFile, entries_
 from table.format.manifests.lists import LIST_PREFIX, way_out_of
 from table.format.manifests.typed import columns_in, entries_in, wrong_entries, wrong_size
 from table.format.rows import binary_row
+from table.format.schema_file import publish_schema
 from table.format.schemas import KnownSchemas, Schemas
 from table.format.snapshot_file import Published as Published
 from table.format.snapshot_file import publish, snapshot_bytes
@@ -128,17 +128,9 @@ class TableFiles:
         """The schema of that version; see `Schemas.read`."""
         return self._schemas.read(schema_id, self)
 
-    def write_schema(self, schema: Schema) -> bool:
-        """Put the schema's file there, durably; False when one of that version exists already. One that a power cut tore is replaced."""
-        path, text = self.layout.schema_file(schema.id), json.dumps(schema.to_json(), indent=2, ensure_ascii=False)
-        if self.io.create(path, text.encode()):
-            return True
-        try:
-            parse_json(self.io.read(path))
-            return False
-        except (FileNotFoundError, ValueError):
-            self.io.write(path, text.encode())
-            return True
+    def write_schema(self, schema: Schema) -> Published:
+        """Put the schema's file there (`schema_file.publish_schema`)."""
+        return publish_schema(schema, self.layout.schema_file(schema.id), self.io)
 
     def read_snapshot(self, snapshot_id: int) -> Snapshot | None:
         """The snapshot's file, or None where there is none; raises `TableDamaged` where it is no snapshot."""

@@ -80,11 +80,14 @@ def _of_table(catalog: CatalogStore, row: PointerRow, identifier: Identifier) ->
         known = latest.id if latest is not None else "table, which has none"
         what = f"snapshots {later[0]} to {later[-1]} are in the warehouse and newer than the catalog's {known}"
         yield Difference(table=str(identifier), what=what, statement=_repair(identifier))
-    if latest is None:
-        return
-    if not later and (path := _went_back(catalog, row, files)) is not None:
-        what = f"{file_name(path)} in the warehouse tells another history than the catalog, which is older: it knows snapshot {latest.id}"
+    if not later and (path := _ahead(catalog, row, files)) is not None:
+        what = f"{file_name(path)} in the warehouse is newer than the catalog, which lacks an ALTER"
+        if path.rpartition("/")[0] != files.layout.schema_dir():
+            known = latest.id if latest is not None else "none"
+            what = f"{file_name(path)} in the warehouse tells another history than the catalog, which is older: it knows snapshot {known}"
         yield Difference(table=str(identifier), what=what, statement=_repair(identifier))
+        return
+    if latest is None:
         return
     lists = (latest.base_manifest_list, latest.delta_manifest_list)
     gone = [name for name in lists if not files.io.file_exists(files.layout.manifest(name))]
@@ -114,8 +117,8 @@ def _another_table(catalog: CatalogStore, row: PointerRow, files: TableFiles) ->
     return path if path is not None and files.snapshot_ids() else None
 
 
-def _went_back(catalog: CatalogStore, row: PointerRow, files: TableFiles) -> str | None:
-    """What tells that a newer catalog went back in history or forward to a branch, after which ids came again."""
+def _ahead(catalog: CatalogStore, row: PointerRow, files: TableFiles) -> str | None:
+    """What tells that a newer catalog changed the schema, or went back in history or forward to a branch, after which ids came again."""
     with catalog.reading() as tx:
         return ahead_of(tx, row.table_id, files, tx.snapshots.latest(row.table_id, row.branch))
 

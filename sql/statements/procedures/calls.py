@@ -207,6 +207,7 @@ def repair_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     ]
     dry_run = arguments.dry_run
     rows: list[tuple[str, int, str | None, bool]] = [("registered", snapshot, None, dry_run) for snapshot in done.registered]
+    rows += [("schema registered", schema_id, None, dry_run) for schema_id in done.schemas]
     rows += [("branch registered", 0, name, dry_run) for name in done.branches]
     if done.back_from is not None:
         rows.append(("gone back from", done.back_from, None, dry_run))

@@ -18,7 +18,7 @@ from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.change import AddColumn
 from model.schema.schema import Schema, column, new_schema
 from model.schema.types import parse_type
-from table.format.store import TableFiles
+from table.format.store import Published, TableFiles
 from tests.lake.commit.test_faults import T, insert, rows
 
 SCHEMA = new_schema([column("id", "BIGINT")], options={"bucket": "-1"})
@@ -46,7 +46,7 @@ def other(catalog: CatalogStore, warehouse: Path) -> Iterator[Lake]:
 def without_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk is full whenever a schema's file is to be written."""
 
-    def full(_: TableFiles, schema: Schema) -> bool:
+    def full(_: TableFiles, schema: Schema) -> Published:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(TableFiles, "write_schema", full)

@@ -23,7 +23,7 @@ from model.schema.schema import Schema
 from model.schema.types import BigIntType
 from model.snapshot import CommitKind
 from table.format.rows.arrow import arrow_schema
-from table.format.store import TableFiles
+from table.format.store import Published, TableFiles
 from table.retention.expiry import ExpiryRules
 from table.write.writer import write_batches
 from tests.lake.rewrite.test_compaction import QUEUE, append, ids, rows
@@ -74,7 +74,7 @@ def test_a_version_that_goes_while_its_file_is_written_leaves_none(lake: Lake, m
     write = TableFiles.write_schema
     going = threading.Thread(target=lambda: lake.branches.fast_forward(table, "b"))
 
-    def slowly(files: TableFiles, schema: Schema) -> bool:
+    def slowly(files: TableFiles, schema: Schema) -> Published:
         if schema.id == 1:
             going.start()
             going.join(0.5)

@@ -12,7 +12,7 @@ import pytest
 from model.errors import StorageFull, Unavailable
 from model.schema.schema import column, new_schema
 from table.format.io.file_io import LocalFileIO, file_io_for
-from table.format.store import TableFiles
+from table.format.store import Published, TableFiles
 
 
 class Flushed:
@@ -245,10 +245,10 @@ def test_nothing_is_flushed_where_it_is_switched_off(tmp_path: Path, flushed: Fl
 def test_a_torn_schema_file_is_replaced(tmp_path: Path, io: LocalFileIO) -> None:
     files = TableFiles(io, str(tmp_path))
     schema = new_schema([column("id", "BIGINT")], options={})
-    assert files.write_schema(schema)
-    assert not files.write_schema(schema)
+    assert files.write_schema(schema) is Published.WRITTEN
+    assert files.write_schema(schema) is Published.THERE
     (tmp_path / "schema" / "schema-0").write_bytes(b"")
-    assert files.write_schema(schema)
+    assert files.write_schema(schema) is Published.WRITTEN
     assert TableFiles(io, str(tmp_path)).read_schema(0).fields == schema.fields
 
 

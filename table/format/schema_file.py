@@ -1,0 +1,42 @@
+"""A version of a schema as the bytes of its file, and how the file comes to be there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from model.schema.schema import Schema
+from table.format.io.file_io import FileIO
+from table.format.json_document import parse_json
+from table.format.snapshot_file import Published
+
+
+def schema_bytes(body: Mapping[str, Any]) -> bytes:
+    """The file, as Paimon writes it."""
+    return json.dumps(body, indent=2, ensure_ascii=False).encode()
+
+
+def read_schema_file(path: str, io: FileIO) -> Schema | None:
+    """The schema that a file tells; None where there is none, or one that tells none, as what a power cut tore."""
+    try:
+        return Schema.from_json(parse_json(io.read(path)))
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def publish_schema(schema: Schema, path: str, io: FileIO) -> Published:
+    """Put a version's file there, durably; one that is there already is the same or another's. One that a power cut tore is replaced."""
+    data = schema_bytes(schema.to_json())
+    if io.create(path, data):
+        return Published.WRITTEN
+    try:
+        document = parse_json(io.read(path))
+    except (FileNotFoundError, ValueError):
+        io.write(path, data)
+        return Published.WRITTEN
+    try:
+        is_ours = Schema.from_json(document) == Schema.from_json(schema.to_json())
+    except (ValueError, KeyError, TypeError, AttributeError):  # no schema: not ours
+        is_ours = False
+    return Published.THERE if is_ours else Published.FOREIGN
