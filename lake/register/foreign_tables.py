@@ -19,7 +19,7 @@ from model.snapshot import Snapshot
 from table.format.hive import column_names
 from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import told_by_the_store
-from table.format.json_document import parse_json
+from table.format.json_document import parse_to_keep
 from table.format.layout import TableLayout
 from table.format.store import TableFiles
 from table.scan.planning.entry_scan import plan_scan
@@ -97,16 +97,18 @@ def external_places(tables: Sequence[StoredBranch], roots: Sequence[str]) -> lis
 
 def _schemas(files: TableFiles) -> list[Schema]:
     schemas = []
-    for status in files.io.list(files.layout.schema_dir()):
-        name = status.path.rsplit("/", 1)[-1]
-        if name.startswith("schema-") and name[7:].isdecimal():
-            try:
-                schemas.append(Schema.from_json(parse_json(files.io.read(status.path))))
-            except (ValueError, KeyError, TypeError, AttributeError) as problem:
-                raise InvalidSchema(f"{status.path} is no schema of a Paimon table: {problem}") from None
+    for schema_id in files.schema_ids():
+        path = files.layout.schema_file(schema_id)
+        try:
+            schema = Schema.from_json(parse_to_keep(files.io.read(path)))
+        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+            raise InvalidSchema(f"{path} is no schema of a Paimon table: {problem}") from None
+        if schema.id != schema_id:
+            raise InvalidSchema(f"{path} holds version {schema.id}.")
+        schemas.append(schema)
     if not schemas:
         raise InvalidSchema(f"There is no Paimon table at {files.layout.branch_dir}: it has no schema files.")
-    return sorted(schemas, key=lambda schema: schema.id)
+    return schemas
 
 
 def _snapshots(files: TableFiles) -> list[Snapshot]:
@@ -163,15 +165,24 @@ def check_schemas(files: TableFiles, schemas: Sequence[Schema], *, known: Mappin
         check_comment_lengths(schema, what=path)
 
 
+def _check_line(snapshots: Sequence[Snapshot], where: str) -> None:
+    """Raise for snapshots of which one is missing, or there twice."""
+    for before, after in itertools.pairwise(snapshots):
+        if after.id != before.id + 1:
+            raise InvalidSchema(f"Snapshot {before.id + 1} of the table at {where} is missing between {before.id} and {after.id}.")
+    ids: dict[str, int] = {}
+    for snapshot in snapshots:
+        if (first := ids.setdefault(snapshot.key, snapshot.id)) != snapshot.id:
+            raise InvalidSchema(f"Snapshots {first} and {snapshot.id} of the table at {where} tell the same commit, {snapshot.key}.")
+
+
 def _check_registrable(files: TableFiles, schemas: Sequence[Schema], snapshots: Sequence[Snapshot]) -> None:
     """Raise for tables that are no append tables, or that need what is not kept here."""
     newest, where = schemas[-1], files.layout.branch_dir
     check_schemas(files, schemas)
     files.partition_types = [field.type for field in newest.partition_fields]
     known = {schema.id for schema in schemas}
-    for before, after in itertools.pairwise(snapshots):
-        if after.id != before.id + 1:
-            raise InvalidSchema(f"Snapshot {before.id + 1} of the table at {where} is missing between {before.id} and {after.id}.")
+    _check_line(snapshots, where)
     for snapshot in snapshots[-1:]:
         if snapshot.schema_id not in known:
             raise InvalidSchema(f"Snapshot {snapshot.id} of the table at {where} needs schema {snapshot.schema_id}, which is gone.")

@@ -42,7 +42,14 @@ def line_of_files(files: TableFiles, history: Sequence[SnapshotRow], *, newest_s
 
 def _found(files: TableFiles, history: Sequence[SnapshotRow], newest_schema: int) -> _Found:
     there = set(files.snapshot_ids())
-    stored = {i: snapshot for i in there if (snapshot := read_snapshot(files, i)) is not None and snapshot.schema_id <= newest_schema}
+    ids = {row.snapshot_uuid: row.snapshot_id for row in history}
+    stored = {
+        i: snapshot
+        for i in sorted(there)
+        if (snapshot := read_snapshot(files, i)) is not None
+        and snapshot.schema_id <= newest_schema
+        and ids.setdefault(snapshot.key, i) == i  # a commit has one id: elsewhere it is a copy of its file
+    }
     known = {row.snapshot_id: Snapshot.from_json(row.body) for row in history}
     return _Found(files=files, history=history, there=there, stored=stored, known=known)
 
@@ -64,7 +71,7 @@ class _Found:
     history: Sequence[SnapshotRow]
     there: set[int]
     stored: Mapping[int, Snapshot]
-    """The snapshots that files tell and whose schemas are known."""
+    """The snapshots that files tell and whose schemas are known, each commit once."""
     known: Mapping[int, Snapshot]
 
     def line(self) -> Line | None:

@@ -239,7 +239,7 @@ def _plan(files: TableFiles, history: Sequence[SnapshotRow], line: Line | None, 
     beyond = [snapshot_id for snapshot_id in files.snapshot_ids() if snapshot_id > top]
     if latest is None or is_readable(files, latest):
         replaced = _replaced(files, history)
-        registered = [] if replaced else _extension(files, latest, newest_schema=newest_schema)
+        registered = [] if replaced else _extension(files, history, newest_schema=newest_schema)
         rest = beyond[len(registered) :]
         last = registered[-1].id if registered else top
         if rest and rest[0] > last + 1 and not replaced:
@@ -375,14 +375,17 @@ def _replaced(files: TableFiles, history: Sequence[SnapshotRow]) -> list[int]:
     return replaced
 
 
-def _extension(files: TableFiles, latest: Snapshot | None, *, newest_schema: int) -> list[Snapshot]:
+def _extension(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: int) -> list[Snapshot]:
     """The foreign snapshots that go on, without a gap, where ours end."""
     snapshots: list[Snapshot] = []
+    latest = Snapshot.from_json(history[-1].body) if history else None
+    keys = {row.snapshot_uuid for row in history}
     while (after := read_snapshot(files, (latest.id if latest else 0) + 1)) is not None:
-        # A schema the catalog does not know cannot be read.
-        if after.schema_id > newest_schema or not _goes_on(files, latest, after):
+        # A schema the catalog does not know cannot be read, and a commit that it has at another id comes no second time.
+        if after.schema_id > newest_schema or after.key in keys or not _goes_on(files, latest, after):
             break
         snapshots.append(after)
+        keys.add(after.key)
         latest = after
     return snapshots
 

@@ -18,7 +18,7 @@ from model.options.option import duration
 from model.snapshot import Snapshot
 from model.text.file_name import file_name
 from table.format.io.directory import FileStatus
-from table.format.json_document import parse_json
+from table.format.json_document import parse_to_keep
 from table.format.store import TableFiles
 from table.retention.expiry import lost_changelog
 
@@ -33,7 +33,7 @@ _FILE_KEYS = frozenset({"tagCreateTime", "tagTimeRetained"})
 def tag_in(files: TableFiles, name: str) -> TagRow | None:
     """The tag that a file tells; None for a file that is none. One whose operation Paimon does not parse has still to be published."""
     try:
-        body = parse_json(files.io.read(files.layout.tag_file(name)))
+        body = parse_to_keep(files.io.read(files.layout.tag_file(name)))
         tagged = Snapshot.from_json({key: value for key, value in body.items() if key not in _FILE_KEYS})
         int(body["id"])
         created = body.get("tagCreateTime")

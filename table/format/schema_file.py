@@ -8,7 +8,7 @@ from typing import Any
 
 from model.schema.schema import Schema
 from table.format.io.file_io import FileIO
-from table.format.json_document import parse_json
+from table.format.json_document import parse_json, parse_to_keep
 from table.format.snapshot_file import Published
 
 
@@ -20,7 +20,7 @@ def schema_bytes(body: Mapping[str, Any]) -> bytes:
 def read_schema_file(path: str, io: FileIO) -> Schema | None:
     """The schema that a file tells; None where there is none, or one that tells none, as what a power cut tore."""
     try:
-        return Schema.from_json(parse_json(io.read(path)))
+        return Schema.from_json(parse_to_keep(io.read(path)))
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

@@ -16,13 +16,14 @@ from model.schema.schema import Schema
 from model.schema.types import DataType
 from model.snapshot import Snapshot
 from model.text.file_name import file_name
+from model.text.whole_number import whole_number
 from table.format.cache import IDLE_SECONDS, ByteCache
 from table.format.io.deleting import delete_all
 from table.format.io.directory import Directory
 from table.format.io.file_io import FileIO
 from table.format.io.guarded_io import GuardedFileIO
 from table.format.io.reach import Reach
-from table.format.json_document import parse_json
+from table.format.json_document import parse_json, parse_to_keep
 from table.format.layout import EARLIEST, LATEST, TableLayout
 from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import (
@@ -57,6 +58,8 @@ _MANIFESTS_BYTES, _LISTS_BYTES = 192 << 20, 64 << 20
 _MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(_MANIFESTS_BYTES, entries_bytes, idle_seconds=IDLE_SECONDS)
 _LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(_LISTS_BYTES, list_bytes, idle_seconds=IDLE_SECONDS)
 
+_MOST_BYTES = 2000
+"""Of what an index of the catalog holds."""
 _KEPT_ENTRIES = 256
 """Entries from which the columns of a manifest are worth a file."""
 
@@ -136,7 +139,10 @@ class TableFiles:
         """The snapshot's file, or None where there is none; raises `TableDamaged` where it is no snapshot."""
         path = self.layout.snapshot_file(snapshot_id)
         try:
-            return Snapshot.from_json(parse_json(self.io.read(path)))
+            snapshot = Snapshot.from_json(parse_to_keep(self.io.read(path)))
+            if max(len(text.encode()) for text in (snapshot.key, snapshot.commit_user)) > _MOST_BYTES:
+                raise ValueError("the name of its commit or writer is longer than a catalog can look for")
+            return snapshot
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
@@ -198,7 +204,8 @@ class TableFiles:
 
     def _ids(self, directory: str, prefix: str) -> list[int]:
         names = (status.path.rpartition(prefix)[2] for status in self.io.list(directory))
-        return sorted(int(name) for name in names if name.isascii() and name.isdecimal())
+        numbers = ((name, whole_number(name)) for name in names)
+        return sorted(number for name, number in numbers if number is not None and str(number) == name)
 
     def is_expired(self, snapshot: Snapshot) -> bool:
         """Whether somebody has expired a snapshot: its file and what it names are gone, and a later snapshot is there."""
