@@ -25,7 +25,7 @@ from lake.base import LakeBase
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow
 from lake.register.operations import rewrite_all
-from lake.register.restored.used_since import used_since
+from lake.register.restored.used_since import note_undrop, used_since
 from lake.rewrite.garbage import own_directory, removable
 from lake.tables.names import check_name
 from model.access import CATALOG, Access, Resource, database_resource, inside, table_resource
@@ -243,7 +243,7 @@ class LakeDrops(LakeBase):
                     gone.tell(f" UNDROP DATABASE {target.database} brings it back with all that went with it.{elsewhere}")
                 raise
             self._restart(tx, [target], restarts)
-        self._brought_back([target])
+        self._brought_back([target], [dropped])
         return target
 
     @asks_itself
@@ -263,14 +263,15 @@ class LakeDrops(LakeBase):
             tx.drops.in_turn()
             dropped = self._database_to_change(tx, name, drop_id, Access.DROP)
             target = to or dropped.name
-            tables = [Identifier(target, table.name) for table in tx.drops.of_database(dropped.drop_id) if table.kept_in == dropped.kept_as]
+            kept = [table for table in tx.drops.of_database(dropped.drop_id) if table.kept_in == dropped.kept_as]
+            tables = [Identifier(target, table.name) for table in kept]
             try:
                 tx.drops.bring_back_database(dropped, target)
             except DatabaseAlreadyExist as taken:
                 taken.tell(f" UNDROP DATABASE {name} AS … brings it back under another name.")
                 raise
             self._restart(tx, tables, restarts)
-        self._brought_back(tables)
+        self._brought_back(tables, kept)
         return tables
 
     def _restart(self, tx: CatalogTransaction, tables: Sequence[Identifier], restarts: Restarts) -> None:
@@ -283,10 +284,12 @@ class LakeDrops(LakeBase):
         for job_id in restarts(tx.jobs.all(principal=principal), tables, views):
             tx.jobs.request(job_id, JobRequest.RESTART)
 
-    def _brought_back(self, tables: Sequence[Identifier]) -> None:
+    def _brought_back(self, tables: Sequence[Identifier], dropped: Sequence[DroppedTable]) -> None:
         """What was decided and not published when a table was dropped is published now, or by whoever opens it next."""
         self.access.forget()
         self._hook("undrop decided")
+        for table in dropped:
+            follow(partial(note_undrop, self.file_io, table), f"Table {table.identifier} is back, and its directory does not tell so")
         for table in tables:
             follow(partial(self._publish_all, table), f"What was decided of table {table} before it was dropped could not be published")
 

@@ -46,6 +46,10 @@ class TableLayout:
         """Where snapshots are put that a repair takes out of the way."""
         return self.reach.named(f"{self.location}/_diverged", name)
 
+    def undrop_file(self) -> str:
+        """What tells of the last drop of the table that was taken back."""
+        return f"{self.location}/_undropped"
+
     def below(self, path: str) -> str:
         """A file's path inside the table's directory, which may move before it is used; see `inside`."""
         return path.removeprefix(f"{self.location}/")

@@ -14,6 +14,7 @@ from catalog import CatalogStore
 from lake import Lake
 from lake.register.restored.after_restore import differences
 from lake.rewrite import garbage
+from lake.rewrite.expiry import replace_tag
 from model.errors import InvalidName
 from model.identifier import Identifier
 from model.schema.change import SetOption
@@ -58,7 +59,36 @@ def an_option(lake: Lake) -> None:
     lake.alter_table(T, [SetOption(key="drop.retention", value="30 d")])
 
 
-USES = (insert, into_a_branch, of_the_same_id, back, a_branch, an_option)
+def a_version_behind_another_branchs(lake: Lake) -> None:
+    lake.alter_table(SIDE, [SetOption(key="drop.retention", value="30 d")])
+    lake.branches.drop(lake.open(T), ["side"])
+    an_option(lake)
+
+
+def a_tag(lake: Lake) -> None:
+    lake.tags.create(lake.open(T), "new")
+
+
+def another_tag(lake: Lake) -> None:
+    replace_tag(lake, lake.open(T), "first", snapshot_id=2)
+
+
+def one_branch_less(lake: Lake) -> None:
+    lake.branches.drop(lake.open(T), ["side"])
+
+
+USES = (
+    insert,
+    into_a_branch,
+    of_the_same_id,
+    back,
+    a_branch,
+    an_option,
+    a_version_behind_another_branchs,
+    a_tag,
+    another_tag,
+    one_branch_less,
+)
 
 
 @pytest.mark.parametrize("use", USES)
@@ -67,9 +97,12 @@ def test_a_table_that_was_brought_back_and_used_is_not_removed(
 ) -> None:
     lake.tags.create(make(lake, T, "a", "b"), "first", snapshot_id=1)
     lake.branches.create(lake.open(T), "side", from_tag="first")
+    assert lake.open(SIDE).latest() is not None
+    lake._publisher._notifier.close()
     lake.drop_table(T)
     older(dsn, tmp_path / "old")
     lake.undrop_table(T)
+    (warehouse / "default.db/t/_undropped").unlink()  # as by earlier versions
     use(lake)
     older(dsn, tmp_path / "old", back=True)
     (difference,) = differences(catalog, str(warehouse))
@@ -85,6 +118,52 @@ def test_a_table_that_was_brought_back_and_used_is_not_removed(
     if use is insert:
         assert names(fresh.open(T)) == ["a", "b", "late"]
     assert (fresh.sweep_drops(), fresh.standing.troubles()) == (0, [])
+    fresh.close()
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_table_that_was_brought_back_and_only_read_is_not_removed(
+    lake: Lake, catalog: CatalogStore, dsn: str, warehouse: Path, tmp_path: Path, whole: bool
+) -> None:
+    lake.create_database("d")
+    table = make(lake, Identifier("d", "t"), "a")
+    for _ in range(2):
+        lake.drop_database("d", cascade=True) if whole else lake.drop_table(table.identifier)
+        lake.undrop_database("d") if whole else lake.undrop_table(table.identifier)
+    lake.drop_database("d", cascade=True) if whole else lake.drop_table(table.identifier)
+    older(dsn, tmp_path / "old")
+    lake.undrop_database("d") if whole else lake.undrop_table(table.identifier)
+    older(dsn, tmp_path / "old", back=True)
+    age(dsn, 8)
+    fresh = Lake(catalog, str(warehouse), drop_retention=timedelta(days=7))
+    assert (fresh.sweep_drops(), drops(fresh)) == (0, ["d.t"])
+    (trouble,) = fresh.standing.troubles()
+    assert "its drop was taken back" in trouble.problem
+    fresh.undrop_database("d") if whole else fresh.undrop_table(table.identifier)
+    assert names(fresh.open(table.identifier)) == ["a"]
+    fresh.drop_table(table.identifier)  # which the file does not tell of
+    age(dsn, 8)
+    assert fresh.sweep_drops() == 1
+    fresh.close()
+
+
+@pytest.mark.parametrize("rows", [True, False])
+def test_another_table_in_the_place_of_a_dropped_one_is_not_removed(
+    lake: Lake, catalog: CatalogStore, dsn: str, warehouse: Path, tmp_path: Path, rows: bool
+) -> None:
+    """The dropped one had gone for good meanwhile, which the older catalog does not know."""
+    make(lake, T, *(["a"] if rows else []))
+    lake.drop_table(T)
+    older(dsn, tmp_path / "old")
+    lake.purge_dropped_table(T)
+    place = Path(make(lake, T).location)
+    older(dsn, tmp_path / "old", back=True)
+    age(dsn, 8)
+    fresh = Lake(catalog, str(warehouse))
+    assert fresh.sweep_drops() == 0
+    assert (place / "schema/schema-0").exists()
+    fresh.purge_dropped_table(T)
+    assert (place / "schema/schema-0").exists()
     fresh.close()
 
 
