@@ -254,13 +254,16 @@ class TableRepository:
         No branch has or had a version of that number: files that were written by one that is gone would be read by it.
         """
         self.hold(table_id)
-        return self.top_schema_id(table_id) + 1
+        return self.numbering(table_id)[0] + 1
 
-    def top_schema_id(self, table_id: UUID) -> int:
-        """The highest number that a version has or had, on whichever branch; -1 without any."""
-        query = f"SELECT {TOP_SCHEMA} FROM table_entry t WHERE t.table_id = %s"  # noqa: S608 - a literal of this module
+    def numbering(self, table_id: UUID) -> tuple[int, list[str]]:
+        """The highest number that a version has or had, and the branches besides main, which share the numbers."""
+        query = f"""
+            SELECT coalesce({TOP_SCHEMA}, -1), ARRAY(SELECT name FROM table_branch b WHERE b.table_id = t.table_id)
+            FROM table_entry t WHERE t.table_id = %s
+        """  # noqa: S608 - a literal of this module
         row = self._conn.execute(query, (table_id,)).fetchone()
-        return -1 if row is None or row[0] is None else int(row[0])
+        return (-1, []) if row is None else (int(row[0]), list(row[1]))
 
     def set_schema(self, table_id: UUID, branch: str, schema_id: int, *, published: int) -> None:
         """Make a version current that is older than the present one, or of another branch."""

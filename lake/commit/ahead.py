@@ -59,14 +59,21 @@ def later_schemas(files: TableFiles, known: int) -> list[Schema]:
     return schemas
 
 
-def may_be_ahead(files: TableFiles, newest: Snapshot | None, top_schema: int) -> bool:
+def may_be_ahead(files: TableFiles, newest: Snapshot | None, top_schema: int, *, listed: bool) -> bool:
     """Whether anything tells so at a first look, by what the catalog had a moment ago: the newest snapshot and the highest schema's number.
 
-    Without a listing: of schemas the next number alone is looked for.
+    Where schemas are not ``listed`` the next number alone is looked for.
     """
-    if later_file(files, newest.id if newest else 0) is not None or files.io.file_exists(files.layout.schema_file(top_schema + 1)):
+    if may_have_later_schema(files, top_schema) if listed else files.io.file_exists(files.layout.schema_file(top_schema + 1)):
+        return True
+    if later_file(files, newest.id if newest else 0) is not None:
         return True
     return newest is not None and other_file(files, newest.id, newest.key) is not None
+
+
+def may_have_later_schema(files: TableFiles, top_schema: int) -> bool:
+    """The same of a branch's schemas alone."""
+    return any(schema_id > top_schema for schema_id in files.schema_ids())
 
 
 def ahead_of(tx: CatalogTransaction, table_id: UUID, files: TableFiles, row: SnapshotRow | None) -> str | None:
@@ -76,7 +83,7 @@ def ahead_of(tx: CatalogTransaction, table_id: UUID, files: TableFiles, row: Sna
 
 def _later_schema(tx: CatalogTransaction, table_id: UUID, files: TableFiles) -> str | None:
     """The first file of a branch's schema whose number the catalog has given to none of the table's."""
-    table, top = tx.tables.by_id(table_id), tx.tables.top_schema_id(table_id)
+    table, (top, _) = tx.tables.by_id(table_id), tx.tables.numbering(table_id)
     if table is None or other_kind(table.schema["options"]) in DIRECTORY_KINDS:  # what lies in such a directory is no table's
         return None
     return next((files.layout.schema_file(schema.id) for schema in later_schemas(files, top)), None)

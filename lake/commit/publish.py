@@ -15,7 +15,7 @@ from cachetools import LRUCache, TTLCache
 from catalog import CatalogStore, CatalogTransaction
 from catalog.objects.publications import Note
 from catalog.records import SnapshotRow
-from lake.commit.ahead import ahead_of, later_file, other_file
+from lake.commit.ahead import ahead_of, later_file, may_be_ahead, may_have_later_schema, other_file
 from lake.commit.notifier import Hook as Hook
 from lake.commit.notifier import Notifier
 from lake.commit.notifier import no_hook as no_hook
@@ -310,13 +310,19 @@ class Publisher:
         if path is not None:
             raise TableDiverged(table, path=path)
 
-    def require_free_schema(self, table_id: UUID, files: TableFiles, table: Identifier) -> None:
-        """Raise `TableDiverged` where files of any branch are ahead of the catalog: the next schema's number may be one of theirs."""
+    def require_free_schema(self, table_id: UUID, files: TableFiles, table: Identifier, newest: Snapshot | None) -> None:
+        """Raise `TableDiverged` where the next schema's number may be a newer catalog's: files are ahead, or any branch's schemas are.
+
+        ``newest`` is the newest snapshot as it was read a moment ago.
+        """
         with self._catalog.reading() as tx:
-            branches = (MAIN_BRANCH, *tx.branches.names(table_id))
-        for branch in branches:
-            line = files if branch == table.branch else TableFiles(files.io, files.location, branch, name=files.name)
-            self.require_newest(table_id, line, replace(table, branch=branch))
+            top, branches = tx.tables.numbering(table_id)
+        if may_be_ahead(files, newest, top, listed=True):
+            self.require_newest(table_id, files, table)
+        for branch in {MAIN_BRANCH, *branches} - {table.branch}:
+            line = TableFiles(files.io, files.location, branch, name=files.name)
+            if may_have_later_schema(line, top):
+                self.require_newest(table_id, line, replace(table, branch=branch))
 
     def mark_ahead(self, table_id: UUID, files: TableFiles, branch: str) -> str | None:
         """The file that tells what the catalog lacks, which marks the table as diverged (`lake.commit.ahead`); None without one."""

@@ -265,7 +265,7 @@ class Standing:
         latest = None if row.body is None else Snapshot.from_json(row.body)
         is_due = (row.table_id, row.branch) not in self._listed  # once an hour all is looked for that takes a listing
         self._listed[row.table_id, row.branch] = None
-        looks_ahead = is_due or may_be_ahead(files, latest, row.top_schema_id)
+        looks_ahead = may_be_ahead(files, latest, row.top_schema_id, listed=is_due)
         if looks_ahead and self._publisher.mark_ahead(row.table_id, files, row.branch) is not None:
             return
         if row.branch == MAIN_BRANCH and (is_due or row.table_id in self._unknown_branches):

@@ -17,7 +17,7 @@ from lake.commit.decided import follow, require_writable
 from lake.tables.handle import LakeTable
 from model.errors import CommitConflict, InvalidSchemaChange, TableNotExist
 from model.schema.schema import Schema, other_kind
-from model.snapshot import CommitKind
+from model.snapshot import CommitKind, Snapshot
 from table.format.layout import partition_spec
 from table.format.rows import binary_row
 from table.write.snapshot_builder import CommitRequest, build_snapshot, everything, metadata_written
@@ -53,7 +53,7 @@ def _decided(core: CommitCore, open_table: Callable[[], LakeTable], place: Place
         if latest is None:
             empty.append(table)
             return None
-        new = _version(core, table, schema, now)
+        new = _version(core, table, schema, latest, now)
         request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="REPLACE TABLE")
         made = replace(build_snapshot(table.files, table.schema, latest, [request], uuid=key, time_millis=now), schema_id=new.id)
         return BuiltCommit(
@@ -68,7 +68,7 @@ def _decided(core: CommitCore, open_table: Callable[[], LakeTable], place: Place
     if decide_built(core, place, build) is not None:
         return True
     (table,) = empty
-    new = _version(core, table, schema, time.time_ns() // 1_000_000)
+    new = _version(core, table, schema, None, time.time_ns() // 1_000_000)
     with contextlib.suppress(CommitConflict), core.catalog.transaction() as tx:
         row = tx.tables.find_for_commit(table.identifier)
         if row is None or row.table_id != table.table_id or row.location != table.location:
@@ -87,9 +87,9 @@ def _require_replaceable(table: LakeTable, schema: Schema) -> None:
         raise InvalidSchemaChange(f"Table {table.identifier} cannot be replaced with other partition keys; drop it and make it anew.")
 
 
-def _version(core: CommitCore, table: LakeTable, schema: Schema, now: int) -> Schema:
+def _version(core: CommitCore, table: LakeTable, schema: Schema, latest: Snapshot | None, now: int) -> Schema:
     """The schema as the table's next version; raises `TableDiverged` where the number of that may be one of a newer catalog's."""
-    core.publisher.require_free_schema(table.table_id, table.files, table.identifier)
+    core.publisher.require_free_schema(table.table_id, table.files, table.identifier, latest)
     with core.catalog.transaction() as tx:
         next_id = tx.tables.next_schema_id(table.table_id)
     highest = max(schema.highest_field_id, table.schema.highest_field_id)

@@ -288,8 +288,8 @@ class LakeDrops(LakeBase):
         """What was decided and not published when a table was dropped is published now, or by whoever opens it next."""
         self.access.forget()
         self._hook("undrop decided")
-        for table in dropped:
-            follow(partial(note_undrop, self.file_io, table), f"Table {table.identifier} is back, and its directory does not tell so")
+        for one in dropped:
+            follow(partial(note_undrop, self.file_io, one), f"Table {one.identifier} is back, and its directory does not tell so")
         for table in tables:
             follow(partial(self._publish_all, table), f"What was decided of table {table} before it was dropped could not be published")
 

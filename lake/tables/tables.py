@@ -263,7 +263,7 @@ class LakeTables(LakeMetadata):
             if other_kind(new.options) not in DIRECTORY_KINDS:
                 require_writable(self.file_io, opened.files.layout.manifest_dir())
                 # Its snapshots may have a schema of that version, by which a repair could not read them any more.
-                self._publisher.require_free_schema(opened.table_id, opened.files, table)
+                self._publisher.require_free_schema(opened.table_id, opened.files, table, snapshot)
             with contextlib.suppress(CommitConflict):
                 with self.catalog.transaction() as tx, claimed_in(tx, claim):
                     new = replace(new, id=tx.tables.next_schema_id(opened.table_id))

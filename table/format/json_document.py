@@ -39,6 +39,6 @@ def parse_to_keep(data: bytes) -> Any:
         elif isinstance(value, float):
             if not math.isfinite(value):
                 raise ValueError(f"{value} is no number of JSON")
-        elif value is not None and not -LARGEST <= value <= LARGEST:
+        elif value is not None and not -LARGEST - 1 <= value <= LARGEST:
             raise ValueError("it holds a number of more than 64 bits")
     return document

@@ -95,6 +95,12 @@ def test_what_the_catalog_cannot_hold_is_set_aside(lake: Lake, warehouse: Path, 
     assert names(lake.open(T)) == ["a", "b", "d"]
 
 
+def test_the_least_number_is_one(lake: Lake, warehouse: Path, body: dict[str, Any]) -> None:
+    """By which Flink's writers say that there is no watermark yet."""
+    snapshot_file(warehouse, 3).write_text(json.dumps(body | {"watermark": -(2**63), "commitIdentifier": 2**63 - 1}))
+    assert lake.repair_table(T).registered == (3,)
+
+
 @pytest.mark.parametrize("what", ["two of a key", "a version twice", "another version's file"])
 def test_a_directory_that_tells_one_thing_twice_is_not_registered(
     lake: Lake, table: LakeTable, warehouse: Path, body: dict[str, Any], what: str
