@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,13 @@ MOST_MODULES = 18
 SPARK = ("sql/spark", "pyspark_sluice")
 
 
-def imports(file: Path) -> Iterator[tuple[str, bool]]:
+@cache
+def imports(file: Path) -> Sequence[tuple[str, bool]]:
     """Top-level names a file imports, and whether only when a function runs."""
+    return tuple(_imports(file))
+
+
+def _imports(file: Path) -> Iterator[tuple[str, bool]]:
     tree = ast.parse(file.read_text())
     inner = {id(node) for outer in ast.walk(tree) if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef) for node in ast.walk(outer)}
     for node in ast.walk(tree):

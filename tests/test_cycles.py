@@ -33,6 +33,7 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 def circles(graph: Mapping[str, set[str]]) -> list[set[str]]:
     """The sets of modules that reach each other, by imports in both directions."""
+    graph = _inner(graph)
     reached: dict[str, set[str]] = {}
     for start in graph:
         seen: set[str] = set()
@@ -44,6 +45,15 @@ def circles(graph: Mapping[str, set[str]]) -> list[set[str]]:
         reached[start] = seen
     parts = {frozenset({other for other in reached[name] if name in reached[other]}) for name in graph if name in reached[name]}
     return [set(part) for part in parts]
+
+
+def _inner(graph: Mapping[str, set[str]]) -> Mapping[str, set[str]]:
+    """What is left without those that import nobody that is left: they are in no circle."""
+    while inner := {name: there for name, others in graph.items() if (there := others & graph.keys())}:
+        if len(inner) == len(graph):
+            return inner
+        graph = inner
+    return {}
 
 
 def test_no_modules_import_each_other_around() -> None:

@@ -29,11 +29,15 @@ def bad_database(server: RunningServer) -> Iterator[str]:
     server.sql(f"DROP DATABASE {name} CASCADE")
 
 
+@pytest.fixture(scope="module")
+def bad_state(server: RunningServer, bad_database: str) -> tuple[Any, ...]:
+    return state(server, bad_database)
+
+
 @pytest.fixture(autouse=True)
-def _nothing_changed(server: RunningServer, bad_database: str) -> Iterator[None]:
-    before = state(server, bad_database)
+def _nothing_changed(server: RunningServer, bad_database: str, bad_state: tuple[Any, ...]) -> Iterator[None]:
     yield
-    assert state(server, bad_database) == before
+    assert state(server, bad_database) == bad_state
 
 
 def state(server: RunningServer, database: str) -> tuple[Any, ...]:

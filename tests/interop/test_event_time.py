@@ -115,7 +115,7 @@ def story(server: RunningServer, broker: Broker, count: int, waves: int, name: s
 
 
 def test_from_a_topic_with_a_watermark_to_windows(kafka_server: RunningServer, broker: Broker) -> None:
-    story(kafka_server, broker, 6_000, 3, "story")
+    story(kafka_server, broker, 3_000, 3, "story")
 
 
 @pytest.mark.torture

@@ -66,8 +66,8 @@ def at_once(table: str, texts: list[str]) -> str:
     return " UNION ALL ".join(f"SELECT {at} AS q, id FROM {table} WHERE {text}" for at, text in enumerate(texts))
 
 
-EVERY = pytest.mark.parametrize("every", [pytest.param(9, id="short"), pytest.param(1, id="whole", marks=pytest.mark.torture)])
-"""Spark plans each condition for itself: in short it is asked every ninth of them, and each test others."""
+EVERY = pytest.mark.parametrize("every", [pytest.param(17, id="short"), pytest.param(1, id="whole", marks=pytest.mark.torture)])
+"""Spark plans each condition for itself: in short it is asked every 17th of them, and each test others."""
 
 
 def differing(server: RunningServer, table: str, every: int = 1, first: int = 0) -> dict[str, tuple[str, object, list[int]]]:

@@ -72,7 +72,7 @@ def test_no_update_is_lost_and_every_writer_has_its_turn(catalog: CatalogStore, 
     append(lake, table, range(4), v=[0] * 4)
     append(lake, table, range(4, 8), v=[0] * 4)
     other = Lake(catalog, str(warehouse))
-    times, writers = 6, 4
+    times, writers = 3, 4
     appended, over = [100], threading.Event()
 
     def raises(writer: int) -> list[int]:

@@ -14,6 +14,7 @@ from lake.rewrite.orphans import remove_orphan_files
 from model.errors import AnalysisError, Forbidden, UnsupportedType
 from model.identifier import Identifier
 from tests.lake.access.test_access import user
+from tests.short import diagonal
 from tests.sql.spark.conftest import Run
 from tests.sql.statements.test_erase import VALUE, holders
 from tests.sql.tables import make_table
@@ -22,8 +23,7 @@ T = Identifier("default", "t")
 ERASABLE = "'rows.erasable' = 'true', 'write-only' = 'true'"
 
 
-@pytest.mark.parametrize("format_", ["parquet", "orc"])
-@pytest.mark.parametrize("bucket", ["-1", "1"])
+@pytest.mark.parametrize(("bucket", "format_"), diagonal(["-1", "1"], ["parquet", "orc"]))
 def test_files_of_every_schema_are_changed_alike(run: Run, format_: str, bucket: str) -> None:
     """Added, renamed, dropped and added anew, and retyped columns: in files of before and of afterwards."""
     run(f"CREATE TABLE t (id INT, a STRING, n INT, gone INT) WITH ('bucket' = '{bucket}', 'file.format' = '{format_}', {ERASABLE})")

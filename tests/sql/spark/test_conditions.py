@@ -15,6 +15,7 @@ from gateway.gateway import Gateway
 from lake import Lake
 from sql.execution.writing import append_batches
 from table.format.rows.cast import fit
+from tests.short import share
 from tests.sql.tables import make_table
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261125"))
-CONDITIONS = int(os.environ.get("SLUICE_TEST_CONDITIONS", "60"))
-BY_SPARK = int(os.environ.get("SLUICE_TEST_BY_SPARK", "10"))
+CONDITIONS = int(os.environ.get("SLUICE_TEST_CONDITIONS", str(share(60))))
+BY_SPARK = int(os.environ.get("SLUICE_TEST_BY_SPARK", str(share(12))))
 """Conditions that are a WHERE for Spark, in one statement; each mention of the table is planned with its own."""
 _FLOATS = ("'NaN'", "'-0.0'", "'0.0'", "'Infinity'", "'-Infinity'", "'1'", "'0.1'", "'-1.5'", "'1e-45'", "'16777217'", "'3.4e38'")
 _LAST, _ASTRAL = "\uffff", "\U00010000"

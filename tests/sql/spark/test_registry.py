@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
+from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +115,12 @@ SPELLINGS = ["{}", "`{}`", "{} /* */ ", "{} -- x\n"]
 REFUSABLE = [*sorted(REFUSED), "nosuchfunction"]
 
 
+@pytest.mark.parametrize("each", [pytest.param(1, id="short"), pytest.param(len(SPELLINGS) + 1, id="whole", marks=pytest.mark.torture)])
 @pytest.mark.parametrize("position", POSITIONS)
-def test_what_is_refused_is_refused_wherever_it_stands_and_however_it_is_written(position: str) -> None:
-    for name in REFUSABLE:
-        for spelled in (*(form.format(name) for form in SPELLINGS), name.upper()):
+def test_what_is_refused_is_refused_wherever_it_stands_and_however_it_is_written(position: str, each: int) -> None:
+    """Each name, in so many spellings by turns."""
+    for number, name in enumerate(REFUSABLE, POSITIONS.index(position)):
+        for spelled in islice(cycle((*(form.format(name) for form in SPELLINGS), name.upper())), number, number + each):
             text = position.format(call=f"{spelled}('a', 'b')", name=name)
             with pytest.raises(SqlError):
                 checked_sql(parse_one(text), {"v"})

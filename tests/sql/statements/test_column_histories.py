@@ -401,7 +401,7 @@ def live(gateway: Gateway, layout: str, seed: int, *, steps: int, conditions: in
 
 @pytest.mark.parametrize("layout", _LAYOUTS)
 def test_any_change(gateway: Gateway, warehouse: Path, layout: str) -> None:
-    lived = live(gateway, layout, SEED, steps=20)
+    lived = live(gateway, layout, SEED, steps=12)
     assert lived.compared > lived.left
     check_warehouse(warehouse)
 

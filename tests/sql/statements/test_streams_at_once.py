@@ -147,7 +147,7 @@ def crowd(gateways: Sequence[Gateway], lake: Lake, warehouse: Path, layout: str,
 
 @pytest.mark.parametrize("layout", _LAYOUTS)
 def test_every_row_comes_once(gateway: Gateway, other_server: Gateway, lake: Lake, warehouse: Path, layout: str) -> None:
-    crowd([gateway, other_server], lake, warehouse, layout, SEED, callers=4, statements=30)
+    crowd([gateway, other_server], lake, warehouse, layout, SEED, callers=4, statements=12)
 
 
 @pytest.mark.torture
