@@ -11,7 +11,7 @@ from tests.fuzz.inputs import BODIES, DDL, deep, drawn, mutated
 from tests.fuzz.oracle import FAILED, Flat, judge, sql, tree_digest
 from workers.pool import WorkerPool
 
-SHORT, PART, PARTS = 60, 3_000, 10
+SHORT, PART, PARTS = 30, 3_000, 10
 
 
 @pytest.fixture

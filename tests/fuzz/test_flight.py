@@ -20,7 +20,7 @@ from tests.fuzz.test_sql import almost, statements
 from tests.server.flight.conftest import Endpoint
 from workers.pool import WorkerPool
 
-SHORT, PART, PARTS = 150, 2_500, 8
+SHORT, PART, PARTS = 80, 2_500, 8
 _SECONDS = 120.0
 _STREAMS, _SINGLE = ("DoPut", "DoExchange", "Handshake"), ("GetFlightInfo", "GetSchema")
 _PREPARED = (

@@ -14,7 +14,7 @@ from tests.fuzz.oracle import Flat
 from tests.server.conftest import url
 
 __all__ = ["url"]
-SHORT, PART, PARTS = 150, 10_000, 2
+SHORT, PART, PARTS = 80, 10_000, 2
 _SECONDS = 10.0
 _LINES = [
     b"Host: a", b"Host: 127.0.0.1", b"Host: [", b"Host:", b" folded: x", b"Content-Length: 8", b"Content-Length: 08", b"Content-Length: -1",

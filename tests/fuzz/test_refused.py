@@ -12,7 +12,7 @@ from tests.fuzz.inputs import drawn
 from tests.fuzz.oracle import sql
 from tests.fuzz.test_sql import almost, statements
 
-SHORT, PART, PARTS = 120, 1_500, 8
+SHORT, PART, PARTS = 60, 1_500, 8
 
 
 def campaign(client: FlaskClient, dsn: str, warehouse: Path, seeds: range) -> int:

@@ -14,7 +14,7 @@ from server.paimon.routes import registered
 from tests.fuzz.inputs import deep, drawn, mutated, value
 from tests.fuzz.oracle import Flat, judge, sql
 
-SHORT, PART, PARTS = 700, 5_000, 12
+SHORT, PART, PARTS = 300, 5_000, 12
 _QUIET = ("/ui/static", "/tokens")
 _NAMES = [
     "statement", "statements", "parameters", "settings", "async", "timeout", "limit", "database", "schema", "name", "names",

@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.interop import canonical
-from tests.interop.conftest import Reader
+from tests.interop.conftest import READERS, Reader
 from tests.running import RunningServer
+from tests.short import short
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -42,6 +43,7 @@ def hive(import_dir: Path) -> Path:
     return root
 
 
+@pytest.mark.parametrize("reader", short(READERS, ["java_paimon"]), indirect=True)
 def test_a_migrated_directory(server: RunningServer, database: str, reader: Reader, hive: Path) -> None:
     table = f"{database}.m"
     server.sql(f"CALL sys.migrate_table(source_type => 'hive', table => '{hive}', target_table => '{table}')")
@@ -60,6 +62,7 @@ def test_a_migrated_directory(server: RunningServer, database: str, reader: Read
     assert reader.read(server.table_path(table), rows=False)["count"] == 30
 
 
+@pytest.mark.parametrize("reader", short(READERS, ["pypaimon"]), indirect=True)
 def test_a_registered_table(server: RunningServer, database: str, reader: Reader, import_dir: Path) -> None:
     import shutil
 

@@ -13,7 +13,7 @@ from tests.running import RunningServer
 
 pytestmark = pytest.mark.interop
 
-ROUNDS = 3
+ROUNDS = [pytest.param(2, id="short"), pytest.param(3, id="whole", marks=pytest.mark.torture)]
 OPTIONS = "'write-only' = 'true', 'compaction.max.file-num' = '4'"
 """Nobody compacts but who is told to."""
 KINDS = {
@@ -47,12 +47,15 @@ def check(server: RunningServer, table: str, kind: str, count: int, readers: lis
         assert (theirs if kind == "queue" else sorted(theirs)) == list(range(count))
 
 
+@pytest.mark.parametrize("rounds", ROUNDS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_both_compact(server: RunningServer, database: str, java: Java, pypaimon: Reader, java_paimon: Reader, kind: str) -> None:
+def test_both_compact(
+    server: RunningServer, database: str, java: Java, pypaimon: Reader, java_paimon: Reader, kind: str, rounds: int
+) -> None:
     table = f"{database}.t"
     server.sql(f"CREATE TABLE {table} (id BIGINT, s STRING) {KINDS[kind]}")
     written = 0
-    for number in range(ROUNDS):
+    for number in range(rounds):
         for _ in range(3):
             append(server, table, written, 5)
             java.do(table=table, append=[written + 5, 5])
@@ -68,4 +71,4 @@ def test_both_compact(server: RunningServer, database: str, java: Java, pypaimon
     append(server, table, written, 5)
     server.sql(f"CALL sys.compact('{table}')")
     check(server, table, kind, written + 5, [pypaimon, java_paimon])
-    assert server.value(f"SELECT COUNT(*) FROM {table}$snapshots WHERE commit_kind = 'COMPACT'") >= ROUNDS
+    assert server.value(f"SELECT COUNT(*) FROM {table}$snapshots WHERE commit_kind = 'COMPACT'") >= rounds
