@@ -31,7 +31,10 @@ def standalone_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runn
         cluster.stop()
 
 
-@pytest.fixture(params=["local", "standalone"])
+MASTERS = ("local", "standalone")
+
+
+@pytest.fixture(params=MASTERS)
 def any_server(request: pytest.FixtureRequest) -> RunningServer:
     """The server under test, on each kind of master in turn."""
     found = request.getfixturevalue("server" if request.param == "local" else "standalone_server")

@@ -79,9 +79,9 @@ def test_one_of_two_servers_is_killed_under_commits(start_server: StartServer, d
     threads = [threading.Thread(target=writer.run, args=(stop,)) for writer in writers]
     for thread in threads:
         thread.start()
-    time.sleep(4)
+    time.sleep(2)
     first.kill()
-    time.sleep(4)
+    time.sleep(2)
     stop.set()
     for writer, thread in zip(writers, threads, strict=True):
         thread.join(60)

@@ -53,7 +53,7 @@ class Watch:
         self._thread.join()
 
 
-def run(server: RunningServer, *, kills: int, seed: int, seconds: float) -> dict[str, int]:
+def run(server: RunningServer, *, kills: int, seed: int, seconds: float, pause: float = 0.0) -> dict[str, int]:
     """Write for so long, killing the server so often; verify after each kill, and everything at the end.
 
     Returns the most files a bucket had, by table.
@@ -62,7 +62,7 @@ def run(server: RunningServer, *, kills: int, seed: int, seconds: float) -> dict
     tables = create(server)
     book = Book()
     watch = Watch(server, tables)
-    writers = Writers(server, tables, book).start()
+    writers = Writers(server, tables, book, pause=pause).start()
     try:
         begin, each = time.monotonic(), seconds / (kills + 1)
         for number in range(kills):

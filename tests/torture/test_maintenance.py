@@ -15,7 +15,7 @@ SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261121"))
 
 @pytest.mark.slow
 def test_a_kill_while_files_are_merged(start_server: StartServer) -> None:
-    run(start_server(), kills=1, seed=SEED, seconds=6)
+    run(start_server(), kills=1, seed=SEED, seconds=4, pause=0.1)
 
 
 @pytest.mark.torture

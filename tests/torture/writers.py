@@ -35,10 +35,10 @@ class Book:
 
 
 class Writers:
-    """`WRITERS` threads that append rows (w, n) one by one, to the tables in turns, until they are stopped."""
+    """`WRITERS` threads that append rows (w, n) one by one, to the tables in turns, with a pause in seconds, until they are stopped."""
 
-    def __init__(self, server: RunningServer, tables: Sequence[str], book: Book) -> None:
-        self._server, self._tables, self._book = server, tables, book
+    def __init__(self, server: RunningServer, tables: Sequence[str], book: Book, *, pause: float = 0.0) -> None:
+        self._server, self._tables, self._book, self._pause = server, tables, book, pause
         self._stop = threading.Event()
         self._threads = [threading.Thread(target=self._write, args=(number,)) for number in range(WRITERS)]
 
@@ -58,6 +58,7 @@ class Writers:
             while not self._stop.is_set():
                 for table in self._tables:
                     self._append(client, table, number)
+                    self._stop.wait(self._pause)
 
     def _append(self, client: httpx.Client, table: str, number: int) -> None:
         key = (table, number)

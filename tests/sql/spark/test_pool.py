@@ -77,7 +77,9 @@ def test_servers_share_a_standalone_master_unless_a_file_says_otherwise() -> Non
     assert "spark.dynamicAllocation.enabled" not in local
 
 
+@pytest.mark.torture
 def test_the_archive_holds_all_that_executors_import(tmp_path: Path) -> None:
+    """Executors import it in `tests/e2e/test_cluster.py`, too, as far as their work takes them."""
     assert write_archive(tmp_path / "environment.zip") > 1000
     assert [path.name for path in tmp_path.iterdir()] == ["environment.zip"]
     with zipfile.ZipFile(tmp_path / "environment.zip") as archive:
