@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle, islice
 
 import pytest
 
@@ -53,17 +54,18 @@ _TEXTS = (
 )
 _NUMBERS = ("-1", "9223372036854775808", "1e400", "'x'", "NULL", "0", "1", "2147483648", "9223372036854775807", "0.5", "'1'")
 _TRUTHS = ("'maybe'", "NULL", "1", "true", "'true'")
-_SAMPLES: Mapping[type, tuple[Sequence[str], int]] = {str: (_TEXTS, 10), int: (_NUMBERS, 5), bool: (_TRUTHS, 2)}
-"""What stands for an argument of a type, and how many of it in short."""
+_SAMPLES: Mapping[type, tuple[Sequence[str], int]] = {str: (_TEXTS, 5), int: (_NUMBERS, 3), bool: (_TRUTHS, 1)}
+"""What stands for an argument of a type, and how many of it in short: others for each argument."""
 _USUAL = {"table": "'default.t'", "database": "'default'", "tag": "'tag1'", "branch": "'b'", "from_branch": "'b'", "where": "'id > 100'"}
 _USUAL_BY_TYPE = {str: "'x'", int: "1"}
 
 
 def _calls(procedure: Procedure, *, whole: bool) -> Iterator[str]:
     required = list(procedure.parameters.items())[: procedure.required]
-    for name, kind in procedure.parameters.items():
+    turn = sorted(PROCEDURES).index(procedure.name)
+    for at, (name, kind) in enumerate(procedure.parameters.items(), turn):
         values, short = _SAMPLES.get(kind, _SAMPLES[str])
-        for value in values if whole else values[:short]:
+        for value in values if whole else islice(cycle(values), at * short % len(values), at * short % len(values) + short):
             arguments = {other: _USUAL.get(other, _USUAL_BY_TYPE.get(of, "false")) for other, of in required} | {name: value}
             yield f"CALL {procedure.name}(" + ", ".join(f"`{other}` => {text}" for other, text in arguments.items()) + ")"
 
