@@ -8,6 +8,7 @@ pytest_plugins = [
     "tests.fix_gateway",
     "tests.fix_workers",
     "tests.fix_spark",
+    "tests.fix_routes",
     "tests.fix_server",
     "tests.fix_s3",
     "tests.fix_s3_proxy",
