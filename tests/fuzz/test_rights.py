@@ -19,7 +19,7 @@ from tests.fuzz.records import retold
 from tests.fuzz.test_sql import almost, statements
 from tests.server.paimon.exchanges import ALL
 
-SHORT, PART, PARTS = 120, 1_000, 32
+SHORT, PART, PARTS = 240, 1_000, 32
 _CANARY = "nobody-may-see-this"
 _SETUP = f"""
     CREATE DATABASE d; CREATE TABLE d.secret (id INT, s STRING); INSERT INTO d.secret VALUES (1, '{_CANARY}');
