@@ -1,4 +1,4 @@
-"""The core of what a user does, on real flights: load, query, insert from queries, overwrite; on every kind of Spark master by turns."""
+"""The core of what a user does, on real flights: load, query, insert from queries, overwrite; on every kind of Spark master."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from tests.running import Refused, RunningServer
 from tests.short import short
 
 pytestmark = pytest.mark.spark
+BY_MASTER = pytest.mark.parametrize("any_server", short(MASTERS, ["local"]), indirect=True)
+"""What a standalone master is given in `make test` is in `tests/e2e/test_cluster.py`."""
 
 COLUMNS = {
     "year": "INT",
@@ -70,7 +72,7 @@ def loaded(any_server: RunningServer, database: str, flights: pd.DataFrame) -> s
     return table
 
 
-@pytest.mark.parametrize("any_server", short(MASTERS, ["local"]), indirect=True)
+@BY_MASTER
 def test_flights_loaded_and_queried_as_pandas_does(any_server: RunningServer, loaded: str, flights: pd.DataFrame) -> None:
     assert any_server.value(f"SELECT COUNT(*) FROM {loaded}") == 336_776
     ours = any_server.arrow(f"SELECT * FROM {loaded}").select(list(COLUMNS)).sort_by([(name, "ascending") for name in COLUMNS])
@@ -86,7 +88,7 @@ def test_flights_loaded_and_queried_as_pandas_does(any_server: RunningServer, lo
     assert [row[2] for row in found] == pytest.approx(expected["delay"].tolist())
 
 
-@pytest.mark.parametrize("any_server", short(MASTERS, ["standalone"]), indirect=True)
+@BY_MASTER
 def test_insert_from_a_query_keeps_its_order_and_its_buckets(any_server: RunningServer, loaded: str, database: str) -> None:
     queue = f"{database}.late"
     any_server.sql(f"CREATE TABLE {queue} (n BIGINT, carrier STRING, arr_delay INT) WITH ('bucket'='4','bucket-key'='carrier')")
@@ -100,7 +102,7 @@ def test_insert_from_a_query_keeps_its_order_and_its_buckets(any_server: Running
     assert read["n"].nunique() == rows
 
 
-@pytest.mark.parametrize("any_server", short(MASTERS, ["local"]), indirect=True)
+@BY_MASTER
 def test_overwrite_a_partition(any_server: RunningServer, loaded: str) -> None:
     others = any_server.value(f"SELECT COUNT(*) FROM {loaded} WHERE `month` <> 2")
     columns = ", ".join(f"`{name}`" for name in COLUMNS if name != "month")
@@ -111,7 +113,7 @@ def test_overwrite_a_partition(any_server: RunningServer, loaded: str) -> None:
     assert first == 336_776
 
 
-@pytest.mark.parametrize("any_server", short(MASTERS, ["local"]), indirect=True)
+@BY_MASTER
 def test_statement_set_lands_together_or_not_at_all(any_server: RunningServer, database: str) -> None:
     for name in ("a", "b"):
         any_server.sql(f"CREATE TABLE {database}.{name} (x INT NOT NULL)")
@@ -129,7 +131,7 @@ def test_statement_set_lands_together_or_not_at_all(any_server: RunningServer, d
         any_server.sql(again)
 
 
-@pytest.mark.parametrize("any_server", short(MASTERS, ["standalone"]), indirect=True)
+@BY_MASTER
 def test_a_slow_statement_is_canceled_and_others_go_on(any_server: RunningServer) -> None:
     any_server.wait_for_spark()
     begin = time.monotonic()

@@ -202,7 +202,9 @@ def held_though_deleted(server: RunningServer, directory: Path) -> list[str]:
 
 
 @pytest.mark.spark
+@pytest.mark.torture
 def test_disk_full(small_disk: Path, start_server: StartServer) -> None:
+    """The last pages of a disk are in `tests/faults/test_small_disk.py`, a disk that Spark fills in `test_reserve`."""
     server = start_server(SLUICE_WAREHOUSE=str(small_disk / "warehouse"))
     server.wait_for_spark()
     server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
@@ -263,8 +265,10 @@ def press_ctrl_c(server: RunningServer) -> None:
 
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("stop", [pytest.param(tell_the_server, marks=pytest.mark.torture), press_ctrl_c])
+@pytest.mark.torture
+@pytest.mark.parametrize("stop", [tell_the_server, press_ctrl_c])
 def test_a_stopping_server_lets_running_statements_finish(start_server: StartServer, stop: Callable[[RunningServer], None]) -> None:
+    """A short statement does in `tests/server/process/test_process.py`; Ctrl-C is pressed in `tests/docs/test_readme.py`, too."""
     server = start_server(SLUICE_DRAIN_SECONDS="120")
     running, outcome = running_insert(server)
     children = server.process.children(recursive=True)

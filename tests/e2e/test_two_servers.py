@@ -159,7 +159,7 @@ def _side_by_side(start_server: StartServer, dsn: str, tmp_path: Path, *, writer
 
 @pytest.mark.slow
 def test_two_servers_that_write_one_table_share_it(start_server: StartServer, dsn: str, tmp_path: Path) -> None:
-    _side_by_side(start_server, dsn, tmp_path, writers=3, seconds=6, least=0.2)
+    _side_by_side(start_server, dsn, tmp_path, writers=3, seconds=4, least=0.2)
 
 
 @pytest.mark.torture

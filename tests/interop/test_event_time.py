@@ -114,8 +114,10 @@ def story(server: RunningServer, broker: Broker, count: int, waves: int, name: s
     server.sql(f"STOP JOB '{job_id}'")
 
 
+@pytest.mark.torture
 def test_from_a_topic_with_a_watermark_to_windows(kafka_server: RunningServer, broker: Broker) -> None:
-    story(kafka_server, broker, 3_000, 3, "story")
+    """Part by part it is in the tests below, in `tests/jobs/test_bounded_windows.py` and in `tests/sql/spark/test_windows.py`."""
+    story(kafka_server, broker, 6_000, 3, "story")
 
 
 @pytest.mark.torture

@@ -55,7 +55,10 @@ def minute_of(text: str) -> int:
     return dt.datetime.fromisoformat(text).minute
 
 
-@pytest.mark.parametrize("where", ["", "WHERE kind = 'a' AND upper(kind) <> 'C'"], ids=["all", "filtered"])
+@pytest.mark.parametrize(
+    "where",
+    [pytest.param("", id="all"), pytest.param("WHERE kind = 'a' AND upper(kind) <> 'C'", id="filtered", marks=pytest.mark.torture)],
+)
 def test_a_stream_that_ends_gives_every_window(server: RunningServer, bounded: str, where: str) -> None:
     snapshots = server.sql(f"SELECT watermark, total_record_count FROM {bounded}.`t$snapshots` ORDER BY snapshot_id")
     bound, within = snapshots[len(snapshots) // 2]

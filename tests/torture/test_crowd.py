@@ -95,7 +95,6 @@ def _stands(server: RunningServer) -> str:
 def _campaign(
     server: RunningServer, *, idle: int, half: int, slow: int, streams: int, tables: int, seconds: float
 ) -> dict[str, list[float]]:
-    server.wait_for_spark()
     server.sql("CREATE TABLE own (id BIGINT)" + "".join(f"; CREATE TABLE crowd{number} (id BIGINT)" for number in range(tables)))
     alone = _measured(server, seconds)
     threads, files = server.process.num_threads(), server.process.num_fds()
@@ -133,6 +132,7 @@ def test_a_small_crowd_costs_no_thread_and_leaves_nothing(start_server: StartSer
 @pytest.mark.timeout(1800)
 def test_nine_thousand_connections_and_streams(start_server: StartServer) -> None:
     server = start_server(SLUICE_HTTP_CONNECTIONS="16000", SLUICE_HTTP_CONNECTIONS_OF_ONE="12000")
+    server.wait_for_spark()
     seconds = float(os.environ.get("SLUICE_TEST_CROWD_SECONDS", "20"))
     among = _campaign(server, idle=5000, half=2000, slow=500, streams=2000, tables=200, seconds=seconds)
     assert percentile(among["/livez"], 0.99) <= 1000

@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from table.format.store import TableFiles
 from tests.fix_postgres import database
 from tests.lake.register.damage import forget_metadata
 from tests.server.commands.test_restore import Server
+from tests.short import one_in
 from workers.pool import WorkerPool
 
 MOMENTS = ("older", "same", "newer", "expired")
@@ -150,8 +152,7 @@ def readable(server: Server, warehouse: Path) -> set[frozenset[str]]:
     return {names for names in held if all(any(warehouse.rglob(name)) for name in names)}
 
 
-@pytest.mark.parametrize("warehouse", MOMENTS)
-@pytest.mark.parametrize("catalog", CATALOGS)
+@pytest.mark.parametrize(("catalog", "warehouse"), one_in(3, product(CATALOGS, MOMENTS)))
 def test_all_that_is_left_can_be_had(place: Path, empty_dsn: str, workers: WorkerPool, catalog: str, warehouse: str) -> None:
     shutil.copytree(place / warehouse, place / "warehouse")
     settings = read_settings(

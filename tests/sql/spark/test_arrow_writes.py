@@ -23,6 +23,7 @@ from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.snapshot_builder import CommitRequest
 from table.write.writer import write_batches
+from tests.short import diagonal
 from tests.sql.tables import make_table
 
 pytestmark = pytest.mark.spark
@@ -77,8 +78,7 @@ def test_where_files_cannot_be_renamed_they_are_written_at_their_place(catalog: 
     assert not (warehouse / "default.db" / "t" / "_staging").exists()
 
 
-@pytest.mark.parametrize("format_", ["orc", "parquet"])
-@pytest.mark.parametrize("partition", ["", "p"])
+@pytest.mark.parametrize(("partition", "format_"), diagonal(["", "p"], ["orc", "parquet"]))
 def test_a_failed_write_leaves_nothing(lake: Lake, warehouse: Path, pool: SparkPool, format_: str, partition: str) -> None:
     table = make_table(lake, options={"bucket": "-1", "file.format": format_}, partition=partition, id="BIGINT", p="STRING")
     with pool.lease("fails").running("statement") as session:

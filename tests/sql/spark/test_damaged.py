@@ -20,6 +20,7 @@ from table.format.io.file_io import LocalFileIO
 from table.format.store import TableFiles
 from table.scan.planning.entry_scan import plan_scan
 from tests.lake.register.damage import BREAKS, cut, data_files, forget_metadata, metadata_files, remove
+from tests.short import diagonal
 
 if TYPE_CHECKING:
     from sql.spark.session.pool import SparkPool
@@ -45,8 +46,7 @@ def damage_told(file: str) -> Iterator[None]:
     assert "default.db" not in told.value.message, "where the warehouse lies is nobody's business"
 
 
-@pytest.mark.parametrize("format_", ["parquet", "orc"])
-@pytest.mark.parametrize("how", BREAKS)
+@pytest.mark.parametrize(("how", "format_"), diagonal(BREAKS, ["parquet", "orc"]))
 def test_a_damaged_data_file_is_told_by_scans_and_streams(gateway: Gateway, warehouse: Path, how: str, format_: str) -> None:
     place = made(gateway, warehouse, options=f"'file.format' = '{format_}'")
     file = data_files(place)[0]
@@ -62,8 +62,7 @@ def test_a_damaged_data_file_is_told_by_scans_and_streams(gateway: Gateway, ware
     assert gateway.run("SELECT COUNT(*) FROM t").collect() == [(3,)]  # nobody needs the file for it
 
 
-@pytest.mark.parametrize("kind", ["manifest", "list"])
-@pytest.mark.parametrize("how", BREAKS)
+@pytest.mark.parametrize(("how", "kind"), diagonal(BREAKS, ["manifest", "list"]))
 def test_damaged_metadata_is_told_once_it_is_read_again(gateway: Gateway, warehouse: Path, how: str, kind: str) -> None:
     place = made(gateway, warehouse)
     file = metadata_files(place, kind)[-1]

@@ -27,6 +27,7 @@ from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.bucket import buckets_of
 from table.write.snapshot_builder import CommitRequest
+from tests.short import diagonal
 
 pytestmark = pytest.mark.spark
 ROWS = 20_000
@@ -82,8 +83,7 @@ def test_the_native_bucket_is_paimons(pool: SparkPool, kinds: list[str]) -> None
     assert found.column("b").to_pylist() == buckets_of(schema, rows).tolist()
 
 
-@pytest.mark.parametrize("format_", ["parquet", "orc"])
-@pytest.mark.parametrize("shape", ["queue", "buckets", "partitioned"])
+@pytest.mark.parametrize(("shape", "format_"), diagonal(["queue", "buckets", "partitioned"], ["parquet", "orc"]))
 def test_a_buckets_rows_keep_the_querys_order(lake: Lake, pool: SparkPool, shape: str, format_: str) -> None:
     buckets = "1" if shape == "queue" else "3"
     partitions = ["p"] if shape == "partitioned" else []
