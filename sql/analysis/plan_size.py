@@ -13,7 +13,7 @@ from sqlglot import exp
 from model.errors import UnsupportedStatement
 
 MOST_NODES = 100_000
-"""That mentions of WITH's queries may add to a statement's own."""
+"""That mentions of WITH's queries, and those of views, may add to a statement's own."""
 MOST_COLUMNS = 10_000
 MOST_GROUPING_SETS = 4096
 _TABLE = 10

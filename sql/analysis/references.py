@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -30,15 +31,65 @@ class TableReference:
 
 
 def table_references(tree: exp.Expr) -> list[TableReference]:
-    """Every table the tree reads, in order; the target of an INSERT is none, CTEs are told apart by their scope."""
+    """Every table the tree reads, level by level; the target of an INSERT is none, CTEs are told apart by their scope.
+
+    One walk down: to look upwards from each mention would be quadratic in a UNION of thousands.
+    """
     references = []
-    known: dict[int, dict[str, int]] = {}
-    for node in tree.find_all(exp.Table):
-        if isinstance(node.this, exp.Identifier) and not (
-            _is_cte(node, known) or _is_target(node) or isinstance(node.parent, exp.JoinHint)
-        ):
-            references.append(_reference(node))
+    waiting: deque[tuple[exp.Expr, _Names | None]] = deque([(tree, _around(tree))])
+    while waiting:
+        node, names = waiting.popleft()
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
+            plain = len(node.parts) == 1
+            if not (plain and _given(node.name, names)) and not _is_target(node) and not isinstance(node.parent, exp.JoinHint):
+                references.append(_reference(node))
+        waiting.extend(_inside(node, names))
     return references
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What a WITH has given names to, as seen from behind it or from one of its queries."""
+
+    places: Mapping[str, int]
+    before: int
+    """Of the queries the WITH names, those before this place are known."""
+    outer: _Names | None
+
+
+def _inside(node: exp.Expr, names: _Names | None) -> Iterator[tuple[exp.Expr, _Names | None]]:
+    """What stands in a node, each with the names it may mention."""
+    if isinstance(node, exp.With):
+        places, own = _places(node), bool(node.args.get("recursive"))
+        yield from ((cte, _Names(places, at + own, names)) for at, cte in enumerate(node.expressions))
+        return
+    with_ = node.args.get("with_")
+    behind = names if with_ is None else _Names(_places(with_), len(with_.expressions), names)
+    for child in node.iter_expressions():
+        yield child, (names if child is with_ else behind)
+
+
+def _places(with_: exp.Expr) -> Mapping[str, int]:
+    return {cte.alias: at for at, cte in reversed(list(enumerate(with_.expressions)))}
+
+
+def _around(tree: exp.Expr) -> _Names | None:
+    """The names that the text around a part of it has given."""
+    path, names = [tree], None
+    while path[-1].parent is not None:
+        path.append(path[-1].parent)
+    for outer, inner in zip(reversed(path), reversed(path[:-1]), strict=False):
+        names = next(found for child, found in _inside(outer, names) if child is inner)
+    return names
+
+
+def _given(name: str, names: _Names | None) -> bool:
+    while names is not None:
+        at = names.places.get(name)
+        if at is not None and at < names.before:
+            return True
+        names = names.outer
+    return False
 
 
 def _reference(node: exp.Table) -> TableReference:
@@ -66,71 +117,39 @@ def _is_target(node: exp.Table) -> bool:
     return isinstance(parent, exp.Insert) and parent.this is node_or_schema
 
 
-def _is_cte(node: exp.Table, known: dict[int, dict[str, int]]) -> bool:
-    """A plain name that a WITH around it has given to a query; inside its own definition it is not known yet."""
-    if len(node.parts) != 1:
-        return False
-    inner: exp.Expr = node
-    outer = node.parent
-    cte: exp.Expr | None = None
-    while outer is not None:
-        if isinstance(inner, exp.CTE):
-            cte = inner
-        with_ = outer.args.get("with_")
-        if with_ is not None and _names(with_, node.name, cte if inner is with_ else None, known):
-            return True
-        inner, outer = outer, outer.parent
-    return False
-
-
-def _names(with_: exp.Expr, name: str, inside: exp.Expr | None, known: dict[int, dict[str, int]]) -> bool:
-    """Whether a WITH has given a name: any to the query behind it; inside one of its queries an earlier one, if recursive its own."""
-    names = known.get(id(with_))
-    if names is None:
-        names = known[id(with_)] = {cte.alias: at for at, cte in reversed(list(enumerate(with_.expressions)))}
-    at = names.get(name)
-    if at is None or inside is None:
-        return at is not None
-    assert inside.index is not None
-    return at < inside.index or (at == inside.index and bool(with_.args.get("recursive")))
-
-
 def replace_reference(reference: TableReference, view: str) -> None:
-    """Let the mention read a view instead; columns qualified by the table's name still find it."""
-    node = reference.node
-    alias = node.args.get("alias")
-    if alias is None:
-        alias = exp.TableAlias(this=exp.to_identifier(reference.parts[-1], quoted=True))
-    new = exp.Table(this=exp.to_identifier(view, quoted=True), alias=alias)
-    for key in ("joins", "laterals", "sample", "pivots"):
-        value = node.args.get(key)
-        if value:
-            new.set(key, value)
-    if len(reference.parts) > 1 and not node.alias:
-        _unqualify(node.root(), reference.parts)
-    node.replace(new)
+    """Let the mention read a view instead; columns qualified by the table's name still find it where `unqualify` ran before."""
+    _replace(reference, exp.Table(this=exp.to_identifier(view, quoted=True), alias=_alias(reference)))
 
 
 def replace_by_query(reference: TableReference, query: exp.Query, columns: Sequence[str]) -> None:
     """Let the mention read a query instead, under the same name and with these columns."""
-    node = reference.node
-    alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(reference.parts[-1], quoted=True))
+    alias = _alias(reference)
     if columns and not alias.args.get("columns"):
         alias.set("columns", [exp.to_identifier(name, quoted=True) for name in columns])
-    new = exp.Subquery(this=query, alias=alias)
+    _replace(reference, exp.Subquery(this=query, alias=alias))
+
+
+def _alias(reference: TableReference) -> exp.TableAlias:
+    return reference.node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(reference.parts[-1], quoted=True))
+
+
+def _replace(reference: TableReference, new: exp.Expr) -> None:
     for key in ("joins", "laterals", "sample", "pivots"):
-        value = node.args.get(key)
+        value = reference.node.args.get(key)
         if value:
             new.set(key, value)
-    if len(reference.parts) > 1 and not node.alias:
-        _unqualify(node.root(), reference.parts)
-    node.replace(new)
+    reference.node.replace(new)
 
 
-def _unqualify(tree: exp.Expr, parts: tuple[str, ...]) -> None:
-    """``d.t.a`` names column a of d.t; the view in its place is known as t alone."""
+def unqualify(tree: exp.Expr, replaced: Iterable[TableReference]) -> None:
+    """``d.t.a`` names column a of d.t; what will stand in its place is known as t alone. One walk for all that are replaced."""
+    qualified = {
+        reference.parts[-count:] for reference in replaced if not reference.node.alias for count in range(2, len(reference.parts) + 1)
+    }
+    if not qualified:
+        return
     for column in tree.find_all(exp.Column):
-        named = tuple(part.name for part in column.parts[:-1])
-        if len(named) > 1 and parts[-len(named) :] == named:
+        if tuple(part.name for part in column.parts[:-1]) in qualified:
             column.set("db", None)
             column.set("catalog", None)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlglot import exp
 
 from model.errors import AnalysisError, LakeError, SqlError, StatementTooLarge, UnsupportedStatement
 from model.identifier import Identifier
 from model.view import View, Views
-from sql.analysis.references import TableReference, replace_by_query, table_references
+from sql.analysis.plan_size import MOST_NODES
+from sql.analysis.references import TableReference, replace_by_query, table_references, unqualify
 from sql.dialect import is_query, parse_one
 from sql.parsing.size import check_words
 from sql.statements.base import ExecutionContext
@@ -19,26 +22,61 @@ DATABASE_OPTION = "sluice.database"
 _DEEPEST = 16
 
 
-def expand_views(context: ExecutionContext, tree: exp.Expr, known: Views | None = None) -> exp.Expr:
+def expand_views(context: ExecutionContext, tree: exp.Expr, views: Views | None = None) -> exp.Expr:
     """The query with every view in it replaced by what it stands for; the given tree may be changed.
 
-    ``known`` gives the views; without it those that the caller may read are looked up.
-    Raises `AnalysisError` for views nested too deep (or in a circle) and for those whose query cannot be read here.
+    ``views`` gives them; without it those that the caller may read are looked up.
+    Raises `AnalysisError` for views nested too deep (or in a circle) and for those whose query cannot be read here, and
+    `StatementTooLarge` where they stand for more than is read: each mention is a copy, and views of views multiply.
     """
+    readable = views or context.lake.views.readable
+    known: dict[tuple[str, str], _Expanded | None] = {}
+    added = 0
     for _ in range(_DEEPEST):
-        mentioned = _mentioned(context, tree)
-        if not mentioned:
+        mentioned = [(reference, name, (name.database, name.table)) for reference, name in _mentioned(context, tree)]
+        new = sorted({pair for _, _, pair in mentioned} - known.keys())
+        known |= dict.fromkeys(new)
+        known |= {pair: _Expanded(view) for pair, view in readable(new).items()} if new else {}
+        replaced = [(reference, name, view) for reference, name, pair in mentioned if (view := known[pair]) is not None]
+        if not replaced:
             return tree
-        views = (known or context.lake.views.readable)([(name.database, name.table) for _, name in mentioned])
-        if not views:
-            return tree
-        for reference, name in mentioned:
-            view = views.get((name.database, name.table))
-            if view is not None:
-                if reference.options or reference.as_of is not None:
-                    raise AnalysisError(f"{name} is a view; it has no options or snapshots to choose.", fragment=reference.name)
-                replace_by_query(reference, _query_of(name, view), [field.name for field in view.fields])
+        unqualify(tree, [reference for reference, _, _ in replaced])
+        for reference, name, view in replaced:
+            context.cancellation.check()
+            if reference.options or reference.as_of is not None:
+                raise AnalysisError(f"{name} is a view; it has no options or snapshots to choose.", fragment=reference.name)
+            added += view.mention(name)
+            if added > MOST_NODES:
+                raise _multiplied(known)
+            replace_by_query(reference, view.query.copy(), view.columns)
     raise AnalysisError(f"Views refer to each other more than {_DEEPEST} deep, or in a circle.")
+
+
+class _Expanded:
+    """A view that a statement mentions: parsed once, and counted at each mention."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._size = 0
+        self.columns = [field.name for field in view.fields]
+        self.name = ""
+        self.added = 0
+
+    def mention(self, name: Identifier) -> int:
+        """Parse it where this is the first mention; tells by how much each makes the statement larger."""
+        if not self.name:
+            self.query = _query_of(name, self._view)
+            self.name, self._size = str(name), sum(1 for _ in self.query.walk())
+        self.added += self._size
+        return self._size
+
+
+def _multiplied(known: Mapping[tuple[str, str], _Expanded | None]) -> StatementTooLarge:
+    most = max((view for view in known.values() if view is not None), key=lambda view: view.added)
+    return StatementTooLarge(
+        f"With every mention of a view replaced by its query the statement would be more than {MOST_NODES} words, signs and literals, "
+        f"most of them by {most.name}: write what it gives into a table, or mention it less often."
+    )
 
 
 def sources_of(context: ExecutionContext, tree: exp.Expr) -> list[TableReference]:

@@ -18,7 +18,7 @@ from model.options.table import check_hint
 from sql.analysis.bounds import row_bound
 from sql.analysis.metadata_columns import hide_from_stars, named_columns, wanted_columns
 from sql.analysis.predicates import pushed
-from sql.analysis.references import TableReference, replace_reference, table_references
+from sql.analysis.references import TableReference, replace_reference, table_references, unqualify
 from sql.analysis.session_values import answer_session_values
 from sql.analysis.views import expand_views
 from sql.connectors.registry import hinted
@@ -180,7 +180,9 @@ def prepared(  # noqa: C901, PLR0913 - what a stream is told; views and what wat
                         tables.append(planned)
                         rows[id(reference.node)] = planned.plan.kept_rows
                 bound = row_bound(tree, lambda node: rows.get(id(node)))
-                for reference, view in zip(table_references(tree), list(views), strict=True):
+                references = table_references(tree)
+                unqualify(tree, references)
+                for reference, view in zip(references, list(views), strict=True):
                     replace_reference(reference, view)
                 if stream:
                     cleanup.enter_context(windowed_views(session, tree, views))

@@ -11,7 +11,7 @@ from model.predicate import And, Compare, In, IsNull, Op, Or, Predicate
 from model.schema.schema import column, new_schema
 from sql.analysis.bounds import row_bound
 from sql.analysis.predicates import pushed
-from sql.analysis.references import replace_reference, table_references
+from sql.analysis.references import replace_reference, table_references, unqualify
 from sql.analysis.to_spark import spark_sql
 from sql.dialect import parse_one
 
@@ -88,7 +88,9 @@ def test_a_join_hint_names_no_table_of_its_own() -> None:
 
 def test_a_view_in_a_tables_place_answers_to_its_qualified_name() -> None:
     tree = parse_one("SELECT d.t.a, t.s, t.r.x FROM d.t WHERE d.t.a > 1")
-    replace_reference(table_references(tree)[0], "v")
+    references = table_references(tree)
+    unqualify(tree, references)
+    replace_reference(references[0], "v")
     assert spark_sql(tree) == "SELECT t.a, t.s, t.r.x FROM `v` AS `t` WHERE t.a > 1"
 
 
