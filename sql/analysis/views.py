@@ -9,7 +9,7 @@ from sqlglot import exp
 from model.errors import AnalysisError, LakeError, SqlError, StatementTooLarge, UnsupportedStatement
 from model.identifier import Identifier
 from model.view import View, Views
-from sql.analysis.plan_size import MOST_NODES
+from sql.analysis.limits.plan_size import MOST_NODES
 from sql.analysis.references import TableReference, replace_by_query, table_references, unqualify
 from sql.dialect import is_query, parse_one
 from sql.parsing.size import check_words

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from model.errors import Forbidden, InvalidOption, InvalidSchema, UnsupportedStatement
 from model.options.option import Option, boolean, duration, integer, one_of, only_false, optional, text
 from model.schema.types import BigIntType, DataType, Field, IntType, LocalZonedTimestampType, MapType, VarBinaryType, VarCharType
-from sql.analysis.patterns import longest_searched
+from sql.analysis.limits.patterns import longest_searched
 from sql.connectors.base import Bound, Connector, ConnectorScope, ConnectorTable, options_of
 
 KAFKA_OPTIONS = options_of(

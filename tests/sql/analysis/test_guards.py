@@ -102,6 +102,7 @@ GUARDED = [
     "replace(a, 'x', b)",
     "regexp_replace(a, 'x', 'a much longer replacement')",
     "array_join(a, b)",
+    "sequence(a, b, INTERVAL '1' MONTH)",
     "format_string(a, 1)",
     "levenshtein(a, b)",
     "aggregate(sequence(1, 30), 'x', (s, i) -> concat(s, s))",
@@ -142,6 +143,27 @@ def test_what_depends_on_rows_is_guarded_and_keeps_its_name(call: str) -> None:
     text = checked_sql(parse_one(f"SELECT {call} FROM v"), {"v"})
     assert "raise_error(" in text
     assert text.endswith(f" AS `{call}` FROM v")
+
+
+@pytest.mark.parametrize(
+    "around", ["regexp_replace({}, 'x.*', '')", "replace({}, 'x', b)", "array_join(split({}, b), b)", "repeat('x', {})"]
+)
+def test_calls_inside_calls_are_guarded_by_a_text_as_long_as_they_are(around: str) -> None:
+    """A guard that copies what it looks at doubles with every call: 14 of them would hold the server's Python for hours."""
+
+    def guarded(levels: int) -> int:
+        nested = "a"
+        for _ in range(levels):
+            nested = around.format(nested)
+        return len(checked_sql(parse_one(f"SELECT {nested} AS c FROM v"), {"v"}))
+
+    assert guarded(14) < 8 * guarded(2)
+
+
+def test_dates_and_months_are_counted_in_lambdas() -> None:
+    for call in ("sequence(DATE '0001-01-01', DATE '9999-12-31')", "sequence(a, b, INTERVAL '1' MONTH)"):
+        text = checked_sql(parse_one(f"SELECT transform(r, x -> {call}) FROM v"), {"v"})
+        assert "more than 8192 elements" in text
 
 
 def test_texts_that_double_by_every_query_are_guarded() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from model.errors import UnsupportedStatement
-from sql.analysis.large_values import call, number, raising
+from sql.analysis.limits.guards import call, judged, number
 
 _FUNCTIONS = {
     "rlike": (1,), "regexp": (1,), "regexp_like": (1,), "regexp_count": (1,), "regexp_instr": (1,), "regexp_substr": (1,),
@@ -84,11 +84,15 @@ def _like(node: exp.Expr) -> None:
             )
             whole.replace(exp.RegexpLike(this=subject, expression=exp.Literal.string(expression)))
     else:
-        stripped = call("replace", pattern.copy(), exp.Literal.string("%"), exp.Literal.string(""))
-        count = exp.Sub(this=call("length", pattern.copy()), expression=call("length", stripped))
-        long = exp.GT(this=call("length", pattern.copy()), expression=number(_MOST_WILDCARDS))
         says = f"A LIKE pattern that is no literal holds at most two % and {_MOST_WILDCARDS} characters."
-        pattern.replace(raising(exp.Or(this=exp.GT(this=count, expression=number(2)), expression=long), says, pattern.copy()))
+        pattern.replace(judged(pattern.copy(), _may_go_back, says))
+
+
+def _may_go_back(pattern: exp.Expr) -> exp.Expr:
+    stripped = call("replace", pattern.copy(), exp.Literal.string("%"), exp.Literal.string(""))
+    count = exp.Sub(this=call("length", pattern.copy()), expression=call("length", stripped))
+    long = exp.GT(this=call("length", pattern.copy()), expression=number(_MOST_WILDCARDS))
+    return exp.Or(this=exp.GT(this=count, expression=number(2)), expression=long)
 
 
 def _like_many(node: exp.Expr, patterns: exp.Expr) -> None:
@@ -146,11 +150,11 @@ def _regular(subject: exp.Expr, pattern: exp.Expr) -> None:
         most = longest_searched(pattern.name)
     else:
         says = "A regular expression that is no literal repeats no group in parentheses."
-        repeated = call("regexp_like", pattern.copy(), exp.Literal.string(_REPEATED))
-        pattern.replace(raising(repeated, says, pattern.copy()))
+        pattern.replace(judged(pattern.copy(), lambda given: call("regexp_like", given.copy(), exp.Literal.string(_REPEATED)), says))
     if most is not None and not isinstance(subject, exp.Literal):
         says = f"A text of more than {most} characters is not searched by this regular expression, which could take forever."
-        subject.replace(raising(exp.GT(this=call("length", subject.copy()), expression=number(most)), says, subject.copy()))
+        limit = most
+        subject.replace(judged(subject.copy(), lambda given: exp.GT(this=call("length", given.copy()), expression=number(limit)), says))
 
 
 def longest_searched(pattern: str) -> int | None:
