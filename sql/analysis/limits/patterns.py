@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import re._constants as sre  # type: ignore[import-not-found]
 import re._parser as sre_parse  # type: ignore[import-not-found]
+from functools import partial
 from typing import Any
 
 from sqlglot import exp
 
 from model.errors import UnsupportedStatement
-from sql.analysis.limits.guards import call, judged, number
+from sql.analysis.limits.guards import call, guard_call, judged, number
+from sql.analysis.limits.spelled import arguments_of
 
 _FUNCTIONS = {
     "rlike": (1,), "regexp": (1,), "regexp_like": (1,), "regexp_count": (1,), "regexp_instr": (1,), "regexp_substr": (1,),
@@ -24,6 +26,9 @@ _FUNCTIONS = {
 _CHARACTERS = {0: None, 1: 1_000_000, 2: 20_000, 3: 2_000}
 """By how many unlimited repetitions a pattern has: the longest text it is tried on."""
 _UNKNOWN = 20_000
+"""For a literal that Python cannot read."""
+_URLS = frozenset({"parse_url", "try_parse_url"})
+_WORD = "[A-Za-z0-9_-]{1,200}"
 _MANY = 20
 """A repetition of at most so many is like writing them out."""
 _REPEATED_GROUP = 6_000
@@ -48,20 +53,36 @@ def match_in_time(tree: exp.Expr) -> None:
         if isinstance(node, exp.Like | exp.ILike):
             _like(node)
         elif isinstance(node, exp.RegexpLike):
-            _regular(node.this, node.expression)
-        elif node.name.lower() in ("like", "ilike") and 2 <= len(node.expressions) <= 3:
-            kind = exp.Like if node.name.lower() == "like" else exp.ILike
-            operator: exp.Expr = kind(this=node.expressions[0], expression=node.expressions[1])
-            if len(node.expressions) == 3:
-                operator = exp.Escape(this=operator, expression=node.expressions[2])
-            node.replace(exp.Paren(this=operator))
-            _like(operator.this if isinstance(operator, exp.Escape) else operator)
-        elif (places := _FUNCTIONS.get(node.name.lower())) and node.expressions:
-            if any(isinstance(argument, exp.Kwarg) for argument in node.expressions):
-                raise UnsupportedStatement(f"{node.name} takes its arguments by their places, not by names.", fragment=node.name)
-            for place in places:
-                if place < len(node.expressions):
-                    _regular(node.expressions[0], node.expressions[place])
+            if isinstance(node.expression, exp.Literal):
+                _short(node.this, node.expression.name)
+            else:
+                called = call("regexp_like", node.this, node.expression)
+                node.replace(called)
+                _unknown(called, 1)
+        elif isinstance(node, exp.Anonymous):
+            _called(node)
+
+
+def _called(node: exp.Anonymous) -> None:
+    name = node.name.lower()
+    if name in ("like", "ilike") and 2 <= len(node.expressions) <= 3:
+        kind = exp.Like if name == "like" else exp.ILike
+        operator: exp.Expr = kind(this=node.expressions[0], expression=node.expressions[1])
+        if len(node.expressions) == 3:
+            operator = exp.Escape(this=operator, expression=node.expressions[2])
+        node.replace(exp.Paren(this=operator))
+        _like(operator.this if isinstance(operator, exp.Escape) else operator)
+    elif name in _URLS and len(arguments_of(node, 0) or ()) > 2:
+        _key(node)
+    elif name in _FUNCTIONS:
+        arguments_of(node, 0)
+        for place in _FUNCTIONS[name]:
+            if place < len(node.expressions):
+                pattern = node.expressions[place]
+                if isinstance(pattern, exp.Literal):
+                    _short(node.expressions[0], pattern.name)
+                else:
+                    _unknown(node, place)
 
 
 # LIKE
@@ -143,18 +164,57 @@ def _expression(segments: list[list[str | None]]) -> str:
 # Regular expressions
 
 
-def _regular(subject: exp.Expr, pattern: exp.Expr) -> None:
+def _short(subject: exp.Expr, pattern: str) -> None:
     """Judge a pattern; keep its subject short where the pattern may take long."""
-    most: int | None = _UNKNOWN
-    if isinstance(pattern, exp.Literal):
-        most = longest_searched(pattern.name)
-    else:
-        says = "A regular expression that is no literal repeats no group in parentheses."
-        pattern.replace(judged(pattern.copy(), lambda given: call("regexp_like", given.copy(), exp.Literal.string(_REPEATED)), says))
+    most = longest_searched(pattern)
     if most is not None and not isinstance(subject, exp.Literal):
-        says = f"A text of more than {most} characters is not searched by this regular expression, which could take forever."
-        limit = most
-        subject.replace(judged(subject.copy(), lambda given: exp.GT(this=call("length", given.copy()), expression=number(limit)), says))
+        subject.replace(judged(subject.copy(), partial(_is_longer, most), _says_longer(most)))
+
+
+def _is_longer(most: int, text: exp.Expr) -> exp.Expr:
+    return exp.GT(this=call("length", text.copy()), expression=number(most))
+
+
+def _says_longer(most: int) -> str:
+    return f"A text of more than {most} characters is not searched by this regular expression, which could take forever."
+
+
+def _unknown(node: exp.Anonymous, place: int) -> None:
+    """A pattern that is no literal: what its characters tell stands for what its parts would."""
+    says = (
+        f"A regular expression that is no literal repeats no group in parentheses, has at most {len(_CHARACTERS) - 1} of *, + and "
+        f"{{ and {_MANY} of ?, and searches texts of 1000000, 20000 and 2000 characters by how many of them it has."
+    )
+    guard_call(node, [0, place], _may_take_long, says, at=place)
+
+
+def _may_take_long(subject: exp.Expr, pattern: exp.Expr) -> exp.Expr:
+    repeated = call("regexp_like", pattern.copy(), exp.Literal.string(_REPEATED))
+    many, some = (exp.GT(this=_count(pattern, "*+{"), expression=number(most)) for most in (3, 2))
+    two = exp.GT(this=_count(pattern, "*+{"), expression=number(1))
+    longest = call("if", some, number(2_000), call("if", two, number(20_000), number(1_000_000)))
+    long = exp.GT(this=call("length", subject.copy()), expression=longest)
+    maybe = exp.GT(this=_count(pattern, "?"), expression=number(_MANY))
+    return exp.or_(repeated, many, maybe, long, wrap=False)
+
+
+def _count(text: exp.Expr, characters: str) -> exp.Expr:
+    without = call("translate", text.copy(), exp.Literal.string(characters), exp.Literal.string(""))
+    return exp.Paren(this=exp.Sub(this=call("length", text.copy()), expression=call("length", without)))
+
+
+def _key(node: exp.Anonymous) -> None:
+    """What `parse_url` looks for among a URL's parameters, which it makes a part of a regular expression."""
+    says = f"{node.name} takes the name of a parameter: at most 200 letters, digits, _ and -."
+    key = node.expressions[2]
+    if not isinstance(key, exp.Literal):
+        key.replace(judged(key.copy(), _is_no_word, says))
+    elif not re.fullmatch(_WORD, key.name):
+        raise UnsupportedStatement(says, fragment=node.name)
+
+
+def _is_no_word(key: exp.Expr) -> exp.Expr:
+    return exp.Not(this=call("regexp_like", key.copy(), exp.Literal.string(rf"\A(?:{_WORD})\z")))
 
 
 def longest_searched(pattern: str) -> int | None:

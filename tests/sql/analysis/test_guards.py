@@ -51,6 +51,9 @@ REFUSED = [
     ("regexp_count(a, '(\\\\p{L}+)+')", "repeats what repeats itself"),
     ("str_to_map(a, '(x+)+', ':')", "repeats what repeats itself"),
     ("regexp_like(a, '.*a.*b.*c.*d')", "more than 3 unlimited"),
+    ("parse_url(a, 'QUERY', '(a|b)*')", "letters, digits, _ and -"),
+    ("try_parse_url(a, 'QUERY', 'a.*b')", "letters, digits, _ and -"),
+    ("parse_url(url => a, partToExtract => 'QUERY', key => '(a|b)*')", "by their places"),
     ("a LIKE ANY ('x', '%a%b%c')", "LIKE ANY"),
     (f"a LIKE '{'%a' * 1001}'", "more than 1000 % and _"),
     (f"a ILIKE '{'_' * 1001}'", "more than 1000 % and _"),
@@ -72,6 +75,7 @@ AS_IT_IS = [
     "(NOT a LIKE '%x%')",
     "a RLIKE 'x|y'",
     "split(a, ',')",
+    "parse_url(a, 'QUERY', 'page-id')",
     "regexp_replace(a, 'oo|ar', '')",
     "regexp_extract('foothebar', 'foo(.*?)(bar)', 2)",
     "array_join(a, ', ')",
@@ -110,6 +114,8 @@ GUARDED = [
     "a RLIKE b",
     "a RLIKE 'x.*'",
     "split(a, b)",
+    "str_to_map(a, b, c)",
+    "parse_url(a, 'QUERY', b)",
 ]
 
 
@@ -136,6 +142,12 @@ def test_a_text_is_short_where_java_would_go_deep(pattern: str, most: int) -> No
     """As the pattern is written: Python reads a choice between characters as a set of them."""
     text = checked_sql(parse_one(f"SELECT a RLIKE '{pattern}' FROM v"), {"v"})
     assert f"A text of more than {most} characters is not searched" in text
+
+
+def test_repetitions_of_a_pattern_from_rows_are_counted() -> None:
+    text = checked_sql(parse_one("SELECT a RLIKE concat(b, '*') FROM v"), {"v"})
+    assert "translate(__given.a1, '*+{', '')" in text
+    assert "> 3 OR" in text
 
 
 @pytest.mark.parametrize("call", GUARDED)
