@@ -94,8 +94,8 @@ def _guarded(tree: exp.Expr) -> None:
         if not isinstance(column, exp.Alias | exp.Aliases | exp.Star | exp.Column | exp.Literal)
         if not (isinstance(column, exp.Anonymous) and column.name.lower() in TABLE_FUNCTIONS)
     ]
-    match_in_time(tree)
     bound_values(tree)
+    match_in_time(tree)
     for select, at, text in written:
         column = select.expressions[at]
         if generated(column) != text:

@@ -12,12 +12,16 @@ from functools import partial
 from sqlglot import exp
 
 from model.errors import UnsupportedStatement
+from sql.analysis.limits.growth import TIMES
 from sql.analysis.limits.guards import call, double, guard_call, guard_made, number, size_of, wide
 from sql.analysis.limits.sequences import MOST_ELEMENTS, bound_sequence
 from sql.analysis.limits.spelled import SECONDS, arguments_of, in_lambda, literal_number, literal_size
+from sql.analysis.limits.weights import ELEMENT, MOST_FORMAT, Weights, name_of
 
 MOST_BYTES = 32 << 20
 """Of one value that a function makes."""
+MOST_BYTES_OF_STATEMENT = 4 * MOST_BYTES
+"""Of all that functions make of literals."""
 MOST_BYTES_IN_LAMBDA = 64 << 10
 """Of one that is made for each element of an array."""
 MOST_WINDOWS = 10_000
@@ -26,15 +30,10 @@ _LEAST_RSD = 0.003
 _MOST_SCALE = 1000
 _SMALL = 16
 """Bytes that replacing or joining may put in the place of one without a guard."""
-_MOST_GROWTH = 1024
-"""Calls that add up their arguments are guarded where all of a statement's together could make a value larger than so many."""
-_ADDING_NAMES = """
-    array_append array_insert array_prepend array_union arrays_zip base64 concat concat_ws encode flatten format_string hex insert
-    map_concat map_from_arrays overlay printf quote to_csv to_json to_xml url_encode
-"""
-_ADDING = frozenset(_ADDING_NAMES.split())
-_REDUCING = frozenset({"aggregate", "reduce"})
-_MOST_FORMAT = 10_000
+_LOOKED_AT = frozenset({"split", "regexp_extract_all", "sentences", "str_to_map", "from_json", "from_csv", "from_xml", "json_object_keys"})
+"""Functions that make many objects of one text: their argument is looked at, where others' value is."""
+_COUNTED = frozenset({"repeat", "array_repeat", "space", "lpad", "rpad", "randstr", "format_number", "sequence"})
+"""Functions whose guard bounds what they make, whatever they are given."""
 _DIGITS = re.compile(r"\d+")
 _WIDTH = re.compile(r"\d{5,}")
 _COUNT = re.compile(r"\d{1,18}(\.\d{1,9})?")
@@ -42,41 +41,28 @@ _COUNT = re.compile(r"\d{1,18}(\.\d{1,9})?")
 
 def bound_values(tree: exp.Expr) -> None:
     """Put guards into Spark's tree, in place; raises `UnsupportedStatement` where a literal alone is too much."""
-    grows = _growth(tree) > _MOST_GROWTH or any(with_.args.get("recursive") for with_ in tree.find_all(exp.With))
-    for node in reversed(list(tree.find_all(exp.Anonymous, exp.DPipe, exp.Concat))):  # inner ones first
-        name = node.name.lower() if isinstance(node, exp.Anonymous) else "concat"
-        most = _most(node)
-        reduced = _reduced(node)
+    weights = Weights(tree, MOST_BYTES, MOST_BYTES_IN_LAMBDA)
+    for node in reversed(list(tree.find_all(exp.Anonymous, exp.DPipe, exp.Concat, exp.Transform))):  # inner ones first
+        name, most, weight = name_of(node) or "", _most(node), weights.of(node)
         if isinstance(node, exp.Anonymous) and (limit := _LIMITS.get(name)):
             limit(node)
-        if name in _ADDING and (grows or reduced):
+        if not weights.is_large(node) or name in _COUNTED:
+            continue
+        if weight.constant and weight.made > most:
+            raise _too_much(name, most)
+        if name in _LOOKED_AT and isinstance(node, exp.Anonymous):
+            guard_call(node, [0], partial(_is_larger, most // TIMES[name]), _says(name, most), at=0)
+        else:
             guard_made(node, partial(_is_larger, most), _says(name, most))
+    if weights.made > MOST_BYTES_OF_STATEMENT:
+        raise UnsupportedStatement(
+            f"The functions of literals in the statement would make more than {MOST_BYTES_OF_STATEMENT} bytes together, the most of a "
+            "statement: Spark computes them while it plans, and keeps them. Write such values into a table, or make fewer."
+        )
 
 
 def _is_larger(most: int, value: exp.Expr) -> exp.Expr:
     return exp.GT(this=size_of(value), expression=number(most))
-
-
-def _growth(tree: exp.Expr) -> float:
-    product = 1.0
-    for node in tree.find_all(exp.Anonymous, exp.DPipe, exp.Concat):
-        name = node.name.lower() if isinstance(node, exp.Anonymous) else "concat"
-        if name in _ADDING and not all(isinstance(part, exp.Literal) for part in node.iter_expressions()):
-            product *= max(2, len(node.expressions))
-            if product > _MOST_GROWTH:
-                break
-    return product
-
-
-def _reduced(node: exp.Expr) -> bool:
-    """Whether it stands in a lambda whose result goes into the next round."""
-    ancestor = node.find_ancestor(exp.Lambda)
-    while ancestor is not None:
-        call = ancestor.parent
-        if isinstance(call, exp.Anonymous) and call.name.lower() in _REDUCING:
-            return True
-        ancestor = ancestor.find_ancestor(exp.Lambda)
-    return False
 
 
 def _most(node: exp.Expr) -> int:
@@ -102,16 +88,17 @@ def _by_count(node: exp.Anonymous, *, count: int, unit: int | None = None, most:
         return
     limit = min(most or _most(node), _most(node))
     times = literal_number(arguments[count])
+    least = ELEMENT if name.lower() == "array_repeat" else 1
     each = 1 if unit is None else literal_size(arguments[unit])
     if times is not None and each is not None:
-        if abs(times) * max(each, 1) > limit:
+        if abs(times) * max(each, least) > limit:
             raise _too_much(name, limit, what)
         return
 
     def many(count: exp.Expr, unit: exp.Expr | None = None) -> exp.Expr:
         size = double(count)
         if unit is not None:
-            size = exp.Mul(this=size, expression=exp.Paren(this=call("greatest", size_of(unit), number(1))))
+            size = exp.Mul(this=size, expression=exp.Paren(this=call("greatest", size_of(unit), number(least))))
         return exp.GT(this=call("abs", size), expression=number(limit))
 
     guard_call(node, [count] if unit is None else [count, unit], many, _says(name, limit, what), at=count)
@@ -166,7 +153,7 @@ def _format(node: exp.Anonymous) -> None:
     arguments = arguments_of(node, 1)
     if arguments is None:
         return
-    says = f"{node.name} takes widths of at most 9999, and a text of at most {_MOST_FORMAT} bytes where it is no literal."
+    says = f"{node.name} takes widths of at most 9999, and a text of at most {MOST_FORMAT} bytes where it is no literal."
     if isinstance(arguments[0], exp.Literal):
         widths = [int(width[:8]) for width in _DIGITS.findall(arguments[0].name)]
         if _WIDTH.search(arguments[0].name) or sum(widths) > _most(node):
@@ -175,7 +162,7 @@ def _format(node: exp.Anonymous) -> None:
 
     def wide(form: exp.Expr) -> exp.Expr:
         # So short a text can not ask for more than a value may have, with a width in every five of its bytes.
-        long = exp.GT(this=size_of(form), expression=number(_MOST_FORMAT))
+        long = exp.GT(this=size_of(form), expression=number(MOST_FORMAT))
         return exp.Or(this=call("regexp_like", form.copy(), exp.Literal.string("[0-9]{5}")), expression=long)
 
     guard_call(node, [0], wide, says, at=0)

@@ -5,12 +5,12 @@ A text of a few hundred words can stand for a plan of millions of nodes, which n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import prod
 
 from sqlglot import exp
 
 from model.errors import UnsupportedStatement
+from sql.analysis.limits.scopes import innermost_first
 
 MOST_NODES = 100_000
 """That mentions of WITH's queries, and those of views, may add to a statement's own."""
@@ -26,7 +26,7 @@ def bound_plan(tree: exp.Expr) -> None:
     copies: dict[int, int] = {}
     columns: dict[int, int] = {}
     added = {"": 0}
-    for node, scope in _innermost_first(tree):
+    for node, scope, _ in innermost_first(tree):
         inside = [id(child) for child in node.iter_expressions() if not isinstance(child, exp.With)]
         copied = sum(copies[child] for child in inside)
         cte = scope.named(node) if isinstance(node, exp.Table) else None
@@ -45,39 +45,6 @@ def bound_plan(tree: exp.Expr) -> None:
         # Only copies count: what the text itself has is bounded where its words are counted.
         if copied > MOST_NODES:
             raise _multiplied(max(added, key=added.__getitem__))
-
-
-class _Scope:
-    """The queries of WITHs that may be mentioned from a place: those that were written before it."""
-
-    def __init__(self, outer: _Scope | None = None) -> None:
-        self._outer = outer
-        self._named: dict[str, exp.CTE] = {}
-
-    def finished(self, cte: exp.CTE) -> None:
-        self._named[cte.alias.lower()] = cte
-
-    def named(self, table: exp.Table) -> exp.CTE | None:
-        name, scope = table.name.lower(), self if table.args.get("db") is None else None
-        while scope is not None and name not in scope._named:
-            scope = scope._outer
-        return None if scope is None else scope._named[name]
-
-
-def _innermost_first(tree: exp.Expr) -> Iterator[tuple[exp.Expr, _Scope]]:
-    """Every node after those inside it, and a WITH before the query that mentions what it names."""
-    stack = [(tree, False, _Scope())]
-    while stack:
-        node, is_open, scope = stack.pop()
-        if is_open:
-            yield node, scope
-            continue
-        stack.append((node, True, scope))
-        inside = list(node.iter_expressions())
-        if any(isinstance(child, exp.With) for child in inside):
-            scope = _Scope(scope)
-            inside.sort(key=lambda child: not isinstance(child, exp.With))
-        stack.extend((child, False, scope) for child in reversed(inside))
 
 
 def _columns(node: exp.Expr, cte: exp.CTE | None, columns: dict[int, int]) -> int:

@@ -1,0 +1,349 @@
+"""How large the values of a query's expressions may be: by the literals in them, and as a multiple of what a row gives.
+
+A column is looked up in the query that makes it; where its name does not tell which one is meant, the largest counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from math import inf
+
+from sqlglot import exp
+
+from sql.analysis.limits.growth import FIXED, KEEPING, ROWS, TIMES, UNKNOWN
+from sql.analysis.limits.scopes import Scope, innermost_first
+from sql.analysis.limits.sequences import MOST_ELEMENTS
+from sql.analysis.limits.spelled import literal_number, literal_size
+
+ELEMENT = 16
+"""Bytes that an element of an array takes at least."""
+MOST_GROWTH = 1024
+"""What a row gives is taken for 32 kB: so many times as much is what a function may make."""
+MOST_FORMAT = 10_000
+"""Bytes of a format that is no literal."""
+_NUMBER = 16
+_SOME = 100_000
+"""Elements of a sequence whose ends are computed."""
+_REDUCING = frozenset({"aggregate", "reduce"})
+_TRANSFORMING = frozenset({"transform", "transform_keys", "transform_values", "zip_with", "map_zip_with"})
+_MAKING = frozenset({"array", "struct", "named_struct", "map"})
+_NAMES: dict[type[exp.Expr], str] = {
+    exp.DPipe: "concat", exp.Concat: "concat", exp.Transform: "transform", exp.Array: "array", exp.Struct: "struct", exp.Map: "map",
+    exp.VarMap: "map", exp.Overlay: "overlay",
+}  # fmt: skip
+_FIXED_NODES = (
+    exp.Predicate, exp.Connector, exp.Not, exp.Count, exp.Sum, exp.Avg, exp.Extract, exp.StrPosition, exp.Exists, exp.CurrentDate,
+    exp.CurrentTimestamp, exp.Interval, exp.Boolean, exp.Null,
+)  # fmt: skip
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
+_BY_ROWS = (exp.Count, exp.Sum, exp.Avg, exp.Max, exp.Min, exp.Window)
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """At most so large is a value."""
+
+    made: float = 0.0
+    """Bytes that come of literals."""
+    grown: float = 0.0
+    """How many times as much as a row gives."""
+    constant: bool = True
+    """Whether no row has a part in it, so that Spark computes it while it plans."""
+    elements: float | None = None
+    """Of an array, where they are known."""
+
+    def times(self, factor: float) -> Weight:
+        return replace(self, made=_product(self.made, factor), grown=_product(self.grown, factor), elements=None)
+
+    def capped(self, most: float) -> Weight:
+        """As large as a guard lets it be."""
+        return replace(self, made=min(self.made, most), grown=min(self.grown, MOST_GROWTH))
+
+
+Columns = dict[str, Weight]
+"""What a query gives by name, and under no name what has none."""
+_GIVEN = Weight(grown=1.0, constant=False)
+
+
+def name_of(node: exp.Expr) -> str | None:
+    """The function that a node calls, None for what is no call."""
+    return node.name.lower() if isinstance(node, exp.Anonymous) else _NAMES.get(type(node))
+
+
+class Weights:
+    """Of every node of a tree, in which no guard stands yet."""
+
+    def __init__(self, tree: exp.Expr, most: float, most_in_lambda: float) -> None:
+        self._most, self._most_in_lambda = most, most_in_lambda
+        self._weights: dict[int, Weight] = {}
+        self._large: set[int] = set()
+        self._columns: dict[int, Columns] = {}
+        self._sources: dict[Scope, list[tuple[str, Columns]]] = {}
+        self._aliases: dict[Scope, Columns] = {}
+        self._parameters = {name.name.lower() for lambda_ in tree.find_all(exp.Lambda) for name in lambda_.expressions}
+        recursive = any(with_.args.get("recursive") for with_ in tree.find_all(exp.With))
+        self._given = replace(_GIVEN, grown=inf) if recursive else _GIVEN
+        made: dict[int, float] = {}
+        for node, scope, inner in innermost_first(tree):
+            cte = scope.named(node) if isinstance(node, exp.Table) else None
+            self._weights[id(node)] = weight = self._weight(node, scope)
+            self._finish(node, cte, scope, inner)
+            if name_of(node) is not None and weight.constant:
+                made[id(node)] = weight.made
+            else:
+                inside = (child for child in node.iter_expressions() if not isinstance(child, exp.With))
+                made[id(node)] = sum(made[id(child)] for child in inside) + (made[id(cte)] if cte is not None else 0)
+        self.made = made[id(tree)]
+        """Bytes that Spark makes of a statement's literals while it plans: each mention of what WITH names makes them anew."""
+
+    def of(self, node: exp.Expr) -> Weight:
+        return self._weights[id(node)]
+
+    # Queries and what they give
+
+    def _finish(self, node: exp.Expr, cte: exp.CTE | None, scope: Scope, inner: Scope) -> None:
+        if isinstance(node, exp.Alias):
+            self._aliases.setdefault(scope, {})[node.alias.lower()] = self.of(node)
+        columns = self._given_by(node, cte, inner)
+        if isinstance(node, exp.CTE):
+            scope.finished(node)
+        if columns is not None:
+            self._columns[id(node)] = columns
+            if isinstance(node.parent, exp.From | exp.Join | exp.Select) and node.arg_key in ("this", "laterals"):
+                self._sources.setdefault(scope, []).append((node.alias_or_name.lower(), columns))
+
+    def _given_by(self, node: exp.Expr, cte: exp.CTE | None, inner: Scope) -> Columns | None:
+        match node:
+            case exp.Select():
+                return self._selected(node, inner)
+            case exp.SetOperation():
+                return self._both(self._columns[id(node.left)], self._columns[id(node.right)])
+            case exp.CTE() | exp.Subquery():
+                return _renamed(node, self._columns.get(id(node.this)) or {})
+            case exp.Table():
+                return _renamed(node, self._columns[id(cte)]) if cte is not None else self._of_table(node)
+            case exp.Lateral():
+                return self._columns.get(id(node.this)) or {"": self.of(node.this)}
+            case exp.Values():
+                return {"": self.of(node)}
+        return None
+
+    def _of_table(self, node: exp.Table) -> Columns:
+        return {"": self._given} if isinstance(node.this, exp.Identifier) else {"": replace(self.of(node.this), constant=False)}
+
+    def _selected(self, select: exp.Select, inner: Scope) -> Columns:
+        columns: Columns = {}
+        for column in select.expressions:
+            if column.is_star:
+                for _, given in self._sources.get(inner, []):
+                    for name, weight in given.items():
+                        columns[name] = _largest([weight, *([columns[name]] if name in columns else [])])
+            else:
+                name = column.alias_or_name.lower() if isinstance(column, exp.Alias | exp.Column) else ""
+                columns[name] = _largest([self.of(column), *([columns[name]] if name in columns else [])])
+        return columns
+
+    def _both(self, left: Columns, right: Columns) -> Columns:
+        if len(left) != len(right) or "" in left or "" in right:
+            return {name: _largest([*left.values(), *right.values()]) for name in left}
+        return {name: _largest([mine, other]) for (name, mine), other in zip(left.items(), right.values(), strict=True)}
+
+    def _of_column(self, column: exp.Column, scope: Scope) -> Weight:
+        parts = [part.name.lower() for part in column.parts]
+        if (parameter := self._of_parameter(column, parts[0])) is not None:
+            return parameter
+        found: list[Weight] = []
+        around: Scope | None = scope
+        is_named = False
+        while around is not None and not is_named:
+            named = [weight for name, weight in self._aliases.get(around, {}).items() if name in parts]
+            for called, columns in self._sources.get(around, []):
+                if len(parts) == 1 or called in parts[:-1]:
+                    found += [columns[""]] if "" in columns else []  # it may be one of these, or of a query further out
+                named += [weight for name, weight in columns.items() if name and name in parts]
+            found += named
+            is_named = bool(named)
+            around = around.outer
+        if not found:  # a name that nothing here gives: of a pivot, or of a column that was renamed
+            around = scope
+            while around is not None:
+                found += [weight for _, columns in self._sources.get(around, []) for weight in columns.values()]
+                around = around.outer
+        return _largest(found) if found else self._given
+
+    def _of_parameter(self, mention: exp.Expr, name: str) -> Weight | None:
+        lambda_ = mention.find_ancestor(exp.Lambda) if name in self._parameters else None
+        while lambda_ is not None:
+            if any(one.name.lower() == name for one in lambda_.expressions):
+                call = lambda_.parent
+                assert call is not None
+                arrays = [self._weights.get(id(one), Weight()) for one in call.iter_expressions() if not isinstance(one, exp.Lambda)]
+                grown = inf if name_of(call) in _REDUCING else 1.0
+                return Weight(grown=grown, constant=all(array.constant for array in arrays))
+            lambda_ = lambda_.find_ancestor(exp.Lambda)
+        return None
+
+    # Expressions
+
+    def _weight(self, node: exp.Expr, scope: Scope) -> Weight:
+        if isinstance(node, exp.Literal):
+            return Weight(made=_NUMBER if not node.is_string else literal_size(node) or 0)
+        if isinstance(node, exp.Column):
+            return self._of_column(node, scope)
+        if isinstance(node, exp.Identifier) and not isinstance(node.parent, exp.Column | exp.Lambda | exp.TableAlias):
+            # The parser makes a name of what a lambda is given.
+            return self._of_parameter(node, node.name.lower()) or Weight()
+        if isinstance(node, exp.Query) and id(node) not in self._columns:
+            return _largest(self._weights[id(one)] for one in node.selects) if node.selects else self._given
+        inside = [self._weights[id(child)] for child in node.iter_expressions()]
+        constant = all(one.constant for one in inside) and not isinstance(node, _BY_ROWS)
+        if isinstance(node, _FIXED_NODES + _ARITHMETIC):
+            return Weight(made=_NUMBER, constant=constant)
+        name = name_of(node)
+        if name is None:
+            return replace(_largest(inside), constant=constant)
+        weight = replace(self._called(name, node, inside), constant=constant and name not in ROWS)
+        limit = self._limit(node)
+        if name in KEEPING or name in FIXED:
+            return weight
+        if weight.made > limit or weight.grown > MOST_GROWTH:
+            self._large.add(id(node))
+        return weight.capped(inf if weight.made < inf and weight.constant else limit)
+
+    def is_large(self, node: exp.Expr) -> bool:
+        """Whether a call could make more than a function makes here."""
+        return id(node) in self._large
+
+    def _limit(self, node: exp.Expr) -> float:
+        return self._most_in_lambda if node.find_ancestor(exp.Lambda) is not None else self._most
+
+    def _called(self, name: str, node: exp.Expr, inside: list[Weight]) -> Weight:
+        arguments = list(node.expressions)
+        if name in FIXED:
+            return Weight(made=4 * _NUMBER)
+        if name in _TRANSFORMING or name in _REDUCING:
+            return _by_lambdas(name, list(node.iter_expressions()), inside)
+        if name in _MAKING:
+            return replace(_sum(inside, ELEMENT), elements=len(arguments) if name == "array" else None)
+        if name in KEEPING:
+            return replace(_largest(inside), elements=None)
+        if name == "sequence":
+            return _sequence(arguments)
+        if name in _BY_COUNT and len(arguments) == len(inside):
+            return _by_count(name, arguments, inside)
+        if name in ("format_string", "printf") and len(inside) > 1:
+            return _sum([inside[0], _largest(inside[1:]).times(_most_mentions(arguments[0], inside[0]))])
+        if name == "concat_ws" and len(inside) > 1:
+            return _sum([*inside[1:], inside[0].times(max(len(inside), *map(_elements, inside[1:])))])
+        if name == "array_join" and len(inside) > 1:
+            return _sum([inside[0], _sum(inside[1:]).times(max(_elements(inside[0]), 1))])
+        return _sum(inside).times(max(TIMES.get(name, UNKNOWN), _by_replacing(name, arguments)))
+
+
+_BY_COUNT = {"repeat": 1, "array_repeat": 1, "space": 0, "lpad": 1, "rpad": 1, "randstr": 0, "format_number": 1, "array_insert": 1}
+"""Which of the arguments tells how many."""
+
+
+def _by_count(name: str, arguments: list[exp.Expr], inside: list[Weight]) -> Weight:
+    at = _BY_COUNT[name]
+    count = _number_of(arguments[at]) if at < len(arguments) else None
+    given = _sum(one for place, one in enumerate(inside) if place != at)
+    if count is None:
+        return Weight(made=inf, grown=inf)
+    if name in ("repeat", "array_repeat"):
+        many = given.times(abs(count)) if name == "repeat" else _sum([given], ELEMENT).times(abs(count))
+        return replace(many, elements=abs(count) if name == "array_repeat" else None)
+    return replace(given, made=given.made + abs(count) * (ELEMENT if name == "array_insert" else 1), elements=None)
+
+
+def _sequence(arguments: list[exp.Expr]) -> Weight:
+    """A guard bounds it where literals do not tell how many there are."""
+    ends = [_number_of(bound) for bound in arguments[:2]]
+    step = _number_of(arguments[2]) if len(arguments) > 2 else 1.0
+    if len(ends) < 2 or None in ends or not step:
+        return Weight(made=ELEMENT * MOST_ELEMENTS, elements=_SOME)
+    count = abs((ends[1] or 0.0) - (ends[0] or 0.0)) / abs(step) + 1
+    return Weight(made=ELEMENT * count, elements=count)
+
+
+def _number_of(node: exp.Expr) -> float | None:
+    """The number that literals come to, or the days of a date that is spelled out; None for another value."""
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul):
+        left, right = _number_of(node.this), _number_of(node.expression)
+        if left is None or right is None:
+            return None
+        return left * right if isinstance(node, exp.Mul) else left + right if isinstance(node, exp.Add) else left - right
+    if isinstance(node, exp.Cast) and node.to.this is exp.DType.DATE and isinstance(node.this, exp.Literal):
+        with contextlib.suppress(ValueError):
+            return float(dt.date.fromisoformat(node.this.name).toordinal())
+        return None
+    return literal_number(node.this if isinstance(node, exp.Paren) else node)
+
+
+def _most_mentions(form: exp.Expr, weight: Weight) -> float:
+    """How often a format may mention one argument: two bytes do."""
+    if isinstance(form, exp.Literal):
+        return form.name.count("%")
+    return weight.made / 2 if weight.constant else MOST_FORMAT / 2
+
+
+def _by_replacing(name: str, arguments: list[exp.Expr]) -> float:
+    """How many times as long as it was a text is behind it."""
+    if name not in ("replace", "regexp_replace") or len(arguments) < 3:
+        return 1
+    by, pattern = literal_size(arguments[2]), literal_size(arguments[1])
+    if by is None:
+        return inf
+    return by + 1 if name == "regexp_replace" else by / max(pattern or 1, 1)
+
+
+def _by_lambdas(name: str, arguments: list[exp.Expr], inside: list[Weight]) -> Weight:
+    bodies = [weight for one, weight in zip(arguments, inside, strict=True) if isinstance(one, exp.Lambda)]
+    given = [weight for one, weight in zip(arguments, inside, strict=True) if not isinstance(one, exp.Lambda)]
+    if name in _REDUCING:
+        return _sum([*given, *bodies])
+    array, body = _sum(given), _sum(bodies)
+    elements = given[0].elements if given else None
+    many = _elements(given[0]) if given else 1.0
+    made = _product(many, max(ELEMENT, body.made)) + _product(array.made, body.grown)
+    of_rows = array.grown * max(1.0, body.made / ELEMENT) + _product(array.grown, body.grown)
+    return Weight(made=made, grown=of_rows if elements is None else max(of_rows, _product(elements, body.grown)), elements=elements)
+
+
+def _elements(array: Weight) -> float:
+    return array.elements if array.elements is not None else array.made / ELEMENT
+
+
+def _renamed(node: exp.Expr, columns: Columns) -> Columns:
+    """As they are called outside of a query that has an alias."""
+    alias = node.args.get("alias")
+    names = [column.name.lower() for column in alias.args.get("columns") or ()] if isinstance(alias, exp.TableAlias) else []
+    if node.args.get("pivots") or (names and (len(names) != len(columns) or "" in columns)):
+        return {"": _largest(columns.values())} if columns else {}
+    return dict(zip(names, columns.values(), strict=True)) if names else columns
+
+
+def _product(one: float, other: float) -> float:
+    return one * other if one and other else 0.0
+
+
+def _largest(weights: Iterable[Weight]) -> Weight:
+    all_ = list(weights)
+    return Weight(
+        made=max((one.made for one in all_), default=0.0),
+        grown=max((one.grown for one in all_), default=0.0),
+        constant=all(one.constant for one in all_),
+        elements=all_[0].elements if len(all_) == 1 else None,
+    )
+
+
+def _sum(weights: Iterable[Weight], each: float = 0.0) -> Weight:
+    all_ = list(weights)
+    return Weight(
+        made=sum(one.made + each for one in all_),
+        grown=sum(one.grown for one in all_),
+        constant=all(one.constant for one in all_),
+    )
