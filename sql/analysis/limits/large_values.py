@@ -20,7 +20,7 @@ from sql.analysis.limits.weights import ELEMENT, MOST_FORMAT, Weights, name_of
 
 MOST_BYTES = 32 << 20
 """Of one value that a function makes."""
-MOST_BYTES_OF_STATEMENT = 4 * MOST_BYTES
+MOST_BYTES_OF_STATEMENT = 2 * MOST_BYTES
 """Of all that functions make of literals."""
 MOST_BYTES_IN_LAMBDA = 64 << 10
 """Of one that is made for each element of an array."""

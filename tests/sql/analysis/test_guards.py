@@ -204,7 +204,7 @@ def test_calls_inside_calls_are_guarded_by_a_text_as_long_as_they_are(around: st
 )
 def test_what_literals_make_counts_for_the_statement(query: str) -> None:
     """Spark computes each while it plans, and keeps it."""
-    with pytest.raises(UnsupportedStatement, match="134217728 bytes together"):
+    with pytest.raises(UnsupportedStatement, match="67108864 bytes together"):
         checked_sql(parse_one(query), {"v"})
     checked_sql(parse_one(f"SELECT {R}, length(concat(a, {R})) FROM v"), {"v"})
 

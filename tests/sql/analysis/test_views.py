@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from sqlglot import exp
 
 from lake import Lake
 from model.errors import StatementCanceled, StatementTooLarge
@@ -35,15 +38,20 @@ def test_views_of_views_are_counted_before_they_are_copied(lake: Lake) -> None:
 
 
 def test_a_view_is_parsed_once_for_all_its_mentions(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    parsed = []
+    parsed: list[str] = []
     real = views.parse_one
-    monkeypatch.setattr(views, "parse_one", lambda text, **more: parsed.append(text) or real(text, **more))
+
+    def parse(text: str, **more: Any) -> exp.Expr:
+        parsed.append(text)
+        return real(text, **more)
+
+    monkeypatch.setattr(views, "parse_one", parse)
     create_view(lake, "v0", "SELECT default.t.a FROM default.t")
     create_view(lake, "v1", _mentions("v0", 50))
     expanded = expand_views(context_of(lake), parse_one("SELECT default.v1.a FROM default.v1 JOIN v0 ON true"))
     assert len(parsed) == 2
     assert len(table_references(expanded)) == 51
-    assert expanded.selects[0].sql() == "v1.a"
+    assert expanded.expressions[0].sql() == "v1.a"
 
 
 def test_a_canceled_statement_looks_no_further_into_views(lake: Lake) -> None:
