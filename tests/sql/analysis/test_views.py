@@ -39,7 +39,7 @@ def test_views_of_views_are_counted_before_they_are_copied(lake: Lake) -> None:
 
 def test_a_view_is_parsed_once_for_all_its_mentions(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[str] = []
-    real = views.parse_one
+    real = parse_one
 
     def parse(text: str, **more: Any) -> exp.Expr:
         parsed.append(text)
