@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from tests.fix_server import StartServer
 from tests.following import Follower
 from tests.running import RunningServer
 from tests.waiting import eventually
@@ -26,9 +27,9 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 @pytest.mark.spark
-def test_the_examples_of_both_pages(spark: SparkSession, server: RunningServer, tmp_path: Path) -> None:
-    """Beside whatever other tests left there; its own tables go at the end."""
-    before, others = set(_runners(server)), server.sql("SHOW TABLES")
+def test_the_examples_of_both_pages(spark: SparkSession, start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server(SLUICE_SPARK_DRIVER_MEMORY="1g")
+    server.wait_for_spark()
     tables, expressions, join, incremental = blocks("streaming.md", "sql")
     server.sql(tables)
     with Follower(server.url, expressions) as rows, Follower(server.url, join) as joined:
@@ -67,10 +68,7 @@ def test_the_examples_of_both_pages(spark: SparkSession, server: RunningServer, 
     overwriting = spark.range(2).selectExpr("id", "'x' AS city").write.format("sluice").option("uri", server.url)
     overwriting.mode("overwrite").save("default.followed")
     assert server.sql("SELECT id, city, km FROM followed ORDER BY id") == [[0, "x", None], [1, "x", None]]
-    assert eventually(lambda: not _runners(server).keys() - before), f"streams went on without a reader: {_runners(server)}"
-    for (table,) in server.sql("SHOW TABLES"):
-        if [table] not in others:
-            server.sql(f"DROP TABLE `{table}`")
+    _ends(server)
 
 
 def _refused(url: str, statement: str) -> None:
@@ -81,10 +79,14 @@ def _refused(url: str, statement: str) -> None:
             assert rows.response.status_code == 400, rows.response.text
 
 
-def _runners(server: RunningServer) -> dict[int, str]:
-    """The processes of streaming queries; where nobody reads any more, none runs."""
-    found = {}
-    for process in server.process.children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):  # among them those nobody has buried yet
-            found[process.pid] = " ".join(process.cmdline())
-    return {pid: command for pid, command in found.items() if "python_streaming_source_runner" in command}
+def _ends(server: RunningServer) -> None:
+    """Nobody reads any more, and so no query runs."""
+
+    def left() -> list[str]:
+        found = []
+        for process in server.process.children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # among them those nobody has buried yet
+                found.append(" ".join(process.cmdline()))
+        return [command for command in found if "python_streaming_source_runner" in command]
+
+    assert eventually(lambda: not left()), f"streams went on without a reader: {left()}"

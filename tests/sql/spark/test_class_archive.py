@@ -16,7 +16,8 @@ from sql.spark.driver.class_archive import ClassArchive
 from sql.spark.driver.jvm import Jvm
 from sql.spark.driver.launch import Launcher
 from sql.spark.session.settings import SparkSettings
-from tests.brief_jvm import OPTIONS
+from tests.brief_jvm import OPTIONS, kept_archive
+from tests.fix_server import StartServer
 from tests.waiting import eventually
 
 
@@ -119,6 +120,22 @@ def test_one_with_which_no_jvm_comes_up_is_not_tried_again(tmp_path: Path, monke
     with pytest.raises(OSError, match="nowhere"):
         Launcher(SparkSettings(classes=archive), tmp_path).launch()
     assert not list(tmp_path.glob("classes/*.jsa"))
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_server_starts_with_the_classes_that_the_last_one_left(tmp_path: Path, start_server: StartServer) -> None:
+    archive = kept_archive().path()
+    assert archive is not None, "the run made one before its first test"
+    classes = tmp_path / "server" / "data" / "spark-classes"
+    classes.mkdir(parents=True)
+    kept = classes / archive.name
+    kept.symlink_to(archive)
+    server = start_server(SLUICE_SPARK_KEEP_CLASSES="true")
+    server.wait_for_spark()
+    (java,) = [child for child in server.process.children(recursive=True) if child.name() == "java"]
+    assert str(archive) in Path(f"/proc/{java.pid}/maps").read_text()
+    assert server.sql("SELECT COUNT(*) FROM (SELECT EXPLODE(SEQUENCE(1, 10)))") == [[10]]
 
 
 @pytest.mark.torture
