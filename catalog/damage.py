@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+import time
 from collections.abc import Iterator
 
 import psycopg
@@ -14,7 +15,11 @@ from model.catalog_errors import CatalogDamaged
 
 _FILE = re.compile(r"(?:base|pg_tblspc/(?P<space>\d+)/[^/\s]+)/\d+/(?P<node>\d+)")
 """How Postgres names a relation's file, in every language it speaks."""
-_DAMAGED, _NO_FILE = "XX", "58P01"
+_DAMAGED = frozenset({"XX001", "XX002"})
+_PERHAPS = frozenset({"XX000", "58P01"})
+"""Codes of damage where a relation's file is named; an internal error says much else, and often passes."""
+_TOLD_SECONDS = 600.0
+"""So long damage is remembered of which nobody can tell whether it is still there."""
 _PLACE = """
     SELECT c.oid::regclass::text, c.relkind = 'i'
     FROM pg_class c WHERE c.oid = pg_filenode_relation(%(space)s::oid, %(node)s::oid)
@@ -28,7 +33,7 @@ def is_damage(problem: BaseException | None) -> bool:
     if not isinstance(problem, psycopg.Error):
         return False
     code = problem.sqlstate or ""
-    return code.startswith(_DAMAGED) or (code == _NO_FILE and _FILE.search(str(problem)) is not None)
+    return code in _DAMAGED or (code in _PERHAPS and _FILE.search(str(problem)) is not None)
 
 
 def damage_met(problem: BaseException | None, dsn: str | None = None) -> CatalogDamaged | None:
@@ -76,16 +81,16 @@ def telling_damage(dsn: str) -> Iterator[None]:
 
 
 class RememberedDamage:
-    """The damage this process has met, as long as the file it is in belongs to a relation."""
+    """The damage this process has met, as long as the file it is in belongs to a relation; of no known file for some minutes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._met: dict[str, CatalogDamaged] = {}
+        self._met: dict[str, tuple[CatalogDamaged, float]] = {}
 
     def note(self, damage: CatalogDamaged) -> None:
         """Remember it."""
         with self._lock:
-            self._met[damage.said] = damage
+            self._met[damage.said] = (damage, time.monotonic())
 
     def any(self) -> bool:
         """Whether there is some to look at."""
@@ -95,8 +100,8 @@ class RememberedDamage:
         """Damage that is still there; what lay in a file that is nobody's by now (REINDEX, VACUUM FULL, TRUNCATE) is forgotten."""
         with self._lock:
             met = list(self._met.values())
-        for damage in met:
-            gone = False
+        for damage, at in met:
+            gone = time.monotonic() - at > _TOLD_SECONDS
             if damage.relation is not None and (file := _FILE.search(damage.said)) is not None:
                 gone = _relation(conn, file[0]) is None
             if not gone:

@@ -30,9 +30,13 @@ class OverviewRepository:
                    ARRAY(SELECT ARRAY[database, name] FROM sluice_table WHERE diverged_at IS NOT NULL ORDER BY 1) AS diverged,
                    ARRAY(SELECT database || '.' || name FROM sluice_table t JOIN snapshot_pointer p USING (table_id)
                          LEFT JOIN maintenance_mark m USING (table_id)
+                         LEFT JOIN table_snapshot s USING (table_id, branch, snapshot_id)
                          WHERE p.branch = 'main' AND {UNSETTLED} AND NOT EXISTS (
                              SELECT 1 FROM maintenance_lease l JOIN maintenance_owner o USING (owner)
                              WHERE l.table_id = t.table_id AND o.lease_until > now())
+                         AND (NOT EXISTS (SELECT 1 FROM maintenance_owner WHERE lease_until > now())
+                              OR coalesce(CASE WHEN m.snapshot_uuid = p.snapshot_uuid THEN m.due_at END,
+                                          to_timestamp((s.body ->> 'timeMillis')::bigint / 1000.0)) < now() - interval '10 min')
                          ORDER BY 1) AS unattended,
                    coalesce((SELECT jsonb_object_agg(state, n) FROM (SELECT state, count(*) AS n FROM stream_job GROUP BY state) s),
                             '{{}}'::jsonb) AS jobs,

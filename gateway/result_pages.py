@@ -112,7 +112,11 @@ class Pages:
                 self._fill(reading)
             else:
                 fill = contextvars.copy_context().run
-                threading.Thread(target=fill, args=(self._fill, reading), name="sluice-result-page", daemon=True).start()
+                try:
+                    threading.Thread(target=fill, args=(self._fill, reading), name="sluice-result-page", daemon=True).start()
+                except RuntimeError:  # the machine has no thread left; whoever asks again may find one
+                    self._reading = None
+                    raise
         return self._reading
 
     def _fill(self, reading: Future[_Rows]) -> None:

@@ -93,8 +93,8 @@ def has_lists(files: TableFiles, snapshot: Snapshot) -> bool:
 def is_past(tx: CatalogTransaction, table_id: UUID, branch: str, snapshot_id: int, key: str) -> bool:
     """Whether the snapshot of a key is one of a branch's past, of which the last expired one is known still.
 
-    What was read of a line that a rollback has left is not, though another snapshot of its id has expired since. Where nothing has expired
-    since the catalog keeps that, it counts as the past's.
+    What was read of a line that a rollback has left is not, though another snapshot of its id has expired since. Where the catalog did not
+    keep what expired, as under an earlier server beside this one, it counts as the past's.
     """
     row = tx.snapshots.get(table_id, branch, snapshot_id)
     if row is not None:
@@ -107,7 +107,7 @@ def is_past(tx: CatalogTransaction, table_id: UUID, branch: str, snapshot_id: in
         return True
     expired = Snapshot.from_json(body)
     # Where a later one has expired, too, so has the one after it, which is told by who goes on from there.
-    return expired.id > snapshot_id or (expired.id == snapshot_id and expired.stands_for(key))
+    return expired.id != snapshot_id or expired.stands_for(key)
 
 
 def check_there(table: LakeTable, row: SnapshotRow) -> None:

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LOOPBACK = "127.0.0.1"
-_OWN_THREADS = 16
+_OWN_THREADS = 64
+"""Each of Spark's streams waits in one nearly all the time, and all of a principal's have three quarters between them."""
 _TURN_SECONDS = 0.001
 """Of a thread that computes, before one that waits for the interpreter gets it: a request waits for it several times, and Python's own 5 ms
 are longer than most requests take."""

@@ -126,6 +126,16 @@ def test_rows_that_take_long_come_with_a_later_page() -> None:
     assert len(begun) == 2
 
 
+def test_a_page_for_which_there_was_no_thread_comes_when_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    come, begun = threading.Event(), list[str]()
+    come.set()
+    pages = slow_after_a_row(come, begun)
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="new thread"):
+        patched.setattr(threading.Thread, "start", lambda thread: (_ for _ in ()).throw(RuntimeError("can't start new thread")))
+        pages.page(0)
+    assert numbers(pages, 0) == [0]
+
+
 def test_all_who_ask_for_a_page_that_takes_long_wait_for_one_thread() -> None:
     """Each repeat of a request held one more thread of the server, for as long as the rows took."""
     come, begun = threading.Event(), list[str]()

@@ -69,6 +69,19 @@ def test_who_is_several_expired_snapshots_behind_is_told_that_they_expired(lake:
         assert is_past(tx, table.table_id, "main", read.id, read.key)
 
 
+def test_what_an_earlier_server_expired_since_is_of_the_past(lake: Lake, catalog: CatalogStore, table: LakeTable, dsn: str) -> None:
+    """It keeps no record of the last one, and this server's is an older one: a stream at the cut goes on."""
+    first, read, *_ = sorted(lake.snapshots(table), key=lambda snapshot: snapshot.id)
+    with catalog.transaction() as tx:
+        tx.snapshots.forget(table.table_id, "main", below=read.id)
+        assert tx.snapshots.last_expired(table.table_id, "main") == first.to_json()
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute("DELETE FROM table_snapshot WHERE snapshot_id = %s", (read.id,))
+    with catalog.reading() as tx:
+        assert is_past(tx, table.table_id, "main", read.id, read.key)
+        assert not is_past(tx, table.table_id, "main", first.id, "another")
+
+
 LOOKS: dict[str, Callable[[Lake, LakeTable], object]] = {
     "rollback": lambda lake, table: lake.history.rollback_to_snapshot(table, 2),
     "tag": lambda lake, table: create_tag(lake, table, "two", snapshot_id=2),

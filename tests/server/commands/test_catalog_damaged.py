@@ -116,4 +116,6 @@ def test_a_backup_takes_the_place_of_a_damaged_catalog(
 
 def test_what_is_no_damage_stays_what_it_is() -> None:
     assert damage_met(psycopg.errors.DiskFull("no space")) is None
+    assert damage_met(psycopg.errors.InternalError_("tuple concurrently updated")) is None
+    assert damage_met(psycopg.errors.InternalError_('unexpected data beyond EOF in block 1 of relation "base/5/16390"')) is not None
     assert damage_met(ValueError("x")) is None

@@ -103,6 +103,25 @@ def test_metrics_tell_of_commits_debts_consumers_and_jobs(gateway: Gateway, clie
     assert found[key("sluice_catalog_pool_events_total", what="requests")] > 2
 
 
+def test_a_table_counts_as_unattended_once_nobody_took_it_for_long(gateway: Gateway, dsn: str) -> None:
+    """A server that is there takes it with its next round."""
+
+    def unattended() -> list[str]:
+        with gateway.lake.catalog.reading() as tx:
+            return tx.overview.sums().unattended
+
+    gateway.run("CREATE TABLE t (id INT)").close()
+    gateway.run("INSERT INTO t VALUES (1)").close()
+    assert unattended() == ["default.t"]
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute(
+            "INSERT INTO maintenance_owner (owner, server, lease_until) VALUES (gen_random_uuid(), 's', now() + interval '1 hour')"
+        )
+        assert unattended() == []
+        conn.execute("UPDATE table_snapshot SET body = jsonb_set(body, '{timeMillis}', to_jsonb((body ->> 'timeMillis')::bigint - 700000))")
+        assert unattended() == ["default.t"]
+
+
 def test_a_lost_race_is_counted(gateway: Gateway, client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
     client.post("/sql", data="CREATE TABLE t (id INT)")
     rival = Lake(gateway.lake.catalog, gateway.lake.warehouse)
