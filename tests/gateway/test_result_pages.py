@@ -130,9 +130,14 @@ def test_a_page_for_which_there_was_no_thread_comes_when_there_is_one(monkeypatc
     come, begun = threading.Event(), list[str]()
     come.set()
     pages = slow_after_a_row(come, begun)
-    with monkeypatch.context() as patched, pytest.raises(RuntimeError, match="new thread"):
-        patched.setattr(threading.Thread, "start", lambda thread: (_ for _ in ()).throw(RuntimeError("can't start new thread")))
-        pages.page(0)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            pages.page(0)
     assert numbers(pages, 0) == [0]
 
 
