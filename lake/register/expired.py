@@ -63,7 +63,7 @@ def left_by_expiry(tx: CatalogTransaction, table_id: UUID, files: TableFiles, *,
     branch = files.layout.branch
     earliest, newest = tx.snapshots.earliest(table_id, branch), tx.snapshots.latest(table_id, branch)
     below = [] if earliest is None else [snapshot_id for snapshot_id in files.snapshot_ids() if snapshot_id < earliest.snapshot_id]
-    if not below or newest is None or ahead_of(tx, table_id, files, newest) is not None:
+    if not below or newest is None or _is_ahead(tx, table_id, files, newest):
         return []
     last = tx.snapshots.last_expired(table_id, branch)
     known_until = Snapshot.from_json(newest.body).time_millis
@@ -82,6 +82,16 @@ def left_by_expiry(tx: CatalogTransaction, table_id: UUID, files: TableFiles, *,
             return []
         left.append(snapshot_id)
     return left
+
+
+def _is_ahead(tx: CatalogTransaction, table_id: UUID, files: TableFiles, newest: SnapshotRow) -> bool:
+    """Whether files tell what the catalog lacks; of what is committed meanwhile it hears with the next look."""
+    while ahead_of(tx, table_id, files, newest) is not None:
+        latest = tx.snapshots.latest(table_id, files.layout.branch)
+        if latest is None or latest.snapshot_id <= newest.snapshot_id:
+            return True
+        newest = latest
+    return False
 
 
 def has_lists(files: TableFiles, snapshot: Snapshot) -> bool:

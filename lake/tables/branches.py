@@ -150,6 +150,7 @@ class Branches:
 
         def move() -> None:
             with self._catalog.transaction() as tx:
+                tx.tables.stay(table.table_id)  # before its places, as all others
                 if not tx.tables.lock_location(old):
                     return
                 if io.atomic_rename and io.exists(old) and not io.exists(new):

@@ -21,6 +21,9 @@ from table.format.json_document import parse_json
 from table.format.layout import TableLayout
 from table.format.store import TableFiles
 
+_CLOCKS_APART_MILLIS = 60_000
+"""By so much the times of a store's files may be behind Postgres's clock."""
+
 
 def note_undrop(io: FileIO, dropped: DroppedTable) -> None:
     """Leave a file in a table's directory that tells which drop was taken back last."""
@@ -97,7 +100,10 @@ def _besides(catalog: CatalogStore, dropped: DroppedTable, files: TableFiles, st
         path = files.layout.below(files.layout.schema_file(number))
         if number > known and path not in stale:
             return f"{path} is newer than the catalog's schema {known}"
+    since = dropped.dropped_at.timestamp() * 1000 - _CLOCKS_APART_MILLIS
     for name, status in stored.items():
+        if status.mtime_millis < since:  # a client's, of before the drop, that nobody has taken in
+            continue
         path = files.layout.below(files.layout.tag_file(name))
         other = tag_in(files, name) if name not in rows else replacement(files, rows[name], status)
         if path not in stale and other is not None:

@@ -11,13 +11,13 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.register.expired import forget_expired, is_past
+from lake.register.expired import forget_expired, is_past, left_by_expiry
 from lake.rewrite.expiry import create_tag, expire_snapshots, replace_tag, rollback, tags_of
 from lake.rewrite.orphans import remove_orphan_files
 from lake.streams.snapshot_steps import TableStream
 from model.errors import SnapshotNotExist, TableDamaged
 from model.identifier import Identifier
-from table.format.store import _LISTS
+from table.format.store import _LISTS, TableFiles
 from tests.lake.kept import NOW, all_files, go_on, history, keep, six_commits
 from tests.lake.rewrite.test_compaction import append, ids
 from tests.sql.tables import make_table
@@ -80,6 +80,23 @@ def test_what_an_earlier_server_expired_since_is_of_the_past(lake: Lake, catalog
     with catalog.reading() as tx:
         assert is_past(tx, table.table_id, "main", read.id, read.key)
         assert not is_past(tx, table.table_id, "main", first.id, "another")
+
+
+def test_what_is_committed_meanwhile_is_nothing_the_catalog_lacks(
+    lake: Lake, catalog: CatalogStore, table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an expiry of a busy table leaves the files of the snapshots whose data it deletes."""
+    listed = TableFiles.snapshot_ids
+
+    def busy(files: TableFiles) -> list[int]:
+        monkeypatch.setattr(TableFiles, "snapshot_ids", listed)
+        append(lake, table, [77])
+        return listed(files)
+
+    monkeypatch.setattr(TableFiles, "snapshot_ids", busy)
+    with catalog.transaction() as tx:
+        tx.snapshots.forget(table.table_id, "main", below=3)
+        assert left_by_expiry(tx, table.table_id, table.files) == [1, 2]
 
 
 LOOKS: dict[str, Callable[[Lake, LakeTable], object]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -165,6 +166,20 @@ def test_another_table_in_the_place_of_a_dropped_one_is_not_removed(
     fresh.purge_dropped_table(T)
     assert (place / "schema/schema-0").exists()
     fresh.close()
+
+
+def test_a_clients_tag_of_before_the_drop_is_no_use_since(lake: Lake, dsn: str, warehouse: Path) -> None:
+    """Nobody has looked at the tags between it and the drop; a tag that is written later is one."""
+    lake.tags.create(make(lake, T, "a"), "first", snapshot_id=1)
+    tags = warehouse / "default.db/t/tag"
+    (tags / "tag-clients").write_bytes((tags / "tag-first").read_bytes())
+    lake.drop_table(T)
+    age(dsn, 8)
+    assert lake.sweep_drops() == 0
+    before = time.time() - 120
+    os.utime(tags / "tag-clients", (before, before))
+    assert lake.sweep_drops() == 1
+    assert not tags.exists()
 
 
 class FullIO(LocalFileIO):
