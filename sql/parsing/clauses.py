@@ -25,7 +25,7 @@ EXECUTED: dict[type[exp.Expr], frozenset[str]] = {
     exp.Union: _OF_SETS,
     exp.Except: _OF_SETS,
     exp.Intersect: _OF_SETS,
-    exp.Join: frozenset({"expressions", "kind", "method", "on", "side", "this", "using"}),
+    exp.Join: frozenset({"expressions", "kind", "method", "on", "pivots", "side", "this", "using"}),
     exp.Order: frozenset({"expressions", "this"}),
     exp.Sort: frozenset({"expressions"}),
     exp.Distribute: frozenset({"expressions"}),
@@ -88,10 +88,16 @@ def check_clauses(tree: exp.Expr) -> None:
         if isinstance(node, exp.Insert) and isinstance(node.this, exp.Table) and node.this.alias:
             raise UnsupportedStatement("An alias of the table that is written is not available here.", fragment=node.this.alias)
         for slot, value in node.args.items():
-            if value and slot not in executed and not (slot == "partition" and isinstance(node.parent, exp.Insert)):
+            if value and slot not in executed and not (slot == "partition" and _is_written(node)):
                 words = _WRITTEN.get(slot, slot.strip("_").upper().replace("_", " "))
                 advice = f"; {_WAYS_OUT[slot]}" if slot in _WAYS_OUT else ""
                 raise UnsupportedStatement(f"{words} is not available here{advice}.", fragment=_fragment(words))
+
+
+def _is_written(table: exp.Expr) -> bool:
+    """Whether it is an INSERT's target, with a list of columns or without."""
+    parent = table.parent
+    return isinstance(parent.parent if isinstance(parent, exp.Schema) else parent, exp.Insert)
 
 
 def _fragment(words: str) -> str:

@@ -28,6 +28,8 @@ _PLAIN = (
     exp.Sub,
     exp.Mul,
 )
+_OF_LITERALS = frozenset({"make_dt_interval", "map", "array", "struct", "named_struct", "schema_of_json", "schema_of_csv", "schema_of_xml"})
+"""Functions that Spark computes once where their arguments are literals."""
 _MOST_PLAIN = 12
 """Nodes of what is written out again."""
 _GIVEN = "__given"
@@ -60,12 +62,14 @@ def size_of(value: exp.Expr) -> exp.Expr:
 
 
 def is_fixed(node: exp.Expr) -> bool:
-    """Whether it is spelled out: a literal, or an interval of literals."""
+    """Whether it is spelled out: a literal, or what is made of literals alone, as options and schemas have to be."""
     if isinstance(node, exp.Literal | exp.Null | exp.Boolean):
         return True
-    if isinstance(node, exp.Interval | exp.Neg | exp.Paren):
+    if isinstance(node, exp.Interval | exp.Neg | exp.Paren | exp.Cast):
         return node.this is not None and is_fixed(node.this)
-    return isinstance(node, exp.Anonymous) and node.name.lower() == "make_dt_interval" and all(map(is_fixed, node.expressions))
+    if isinstance(node, exp.Map | exp.VarMap | exp.Array | exp.Struct | exp.PropertyEQ):
+        return all(map(is_fixed, node.iter_expressions()))
+    return isinstance(node, exp.Anonymous) and node.name.lower() in _OF_LITERALS and all(map(is_fixed, node.expressions))
 
 
 def judged(value: exp.Expr, condition: Callable[[exp.Expr], exp.Expr], message: str) -> exp.Expr:

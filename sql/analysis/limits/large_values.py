@@ -16,7 +16,7 @@ from sql.analysis.limits.growth import TIMES
 from sql.analysis.limits.guards import call, double, guard_call, guard_made, number, size_of, wide
 from sql.analysis.limits.sequences import MOST_ELEMENTS, bound_sequence
 from sql.analysis.limits.spelled import SECONDS, arguments_of, in_lambda, literal_number, literal_size
-from sql.analysis.limits.weights import ELEMENT, MOST_FORMAT, Weights, name_of
+from sql.analysis.limits.weights import ELEMENT, MOST_FORMAT, Weights, name_of, number_of
 
 MOST_BYTES = 32 << 20
 """Of one value that a function makes."""
@@ -186,7 +186,7 @@ def _registers(node: exp.Anonymous) -> None:
 
 def _digits(node: exp.Anonymous) -> None:
     """``round(value, scale)``: Java writes out as many digits."""
-    scale = literal_number(node.expressions[1]) if len(node.expressions) > 1 else 0
+    scale = number_of(node.expressions[1]) if len(node.expressions) > 1 else 0
     if scale is None or abs(scale) > _MOST_SCALE:
         raise UnsupportedStatement(
             f"{node.name} takes a number of digits between -{_MOST_SCALE} and {_MOST_SCALE}, as a literal.", fragment=node.name

@@ -28,6 +28,8 @@ _CHARACTERS = {0: None, 1: 1_000_000, 2: 20_000, 3: 2_000}
 _UNKNOWN = 20_000
 """For a literal that Python cannot read."""
 _URLS = frozenset({"parse_url", "try_parse_url"})
+_HARMLESS = r"\\.|[{](1?[0-9]|20)(,(1?[0-9]|20))?[}]"
+"""Of a pattern: what is escaped, and few repetitions."""
 _WORD = "[A-Za-z0-9_-]{1,200}"
 _MANY = 20
 """A repetition of at most so many is like writing them out."""
@@ -190,11 +192,11 @@ def _unknown(node: exp.Anonymous, place: int) -> None:
 
 def _may_take_long(subject: exp.Expr, pattern: exp.Expr) -> exp.Expr:
     repeated = call("regexp_like", pattern.copy(), exp.Literal.string(_REPEATED))
-    many, some = (exp.GT(this=_count(pattern, "*+{"), expression=number(most)) for most in (3, 2))
-    two = exp.GT(this=_count(pattern, "*+{"), expression=number(1))
+    counted = call("regexp_replace", pattern.copy(), exp.Literal.string(_HARMLESS), exp.Literal.string(""))
+    many, some, two = (exp.GT(this=_count(counted, "*+{"), expression=number(most)) for most in (3, 2, 1))
     longest = call("if", some, number(2_000), call("if", two, number(20_000), number(1_000_000)))
     long = exp.GT(this=call("length", subject.copy()), expression=longest)
-    maybe = exp.GT(this=_count(pattern, "?"), expression=number(_MANY))
+    maybe = exp.GT(this=_count(counted, "?"), expression=number(_MANY))
     return exp.or_(repeated, many, maybe, long, wrap=False)
 
 

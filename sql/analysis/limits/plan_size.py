@@ -75,7 +75,8 @@ def _selected(select: exp.Select, columns: dict[int, int]) -> int:
                 of = star.parent.args.get("table") if isinstance(star.parent, exp.Column) else None
                 stars += whole if of is None else by_name.get(of.name.lower(), whole)
         count += stars or 1
-    return count
+    pivots = (pivot for join in select.args.get("joins") or () for pivot in join.args.get("pivots") or ())
+    return count + sum(map(_pivoted, pivots))
 
 
 def _pivoted(pivot: exp.Pivot) -> int:

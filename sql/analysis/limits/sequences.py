@@ -45,7 +45,7 @@ def _check_step(step: exp.Expr) -> None:
     """Raise for a step that a guard could not look at."""
     unsigned = _unsigned(step)
     if isinstance(unsigned, exp.Interval):
-        _seconds(unsigned)
+        seconds_of(unsigned)
     elif _is_made(unsigned):
         _made_seconds(unsigned)
     elif literal_number(step) is None and not isinstance(step, exp.Column | exp.Cast | exp.Neg):
@@ -55,7 +55,7 @@ def _check_step(step: exp.Expr) -> None:
 def _reaches_far(most: int, start: exp.Expr, stop: exp.Expr, step: exp.Expr | None = None) -> exp.Expr:
     unsigned = _unsigned(step) if step is not None else number(1)
     if isinstance(unsigned, exp.Interval) or _is_made(unsigned):
-        seconds = _seconds(unsigned) if isinstance(unsigned, exp.Interval) else _made_seconds(unsigned)
+        seconds = seconds_of(unsigned) if isinstance(unsigned, exp.Interval) else _made_seconds(unsigned)
         return _beyond(most, exp.Div(this=_span_of(start, stop), expression=exp.Literal.number(repr(seconds))))
     span: exp.Expr = exp.Paren(this=exp.Sub(this=double(stop), expression=double(start)))
     if step is not None:
@@ -100,7 +100,8 @@ def _made_seconds(step: exp.Expr) -> float:
     return seconds
 
 
-def _seconds(interval: exp.Interval) -> float:
+def seconds_of(interval: exp.Interval) -> float:
+    """Of an interval of one unit; raises `UnsupportedStatement` for another."""
     unit = interval.args.get("unit")
     scale = (SECONDS | _LONG).get(unit.name.upper().removesuffix("S")) if isinstance(unit, exp.Var) else None
     value = literal_number(interval.this) if interval.this is not None else None

@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from sql.analysis.limits.growth import FIXED, KEEPING, ROWS, TIMES, UNKNOWN
 from sql.analysis.limits.scopes import Scope, innermost_first
-from sql.analysis.limits.sequences import MOST_ELEMENTS
+from sql.analysis.limits.sequences import seconds_of
 from sql.analysis.limits.spelled import literal_number, literal_size
 
 ELEMENT = 16
@@ -25,6 +25,7 @@ MOST_GROWTH = 1024
 MOST_FORMAT = 10_000
 """Bytes of a format that is no literal."""
 _NUMBER = 16
+_MOMENTS = frozenset({"date", "timestamp", "to_date", "to_timestamp", "to_timestamp_ltz", "to_timestamp_ntz"})
 _SOME = 100_000
 """Elements of a sequence whose ends are computed."""
 _REDUCING = frozenset({"aggregate", "reduce"})
@@ -83,6 +84,7 @@ class Weights:
         self._columns: dict[int, Columns] = {}
         self._sources: dict[Scope, list[tuple[str, Columns]]] = {}
         self._aliases: dict[Scope, Columns] = {}
+        self._has_lambdas = tree.find(exp.Lambda) is not None
         self._parameters = {name.name.lower() for lambda_ in tree.find_all(exp.Lambda) for name in lambda_.expressions}
         recursive = any(with_.args.get("recursive") for with_ in tree.find_all(exp.With))
         self._given = replace(_GIVEN, grown=inf) if recursive else _GIVEN
@@ -91,7 +93,8 @@ class Weights:
             cte = scope.named(node) if isinstance(node, exp.Table) else None
             self._weights[id(node)] = weight = self._weight(node, scope)
             self._finish(node, cte, scope, inner)
-            if name_of(node) is not None and weight.constant:
+            name = name_of(node)
+            if name is not None and (weight.constant or name == "sequence"):
                 made[id(node)] = weight.made
             else:
                 inside = (child for child in node.iter_expressions() if not isinstance(child, exp.With))
@@ -144,6 +147,8 @@ class Weights:
             else:
                 name = column.alias_or_name.lower() if isinstance(column, exp.Alias | exp.Column) else ""
                 columns[name] = _largest([self.of(column), *([columns[name]] if name in columns else [])])
+        if any(join.args.get("pivots") for join in select.args.get("joins") or ()):  # behind a JOIN: what it names there is what it makes
+            return {"": _largest(columns.values())}
         return columns
 
     def _both(self, left: Columns, right: Columns) -> Columns:
@@ -205,7 +210,8 @@ class Weights:
         name = name_of(node)
         if name is None:
             return replace(_largest(inside), constant=constant)
-        weight = replace(self._called(name, node, inside), constant=constant and name not in ROWS)
+        called = self._called(name, node, inside)
+        weight = replace(called, constant=constant and called.constant and name not in ROWS)
         limit = self._limit(node)
         if name in KEEPING or name in FIXED:
             return weight
@@ -218,7 +224,8 @@ class Weights:
         return id(node) in self._large
 
     def _limit(self, node: exp.Expr) -> float:
-        return self._most_in_lambda if node.find_ancestor(exp.Lambda) is not None else self._most
+        # A text of thousands of calls has no lambda, and is deep: only where there is one it is looked for.
+        return self._most_in_lambda if self._has_lambdas and node.find_ancestor(exp.Lambda) is not None else self._most
 
     def _called(self, name: str, node: exp.Expr, inside: list[Weight]) -> Weight:
         arguments = list(node.expressions)
@@ -249,7 +256,7 @@ _BY_COUNT = {"repeat": 1, "array_repeat": 1, "space": 0, "lpad": 1, "rpad": 1, "
 
 def _by_count(name: str, arguments: list[exp.Expr], inside: list[Weight]) -> Weight:
     at = _BY_COUNT[name]
-    count = _number_of(arguments[at]) if at < len(arguments) else None
+    count = number_of(arguments[at]) if at < len(arguments) else None
     given = _sum(one for place, one in enumerate(inside) if place != at)
     if count is None:
         return Weight(made=inf, grown=inf)
@@ -260,27 +267,51 @@ def _by_count(name: str, arguments: list[exp.Expr], inside: list[Weight]) -> Wei
 
 
 def _sequence(arguments: list[exp.Expr]) -> Weight:
-    """A guard bounds it where literals do not tell how many there are."""
-    ends = [_number_of(bound) for bound in arguments[:2]]
-    step = _number_of(arguments[2]) if len(arguments) > 2 else 1.0
+    """A guard bounds it where literals do not tell how many there are: then nothing is refused for so many."""
+    ends = [number_of(bound) for bound in arguments[:2]]
+    step = _step_of(arguments[2]) if len(arguments) > 2 else 1.0
     if len(ends) < 2 or None in ends or not step:
-        return Weight(made=ELEMENT * MOST_ELEMENTS, elements=_SOME)
+        return Weight(made=ELEMENT * _SOME, elements=_SOME, constant=False)
     count = abs((ends[1] or 0.0) - (ends[0] or 0.0)) / abs(step) + 1
     return Weight(made=ELEMENT * count, elements=count)
 
 
-def _number_of(node: exp.Expr) -> float | None:
-    """The number that literals come to, or the days of a date that is spelled out; None for another value."""
+def number_of(node: exp.Expr) -> float | None:
+    """The number that literals come to, or the days of a date or time that is spelled out; None for another value."""
     if isinstance(node, exp.Add | exp.Sub | exp.Mul):
-        left, right = _number_of(node.this), _number_of(node.expression)
+        left, right = number_of(node.this), number_of(node.expression)
         if left is None or right is None:
             return None
         return left * right if isinstance(node, exp.Mul) else left + right if isinstance(node, exp.Add) else left - right
-    if isinstance(node, exp.Cast) and node.to.this is exp.DType.DATE and isinstance(node.this, exp.Literal):
+    if isinstance(node, exp.Paren):
+        return number_of(node.this)
+    text = _moment_in(node)
+    if text is not None:
         with contextlib.suppress(ValueError):
-            return float(dt.date.fromisoformat(node.this.name).toordinal())
+            moment = dt.datetime.fromisoformat(text).replace(tzinfo=None)
+            return (moment - dt.datetime.min) / dt.timedelta(days=1)
         return None
-    return literal_number(node.this if isinstance(node, exp.Paren) else node)
+    if isinstance(node, exp.Cast) and node.to.this in exp.DataType.NUMERIC_TYPES:
+        return number_of(node.this)
+    return literal_number(node)
+
+
+def _moment_in(node: exp.Expr) -> str | None:
+    """The text of a date or time that is spelled out."""
+    if isinstance(node, exp.Cast) and node.to.this in exp.DataType.TEMPORAL_TYPES:
+        given: exp.Expr | None = node.this
+    else:
+        is_moment = isinstance(node, exp.Anonymous) and node.name.lower() in _MOMENTS and len(node.expressions) == 1
+        given = node.expressions[0] if is_moment else None
+    return given.name if isinstance(given, exp.Literal) and given.is_string else None
+
+
+def _step_of(node: exp.Expr) -> float | None:
+    """A number, or the days of an interval that is spelled out."""
+    unsigned = node
+    while isinstance(unsigned, exp.Neg | exp.Paren):
+        unsigned = unsigned.this
+    return seconds_of(unsigned) / 86400 if isinstance(unsigned, exp.Interval) else number_of(node)
 
 
 def _most_mentions(form: exp.Expr, weight: Weight) -> float:

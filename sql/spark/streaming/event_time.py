@@ -64,9 +64,16 @@ def rowtime_of(schema: st.StructType) -> tuple[int, int] | None:
     return rowtimes[0] if len(rowtimes) == 1 else None
 
 
-def several_stages(tree: exp.Expr) -> bool:
-    """Whether a query keeps rows back more than once, as a join of aggregates does."""
-    return sum(1 for _ in tree.find_all(exp.Group, exp.Join)) > 1 or tree.find(exp.Distinct) is not None
+def several_stages(tree: exp.Expr, *, followed: int | None = None) -> bool:
+    """Whether a query keeps rows back more than once, as a join of aggregates does.
+
+    ``followed``: how many mentions of sources go on; a join with one that does not keeps nothing back.
+    """
+    joins = sum(1 for _ in tree.find_all(exp.Join))
+    if followed is not None:
+        joins = min(joins, max(followed - 1, 0))
+    distinct = (node for node in tree.find_all(exp.Select, exp.SetOperation) if node.args.get("distinct"))
+    return sum(1 for _ in tree.find_all(exp.Group)) + joins > 1 or next(distinct, None) is not None
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,14 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from lake import LakeTable
-from model.errors import InvalidOption, UnsupportedStatement
+from model.errors import InvalidOption, LakeError, UnsupportedStatement
 from model.options.table import TABLE_OPTIONS, stream_options
 from model.options.watermark import watermark_of
 from pyspark_sluice.position import Position
 from pyspark_sluice.pushed import predicate_text
 from sql.analysis.columns import needed_columns
 from sql.analysis.predicates import pushed
-from sql.analysis.references import TableReference
+from sql.analysis.references import TableReference, table_references
 from sql.connectors.registry import hinted
 from sql.connectors.stored import find_connector
 from sql.local import is_bounded
@@ -29,6 +30,8 @@ from sql.spark.streaming.event_time import several_stages, with_watermark
 from sql.spark.streaming.partitions import Partitions
 from sql.statements.base import ExecutionContext
 from sql.system.names import is_system
+
+_log = logging.getLogger(__name__)
 
 
 class StartPositions:
@@ -78,17 +81,19 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
         if own.watermark is None:
             return frame
         partitions: Partitions | None = None
-        several = several_stages(tree)
+        several = several_stages(tree, followed=_followed(context, tree))
         if micro_batch is not None or several:
             names = source.partitions(session, own, scope)
             if len(names) > 1 and several:
-                raise UnsupportedStatement(
+                why = (
                     f"{reference.name} has {len(names)} partitions, and a query of several stages (two of GROUP BY, JOIN and DISTINCT) "
                     "has one watermark for all: rows of slow partitions would be late and dropped. Write the first stage into a table by a "
-                    "job of its own and read that, or leave WATERMARK out of the topic's table.",
-                    fragment=reference.name,
+                    "job of its own and read that, or leave WATERMARK out of the topic's table."
                 )
-            if len(names) > 1:
+                if micro_batch is None:
+                    raise UnsupportedStatement(why, fragment=reference.name)
+                _log.warning("%s", why)  # one that was begun by an earlier version, or whose topic has more of them now, goes on
+            elif len(names) > 1:
                 partitions = Partitions(names, idle_timeout(own.options), context.spool)
                 topics.append(partitions)
         return with_watermark(frame, own.watermark, partitions=partitions)
@@ -131,3 +136,18 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
     frame = session.readStream.format("sluice").options(**reader_options).load(str(table.identifier))
     frame = frame.select(*[tagged(named(name), table.schema.field(name)) for name in columns])
     return frame if watermark is None else with_watermark(frame, watermark, ends=ends)
+
+
+def _followed(context: ExecutionContext, tree: exp.Expr) -> int:
+    """How many mentions of sources in a query go on; its views are expanded."""
+    return sum(1 for reference in table_references(tree) if not _is_static(context, reference))
+
+
+def _is_static(context: ExecutionContext, reference: TableReference) -> bool:
+    if is_system(reference.parts) or find_connector(context.lake, context.session, reference.parts) is not None:
+        return False
+    try:
+        table = context.lake.open(context.session.identifier(reference.parts))
+    except LakeError:  # what is wrong with it is told at its turn
+        return False
+    return is_bounded(table, reference)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from sqlglot import exp
 
@@ -10,6 +12,7 @@ from model.schema.types import parse_type
 from sql.analysis.allow_list import checked_sql
 from sql.analysis.functions import RUN_BY_SPARK, TABLE_FUNCTIONS
 from sql.analysis.limits.growth import FIXED, KEEPING, ROWS, TIMES
+from sql.analysis.limits.patterns import _HARMLESS
 from sql.analysis.predicates import literal_value
 from sql.analysis.windows import expand_windows
 from sql.dialect import parse_one
@@ -167,8 +170,45 @@ def test_a_text_is_short_where_java_would_go_deep(pattern: str, most: int) -> No
 
 def test_repetitions_of_a_pattern_from_rows_are_counted() -> None:
     text = checked_sql(parse_one("SELECT a RLIKE concat(b, '*') FROM v"), {"v"})
-    assert "translate(__given.a1, '*+{', '')" in text
+    assert "length(translate(regexp_replace(__given.a1, " in text
     assert "> 3 OR" in text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "counted"),
+    [(r"^\d{4}-\d{2}-\d{2}T\d{2}", 0), (r"a\+b\*c\{", 0), (r"\\+x*", 2), (r"a{21}b{3,30}c{1,20}", 2), (r".*a+", 2)],
+)
+def test_few_repetitions_and_what_is_escaped_are_not_counted(pattern: str, counted: int) -> None:
+    assert sum(re.sub(_HARMLESS, "", pattern).count(character) for character in "*+{") == counted
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT explode(sequence(DATE '2024-01-01', DATE '2024-12-31', INTERVAL 1 DAY)) AS d",
+        "SELECT explode(sequence(to_timestamp('2024-01-01'), to_timestamp('2024-02-01'), INTERVAL '1' HOUR)) AS d",
+        "SELECT explode(sequence(current_date() - 30, current_date())) AS d",
+        "SELECT array_join(transform(sequence(DATE '2024-01-01', DATE '2024-01-31', INTERVAL 1 DAY), d -> string(d)), ',') AS d",
+        "SELECT transform(sequence(current_date() - 30, current_date()), d -> named_struct('d', d, 'y', year(d), 'm', month(d))) AS d",
+    ],
+)
+def test_a_calendar_is_mentioned_as_often_as_it_is_needed(query: str) -> None:
+    mentions = " UNION ALL ".join(["SELECT d FROM cal"] * 10)
+    assert checked_sql(parse_one(f"WITH cal AS ({query}) {mentions}"), set())
+
+
+def test_options_and_schemas_stay_where_spark_looks_for_literals() -> None:
+    text = checked_sql(parse_one("SELECT from_json(replace(j, a, b), 'x INT', map('mode', 'PERMISSIVE')) AS x FROM v"), {"v"})
+    assert "__given.a2" not in text
+    assert "'PERMISSIVE'" in text
+
+
+def test_digits_may_be_reckoned() -> None:
+    for digits in ("1 + 1", "CAST(2 AS INT)", "-2", "(3)"):
+        assert checked_sql(parse_one(f"SELECT round(a, {digits}) FROM v"), {"v"})
+    for digits in ("500 + 501", "b", "CAST(2000 AS INT)"):
+        with pytest.raises(UnsupportedStatement, match="number of digits"):
+            checked_sql(parse_one(f"SELECT round(a, {digits}) FROM v"), {"v"})
 
 
 @pytest.mark.parametrize("call", GUARDED)
