@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from sql.analysis.limits.growth import FIXED, KEEPING, ROWS, TIMES, UNKNOWN
 from sql.analysis.limits.scopes import Scope, innermost_first
-from sql.analysis.limits.sequences import seconds_of
+from sql.analysis.limits.sequences import MOST_ELEMENTS, seconds_of
 from sql.analysis.limits.spelled import literal_number, literal_size
 
 ELEMENT = 16
@@ -272,7 +272,7 @@ def _sequence(arguments: list[exp.Expr]) -> Weight:
     step = _step_of(arguments[2]) if len(arguments) > 2 else 1.0
     if len(ends) < 2 or None in ends or not step:
         return Weight(made=ELEMENT * _SOME, elements=_SOME, constant=False)
-    count = abs((ends[1] or 0.0) - (ends[0] or 0.0)) / abs(step) + 1
+    count = min(abs((ends[1] or 0.0) - (ends[0] or 0.0)) / abs(step) + 1, MOST_ELEMENTS)  # more of them raise
     return Weight(made=ELEMENT * count, elements=count)
 
 

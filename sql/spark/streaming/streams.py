@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,8 +29,6 @@ from sql.spark.streaming.event_time import several_stages, with_watermark
 from sql.spark.streaming.partitions import Partitions
 from sql.statements.base import ExecutionContext
 from sql.system.names import is_system
-
-_log = logging.getLogger(__name__)
 
 
 class StartPositions:
@@ -85,15 +82,13 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
         if micro_batch is not None or several:
             names = source.partitions(session, own, scope)
             if len(names) > 1 and several:
-                why = (
+                raise UnsupportedStatement(
                     f"{reference.name} has {len(names)} partitions, and a query of several stages (two of GROUP BY, JOIN and DISTINCT) "
                     "has one watermark for all: rows of slow partitions would be late and dropped. Write the first stage into a table by a "
-                    "job of its own and read that, or leave WATERMARK out of the topic's table."
+                    "job of its own and read that, or leave WATERMARK out of the topic's table.",
+                    fragment=reference.name,
                 )
-                if micro_batch is None:
-                    raise UnsupportedStatement(why, fragment=reference.name)
-                _log.warning("%s", why)  # one that was begun by an earlier version, or whose topic has more of them now, goes on
-            elif len(names) > 1:
+            if len(names) > 1:
                 partitions = Partitions(names, idle_timeout(own.options), context.spool)
                 topics.append(partitions)
         return with_watermark(frame, own.watermark, partitions=partitions)
