@@ -107,16 +107,13 @@ class Pages:
     def _begun(self) -> Future[_Rows]:
         """The reading of the next page's rows, which begins where it has not."""
         if self._reading is None:
-            self._reading = reading = Future[_Rows]()
+            reading = Future[_Rows]()
             if self._result.unbounded:  # they come, or say that none came, in a moment
                 self._fill(reading)
             else:
                 fill = contextvars.copy_context().run
-                try:
-                    threading.Thread(target=fill, args=(self._fill, reading), name="sluice-result-page", daemon=True).start()
-                except RuntimeError:  # the machine has no thread left; whoever asks again may find one
-                    self._reading = None
-                    raise
+                threading.Thread(target=fill, args=(self._fill, reading), name="sluice-result-page", daemon=True).start()
+            self._reading = reading  # once it is on its way: where the machine has no thread left, whoever asks again may find one
         return self._reading
 
     def _fill(self, reading: Future[_Rows]) -> None:

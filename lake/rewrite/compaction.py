@@ -243,7 +243,7 @@ def _out_of_order(table: LakeTable, snapshot: Snapshot, replaced: Sequence[Manif
     types = [f.type for f in table.schema.partition_fields]
     touched = BucketFilter(types, {entry.partition for entry in replaced}, {entry.bucket for entry in replaced})
     last: dict[BucketKey, int] = {}
-    for entry in table.files.some_entries(snapshot, touched.may_hold):
+    for entry in table.files.live_among(snapshot, touched.may_hold).entries():
         key = (entry.partition, entry.bucket)
         if entry.file.min_sequence_number < last.get(key, -1):
             return True

@@ -322,7 +322,7 @@ def delete_tags(
 ) -> list[tuple[Tag, Removed]]:
     """Forget tags, all or none, once under a claim, with all that only they kept; raises `TagNotExist` or `TableDiverged`."""
     _may(lake, table)
-    lake.tags.require_newest(table)
+    lake.history.require_newest(table)
     lake.tags.all(table)  # a client may have put one there itself
     left: list[tuple[Tag, list[Snapshot] | None]] = []
     with lake.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):

@@ -21,7 +21,7 @@ from lake.register.unknown_branches import unknown_branches
 from lake.register.whole import require_whole
 from lake.rewrite.garbage import make_way, remove_discarded
 from lake.tables.consumers import carry_consumers, file_lowered, filed_consumers, lower_consumers
-from lake.tables.handle import LakeTable, schemas_of
+from lake.tables.handle import LakeTable, require_newest, schemas_of
 from lake.tables.history import clear_expired, lower_earliest_hint
 from lake.tables.names import check_name
 from lake.tables.stale import remove_stale, stale_file, stale_schema, stale_snapshot, stale_tag
@@ -103,7 +103,7 @@ class Branches:
 
         Raises `BranchNotExist`, or `TableDiverged` where files of one are ahead of the catalog.
         """
-        self._require_newest(*(self._branch(table, name) for name in names if name != MAIN_BRANCH))
+        require_newest(self._publisher, *(self._branch(table, name) for name in names if name != MAIN_BRANCH))
         gone: list[list[Snapshot]] = []
         directories = [TableLayout(table.location, name).branch_dir for name in names]
         with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
@@ -134,7 +134,7 @@ class Branches:
         """
         self._check_name(table, to)
         if name != MAIN_BRANCH:
-            self._require_newest(self._branch(table, name))
+            require_newest(self._publisher, self._branch(table, name))
         old, new = TableLayout(table.location, name).branch_dir, TableLayout(table.location, to).branch_dir
         with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
             self._held(tx, table)
@@ -177,7 +177,7 @@ class Branches:
         where the branch has not the columns that policies and column grants of the table name.
         """
         opened = self._branch(table, name)
-        self._require_newest(table, opened)
+        require_newest(self._publisher, table, opened)
         with self._catalog.reading() as tx:
             newest = tx.snapshots.latest(table.table_id, name)
         forget_expired(self._catalog, opened)
@@ -284,11 +284,6 @@ class Branches:
                 name = str(branch.identifier)
                 raise RewriteConflict(f"{name} changed while it was looked at. Repeat it.", resource_name=name) from None
             raise
-
-    def _require_newest(self, *lines: LakeTable) -> None:
-        """Raise `TableDiverged` where files of one are ahead of the catalog, which does not know all that would go then."""
-        for line in lines:
-            self._publisher.require_newest(line.table_id, line.files, line.identifier)
 
     def _held(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:
         """The main row of the table, nobody committing until the transaction ends; its warehouse is ours."""

@@ -121,8 +121,10 @@ def _file_lowered(catalog: CatalogStore, table: LakeTable, name: str, before: in
 
 
 def carry_consumers(tx: CatalogTransaction, table_id: UUID, old: TableFiles, new: TableFiles) -> None:
-    """Write the files of a branch's consumers under its new name, where its directory cannot be moved; one that is there says more."""
-    tx.tables.stay(table_id)
+    """Write the files of a branch's consumers under its new name, where its directory cannot be moved; one that is there says more.
+
+    The table stays.
+    """
     for consumer in read_consumers(old):
         if _can_be_named(consumer.name):
             tx.consumers.lock(table_id, new.layout.branch, consumer.name)

@@ -8,7 +8,7 @@ is removed as it always was: decided first, removed after, and again by whoever 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -28,13 +28,14 @@ from lake.register.operations import rewrite_all
 from lake.register.restored.used_since import note_undrop, used_since
 from lake.rewrite.garbage import own_directory, removable
 from lake.tables.names import check_name
+from lake.tables.views import views_among
 from model.access import CATALOG, Access, Resource, database_resource, inside, table_resource
 from model.catalog_errors import DropNotExist
 from model.errors import DatabaseAlreadyExist, DatabaseNotExist, Forbidden, InvalidName, LakeError, TableAlreadyExist, TableNotExist
 from model.identifier import DEFAULT_DATABASE, MAIN_BRANCH, Identifier
 from model.options.maintenance import DROP_RETENTION
 from model.repeats import REPEATS
-from model.view import View, Views
+from model.view import Views
 from model.work.job import Job, JobRequest
 
 _log = logging.getLogger(__name__)
@@ -277,11 +278,7 @@ class LakeDrops(LakeBase):
     def _restart(self, tx: CatalogTransaction, tables: Sequence[Identifier], restarts: Restarts) -> None:
         """Let the caller's jobs start again that are to, in the same decision."""
         principal = None if self.caller.administrator else self.caller.principal
-
-        def views(names: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], View]:
-            return {(row.database, row.name): View.from_json(row.body) for row in tx.views.find_all(names)}
-
-        for job_id in restarts(tx.jobs.all(principal=principal), tables, views):
+        for job_id in restarts(tx.jobs.all(principal=principal), tables, partial(views_among, tx)):
             tx.jobs.request(job_id, JobRequest.RESTART)
 
     def _brought_back(self, tables: Sequence[Identifier], dropped: Sequence[DroppedTable]) -> None:

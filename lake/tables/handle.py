@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from catalog import CatalogStore
+from lake.commit.publish import Publisher
 from lake.commit.write_context import Write
 from model.identifier import Identifier
 from model.schema.schema import Schema
@@ -43,6 +44,12 @@ class LakeTable:
     def schema_at(self, schema_id: int) -> Schema:
         """The schema a data file was written with."""
         return self.schema if schema_id == self.schema.id else self.files.read_schema(schema_id)
+
+
+def require_newest(publisher: Publisher, *tables: LakeTable) -> None:
+    """Raise `TableDiverged` where files of one are ahead of the catalog, which does not know all that a change would take away."""
+    for table in tables:
+        publisher.require_newest(table.table_id, table.files, table.identifier)
 
 
 def schemas_of(catalog: CatalogStore, table_id: UUID, branch: str) -> Mapping[int, Schema]:

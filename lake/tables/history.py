@@ -15,7 +15,7 @@ from lake.commit.publish import Publisher
 from lake.register.expired import check_there, forget_expired, is_past, left_by_expiry
 from lake.register.whole import require_whole
 from lake.tables.consumers import Filed, Lowered, file_lowered, filed_consumers, lower_consumers
-from lake.tables.handle import LakeTable
+from lake.tables.handle import LakeTable, require_newest
 from lake.tables.stale import remove_stale, stale_file, stale_schema
 from lake.tables.tags import FoundTags, Tags, require_same
 from model.access import Access
@@ -191,7 +191,7 @@ class History:
 
     def require_newest(self, table: LakeTable) -> None:
         """Raise `TableDiverged` where files are ahead of the catalog: what it knows is not all that would go."""
-        self._publisher.require_newest(table.table_id, table.files, table.identifier)
+        require_newest(self._publisher, table)
 
     def _hold(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:
         """The table's row, no commit going on until the transaction ends."""

@@ -18,7 +18,7 @@ from lake.commit.decided import follow, require_writable
 from lake.commit.publish import Publisher
 from lake.register.expired import check_there, forget_expired
 from lake.register.whole import require_whole
-from lake.tables.handle import LakeTable
+from lake.tables.handle import LakeTable, require_newest
 from lake.tables.names import check_name
 from lake.tables.stale import remove_stale, stale_snapshot, stale_tag
 from lake.tables.tag_files import content_of, fault_of_tag, parse_retained, replacement, stored_tags, tag_bytes, tag_in
@@ -80,7 +80,7 @@ class Tags:
             parse_retained(retained)
         latest = table.latest()
         forget_expired(self._catalog, table)
-        self.require_newest(table)
+        require_newest(self._publisher, table)
         self.all(table)  # a client may have put a file of that name there
         branch = table.identifier.branch
         if not dry_run:
@@ -105,10 +105,6 @@ class Tags:
         if not dry_run:
             self.publish_soon(table, tag)
         return tag
-
-    def require_newest(self, table: LakeTable) -> None:
-        """Raise `TableDiverged` where files are ahead of the catalog: one of a name may be a newer catalog's tag, and keep its rows."""
-        self._publisher.require_newest(table.table_id, table.files, table.identifier)
 
     def publish_soon(self, table: LakeTable, tag: TagRow) -> bool:
         """Write the file of a tag that is decided; False where that failed, and whoever looks at the tags does it."""
@@ -265,7 +261,7 @@ class Tags:
     def get(self, table: LakeTable, name: str, *, to_change: bool = False) -> TagRow:
         """The tag; raises `TagNotExist`, and where it is ``to_change`` what `require_newest` raises."""
         if to_change:
-            self.require_newest(table)
+            require_newest(self._publisher, table)
         row = self.find(table, name)
         if row is None:
             raise TagNotExist(name, str(table.identifier))

@@ -28,6 +28,11 @@ from model.view import FunctionChange, View, ViewChange, change_function, change
 Pair = tuple[str, str]
 
 
+def views_among(tx: CatalogTransaction, names: Sequence[Pair]) -> dict[Pair, View]:
+    """Those of the names that are views, each behind its database's."""
+    return {(row.database, row.name): View.from_json(row.body) for row in tx.views.find_all(names)}
+
+
 def named_resource(type_: ResourceType, database: str, name: str) -> Resource:
     """A view or a function as grants speak of it."""
     return Resource(type=type_, database=database, name=name)
@@ -122,7 +127,7 @@ class Views(_Named):
     def find_all(self, names: Sequence[Pair]) -> dict[Pair, View]:
         """Those of the names that are views."""
         with self._catalog.reading() as tx:
-            return {(row.database, row.name): View.from_json(row.body) for row in tx.views.find_all(names)}
+            return views_among(tx, names)
 
     def readable(self, names: Sequence[Pair]) -> dict[Pair, View]:
         """`find_all` for a query; raises `Forbidden` for a view the caller may not read. The tables behind it are checked by themselves."""

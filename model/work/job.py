@@ -88,4 +88,9 @@ class Job:
     def drained(self) -> bool:
         """Whether it has ended by a drain for good: its sources ended event time, and all windows came out."""
         ends = (source.get("endOffset") for part in self.source.values() for source in part)
-        return self.state is JobState.FINISHED and any(isinstance(end, dict) and end.get("drained") is True for end in ends)
+        return self.state is JobState.FINISHED and any(map(is_drained, ends))
+
+
+def is_drained(offset: object) -> bool:
+    """Whether a source ends at an offset because a drain was asked for."""
+    return isinstance(offset, dict) and offset.get("drained") is True

@@ -29,8 +29,6 @@ _EARLIER_SPARK_SOURCES = "python-httpx/"
 def commit(database: str, table: str) -> object:
     """Make a client's snapshot the latest; false is the protocol's word for "look again and rebuild"."""
     name, sent = object_name(database, table), client_commit(body())
-    if (request.user_agent.string or "").startswith(_EARLIER_SPARK_SOURCES):
-        sent = replace(sent, identifier_decides=True)
     snapshot, rows = sent.snapshot, "rows unknown"
     what = f"{name.written()}, snapshot {snapshot.id}, {snapshot.commit_kind}, {snapshot.done or 'no operation told'}"
 
@@ -39,7 +37,9 @@ def commit(database: str, table: str) -> object:
         rows = f"files with {changed.added} rows added and with {changed.taken} rows taken away"
 
     tell(what)
-    made = lake().client_commit(name, replace(sent, judged=judged, waiting=lambda: services().may_wait_for_turn(caller())))
+    decides = sent.identifier_decides or (request.user_agent.string or "").startswith(_EARLIER_SPARK_SOURCES)
+    told = replace(sent, identifier_decides=decides, judged=judged, waiting=lambda: services().may_wait_for_turn(caller()))
+    made = lake().client_commit(name, told)
     tell(f"{what}, {rows}" if made else f"{what}, not taken: another came first")
     return {"success": made}
 

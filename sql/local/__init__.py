@@ -16,6 +16,7 @@ from sql.local.stream_checks import all_end_now as all_end_now
 from sql.local.stream_checks import check_alignment as check_alignment
 from sql.local.stream_checks import check_drain as check_drain
 from sql.local.stream_checks import check_ends as check_ends
+from sql.local.stream_checks import ends_now as ends_now
 from sql.local.stream_checks import holds_back as holds_back
 from sql.local.stream_checks import is_bounded as is_bounded
 from sql.local.system import plan_system

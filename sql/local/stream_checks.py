@@ -11,7 +11,7 @@ from model.catalog_errors import MetadataOnlyTable
 from model.errors import InvalidOption, TableNotExist, UnsupportedStatement
 from model.options.table import TABLE_OPTIONS
 from sql.analysis.references import TableReference, table_references
-from sql.analysis.views import expand_views, sources_of
+from sql.analysis.views import sources_of
 from sql.connectors import Bound, ConnectorTable, connector_named
 from sql.connectors.registry import hinted
 from sql.connectors.stored import find_connector
@@ -65,13 +65,12 @@ def holds_back(query: exp.Expr) -> bool:
 
 
 def check_drain(context: ExecutionContext, query: exp.Expr) -> None:
-    """Raise `UnsupportedStatement` for a query that a drain would end with windows that have not come out.
+    """Raise `UnsupportedStatement` for a query, its views expanded, that a drain would end with windows that have not come out.
 
     A table of the lake ends event time where it is drained; Spark's own sources cannot.
     """
-    expanded = expand_views(context, query.copy())
-    references = table_references(expanded)
-    if not holds_back(expanded) or all_end_now(context, references):
+    references = table_references(query)
+    if not holds_back(query) or all_end_now(context, references):
         return
     for reference in references:
         own = _connector(context, reference)

@@ -15,7 +15,7 @@ from model.errors import AnalysisError, JobNotExist, StatementTimeout, Unsupport
 from model.schema.types import BigIntType, DataType, IntType, LocalZonedTimestampType, VarCharType
 from model.work.job import Job, JobRequest
 from sql.analysis.references import table_references
-from sql.analysis.views import sources_of
+from sql.analysis.views import expand_views, sources_of
 from sql.dialect import parse_one
 from sql.execution.results import ResultColumn, ResultSet
 from sql.execution.session import Session
@@ -222,7 +222,7 @@ def check_job_drain(context: ExecutionContext, job: Job) -> None:
         return
     of_job = replace(context, session=Session.of_job(job, context.session.handle), settings=job.settings, source=job.statement)
     for insert in trees.inserts_of(parse_one(job.statement, stored=True)):
-        check_drain(of_job, source_of(insert))
+        check_drain(of_job, expand_views(of_job, source_of(insert).copy()))
 
 
 def job_id(text: str) -> UUID:

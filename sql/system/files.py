@@ -59,8 +59,7 @@ class _Live:
         return [s for s in live.sums() if (wanted is None or s.partition in wanted) and (numbers is None or s.bucket in numbers)]
 
     def _live(self) -> LiveFiles:
-        files, snapshot = self._scan.opened.files, self._scan.snapshot
-        return files.live([meta for meta in files.manifests_of(snapshot) if self._keep(meta)] if snapshot else [])
+        return self._scan.opened.files.live_among(self._scan.snapshot, self._keep)
 
     def _named(self, live: LiveFiles) -> frozenset[bytes] | None:
         """The wanted partitions as row bytes."""

@@ -309,10 +309,16 @@ class TableFiles:
         """The live files of a snapshot by partition and bucket, in the order these are first seen; raises what `live_entries` raises."""
         return self.live_of(snapshot).sums()
 
+    def live_among(self, snapshot: Snapshot | None, keep: Callable[[ManifestFile], bool]) -> LiveFiles:
+        """The files of a snapshot that lie in the manifests ``keep`` leaves.
+
+        It must be a rule about partitions or buckets, so that an ADD and its DELETE are left out together.
+        """
+        return self.live([meta for meta in self.manifests_of(snapshot) if keep(meta)] if snapshot else [])
+
     def touched_entries(self, snapshot: Snapshot | None, touched: BucketFilter) -> Iterator[ManifestEntry]:
         """The live files of a snapshot in some partitions and buckets, in manifest order."""
-        manifests = [meta for meta in self.manifests_of(snapshot) if touched.may_hold(meta)] if snapshot else []
-        yield from self.live(manifests).within(touched.partitions, touched.buckets)
+        yield from self.live_among(snapshot, touched.may_hold).within(touched.partitions, touched.buckets)
 
     def data_path(self, schema: Schema, entry: ManifestEntry) -> str:
         """Where an entry's data file lies."""
@@ -382,13 +388,6 @@ class TableFiles:
         """What a snapshot changed, in manifest order."""
         for meta in self.delta_manifests(snapshot):
             yield from self.manifest(meta)
-
-    def some_entries(self, snapshot: Snapshot | None, keep: Callable[[ManifestFile], bool]) -> Iterator[ManifestEntry]:
-        """The files of a snapshot that lie in the manifests ``keep`` leaves, in manifest order.
-
-        It must be a rule about partitions or buckets, so that an ADD and its DELETE are left out together.
-        """
-        yield from self.live([meta for meta in self.manifests_of(snapshot) if keep(meta)] if snapshot else []).entries()
 
     def _merged(self, manifests: Sequence[ManifestFile]) -> Iterator[ManifestEntry]:
         """What is left of the manifests' entries, in their order: a DELETE, too, where they do not have its ADD."""

@@ -230,7 +230,7 @@ def _names_used(files: TableFiles, schema: Schema, candidates: Mapping[str, _Can
     names = {path.rpartition("/")[2] for path in candidates}
     used: set[str] = set()
     for snapshot in kept:
-        used |= files.live([meta for meta in files.manifests_of(snapshot) if touched.may_hold(meta)]).names_among(names, partitions)
+        used |= files.live_among(snapshot, touched.may_hold).names_among(names, partitions)
     return used
 
 

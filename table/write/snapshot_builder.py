@@ -302,8 +302,7 @@ def _live(
 ) -> list[ManifestEntry]:
     """The live files a compaction must know: those in its buckets, or without order those it names."""
     if latest is not None and schema.bucket <= 0:
-        manifests = [meta for meta in files.manifests_of(latest) if touched.may_hold(meta)]
-        return list(files.live(manifests).of_keys({digest_of(entry) for entry in named}))
+        return list(files.live_among(latest, touched.may_hold).of_keys({digest_of(entry) for entry in named}))
     return list(files.touched_entries(latest, touched))
 
 

@@ -16,7 +16,7 @@ from sql.analysis.limits.growth import TIMES
 from sql.analysis.limits.guards import call, double, guard_call, guard_made, number, size_of, wide
 from sql.analysis.limits.sequences import MOST_ELEMENTS, bound_sequence
 from sql.analysis.limits.spelled import SECONDS, arguments_of, in_lambda, literal_number, literal_size
-from sql.analysis.limits.weights import ELEMENT, MOST_FORMAT, Weights, name_of, number_of
+from sql.analysis.limits.weights import BY_COUNT, ELEMENT, MOST_FORMAT, Weights, name_of, number_of
 
 MOST_BYTES = 32 << 20
 """Of one value that a function makes."""
@@ -80,9 +80,9 @@ def _too_much(name: str, most: int, what: str = "bytes") -> UnsupportedStatement
 # One limit for each kind of call
 
 
-def _by_count(node: exp.Anonymous, *, count: int, unit: int | None = None, most: int | None = None, what: str = "bytes") -> None:
-    """The argument ``count`` says how many, of the size of the argument ``unit`` each or of one byte."""
-    name = node.name
+def _by_count(node: exp.Anonymous, *, unit: int | None = None, most: int | None = None, what: str = "bytes") -> None:
+    """One argument says how many (`BY_COUNT`), of the size of the argument ``unit`` each or of one byte."""
+    name, count = node.name, BY_COUNT[node.name.lower()]
     arguments = arguments_of(node, max(count, unit or 0) + 1)
     if arguments is None:
         return
@@ -243,13 +243,11 @@ def _by_product(node: exp.Anonymous) -> None:
 
 
 _LIMITS: dict[str, Callable[[exp.Anonymous], None]] = {
-    "repeat": partial(_by_count, count=1, unit=0),
-    "array_repeat": partial(_by_count, count=1, unit=0),
-    "space": partial(_by_count, count=0),
-    "randstr": partial(_by_count, count=0),
-    **dict.fromkeys(("lpad", "rpad"), partial(_by_count, count=1)),
-    "format_number": partial(_by_count, count=1, most=1000, what="digits"),
-    "array_insert": partial(_by_count, count=1, most=MOST_ELEMENTS, what="elements"),
+    "repeat": partial(_by_count, unit=0),
+    "array_repeat": partial(_by_count, unit=0),
+    **dict.fromkeys(("space", "randstr", "lpad", "rpad"), _by_count),
+    "format_number": partial(_by_count, most=1000, what="digits"),
+    "array_insert": partial(_by_count, most=MOST_ELEMENTS, what="elements"),
     "replace": partial(_by_replacing, by=2, pattern=1),
     "regexp_replace": partial(_by_replacing, by=2, pattern=None),
     "array_join": _by_joining,

@@ -239,7 +239,7 @@ class Weights:
             return replace(_largest(inside), elements=None)
         if name == "sequence":
             return _sequence(arguments)
-        if name in _BY_COUNT and len(arguments) == len(inside):
+        if name in BY_COUNT and len(arguments) == len(inside):
             return _by_count(name, arguments, inside)
         if name in ("format_string", "printf") and len(inside) > 1:
             return _sum([inside[0], _largest(inside[1:]).times(_most_mentions(arguments[0], inside[0]))])
@@ -250,12 +250,12 @@ class Weights:
         return _sum(inside).times(max(TIMES.get(name, UNKNOWN), _by_replacing(name, arguments)))
 
 
-_BY_COUNT = {"repeat": 1, "array_repeat": 1, "space": 0, "lpad": 1, "rpad": 1, "randstr": 0, "format_number": 1, "array_insert": 1}
+BY_COUNT = {"repeat": 1, "array_repeat": 1, "space": 0, "lpad": 1, "rpad": 1, "randstr": 0, "format_number": 1, "array_insert": 1}
 """Which of the arguments tells how many."""
 
 
 def _by_count(name: str, arguments: list[exp.Expr], inside: list[Weight]) -> Weight:
-    at = _BY_COUNT[name]
+    at = BY_COUNT[name]
     count = number_of(arguments[at]) if at < len(arguments) else None
     given = _sum(one for place, one in enumerate(inside) if place != at)
     if count is None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from model.work.job import is_drained
 from table.format.io.file_io import FileIO, FileStatus, file_io_for
 
 _COMMITTED = "committed"
@@ -84,7 +85,7 @@ class Checkpoint:
         """Whether a source ends here because a drain was asked for: its windows are out, or on their way."""
         planned = self.planned()
         ends = self.ends(planned[-1]) if planned else None
-        return any(isinstance(end, dict) and end.get("drained") is True for end in ends or ())
+        return any(map(is_drained, ends or ()))
 
     @property
     def holds_state(self) -> bool:

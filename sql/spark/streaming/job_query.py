@@ -144,7 +144,7 @@ class JobQuery:
         sources = JobSources(self._context, self._insert)
         drain = drain or self._checkpoint.is_drained  # once begun it is gone on with, whoever starts the job again
         if drain:
-            check_drain(self._context, source_of(self._insert))
+            check_drain(self._context, sources.query)
         now = drain or sources.end_now
         once = sources.end_now and sources.are_held_back
         ends = drain and sources.are_held_back

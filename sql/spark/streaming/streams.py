@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from lake import LakeTable
-from model.errors import InvalidOption, LakeError, UnsupportedStatement
+from model.errors import InvalidOption, UnsupportedStatement
 from model.options.table import TABLE_OPTIONS, stream_options
 from model.options.watermark import watermark_of
 from pyspark_sluice.position import Position
@@ -20,7 +20,7 @@ from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference, table_references
 from sql.connectors.registry import hinted
 from sql.connectors.stored import find_connector
-from sql.local import is_bounded
+from sql.local import ends_now, is_bounded
 from sql.spark.connectors import spark_connector
 from sql.spark.read.reads import named, tagged
 from sql.spark.session.damage import Reading
@@ -135,14 +135,9 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
 
 def _followed(context: ExecutionContext, tree: exp.Expr) -> int:
     """How many mentions of sources in a query go on; its views are expanded."""
-    return sum(1 for reference in table_references(tree) if not _is_static(context, reference))
+    return sum(1 for reference in table_references(tree) if _goes_on(context, reference))
 
 
-def _is_static(context: ExecutionContext, reference: TableReference) -> bool:
-    if is_system(reference.parts) or find_connector(context.lake, context.session, reference.parts) is not None:
-        return False
-    try:
-        table = context.lake.open(context.session.identifier(reference.parts))
-    except LakeError:  # what is wrong with it is told at its turn
-        return False
-    return is_bounded(table, reference)
+def _goes_on(context: ExecutionContext, reference: TableReference) -> bool:
+    """Whether a source is followed; connectors all are, those that end, too."""
+    return find_connector(context.lake, context.session, reference.parts) is not None or not ends_now(context, reference)

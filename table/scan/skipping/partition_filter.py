@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from model.schema.types import DataType
-from table.format.manifests.entries import EMPTY_ROW, ManifestEntry, ManifestFile, bounds_of, within
+from table.format.manifests.entries import EMPTY_ROW, ManifestFile, bounds_of, within
 from table.format.rows import binary_row
 
 
@@ -18,10 +18,6 @@ class BucketFilter:
         self.buckets = None if buckets is None else frozenset(buckets)
         """None means all."""
         self._rows = [binary_row.decode(self._types, p) for p in self.partitions] if types else []
-
-    def holds(self, entry: ManifestEntry) -> bool:
-        """Whether an entry's file lies there."""
-        return entry.partition in self.partitions and (self.buckets is None or entry.bucket in self.buckets)
 
     def may_hold(self, meta: ManifestFile) -> bool:
         """Whether a manifest may have such entries."""

@@ -87,7 +87,7 @@ def test_a_manifest_of_the_same_size_is_told(tmp_path: Path, monkeypatch: pytest
         read(files, last)
     forget_metadata()
     with pytest.raises(TableDamaged, match="is added twice"):
-        list(files.some_entries(last, lambda meta: True))
+        list(files.live_among(last, lambda meta: True).entries())
 
 
 @pytest.mark.usefixtures("nameless")
