@@ -46,6 +46,7 @@ PARTS = (
     Part(name="servers", title="Two servers on one table", measure=servers.measure),
     Part(name="peers", title="pypaimon on this catalog and on files", measure=peers.measure),
     Part(name="maintenance", title="Maintenance", measure=maintenance.measure),
+    Part(name="check", title="A look at every file", measure=maintenance.check),
     Part(name="planning", title="Planning a scan of a million files", measure=planning.measure),
     Part(name="maintenance", title="What automatic compaction costs writers", measure=idle_maintenance.measure),
     Part(name="streams", title="From a commit to a stream's reader", measure=streams.measure),

@@ -3,5 +3,6 @@
 from catalog.store import TURN_CONNECTIONS as TURN_CONNECTIONS
 from catalog.store import CatalogStore as CatalogStore
 from catalog.store import CatalogTransaction as CatalogTransaction
+from catalog.store import waited_in_vain as waited_in_vain
 
-__all__ = ["TURN_CONNECTIONS", "CatalogStore", "CatalogTransaction"]
+__all__ = ["TURN_CONNECTIONS", "CatalogStore", "CatalogTransaction", "waited_in_vain"]

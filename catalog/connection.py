@@ -26,11 +26,21 @@ Owed = tuple[Query, Params | None]
 
 STATEMENT_TIMEOUT_MILLIS, LOCK_TIMEOUT_MILLIS = 60_000, 20_000
 """How long a statement, and its wait for a lock, may take."""
+SILENCE_MILLIS, BRIEF_SILENCE_MILLIS = 300_000, 15_000
+"""For so long a transaction may be silent, and one in which nothing is done but in Postgres: then Postgres ends it, and its locks with it.
+A server that stands still would keep them for as long as it does. The latter is less than others wait for a lock."""
+STORE_SILENCE_MILLIS = 3_600_000
+"""The same while a transaction waits for work in the store of which nobody knows how much it is (`CatalogTransaction.allow_silence`)."""
 COMMAND_SECONDS = 10
 """How long a command tries to connect."""
 _NOTICED = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 20_000}
 """A machine that is gone without a word (power, network, failover) is noticed in 25 seconds, and in 20 where something was sent to it:
 the system's own limits are two hours, and a quarter of an hour."""
+_NOTICED_BY_POSTGRES: dict[str, int] = {
+    "tcp_keepalives_idle": 10, "tcp_keepalives_interval": 5, "tcp_keepalives_count": 3, "tcp_user_timeout": 20_000
+}  # fmt: skip
+"""The same of a client's machine: Postgres keeps the locks of one that is gone until it notices."""
+SILENCE = "idle_in_transaction_session_timeout"
 ENDED_BY_POSTGRES = (psycopg.errors.IdleInTransactionSessionTimeout, psycopg.errors.TransactionTimeout)
 """Postgres ends a transaction that is silent or open for too long, with its connection: nothing of it happened."""
 
@@ -47,15 +57,21 @@ class CatalogConnection(Connection[Row]):
         super().__init__(*args, **kwargs)
         self.cursor_factory = CatalogCursor
         self._owed: list[Owed] = []
+        self._opened: list[Owed] = []
+        """What is owed of a transaction that has done nothing yet."""
         self._begun = False
         self._savepoints = 0
 
-    def begin(self, *, one_moment: bool = False) -> None:
+    def begin(self, *, one_moment: bool = False, brief: bool = False) -> None:
         """Begin a transaction, with its first statement; one without any never reaches Postgres.
 
         With ``one_moment`` it changes nothing, and all its statements see the same. `opening` may hold a query, so BEGIN says it.
+        A ``brief`` one does nothing but in Postgres, which ends it soon where it is silent.
         """
-        self._owed = [("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY" if one_moment else "BEGIN", None), *self.opening]
+        self._opened = [("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY" if one_moment else "BEGIN", None), *self.opening]
+        if brief:
+            self._opened.append((f"SET LOCAL {SILENCE} = {BRIEF_SILENCE_MILLIS}".encode(), None))
+        self._owed = [*self._opened]
         self._begun = True
 
     def went_on(self) -> None:
@@ -66,7 +82,7 @@ class CatalogConnection(Connection[Row]):
     def finish(self) -> None:
         """Commit, with what is owed; raises what that raises, and where Postgres rolled back."""
         owed, self._begun = self._owed, False
-        if owed == [("BEGIN", None), *self.opening]:
+        if owed and owed == self._opened:
             self._owed = []
             return
         said = self.execute("COMMIT").statusmessage
@@ -98,6 +114,8 @@ class CatalogConnection(Connection[Row]):
     def together(self) -> Iterator[None]:
         """What is owed and what the block executes reach Postgres in one round trip; results are there once it ends."""
         owed, self._owed = self._owed, []
+        if self.info.transaction_status == TransactionStatus.INTRANS and self.something_came():
+            Cursor(self).execute("SELECT 1")  # raises why Postgres ended it: several statements at once would only tell a lost connection
         try:
             with self.pipeline():
                 for query, params in owed:
@@ -160,7 +178,7 @@ class PooledConnection(CatalogConnection[Row]):
     opening = (
         (
             f"SELECT set_config('statement_timeout', '{STATEMENT_TIMEOUT_MILLIS}', true), "
-            f"set_config('lock_timeout', '{LOCK_TIMEOUT_MILLIS}', true)",
+            f"set_config('lock_timeout', '{LOCK_TIMEOUT_MILLIS}', true), set_config('{SILENCE}', '{SILENCE_MILLIS}', true)",
             None,
         ),
     )
@@ -190,7 +208,14 @@ def limiting_options(dsn: str) -> str:
         theirs = None
     if theirs is None:
         theirs = next((one.val.decode() for one in Conninfo.get_defaults() if one.keyword == b"options" and one.val), "")
-    return f"-c statement_timeout={STATEMENT_TIMEOUT_MILLIS} -c lock_timeout={LOCK_TIMEOUT_MILLIS} {theirs}".rstrip()
+    limits = {"statement_timeout": STATEMENT_TIMEOUT_MILLIS, "lock_timeout": LOCK_TIMEOUT_MILLIS, SILENCE: SILENCE_MILLIS}
+    ours = " ".join(f"-c {name}={value}" for name, value in (limits | _NOTICED_BY_POSTGRES).items())
+    return f"{ours} {theirs}".rstrip()
+
+
+def notice_this_machine(conn: Connection) -> None:
+    """Let Postgres notice within 25 seconds that this machine is gone, until the connection's transaction ends."""
+    conn.execute("SELECT " + ", ".join(f"set_config('{name}', '{value}', true)" for name, value in _NOTICED_BY_POSTGRES.items()))
 
 
 def connect(dsn: str, *, application_name: str | None = None) -> Connection:

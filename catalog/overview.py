@@ -10,6 +10,7 @@ from psycopg.rows import class_row
 from catalog.objects.tables import TOP_SCHEMA
 from catalog.records import ConsumerLagRow, OverviewRow, PointerRow, SmallFilesRow
 from catalog.work.maintenance import UNSETTLED
+from model.schema.schema import DIRECTORY_KINDS
 
 
 class OverviewRepository:
@@ -27,7 +28,7 @@ class OverviewRepository:
                    (SELECT count(*) FROM maintenance_lease JOIN maintenance_owner USING (owner) JOIN sluice_table USING (table_id)
                     WHERE lease_until <= now()) AS expired_table_leases,
                    (SELECT count(*) FROM stream_job WHERE lease_until <= now()) AS expired_job_leases,
-                   ARRAY(SELECT ARRAY[database, name] FROM sluice_table WHERE diverged_at IS NOT NULL ORDER BY 1) AS diverged,
+                   ARRAY(SELECT ARRAY[database, name, diverged_at] FROM sluice_table WHERE diverged_at IS NOT NULL ORDER BY 1) AS diverged,
                    ARRAY(SELECT database || '.' || name FROM sluice_table t JOIN snapshot_pointer p USING (table_id)
                          LEFT JOIN maintenance_mark m USING (table_id)
                          LEFT JOIN table_snapshot s USING (table_id, branch, snapshot_id)
@@ -76,6 +77,19 @@ class OverviewRepository:
         table, branch = after or (None, "")
         with self._conn.cursor(row_factory=class_row(PointerRow)) as cur:
             return cur.execute(query, {"table": table, "branch": branch, "limit": limit}).fetchall()
+
+    def kept_below(self, prefix: str, *, limit: int) -> list[str]:
+        """Where the oldest tables lie whose locations begin so and whose schemas were written there, dropped ones that are kept last."""
+        query = """
+            SELECT location FROM table_entry
+            WHERE starts_with(location, %(prefix)s) AND published_schema_id >= 0
+              AND coalesce((SELECT s.body -> 'options' ->> 'type' FROM table_schema s
+                            WHERE s.table_id = table_entry.table_id AND s.branch = 'main' AND s.schema_id = table_entry.schema_id), '')
+                  <> ALL (%(directories)s)
+            ORDER BY drop_id IS NOT NULL, created_at, table_id LIMIT %(limit)s
+        """
+        values = {"prefix": prefix, "directories": sorted(DIRECTORY_KINDS), "limit": limit}
+        return [str(row[0]) for row in self._conn.execute(query, values)]
 
     def diverged(self) -> list[tuple[UUID, str, str, str]]:
         """Tables whose files are ahead of or other than the catalog: id, database, name, and the file that shows it."""

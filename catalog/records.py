@@ -30,8 +30,19 @@ class UnpublishedRow:
     location: str
     schema_id: int
     """The present one."""
+    published: int
+    """The newest whose file was written, and those before it; -1 where none was."""
     bodies: list[dict[str, Any]]
     """Those whose files may not be there, the oldest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiscardedRow:
+    """A directory that is garbage, by Postgres's clock since when."""
+
+    dropped_at: dt.datetime
+    known: Mapping[str, Any] | None
+    """Of the table or branch it was of: the times of its ``schemas``, the uuids of its ``snapshots``, and ``stale`` paths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +263,7 @@ class OverviewRow:
     expired_table_leases: int
     expired_job_leases: int
     diverged: list[list[str]]
-    """Database and name of each."""
+    """Database and name of each, and the file that shows it."""
     unattended: list[str]
     """Tables with snapshots that no server maintains now."""
     jobs: Mapping[str, int]

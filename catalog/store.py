@@ -23,6 +23,8 @@ from catalog.commits.idempotency import IdempotencyRepository
 from catalog.commits.reservations import Place, Turn, TurnRepository, in_order
 from catalog.connection import (
     ENDED_BY_POSTGRES,
+    SILENCE,
+    STORE_SILENCE_MILLIS,
     CatalogConnection,
     PooledConnection,
     limiting_options,
@@ -32,6 +34,7 @@ from catalog.damage import RememberedDamage, damage_of, is_damage
 from catalog.notices import Notices
 from catalog.objects.branches import BranchRepository, StaleFileRepository
 from catalog.objects.databases import DatabaseRepository
+from catalog.objects.directories import DirectoryRepository
 from catalog.objects.drops import DropRepository
 from catalog.objects.partitions import PartitionRepository
 from catalog.objects.publications import PublicationRepository
@@ -79,9 +82,11 @@ class CatalogTransaction:
     def __init__(self, conn: CatalogConnection, *, kept: bool = True) -> None:
         self.kept = kept
         """Whether it is committed: what is tried only (`dry_run`) touches no file either."""
+        self._conn = conn
         self.databases = DatabaseRepository(conn)
         self.drops = DropRepository(conn)
         self.tables = TableRepository(conn)
+        self.directories = DirectoryRepository(conn)
         self.snapshots = SnapshotRepository(conn)
         self.publications = PublicationRepository(conn)
         self.decisions = DecisionRepository(conn)
@@ -109,6 +114,10 @@ class CatalogTransaction:
         self.browse = BrowseRepository(conn)
         self.state = StateRepository(conn)
         self.holds = HoldRepository(conn)
+
+    def allow_silence(self) -> None:
+        """Let the transaction be silent for an hour, said just before long work in the store; raises where Postgres has ended it."""
+        self._conn.execute(f"SET LOCAL {SILENCE} = {STORE_SILENCE_MILLIS}".encode())
 
 
 class CatalogStore:
@@ -177,17 +186,20 @@ class CatalogStore:
         self._pool.close()
 
     @contextlib.contextmanager
-    def transaction(self, *, keep: bool = True, one_moment: bool = False, turn: Turn | None = None) -> Iterator[CatalogTransaction]:
+    def transaction(
+        self, *, keep: bool = True, one_moment: bool = False, brief: bool = False, turn: Turn | None = None
+    ) -> Iterator[CatalogTransaction]:
         """Commit when the block ends, roll back when it raises; without ``keep`` roll back in any case, as a dry run does.
 
-        With a ``turn`` it is the turn's transaction, which ends with the block; for ``one_moment`` see `consistent`.
+        With a ``turn`` it is the turn's transaction, which ends with the block; for ``one_moment`` see `consistent`. In a ``brief`` one
+        nothing is done but in Postgres, which ends it after 15 s of silence, and any other after 5 minutes, or as `allow_silence` says.
 
         Raises `Unavailable` when Postgres cannot be reached or goes away before the commit, and `OutcomeUnknown` when
         it goes away during it: then only a look at the data can tell.
         """
         done = False
         with self._problems_told(lambda: done):
-            with turn.transaction() if turn else self._begun(keep=keep, one_moment=one_moment) as conn:
+            with turn.transaction() if turn else self._begun(keep=keep, one_moment=one_moment, brief=brief) as conn:
                 yield CatalogTransaction(conn, kept=keep)
                 done = keep
             self._worked[conn] = time.monotonic()
@@ -239,9 +251,9 @@ class CatalogStore:
             raise damage from problem
 
     @contextlib.contextmanager
-    def _begun(self, *, keep: bool, one_moment: bool) -> Iterator[CatalogConnection]:
+    def _begun(self, *, keep: bool, one_moment: bool, brief: bool) -> Iterator[CatalogConnection]:
         with self._connection() as conn:
-            conn.begin(one_moment=one_moment)
+            conn.begin(one_moment=one_moment, brief=brief)
             try:
                 yield conn
                 if keep:
@@ -378,6 +390,11 @@ def read_only() -> Unavailable:
     )
 
 
+def waited_in_vain(problem: Unavailable) -> bool:
+    """Whether Postgres answers, and somebody else held for too long what a transaction wanted."""
+    return isinstance(problem.__cause__, psycopg.errors.LockNotAvailable)
+
+
 def away(problem: Exception, cause: str = "") -> Unavailable:
     """The error told to users while Postgres is away; details of the connection are not theirs to see."""
     if isinstance(problem, PoolTimeout):
@@ -385,6 +402,11 @@ def away(problem: Exception, cause: str = "") -> Unavailable:
     code = getattr(problem, "sqlstate", None)
     if code == "53100":  # disk_full
         return CatalogFull()
+    if isinstance(problem, ENDED_BY_POSTGRES):
+        return Unavailable(
+            f"Postgres ended a transaction in which this server was silent for too long ({code}), as where its machine stood still or "
+            "the store did not answer, so that its locks keep nobody waiting. Nothing was changed; try again."
+        )
     return Unavailable(
         f"The catalog database cannot be used now{f' ({code})' if code else ''}{cause}. Nothing was changed; try again in a moment."
     )

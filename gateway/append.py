@@ -17,7 +17,7 @@ from table.format.manifests.entries import NewFile
 from table.write.writer import write_batches
 from workers.pool import WorkerPool
 from workers.readers import READERS, TEXTS, readable
-from workers.spool import BodyFiles, first_bytes, size_of
+from workers.spool import BodyFiles, first_bytes, owner_of, size_of
 
 _SMALL_BYTES = 256 << 10
 """Text up to here is decoded in this process: handing it over would take longer."""
@@ -79,7 +79,7 @@ class Appender:
             seen(begin)
             with lake.reserve.promise(len(begin)):
                 return self._claimed(lake, table, self._here(table, kind, begin), idempotency_key, digest.hexdigest, short=True)
-        with self._bodies.spooled(body, begin=begin, seen=seen) as content:
+        with self._bodies.of(owner_of(caller.principal)).spooled(body, begin=begin, seen=seen) as content:
             write = partial(written_by_worker, self._workers, lake, table, kind, content)
             # Files are packed about as well as bodies are; what they take more is seen by whoever asks for space next.
             with lake.reserve.promise(size_of(content)):

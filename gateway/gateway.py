@@ -35,7 +35,7 @@ from sql.execution.completion import complete
 from sql.execution.environment import ContextFactory, SparkPool
 from sql.execution.open_streams import OpenStreams
 from sql.execution.progress import ProgressRecord, SparkWatch
-from sql.execution.results import ResultSet, Waiting
+from sql.execution.results import ResultSet
 from sql.execution.spool import Spool, SpoolLimits
 from sql.parameters.parameters import NONE as NO_PARAMETERS
 from sql.parameters.parameters import Parameters
@@ -249,10 +249,11 @@ class Gateway:
         if forgotten is not None:
             forgotten.close()
 
-    def rows_to_come(self, session: str, operation: str, *, wait: float) -> Waiting | None:
-        """What tells of rows without end, of an operation that had a result within so many seconds; None for other operations."""
+    def rows_to_come(self, session: str, operation: str, *, wait: float) -> ResultSet | None:
+        """The result of rows without end that tells when they come, where it is there within so many seconds; None for others."""
         submitted = self._sessions.get(session).operation(operation)
-        return submitted.result.waiting if submitted.wait(wait) and submitted.result is not None else None
+        result = submitted.result if submitted.wait(wait) else None
+        return None if result is None or result.waiting is None else result
 
     def fetch(
         self, session: str, operation: str, token: int, *, wait: float = 0, empty: bool = True, seconds: float | None = None
@@ -289,7 +290,7 @@ class Gateway:
 
     def progress(self, operation: Operation) -> ProgressRecord:
         """How far a statement is."""
-        return self._watch.look(operation.handle, operation.progress.record())
+        return self._watch.look(operation.handle, operation.progress)
 
     def listen(self, listener: Callable[[Operation], None]) -> None:
         """Call ``listener`` with every operation that ends, however it ends."""

@@ -41,7 +41,7 @@ class Health:
     disk: PartHealth = PartHealth(ok=True)
     """Whether there is space for new rows; without it reads go on."""
     catalog: PartHealth = PartHealth(ok=True)
-    """Whether catalog and warehouse belong together; where not nothing is written."""
+    """Whether catalog and warehouse belong together, and this version knows the catalog's schema; where not nothing is written."""
     clock: PartHealth = PartHealth(ok=True)
     """Whether the time is believed; where not nothing expires by age."""
     troubles: Sequence[Trouble] = ()
@@ -60,7 +60,7 @@ def check_health(lake: Lake, spark: Checkable, outliving: Sequence[str] = ()) ->
         spark=PartHealth(ok=True, detail=_ASLEEP) if spark.asleep else _ask(lambda: _ask_spark(spark, outliving)),
         warehouse=_ask(lambda: _ask_warehouse(lake)),
         disk=_ask(lake.reserve.require),
-        catalog=PartHealth(ok=lake.standing.mismatch is None, detail=lake.standing.mismatch or lake.standing.warning or ""),
+        catalog=PartHealth(ok=lake.standing.refusal is None, detail=lake.standing.refusal or lake.standing.warning or ""),
         clock=PartHealth(ok=lake.clock.doubt is None, detail=lake.clock.doubt or ""),
         troubles=lake.standing.troubles(),
     )

@@ -22,6 +22,7 @@ from sql.execution.session import Session
 from sql.execution.writing import append_written, before_commit, written_by_worker
 from sql.parameters.types import PlainInsert, plain_insert
 from sql.parsing.ddl import TableDefinition
+from sql.parsing.turns import read_for
 from sql.statements.tables import schema_of
 from table.format.manifests.entries import NewFile
 from table.format.rows.arrow import data_type
@@ -54,7 +55,8 @@ class Ingester:
     def plain_insert(self, text: str, *, session: str | None = None, caller: Caller = EVERYBODY) -> PlainInsert | None:
         """The table and columns an ``INSERT … VALUES (?, …)`` fills, so that many rows can be taken in at once; None for anything else."""
         sql_session = self._sessions.get(session).session if session is not None else Session("", None)
-        return plain_insert(text, self._lake.for_caller(caller), sql_session)
+        with read_for(caller.principal):
+            return plain_insert(text, self._lake.for_caller(caller), sql_session)
 
     def __call__(  # noqa: PLR0913 - what a client says of its rows
         self,
@@ -70,8 +72,8 @@ class Ingester:
         """Write the rows of an Arrow IPC stream in one commit; a table made for them is gone again where they do not fit.
 
         ``body`` gives the stream, whose columns ``schema`` tells, as a file, and is asked for it when the caller may write. Raises
-        `TableAlreadyExist`, `TableNotExist`, and what an append raises. Replacing a table by one with other columns is two decisions:
-        the table is emptied with its new columns, then filled.
+        `TableAlreadyExist`, `TableNotExist`, what an append raises, and for a replacement by other columns what `Lake.replace_filled` does.
+        Whatever is raised but `OutcomeUnknown` has changed nothing of a table that was there.
         """
         with self._outside():
             lake = self._lake.for_caller(caller)
@@ -82,7 +84,15 @@ class Ingester:
             except TableNotExist:
                 if not create:
                     raise
-                return self._created(lake, identifier, schema, body, options or {})
+                try:
+                    return self._created(lake, identifier, schema, body, options or {})
+                except TableAlreadyExist as taken:  # somebody else has made it meanwhile
+                    if if_exists is IfExists.FAIL:
+                        raise
+                    try:
+                        table = lake.open_to_write(identifier, overwrite=if_exists is IfExists.REPLACE)
+                    except TableNotExist:  # it is a view
+                        raise taken from None
             if if_exists is IfExists.FAIL:
                 raise TableAlreadyExist(str(identifier))
             with body() as stream, lake.reserve.promise(size_of(stream)):
@@ -93,14 +103,15 @@ class Ingester:
     def _created(
         self, lake: Lake, identifier: Identifier, schema: pa.Schema, body: Callable[[], IO[bytes]], options: Mapping[str, str]
     ) -> AppendResult:
-        lake.create_table(identifier, table_schema(schema, options))
+        made = lake.create_table(identifier, table_schema(schema, options))
+        assert made is not None
         try:
             with body() as stream, lake.reserve.promise(size_of(stream)):
                 return self._append(lake, lake.open(identifier), stream)
         except OutcomeUnknown:
             raise  # the rows may be there
-        except BaseException:
-            lake.discard_table(identifier)
+        except BaseException as problem:
+            lake.take_back(identifier, made, problem)
             raise
 
     def _replaced(self, lake: Lake, table: LakeTable, schema: pa.Schema, stream: IO[bytes]) -> AppendResult:
@@ -111,8 +122,10 @@ class Ingester:
         wanted = table_schema(schema, options, partition_keys=table.schema.partition_keys)
         if _columns(wanted) == _columns(table.schema):
             return self._overwrite(lake, table, stream)
-        lake.replace_table(table.identifier, wanted)
-        return self._append(lake, lake.open(table.identifier), stream)
+        rows, snapshot = lake.replace_filled(
+            table.identifier, wanted, lambda there: before_commit(there, self._written(lake, there, stream))
+        )
+        return AppendResult(rows=rows, snapshot_id=snapshot.id if snapshot else None)
 
     def _append(self, lake: Lake, table: LakeTable, stream: IO[bytes]) -> AppendResult:
         rows, snapshot = append_written(lake, table, self._written(lake, table, stream))

@@ -309,7 +309,7 @@ class Operation:
         result = self.outcome()
         with self._lock:
             if self._pages is None:
-                self._pages = Pages(result)
+                self._pages = Pages(result, owner=self.principal)
             return self._pages
 
 

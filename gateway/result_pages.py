@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from gateway.page_readers import READERS, PageReaders
 from model.errors import InvalidToken
 from sql.execution.results import ResultColumn, ResultKind, ResultSet
 
@@ -34,6 +35,8 @@ class ResultPage:
     kind: ResultKind
     is_query: bool
     job_id: str | None
+    notices: tuple[str, ...]
+    """What the reader of the result is to know, told with each page."""
 
     @property
     def rows(self) -> int:
@@ -49,12 +52,17 @@ _Rows: TypeAlias = tuple[tuple[pa.RecordBatch, ...], bool]
 class Pages:
     """Cuts a result into pages. The newest page may be read again; older ones come back empty.
 
-    The rows of a page are read by a thread of its own, for which all who ask for it wait: one that takes long holds nobody longer than he
-    wants to wait, and none more than one thread.
+    The rows of a page are read by one thread (`PageReaders`), for which all who ask for it wait: one that takes long, or waits for its
+    turn, holds nobody longer than he wants to wait.
     """
 
-    def __init__(self, result: ResultSet, *, rows: int = PAGE_ROWS, bytes_: int = PAGE_BYTES) -> None:
+    def __init__(
+        self, result: ResultSet, *, owner: str = "", rows: int = PAGE_ROWS, bytes_: int = PAGE_BYTES, readers: PageReaders = READERS
+    ) -> None:
+        """``owner`` is the principal whose turn it must be for a page to be read."""
         self._result = result
+        self._owner = owner
+        self._readers = readers
         self._slices = _slices(result.batches(), rows, bytes_, ticks=result.unbounded)
         self._rows = rows
         self._bytes = bytes_
@@ -111,8 +119,8 @@ class Pages:
             if self._result.unbounded:  # they come, or say that none came, in a moment
                 self._fill(reading)
             else:
-                fill = contextvars.copy_context().run
-                threading.Thread(target=fill, args=(self._fill, reading), name="sluice-result-page", daemon=True).start()
+                run = contextvars.copy_context().run
+                self._readers.read(lambda: run(self._fill, reading), self._owner)
             self._reading = reading  # once it is on its way: where the machine has no thread left, whoever asks again may find one
         return self._reading
 
@@ -167,6 +175,7 @@ class Pages:
             kind=result.kind,
             is_query=result.is_query,
             job_id=result.job_id,
+            notices=result.notices,
         )
 
 

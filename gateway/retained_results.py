@@ -98,7 +98,7 @@ class RetainedResult:
             raise OperationNotExist("The result was let go while it was read.")
         outcome = self.operation.outcome()
         if self._pages is None:
-            self._pages = Pages(outcome)
+            self._pages = Pages(outcome, owner=self.operation.principal)
         while not self._complete and len(self._places) <= number:
             page = self._pages.page(len(self._places))
             if page.batches:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
 import sql.statements.all  # noqa: F401 - the statements register themselves
 from gateway.execution.executor import Lane, Steps
+from gateway.execution.shared_memory import SharedMemory
 from gateway.operation import Operation
+from gateway.planning import prepared
 from lake import EVERYBODY, Caller, IdempotencyClaim, Replay
 from model.errors import (
     BadRequest,
@@ -36,16 +39,15 @@ from sql.execution.held_results import HeldResults
 from sql.execution.results import Analysed, ResultColumn, ResultSet
 from sql.execution.session import Session
 from sql.execution.session_settings import statement_seconds
-from sql.local import LiteralInsert, ValuesInsert, is_stream, plan_locally, plan_values, read_values
+from sql.local import LiteralInsert, ValuesInsert, read_values
 from sql.parameters.parameters import NONE as NO_PARAMETERS
 from sql.parameters.parameters import Parameters, bind
 from sql.parameters.types import sample_parameters, wanted_parameters
 from sql.parsing.positions import place
 from sql.parsing.size import check_words
-from sql.parsing.trees import DeleteRows, MergeRows, UpdateRows
-from sql.statements.base import AnalysedStatement, ExecutionContext, Statement, build
-from sql.statements.follow import plan_stream
-from sql.statements.jobs import StartJob, is_job
+from sql.parsing.trees import DeleteRows, MergeRows, ResetOption, SetOption, UpdateRows
+from sql.parsing.turns import Reader, read_first, read_from_now_on
+from sql.statements.base import AnalysedStatement, ExecutionContext, Statement
 
 _log = logging.getLogger(__name__)
 _TRACED_CHARS = 10_000
@@ -91,10 +93,21 @@ class Script:
     """The time each statement may take where its session names none; None is no limit."""
     completed: list[str] = field(default_factory=list)
     index: int = 0
+    was_set: set[str] = field(default_factory=set)  # by the text itself: such values go before those that were sent with it
+
+    def in_force(self) -> dict[str, str]:
+        """The settings the next statement runs with."""
+        return {**self.session.settings, **{key: value for key, value in self.settings.items() if key not in self.was_set}}
+
+    def ran(self, tree: exp.Expr | None) -> None:
+        """Note a SET, or a RESET, after which what was sent with the text holds again."""
+        if isinstance(tree, SetOption | ResetOption):
+            key, sets = tree.args.get("key"), isinstance(tree, SetOption)
+            self.was_set = self.was_set | {str(key)} if sets else self.was_set - ({str(key)} if key else self.was_set)
 
     def seconds(self) -> float | None:
         """The time the next statement may take: what statements before it SET holds."""
-        own = statement_seconds({**self.session.settings, **self.settings})
+        own = statement_seconds(self.in_force())
         return self.statement_seconds if own is None else own
 
 
@@ -106,9 +119,11 @@ class ScriptRunner:
         self._context_factory = context_factory
         self.held = HeldResults(context_factory.spool, held_bytes)
         self._lake = context_factory.lake
+        self._spark_memory = SharedMemory()
 
     def steps(self, operation: Operation, script: Script) -> Steps:
         """Run the script for an operation, which gets the last result or the error, whichever way it ends."""
+        read_from_now_on(Reader(operation.principal, operation.cancellation))
         result: ResultSet | None = None
         try:
             if operation.begin():
@@ -145,6 +160,7 @@ class ScriptRunner:
             operation.succeed(result)
 
     def _run(self, operation: Operation, script: Script) -> Generator[Lane, None, ResultSet]:  # noqa: C901 - the checks of a script in their order
+        script.caller = self._lake.access.renewed(script.caller)  # it may have waited for its thread
         only = read_values(script.text)
         if only is None:
             check_words(script.text, self._context_factory.most_words)
@@ -162,6 +178,7 @@ class ScriptRunner:
             script.parameters = sample_parameters(script.wanted)
         trees = self._bound(script, texts)
         result: ResultSet | None = None
+        notices = dict[str, None]()
         for script.index, text in enumerate(texts):
             if result is not None:
                 result.close()
@@ -175,9 +192,11 @@ class ScriptRunner:
                 hinted(error, self._lake.for_caller(script.caller))
                 raise
             script.completed.append(text.text)
+            notices |= dict.fromkeys(result.notices)
             if script.index + 1 < len(texts):
                 yield Lane.LOCAL
         assert result is not None
+        result.notices = tuple(notices)
         if result.unbounded and not script.kept:
             self._count_stream(result, script.caller)
         if script.kept and result.unbounded:
@@ -254,10 +273,13 @@ class ScriptRunner:
         try:
             remembered = not script.dry_run and not script.describe and (insert is not None or _holds_rows(tree))
             context = self._context(operation, script, text, claim, remembered=remembered)
-            with span("plan"):
-                statement = _analysed(script, context) or _prepare(insert, tree, context, script.max_rows)
-            if script.describe:
-                statement = Described(tree=tree, statement=statement, wanted=tuple(script.wanted))
+
+            def plan(context: ExecutionContext) -> Statement:
+                with span("plan"):
+                    statement = _analysed(script, context) or prepared(insert, tree, context, script.max_rows)
+                return Described(tree=tree, statement=statement, wanted=tuple(script.wanted)) if script.describe else statement
+
+            statement = plan(context)
             operation.wants_spark, operation.on_spark = statement.needs_spark, False
             if claim is not None and not claim.taken and not isinstance(statement, LiteralInsert):
                 claimed = self._lake.idempotency.take(claim)
@@ -268,14 +290,18 @@ class ScriptRunner:
                     yield Lane.SPARK
                 operation.cancellation.check()
                 operation.on_spark = True
+                read_first()  # a view's text keeps no thread of Spark's waiting behind all others of its principal
                 context.spark.require(operation.cancellation.check)
+                context, statement = self._with_present_rights(script, context, statement, plan)
             with span("execute", {"sluice.statement.kind": type(statement).__name__}):
                 try:
-                    result = statement.run(context)
+                    with self._spark_memory.used() if statement.needs_spark else nullcontext():
+                        result = statement.run(context)
                 except Unavailable:
                     if not statement.needs_spark or not context.spark.spared(context.statement_id):
                         raise
-                    result = _again(statement, tree, context, script).run(context)
+                    with self._spark_memory.used():
+                        result = _again(statement, tree, context, script).run(context)
                 result.notices = (*result.notices, *context.lake.notices.values())
         except BaseException as error:  # also a close of these steps: the key must come free whatever happened
             if claim is not None:
@@ -286,7 +312,19 @@ class ScriptRunner:
             raise reason from error  # what Spark says of jobs that were canceled is not why they were
         if claim is not None:
             self._settle(claim, result)
+        script.ran(tree)
         return result
+
+    def _with_present_rights(
+        self, script: Script, context: ExecutionContext, statement: Statement, plan: Callable[[ExecutionContext], Statement]
+    ) -> tuple[ExecutionContext, Statement]:
+        """What a statement that has waited runs with: planned anew where its caller's rights, or policies, may be others by now."""
+        caller = self._lake.access.renewed(script.caller)
+        if caller is script.caller:  # what is remembered still counts
+            return context, statement
+        script.caller = caller
+        context = replace(context, lake=self._lake.for_caller(caller))
+        return context, statement if caller.administrator else plan(context)
 
     def _context(
         self, operation: Operation, script: Script, text: StatementText, claim: IdempotencyClaim | None, *, remembered: bool
@@ -294,7 +332,7 @@ class ScriptRunner:
         return self._context_factory.context(
             script.caller,
             script.session,
-            settings={**script.session.settings, **script.settings},
+            settings=script.in_force(),
             cancellation=operation.cancellation,
             statement_id=operation.handle,
             source=text.text,
@@ -357,21 +395,6 @@ def _analysed(script: Script, context: ExecutionContext) -> AnalysedStatement | 
     return analysed if isinstance(analysed, AnalysedStatement) and analysed.holds(context) else None
 
 
-def _prepare(insert: ValuesInsert | None, tree: exp.Expr | None, context: ExecutionContext, most: int | None) -> Statement:
-    """The statement: answered in this process where that is surely the same, or made from its tree."""
-    if insert is not None and (planned := plan_values(insert, context)):
-        return planned
-    if tree is None:
-        tree = parse_one(context.source)
-    if is_job(tree, context):
-        return StartJob(tree)
-    if is_stream(tree, context):
-        return plan_stream(tree, context)
-    if most is not None:
-        tree = _capped(tree, most)
-    return plan_locally(tree, context) or build(tree)
-
-
 def _again(statement: Statement, tree: exp.Expr | None, context: ExecutionContext, script: Script) -> Statement:
     """The statement to run on the next Spark, once that runs, where it still waited for a core when the last one was ended.
 
@@ -380,13 +403,4 @@ def _again(statement: Statement, tree: exp.Expr | None, context: ExecutionContex
     context.cancellation.check()
     _log.info("Statement %s had not begun in the Spark that is gone; it waits for the next one", context.statement_id)
     context.spark.require(context.cancellation.check)
-    return statement if not isinstance(statement, AnalysedStatement) else _prepare(None, tree, context, script.max_rows)
-
-
-def _capped(tree: exp.Expr, most: int) -> exp.Expr:
-    """A query that makes no more rows than are read, and one that tells whether there were more."""
-    if not isinstance(tree, exp.Select | exp.SetOperation) or tree.args.get("limit") or tree.args.get("offset"):
-        return tree
-    capped = tree.copy()
-    capped.set("limit", exp.Limit(expression=exp.Literal.number(most + 1)))
-    return capped
+    return statement if not isinstance(statement, AnalysedStatement) else prepared(None, tree, context, script.max_rows)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import threading
 import time
 from collections import deque
@@ -13,12 +12,12 @@ from uuid import UUID
 
 from catalog import CatalogStore
 from model.errors import LakeError
+from model.work.job_lag import JobLag
 
 _log = logging.getLogger(__name__)
 _EVERY_SECONDS = 5.0
 _KEPT = 720
 """An hour."""
-_NUMBER = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +28,7 @@ class JobPoint:
     """Seconds since 1970."""
     batches: int
     rows: int
-    lag: int | None
-    """Snapshots, or records, that its sources are ahead; of several sources the farthest."""
+    lag: JobLag | None
 
 
 class JobPoints:
@@ -62,7 +60,7 @@ class JobPoints:
         points = dict(self._points)
         for job_id, batches, rows, lag in figures:
             history = points.setdefault(job_id, deque(maxlen=self._most))
-            history.append(JobPoint(now, batches, rows, behind(lag)))
+            history.append(JobPoint(now, batches, rows, lag))
         oldest = now - self._every * self._most
         self._points = {job_id: history for job_id, history in points.items() if history and history[-1].at >= oldest}
 
@@ -87,8 +85,3 @@ def rate(points: Sequence[JobPoint], *, seconds: float = 60.0) -> float | None:
     last = points[-1]
     first = next(point for point in points if point.at >= last.at - seconds)
     return (last.rows - first.rows) / (last.at - first.at) if last.at > first.at else None
-
-
-def behind(lag: str | None) -> int | None:
-    """The largest number of a lag as jobs tell it (``3 snapshots, 120 records``); None where they tell none."""
-    return max(map(int, _NUMBER.findall(lag)), default=None) if lag else None

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
 from lake import Lake
-from model.errors import ExecutionError, JobCheckpointDamaged, JobLeaseLost, LakeError, SnapshotNotExist, TableDamaged
+from model.errors import (
+    ExecutionError,
+    JobCheckpointDamaged,
+    JobLeaseLost,
+    LakeError,
+    OutOfMemory,
+    SnapshotNotExist,
+    TableDamaged,
+    TooManyStatements,
+)
+from model.text.file_name import without_places
 from model.work.job import Job, JobLease, JobRequest, JobState
+from model.work.job_lag import JobLag
 from sql.execution.session_settings import CHECKPOINT_INTERVAL, INITIAL_BACKOFF, MAX_BACKOFF
 
 _log = logging.getLogger(__name__)
@@ -21,6 +33,12 @@ _LOOK_SECONDS = 0.2
 _TELL_SECONDS = 1.0
 _STOP_SECONDS = 60.0
 """How long a batch in flight may take to end when a job is to stop; what it did not commit is done again by the next start."""
+_MOST_OUT_OF_MEMORY = 3
+"""A job that takes more memory than Spark has takes it from everybody else's statements: so often, without a batch, and no more.
+
+They are counted in the catalog, by INSERT: others of the job may get on, and each start may be another server's.
+"""
+_LEAST_PAUSE = timedelta(milliseconds=100)
 _ERROR_CHARS = 10_000
 
 
@@ -33,6 +51,11 @@ class Query(Protocol):
     def outcome(self) -> BaseException | None: ...
     def at_end(self) -> bool: ...
     def progress(self) -> list[dict[str, Any]]: ...
+    @property
+    def passed(self) -> bool:
+        """Whether a batch went well since it began, also one without rows."""
+        ...
+
     def ask_to_stop(self) -> None: ...
     def stop(self, *, patience: float) -> None: ...
 
@@ -61,7 +84,7 @@ class MakeQueries(Protocol):
 class JobRun:
     """A job on this server, on a thread of its own."""
 
-    def __init__(self, job: Job, lake: Lake, make: MakeQueries, *, over: Callable[[], None]) -> None:
+    def __init__(self, job: Job, lake: Lake, make: MakeQueries, *, over: Callable[[JobRun], None]) -> None:
         self.job = job
         self._lake = lake
         self._make = make
@@ -73,6 +96,8 @@ class JobRun:
         self._lost = False
         self._wake = threading.Event()
         self._told: str | None = None
+        self._told_passed: set[str] = set()
+        """The INSERTs of which the catalog knows that a batch went well since the last start."""
         self._told_at = 0.0
         self._thread = threading.Thread(target=self._run, name=f"sluice-job-{job.job_id}", daemon=True)
 
@@ -108,11 +133,13 @@ class JobRun:
             _log.exception("Job %s could not be handed back", self.job.job_id)
         finally:
             self._stop(patience=0.0)
-            self._over()
+            self._over(self)
 
     def _live(self) -> Callable[[], object]:  # noqa: C901 - what ends a job, in the order it is looked at
         """Run until something ends it; returns what is to be told to the catalog."""
         jobs = self._jobs
+        if self.job.requested is JobRequest.STOP:  # it was asked for while the job could not start
+            return self._ended(JobState.STOPPED)
         try:
             draining = self._requested is JobRequest.DRAIN
             self._begin(drain=draining)
@@ -140,24 +167,30 @@ class JobRun:
                     return self._failed(problem)
             failure = self._failure()
             if failure is not None:
-                return self._failed(failure)
+                return self._failed(*failure)
             self._tell_progress()
             if all(query.ended or query.at_end() for query in self._queries):
                 self._stop(patience=_STOP_SECONDS)
                 failure = self._failure()
                 if failure is not None:
-                    return self._failed(failure)
+                    return self._failed(*failure)
                 self._tell_progress(now=True)
                 return self._ended(JobState.FINISHED)
 
-    def _failure(self) -> BaseException | None:
-        """Why one of the queries ended that should not have."""
-        return next((problem for query in self._queries if query.ended and (problem := query.outcome())), None)
+    def _failure(self) -> tuple[BaseException, str] | None:
+        """Why one of the queries ended that should not have, and which."""
+        queries = enumerate(self._queries)
+        return next(((problem, str(number)) for number, query in queries if query.ended and (problem := query.outcome())), None)
+
+    def _passed(self) -> list[str]:
+        """The queries of which a batch went well, and the catalog has not been told."""
+        return [part for number, query in enumerate(self._queries) if query.passed and (part := str(number)) not in self._told_passed]
 
     def _begin(self, *, drain: bool) -> None:
         self.job = self._lake.jobs.get(self.job.job_id)  # with the batches applied by now
-        if self.job.epoch != self._lease.epoch:
+        if self.job.epoch != self._lease.epoch or self.job.state is not JobState.RUNNING:
             raise JobLeaseLost(str(self.job.job_id))
+        self._told_passed.clear()
         self._queries = self._make(self.job)
         every = CHECKPOINT_INTERVAL.read(self.job.settings)
         for query in self._queries:
@@ -174,7 +207,7 @@ class JobRun:
             except Exception:  # a JVM that is gone has nothing left to stop
                 _log.info("A query of job %s could not be stopped", self.job.job_id, exc_info=True)
 
-    def _failed(self, problem: BaseException, *, beginning: bool = False) -> Callable[[], object]:
+    def _failed(self, problem: BaseException, part: str = "0", *, beginning: bool = False) -> Callable[[], object]:
         """What a failure makes of the job: another start after a while, or the end where starting again would not help.
 
         Told under the lease's epoch: where that is lost, nothing changes.
@@ -188,16 +221,25 @@ class JobRun:
             else:
                 _log.warning("Job %s has failed: %s", self.job.job_id, text)
             return self._ended(JobState.FAILED, error=text)
-        attempts = self._attempts()
+        now, passed, is_memory = self._now(), self._passed(), isinstance(problem, OutOfMemory)
+        if is_memory and part not in passed and now.out_of_memory(part) + 1 >= _MOST_OUT_OF_MEMORY:
+            _log.warning("Job %s has failed: %s", self.job.job_id, text)
+            return self._ended(JobState.FAILED, error=text)
+        attempts = 0 if passed else now.attempts
         pause = min(MAX_BACKOFF.read(self.job.settings), INITIAL_BACKOFF.read(self.job.settings) * 2 ** min(attempts, 20))
+        pause = max(_LEAST_PAUSE, pause)
         _log.warning("Job %s failed (%s); it starts again in %g s", self.job.job_id, text, pause.total_seconds(), exc_info=problem)
-        return lambda: self._jobs(lambda repository: repository.retry(self._lease, error=text, after=pause))
+        memory_of = part if is_memory else None
+        return lambda: self._jobs(
+            lambda repository: repository.retry(self._lease, error=text, after=pause, passed=passed, out_of_memory=memory_of)
+        )
 
-    def _attempts(self) -> int:
+    def _now(self) -> Job:
+        """The job with what has become of it, where the catalog tells."""
         try:
-            return self._lake.jobs.get(self.job.job_id).attempts
+            return self._lake.jobs.get(self.job.job_id)
         except LakeError:
-            return self.job.attempts
+            return self.job
 
     def _ended(self, state: JobState, *, error: str | None = None) -> Callable[[], object]:
         return lambda: self._jobs(lambda repository: repository.end(self._lease, state, error=error))
@@ -220,16 +262,18 @@ class JobRun:
         self._told_at = time.monotonic()
         source = {str(number): query.progress() for number, query in enumerate(self._queries)}
         text = json.dumps(source, sort_keys=True, default=str)
-        if text == self._told:
+        passed = self._passed()
+        if text == self._told and not passed:
             return
         try:
-            self._jobs(lambda repository: repository.progress(self._lease, source=json.loads(text), lag=lag_of(source)))
+            self._jobs(lambda repository: repository.progress(self._lease, source=json.loads(text), lag=lag_of(source), passed=passed))
             self._told = text
+            self._told_passed.update(passed)
         except LakeError:
             _log.info("Progress of job %s could not be noted", self.job.job_id)
 
     def _jobs(self, change: Callable[[Any], object]) -> None:
-        with self._lake.catalog.transaction() as tx:
+        with self._lake.catalog.transaction(brief=True) as tx:
             change(tx.jobs)
 
 
@@ -239,7 +283,7 @@ def _nothing() -> None:
 
 def _passes(problem: LakeError) -> bool:
     """Whether the same may go well another time."""
-    return isinstance(problem, JobLeaseLost) or problem.status >= 500
+    return isinstance(problem, JobLeaseLost) or type(problem) is TooManyStatements or problem.status >= 500
 
 
 def _stays(problem: BaseException) -> bool:
@@ -255,33 +299,51 @@ def _stays(problem: BaseException) -> bool:
 
 
 def said(problem: BaseException) -> str:
-    """A failure and its causes, for people."""
+    """A failure and its causes, for whoever sees the job: without places of the server, and hosts that Postgres and stores tell of."""
     parts: list[str] = []
     at: BaseException | None = problem
     while at is not None and len(parts) < 5:
-        text = (at.message if isinstance(at, LakeError) else f"{type(at).__name__}: {at}").replace("\0", "")  # Postgres keeps none
+        text = _words(at).replace("\0", "")  # Postgres keeps none
         if text not in parts:
             parts.append(text)
-        if isinstance(at, LakeError) and _is_sparks(at.__cause__):
-            break  # its words are in the error's, without the JVM's stack
+        if isinstance(at, LakeError) and _package_of(at.__cause__) in _TOLD_ALREADY:
+            break
         at = at.__cause__
     return "\nCaused by: ".join(parts)[:_ERROR_CHARS]
 
 
-def _is_sparks(cause: BaseException | None) -> bool:
-    return type(cause).__module__.partition(".")[0] in ("pyspark", "py4j")
+def _words(problem: BaseException) -> str:
+    """One failure as it is told."""
+    if isinstance(problem, LakeError):
+        return problem.message
+    kind = type(problem).__name__
+    if isinstance(problem, OSError):  # whose text has the file's path, or the store's host
+        return f"{kind}: {problem.strerror}" if problem.strerror else kind
+    return kind if _package_of(problem) in _POSTGRES else f"{kind}: {without_places(str(problem))}"
 
 
-def lag_of(source: dict[str, list[dict[str, Any]]]) -> str | None:
+_POSTGRES = frozenset({"psycopg", "psycopg_pool"})
+_TOLD_ALREADY = _POSTGRES | {"pyspark", "py4j"}
+"""Packages whose errors stand in the error's words that they caused, there without the JVM's stack and the database's host."""
+
+
+def _package_of(problem: BaseException | None) -> str:
+    return type(problem).__module__.partition(".")[0]
+
+
+def lag_of(source: Mapping[str, Sequence[Mapping[str, Any]]]) -> JobLag | None:
     """How far the job's sources are ahead of it, where they tell: snapshots of tables, records of topics."""
-    lags = []
-    for source_progress in (source_progress for sources in source.values() for source_progress in sources):
+    lag: JobLag | None = None
+    for source_progress in itertools.chain.from_iterable(source.values()):
         end, latest = source_progress.get("endOffset"), source_progress.get("latestOffset")
-        behind = (source_progress.get("metrics") or {}).get("maxOffsetsBehindLatest")
-        if behind is not None:
-            lags.append(f"{behind} records")
+        records = (source_progress.get("metrics") or {}).get("maxOffsetsBehindLatest")
+        if records is not None:
+            behind = JobLag(records=int(records))
         elif source_progress.get("snapshotsBehind") is not None:
-            lags.append(f"{source_progress['snapshotsBehind']} snapshots")
+            behind = JobLag(snapshots=source_progress["snapshotsBehind"])
         elif isinstance(end, dict) and isinstance(latest, dict) and "snapshot" in end and "snapshot" in latest:
-            lags.append(f"{max(0, latest['snapshot'] - end['snapshot'])} snapshots")
-    return ", ".join(lags) or None
+            behind = JobLag(snapshots=max(0, latest["snapshot"] - end["snapshot"]))
+        else:
+            continue
+        lag = behind if lag is None else lag + behind
+    return lag

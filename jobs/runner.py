@@ -126,7 +126,7 @@ class JobRunner:
 
     def _bury(self) -> None:
         """Take over at once what processes that were killed here left; their leases say nothing any more."""
-        with self._lake.catalog.transaction() as tx:
+        with self._lake.catalog.transaction(brief=True) as tx:
             for server in tx.jobs.servers():
                 space, _, pid = server.rpartition("/")
                 if pid.isdecimal() and is_dead(space, int(pid)):
@@ -135,21 +135,27 @@ class JobRunner:
 
     def _take(self, most: int) -> None:
         sent_at = time.monotonic()
-        with self._lake.catalog.transaction() as tx:
-            taken = tx.jobs.take(self.owner, self._server, most=most, seconds=self._leases.seconds)
+        with self._lake.catalog.transaction(brief=True) as tx:
+            # Not those whose last run here has told its end and stops: two runs of a job would share its lease and its session.
+            taken = tx.jobs.take(self.owner, self._server, most=most, seconds=self._leases.seconds, leaving=self.running())
         for job in taken:
             _log.info("Job %s (%s) runs here now, epoch %d", job.job_id, job.name, job.epoch)
-            run = JobRun(job, self._lake, self._make, over=lambda job_id=job.job_id: self._ended(job_id))  # type: ignore[misc]
+            run = JobRun(job, self._lake, self._make, over=self._ended)
             self._leases.add(job.job_id, asked=sent_at)
             with self._lock:
                 self._runs[job.job_id] = run
             run.start()
 
-    def _ended(self, job_id: UUID) -> None:
+    def _ended(self, run: JobRun) -> None:
+        """A run is over: it lets go of what is its own, and of nothing of a later run of the same job."""
+        job_id = run.job.job_id
+        with self._lock:
+            if self._runs.get(job_id) is not run:
+                return
         self._leases.drop(job_id)
         self._make.release(job_id)
         with self._lock:
-            self._runs.pop(job_id, None)
+            del self._runs[job_id]
         self._wake.set()
 
     def _renew(self) -> None:
@@ -157,7 +163,7 @@ class JobRunner:
             return
         sent_at = time.monotonic()
         try:
-            with self._lake.catalog.transaction() as tx:
+            with self._lake.catalog.transaction(brief=True) as tx:
                 renewed = tx.jobs.renew(self.owner, self.running(), self._leases.seconds)
         except LakeError:
             return  # Postgres is away; the lease is trusted for a while
@@ -187,7 +193,13 @@ class JobRunner:
         if time.monotonic() - self._forgot < _FORGET_SECONDS:
             return
         self._forgot = time.monotonic()
-        with self._lake.catalog.transaction() as tx:
-            forgotten = tx.jobs.forget(ended=timedelta(days=self._limits.kept_days), most=_FORGOTTEN_AT_ONCE)
-        for job_id in forgotten:
-            self._lake.file_io.delete_tree(self._limits.checkpoint(self._lake.warehouse, str(job_id)))
+        if (doubt := self._lake.clock.look()) is not None:
+            self._lake.standing.tell(doubt)
+            return
+        kept = timedelta(days=self._limits.kept_days)
+        with self._lake.catalog.transaction(brief=True) as tx:
+            ended = tx.jobs.ended(ago=kept, most=_FORGOTTEN_AT_ONCE)
+        for job_id in ended:
+            with self._lake.catalog.transaction() as tx:  # its row stays where its checkpoint does: nothing else tells of that
+                if tx.jobs.forget(job_id, ended=kept):
+                    self._lake.file_io.delete_tree(self._limits.checkpoint(self._lake.warehouse, str(job_id)))

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Self, TypeVar
 from uuid import UUID
 
-from catalog import CatalogStore, CatalogTransaction
+from catalog import CatalogStore, CatalogTransaction, waited_in_vain
 from catalog.listing import Slice
 from catalog.records import TableRow
 from lake.access.allowed_locations import place_of_new, refuse_guarded, refuse_overlap, table_location
@@ -23,7 +23,7 @@ from lake.access.rules import Closed, ids_of, read_rules
 from lake.clock import Clock
 from lake.commit.core import CommitCore
 from lake.commit.decided import follow
-from lake.commit.publish import Hook, Publisher, no_hook
+from lake.commit.publish import PATIENCE_MILLIS, Hook, Publisher, no_hook
 from lake.commit.turns import ChangeTurns
 from lake.growing import GrowingWork
 from lake.jobs import Jobs
@@ -34,6 +34,7 @@ from lake.rewrite.garbage import free_for_table, make_way, own_directory, put_on
 from lake.streams.snapshot_steps import OpenStreams
 from lake.tables.handle import LakeTable, schemas_of
 from lake.tables.remembered import RememberedTables
+from lake.tables.tags import Tags
 from model.access import Access, Grant, ReadRules, Resource
 from model.errors import Forbidden, InvalidName, LakeError, TableNotExist, Unavailable
 from model.identifier import MAIN_BRANCH, Identifier
@@ -137,8 +138,8 @@ class LakeBase:
 
     @asks_itself
     def tells_counts(self, table: LakeTable) -> bool:
-        """Whether the caller may know how much the table holds: all but readers from whom a part of it is kept."""
-        return self._sees_whole(table, unreadable=True)  # who may not read at all, but write or alter, and could open it
+        """Whether the caller may know how much the table holds: who reads all of it, or writes to it and reads nothing."""
+        return self._sees_whole(table, unreadable=self.caller.writes(table.identifier))
 
     @asks_itself
     def sees_whole(self, table: LakeTable) -> bool:
@@ -181,17 +182,19 @@ class LakeBase:
             self.renew()
             require_known(self.caller, table, table_id)
 
-    def _ready(self, row: TableRow) -> LakeTable:
-        """The open table, once what a crash or another server left half done is finished."""
+    def _ready(self, row: TableRow, *, wait: bool = False) -> LakeTable:
+        """The open table, once what a crash or another server left half done is finished.
+
+        With ``wait`` the file of its newest schema is waited for, as after a decision that it follows.
+        """
         if row.moving_from:
             row = self._settled(row)
         files = self._files_of(Identifier(row.database, row.name, row.branch), row.table_id, row.location, self.allowed_locations(row))
         schema = Schema.from_json(row.schema)
-        if row.stale:
-            self._publisher.remove_stale(row.table_id, files)
-        if row.published_schema_id < schema.id:
-            self._publish_schemas(row.table_id, files, row.branch, schema)
-        return LakeTable(
+        if row.stale:  # what only tidies up keeps nobody from reading
+            remove = partial(self._publisher.remove_stale, row.table_id, files, wait=False)
+            follow(remove, f"Files of what {files.name} had are still there")
+        opened = LakeTable(
             identifier=Identifier(row.database, row.name, row.branch),
             table_id=row.table_id,
             schema=schema,
@@ -200,23 +203,47 @@ class LakeBase:
             read_latest=self._publisher.latest,
             left_behind=partial(self._left_behind, row),
         )
+        if row.published_schema_id < schema.id:
+            if row.published_schema_id < 0 and row.branch != MAIN_BRANCH:
+                self._publish_before_schemas(opened)
+            self._publish_schemas(row.table_id, files, row.branch, schema, wait=wait)
+        return opened
 
-    def _found_ready(self, look: Callable[[], TableRow]) -> tuple[TableRow, LakeTable]:
+    def _found_ready(self, look: Callable[[], TableRow], *, wait: bool = False) -> tuple[TableRow, LakeTable]:
         """The row that a look finds, and the open table, its files in place; raises what the look raises."""
         for left in reversed(range(_TRIES)):
             row = look()
             try:
-                return row, self._ready(row)
+                return row, self._ready(row, wait=wait)
             except FileNotFoundError as gone:  # its branch is renamed or dropped, or it is: then there is no row the next time
                 if not left:
                     name = Identifier(row.database, row.name, row.branch)
                     raise Unavailable(f"Table {name} could not be opened: its directory is removed each time. Try again.") from gone
         raise AssertionError
 
-    def _publish_schemas(self, table_id: UUID, files: TableFiles, branch: str, newest: Schema) -> None:
-        """Put the files of the schema versions after one there, where nothing else may lie in the table's directory none."""
+    def _publish_before_schemas(self, branch: LakeTable) -> None:
+        """Put the snapshots and tags of a branch that was just made or renamed there.
+
+        Paimon's clients take a directory with a schema for a branch, and remove as orphans what no snapshot or tag in it names; while
+        there is no schema, they remove nothing of the whole table.
+        """
+        if other_kind(branch.schema.options) not in DIRECTORY_KINDS:
+            self._publisher.catch_up(branch.table_id, branch.files, branch.identifier.branch, schemas=False)
+            Tags(self.catalog, self._publisher, self.standing).publish_all(branch)
+
+    def _publish_schemas(self, table_id: UUID, files: TableFiles, branch: str, newest: Schema, *, wait: bool = True) -> None:
+        """Put the files of the schema versions after one there, where nothing else may lie in the table's directory none.
+
+        Without ``wait`` it is put off where somebody holds the table for long, to before the next snapshot is published here at the latest.
+        """
         where = None if other_kind(newest.options) in DIRECTORY_KINDS else files
-        self._publisher.schemas(table_id, where, branch)
+        try:
+            self._publisher.schemas(table_id, where, branch, patience_millis=None if wait else PATIENCE_MILLIS)
+        except Unavailable as problem:
+            if wait or not waited_in_vain(problem):
+                raise
+            if where is not None:
+                self._publisher.fall_behind(table_id, branch)
         if branch != MAIN_BRANCH and self._is_branch_gone(table_id, branch):
             self._clear_branch(table_id, files.location, branch)
             raise FileNotFoundError(files.layout.branch_dir)
@@ -246,7 +273,7 @@ class LakeBase:
         """
         assert row.moving_from is not None
         with self.catalog.transaction() as tx:
-            tx.tables.lock_location(row.location)
+            tx.directories.lock_location(row.location)
             stayed = self.file_io.exists(TableFiles(self.file_io, row.moving_from).layout.schema_dir())
             location = row.moving_from if stayed else row.location
             tx.tables.settle(row.table_id, location)
@@ -316,7 +343,8 @@ class LakeBase:
                 tx.snapshots.wait_for_deciders(table_id)  # who makes a branch holds the table's row, too
                 if tx.tables.by_id(table_id) is None or branch in tx.branches.names(table_id):
                     return
-                tx.tables.discard(directory)
+                tx.directories.discard(directory)
+            with self.catalog.transaction() as tx:  # commits do not wait for the store
                 remove_discarded(tx, self.file_io, self.standing, directory)
 
         follow(remove, f"What was written into {directory} after its branch was dropped could not be removed")

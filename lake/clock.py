@@ -79,7 +79,7 @@ class Clock:
             if due:
                 self._noted = elapsed
         if due:
-            with self._catalog.transaction() as tx:
+            with self._catalog.transaction(brief=True) as tx:
                 tx.state.note_run()
         return None
 
@@ -98,7 +98,7 @@ class Clock:
 
     def confirm(self) -> None:
         """Believe Postgres's time from now on, on all servers."""
-        with self._catalog.transaction() as tx:
+        with self._catalog.transaction(brief=True) as tx:
             tx.state.confirm_clock()
 
     def _doubt_of(self, row: ClockRow, wall: dt.datetime, elapsed: float) -> str | None:

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 
 from catalog import CatalogStore, CatalogTransaction
 from lake.access.callers import Caller
+from lake.access.guard import require_rights_of_jobs
 from lake.access.quotas import Quotas, exceeded
 from lake.commit.claims import Claim, claimed_in
 from model.errors import Forbidden, IllegalMove, JobLeaseLost, JobNotExist
@@ -79,15 +80,11 @@ class Jobs:
     ) -> UUID:
         """Add a job of the caller's, for whichever server takes it first; ``starts``: for each INSERT, where its tables begin.
 
-        Raises `QuotaExceeded`; `Forbidden` where the job would run with more rights than the caller has now.
+        Raises `QuotaExceeded`; `Forbidden` where the job would run with other rights than the caller has now.
         """
         job_id = uuid4()
         with self._catalog.transaction() as tx, claimed_in(tx, claim, {"jobId": str(job_id)}):
-            if not self._caller.administrator and any(token.administrator for token in tx.tokens.of(self._caller.principal)):
-                raise Forbidden(
-                    f"This token of {self._caller.principal} may not start a job: jobs run with the rights of their principal, and another "
-                    "token of it is an administrator's. Start the job with that one, or as a principal of its own."
-                )
+            require_rights_of_jobs(tx, self._caller)
             if (most := self._quotas.limit(self._caller, JOBS)) is not None and (count := tx.jobs.unended(self._caller.principal)) >= most:
                 raise exceeded(self._caller.principal, JOBS, most, f"{count} jobs that have not ended")
             tx.jobs.create(
@@ -120,7 +117,8 @@ class Jobs:
     def request(self, job_id: UUID, request: JobRequest, *, claim: Claim | None = None) -> Job:
         """Ask for something to happen to a job, wherever it runs; returns it as it was.
 
-        Raises `IllegalMove` where it has ended, and for the restart of one whose windows were drained.
+        Raises `IllegalMove` where it has ended, and for the restart of one whose windows were drained; a restart raises as `create` does
+        where it would run with other rights.
         """
         job = self.get(job_id)
         if job.state.ended and request is not JobRequest.RESTART:
@@ -132,5 +130,7 @@ class Jobs:
                 "first snapshot that it has not read."
             )
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
+            if request is JobRequest.RESTART:
+                require_rights_of_jobs(tx, self._caller)
             tx.jobs.request(job_id, request)
         return job

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from itertools import chain
 from typing import Any
 from uuid import UUID, uuid4
@@ -19,17 +20,20 @@ from lake.commit.clients.commit import ClientCommit, ClientCommitter
 from lake.commit.clients.judgement import Rights
 from lake.commit.decide import AnswerOf, Claim, Claimed, Committer, Listener
 from lake.commit.idempotency import Idempotency, IdempotencyClaim, Replay
-from lake.commit.metrics import CommitNote
+from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Hook, no_hook
+from lake.inspect.checked import note_checked
 from lake.inspect.past import CatalogVersions
 from lake.recovery import Finishing, Recovered, recover
-from lake.register.check import Checked, Fault, TableCheck, lines_of, of_unknown_branches, once, refusals_too
+from lake.register.check import Checked, Fault, Planned, TableCheck, lines_of, of_unknown_branches, once, refusals_too
 from lake.register.expired import forget_expired
+from lake.register.looks.side_by_side import SideBySide
 from lake.register.register import LakeAdoption
 from lake.register.repair import Repair, repair
 from lake.register.upgrade import upgrade_operations
 from lake.reserve import StorageReserve
-from lake.rewrite.replace import partition_filter
+from lake.rewrite.mark_done import mark_at_end
+from lake.rewrite.replace import Contents, partition_filter, replace_schema, replaced
 from lake.rewrite.undo import undo_compaction
 from lake.streams.streams import LakeStreams
 from lake.tables.drops import LakeDrops
@@ -38,16 +42,18 @@ from lake.tables.metadata import Spec
 from lake.tables.partitions import Partition, partitions
 from lake.tables.tables import LakeTables
 from model.access import Access, table_resource
-from model.catalog_errors import PartitionNotExist
+from model.catalog_errors import PartitionNotExist, TableChanged
 from model.errors import InvalidOption
 from model.identifier import MAIN_BRANCH, Identifier
 from model.options.table import TABLE_OPTIONS
 from model.partition import partition_name
-from model.schema.schema import other_kind
+from model.schema.replaced import REPLACE_TABLE
+from model.schema.schema import Schema, other_kind
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 from table.format.io.file_io import FileIO, file_io_for
+from table.format.manifests.entries import NewFile
 from table.scan.time_travel import BatchScan, resolve
-from table.write.snapshot_builder import COMMITTED_BY, CommitRequest
+from table.write.snapshot_builder import COMMITTED_BY, CommitRequest, everything
 
 
 class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
@@ -78,8 +84,8 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         """Told how each attempt to commit ended."""
         self._committer = Committer(catalog, self._publisher, self._core, self._heard, self._noted)
         self._client_committer = ClientCommitter(catalog, self.file_io, self._publisher, self._core, self._noted, reserve=self.reserve)
-        self.idempotency = Idempotency(catalog)
-        self.audit = AuditLog(catalog, kept=audit_kept, erasures=audit_erasures, reserve=self.reserve)
+        self.idempotency = Idempotency(catalog, self.clock)
+        self.audit = AuditLog(catalog, kept=audit_kept, erasures=audit_erasures, reserve=self.reserve, clock=self.clock)
 
     def _heard(self, table_id: UUID, added: int) -> None:
         for listener in self.listeners:
@@ -104,7 +110,15 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         self.standing.require_own()
         self._require(table, request)
         claimed = Claimed(claim=claim, answer=answer or _bare_answer) if claim else None
-        return self._committer.commit(table, self._signed(table, request), claimed)
+        snapshot = self._committer.commit(table, self._signed(table, request), claimed)
+        self._ended(table, request)
+        return snapshot
+
+    def _ended(self, table: LakeTable, *requests: CommitRequest) -> None:
+        """What follows a batch's commit by the table's options, which ask for no right of the caller's."""
+        if TABLE_OPTIONS.read(table.schema.options, "partition.end-input-to-done"):
+            partitions = {new.partition for request in requests if _is_batch(request) for new in request.adds}
+            mark_at_end(self.for_caller(EVERYBODY), table, partitions)
 
     def _require(self, table: LakeTable, request: CommitRequest) -> None:
         """Raise `Forbidden` for a caller who may not do what the commit does."""
@@ -126,8 +140,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         prefix = TABLE_OPTIONS.read(table.schema.options, "commit.user-prefix")
         if prefix and request.commit_identifier == BATCH_COMMIT_IDENTIFIER:
             request = replace(request, commit_user=f"{prefix}_{request.commit_user}")
-        batch = request.commit_identifier == BATCH_COMMIT_IDENTIFIER and request.kind is not CommitKind.COMPACT
-        if batch and request.adds and not request.deletes and request.watermark is None:
+        if _is_batch(request) and request.watermark is None:
             request = replace(request, watermark=TABLE_OPTIONS.read(table.schema.options, "end-input.watermark"))
         if self.caller == EVERYBODY:
             return request
@@ -141,16 +154,48 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         claim: Claim | None = None,
         answer: AnswerOf | None = None,
     ) -> list[Snapshot]:
-        """Commit to several tables in one transaction, all of them or none; appends to the same table share a snapshot."""
+        """Commit to several tables in one transaction, all of them or none; appends to the same table share a snapshot.
+
+        Raises `TableChanged` where that was opened before an ALTER for one and after it for another.
+        """
         self.standing.require_own()
         for table, request in commits:
             self._require(table, request)
         claimed = [Claimed(claim=claim, answer=answer or _bare_answer)] if claim else []
-        tables = {(table.table_id, table.identifier.branch): table for table, _ in commits}
+        tables: dict[tuple[UUID, str], LakeTable] = {}
+        for table, _ in commits:
+            if tables.setdefault((table.table_id, table.identifier.branch), table).schema.id != table.schema.id:
+                raise TableChanged(table.identifier)  # one snapshot holds them, whose files are laid out in one way
         requests: dict[tuple[UUID, str], list[CommitRequest]] = {key: [] for key in tables}
         for table, request in commits:
             requests[(table.table_id, table.identifier.branch)].append(self._signed(table, request))
-        return self._committer.commit_all(list(tables.values()), list(requests.values()), claimed)
+        snapshots = self._committer.commit_all(list(tables.values()), list(requests.values()), claimed)
+        for key, opened in tables.items():
+            self._ended(opened, *requests[key])
+        return snapshots
+
+    @needs(Access.ALTER)
+    def replace_filled(
+        self, table: Identifier, schema: Schema, fill: Callable[[LakeTable], Iterable[NewFile]]
+    ) -> tuple[int, Snapshot | None]:
+        """Replace a table by other columns and rows, in one decision; returns how many rows, and the snapshot (None where none was nor is).
+
+        ``fill`` writes the rows to the table as it will be; what it raises leaves the table as it was. Raises what `replace_table` does,
+        and `TableChanged` where the table was altered or replaced while they were written.
+        """
+        opened = partial(self._open, table)
+        publish = partial(opened, wait=True)
+        for right in (Access.DELETE, Access.UPDATE):
+            self.caller.require(right, table_resource(table))
+        there = replaced(self._core, opened, schema)
+        with there.write() as write:
+            write.add(fill(there))
+            request = self._signed(there, write.request(CommitKind.OVERWRITE, overwrite=everything, operation=REPLACE_TABLE))
+            contents = Contents(table=there, request=request, told=lambda: self._heard(there.table_id, len(request.adds)))
+            with noting(self._noted, str(table), writer="server"):
+                snapshot = replace_schema(self._core, opened, schema, publish=publish, by=self.caller.principal, contents=contents)
+            self._ended(there, request)
+            return write.rows, snapshot
 
     @asks_itself
     def claim(self, key: str, *, scope: str, body_hash: str) -> IdempotencyClaim | Replay:
@@ -180,11 +225,11 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         return partitions(table, snapshot)
 
     @asks_itself
-    def client_commit(self, table: Identifier, commit: ClientCommit) -> bool:
-        """Take a commit a client built, who may take rows away only with DELETE; see `ClientCommitter.commit`."""
+    def client_commit(self, table: Identifier, commit: ClientCommit) -> str | None:
+        """Take a commit a client built, who may take rows away only with DELETE; returns and raises what `ClientCommitter.commit` does."""
         return with_present_rights(self, lambda: self._client_commit(table, commit))
 
-    def _client_commit(self, table: Identifier, commit: ClientCommit) -> bool:
+    def _client_commit(self, table: Identifier, commit: ClientCommit) -> str | None:
         self.standing.require_own()
         resource = table_resource(table)
         if not self.caller.may(Access.DELETE, resource):
@@ -224,8 +269,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
             expected = self._committer.commit(table, self._signed(table, filled)).key
         with self.catalog.transaction() as tx:
             tx.snapshots.wait_for_deciders(table.table_id)
-            for name in sorted(there):
-                tx.partitions.drop(table.table_id, branch, name)
+            tx.partitions.drop(table.table_id, branch, list(there))
             newest = tx.snapshots.latest(table.table_id, branch)
             if newest is not None and newest.snapshot_uuid != expected:  # somebody may have put rows into one since: they are listed anew
                 tx.snapshots.point(table.table_id, branch, newest)
@@ -247,8 +291,13 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         return repair(self.catalog, self._publisher, opened, self.caller, dry_run=dry_run)
 
     @asks_itself
-    def check_table(self, table: LakeTable, *, deep: bool, threads: int, checked: Checked) -> Iterator[Fault]:
-        """What is wrong with a table's files; see `lake.register.check`. For who may read all of it."""
+    def check_table(
+        self, table: LakeTable, *, deep: bool, threads: int | SideBySide, checked: Checked, planned: Planned = lambda *_: None
+    ) -> Iterator[Fault]:
+        """What is wrong with a table's files, which threads of its own look at, or some that checks share; see `lake.register.check`.
+
+        For who may read all of it.
+        """
         self.require_whole(table, "files")
         with self.catalog.reading() as tx:
             names = [MAIN_BRANCH, *tx.branches.names(table.table_id)]
@@ -257,10 +306,10 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         for branch in names:
             faults += refusals_too(branch, self._up_to_date(replace(table.identifier, branch=branch), opened))
         lines, branches = lines_of(self.catalog, table)
-        check = TableCheck(table, deep=deep, threads=threads, checked=checked, branches=opened)
+        check = TableCheck(table, deep=deep, threads=threads, checked=checked, planned=planned, branches=opened)
         branches_unknown = refusals_too(MAIN_BRANCH, of_unknown_branches(self.catalog, table))
         faults_of_all = once(chain(faults, branches_unknown, check.faults(lines, branches)))
-        return self._noting(table, faults_of_all) if deep else faults_of_all
+        return self._noting(table, faults_of_all, deep=deep)
 
     def _up_to_date(self, branch: Identifier, opened: dict[str, LakeTable]) -> Iterator[Fault]:
         """Open a branch and take in what clients changed of it; no fault, but what hinders it may be one.
@@ -272,25 +321,25 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         self.tags.all(table)
         yield from ()
 
-    def _noting(self, table: LakeTable, faults: Iterator[Fault]) -> Iterator[Fault]:
-        """The faults; where there is none, what was known of damage is over, as after files were brought back."""
+    def _noting(self, table: LakeTable, faults: Iterator[Fault], *, deep: bool) -> Iterator[Fault]:
+        """The faults, and a note that all was looked at; where a deep look finds none, what was known of damage is over."""
         whole = True
         for fault in faults:
             whole = False
             yield fault
-        if whole:
+        if whole and deep:
             self.standing.mended(table.identifier)
+        if self.standing.is_own_now():  # nothing is written where the disk is away, as long as nobody has noticed
+            note_checked(self.file_io, self.warehouse, table.table_id, deep=deep)
 
     @needs(Access.UPDATE)
     def decide_repaired(self, table: LakeTable, build: Callable[[str], BuiltCommit | None]) -> BuiltCommit | None:
         """Make a snapshot of what is left of a table its latest; see `lake.commit.built.decide_built`."""
-        self.standing.require_own()
         return decide_built(self._core, (table.table_id, table.identifier.branch), build)
 
     @needs(Access.DELETE)
     def undo_compaction(self, table: LakeTable, *, latest: int) -> bool:
         """Give a client back the files that a compaction took from it; see `lake.rewrite.undo.undo_compaction`."""
-        self.standing.require_own()
         return undo_compaction(self._core, table, latest)
 
     @asks_itself
@@ -302,8 +351,12 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
 
     @asks_itself
     def finish_half_done(self, go_on: Callable[[], bool] = lambda: True) -> Recovered:
-        """What a crash left: directories to remove, schemas and snapshots to publish; as long as it is to go on."""
+        """What a crash left: directories to remove, schemas, snapshots and tags to publish; as long as it is to go on.
+
+        Raises `WarehouseMismatch` where the warehouse is another catalog's, and `Unavailable` where that is not known yet.
+        """
         self.caller.administers()
+        self.standing.require_own()
         finishing = Finishing(remove=self._remove_left, finish=self._ready, publish=self._catch_up)
         return recover(self.catalog, finishing, go_on)
 
@@ -313,7 +366,14 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         if row is not None:
             opened = self._open(Identifier(row.database, row.name, branch))
             self._publisher.catch_up(table_id, opened.files, branch)
+            self.tags.all(opened)
 
 
 def _bare_answer(snapshot: Snapshot) -> Mapping[str, Any]:
     return {"snapshotId": snapshot.id}
+
+
+def _is_batch(request: CommitRequest) -> bool:
+    """Whether rows are added by a batch writer, and none in the place of others."""
+    is_batch = request.commit_identifier == BATCH_COMMIT_IDENTIFIER and request.kind is not CommitKind.COMPACT
+    return is_batch and bool(request.adds) and not request.deletes

@@ -6,7 +6,11 @@ can pass on what is asked of it.
 
 from __future__ import annotations
 
+import hashlib
+import hmac
+import json
 import logging
+import secrets
 import threading
 import time
 from collections.abc import Mapping
@@ -23,6 +27,9 @@ SILENT_SECONDS = 30.0
 """Who could not tell that it lives may be silent for another reason than its end; so long Postgres must have been there for this server."""
 _FRESH_SECONDS = 2.0
 """How long what is known of the others is good for, but for a number that is not known."""
+_KEY_BYTES = 32
+_SEALS = b"sluice: servers' seals"
+"""Makes of the pages' key one for another use."""
 
 
 def pages_key(catalog: CatalogStore, made: bytes) -> bytes:
@@ -61,14 +68,20 @@ class Peers:
         """Since when Postgres was told each time that this server lives."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sluice-peers", daemon=True)
-        self.number = self._join()
+        self.number, key = self._join()
+        self._key = hmac.digest(key, _SEALS, hashlib.sha256)
 
-    def _join(self) -> int:
+    def _join(self) -> tuple[int, bytes]:
         while True:
-            with self._catalog.transaction() as tx:
+            with self._catalog.transaction(brief=True) as tx:
                 number = tx.servers.join(self.name)
+                key = tx.state.pages_key(secrets.token_bytes(_KEY_BYTES))
             if number is not None:
-                return number
+                return number, key
+
+    def seal(self, *said: str) -> str:
+        """What only servers of the catalog can make of these words, the first of which tells what it is for: 64 hexadecimal digits."""
+        return hmac.digest(self._key, json.dumps(said).encode(), hashlib.sha256).hex()
 
     def is_reached_here(self, row: ServerRow) -> bool:
         """Whether a server's processes are of the same machine, where addresses mean the same."""
@@ -94,7 +107,7 @@ class Peers:
 
     def _tell(self) -> None:
         try:
-            with self._catalog.transaction() as tx:
+            with self._catalog.transaction(brief=True) as tx:
                 tx.servers.tell(self.number, self.name, self._url)
         except LakeError:  # the others ask it themselves after a while
             _log.info("The catalog could not be told where this server is", exc_info=True)

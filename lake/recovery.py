@@ -1,4 +1,4 @@
-"""What a crash left half done, finished when a server starts: directories to remove, schemas and snapshots to publish."""
+"""What a crash left half done, finished when a server starts: directories to remove, schemas, snapshots and tags to publish."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from uuid import UUID
 
 from catalog import CatalogStore
 from catalog.records import TableRow
-from model.errors import LakeError, TableNotExist
+from model.catalog_errors import NewerCatalog, WarehouseMismatch
+from model.errors import LakeError, TableNotExist, Unavailable
 
 _log = logging.getLogger(__name__)
 _MOST_SECONDS = 300.0
@@ -30,7 +31,7 @@ class Recovered:
     tables: int = 0
     """Whose schema or move was finished."""
     branches: int = 0
-    """Whose snapshots were published."""
+    """Whose snapshots and tags were published."""
     failed: int = 0
     left: int = 0
     """Not tried, for want of time."""
@@ -42,7 +43,9 @@ class Recovered:
         return bool(self.directories or self.tables or self.branches or self.failed or self.left)
 
     def __str__(self) -> str:
-        done = f"{self.directories} directories removed, {self.tables} tables and the snapshots of {self.branches} branches published"
+        done = (
+            f"{self.directories} directories removed, {self.tables} tables and the snapshots and tags of {self.branches} branches published"
+        )
         return done + (
             f"; {self.failed} failed and {self.left} were left, the last because: {self.failure}" if self.failed or self.left else ""
         )
@@ -80,15 +83,15 @@ def recover(catalog: CatalogStore, finishing: Finishing, go_on: Callable[[], boo
 
 def _steps(catalog: CatalogStore, finishing: Finishing) -> Iterator[tuple[str, Callable[[], object]]]:
     with catalog.reading() as tx:
-        garbage = tx.tables.dropped_directories()
+        garbage = tx.directories.dropped_directories()
         rows = tx.tables.half_done()
-        behind = tx.publications.tables_with_unpublished()
-    for location in garbage:
-        yield "directories", partial(finishing.remove, location)
+        behind = dict.fromkeys([*tx.publications.tables_with_unpublished(), *tx.tags.tables_with_unpublished()])
     for row in rows:
         yield "tables", partial(finishing.finish, row)
     for table_id, branch in behind:
         yield "branches", partial(finishing.publish, table_id, branch)
+    for location in garbage:  # last: that of a renamed branch may hold all that other clients know of it
+        yield "directories", partial(finishing.remove, location)
 
 
 Finish = Callable[[Callable[[], bool]], Recovered]
@@ -103,11 +106,16 @@ def in_background(finish: Finish) -> threading.Event:
 
 
 def _run(finish: Finish, stop: threading.Event) -> None:
-    until = time.monotonic() + _MOST_SECONDS
-    while not stop.is_set() and time.monotonic() < until:
+    told = ""
+    while not stop.is_set():
+        until = time.monotonic() + _MOST_SECONDS
         try:
-            done = finish(lambda: not stop.is_set() and time.monotonic() < until)
-        except LakeError:  # Postgres is away
+            done = finish(lambda: not stop.is_set() and time.monotonic() < until)  # noqa: B023 - asked before the next turn
+        except LakeError as problem:
+            # Postgres is away, or the warehouse is another catalog's as far as is known, which others tell: as long as that takes.
+            if not isinstance(problem, Unavailable | WarehouseMismatch | NewerCatalog) and problem.message != told:
+                told = problem.message
+                _log.warning("What an earlier run left half done cannot be finished, which is tried again: %s", problem)
             stop.wait(_PAUSE_SECONDS)
             continue
         except Exception:

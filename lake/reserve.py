@@ -132,20 +132,21 @@ class StorageReserve:
             raise _full(space)
 
     @contextlib.contextmanager
-    def promise(self, size: int, *, at: str | None = None) -> Iterator[None]:
+    def promise(self, size: int, beside: int = 0, *, at: str | None = None) -> Iterator[None]:
         """A block that adds so many bytes to a directory that is watched; without ``at`` to the warehouse, and a commit as well.
 
-        Raises `StorageFull` where they would use a reserve.
+        Raises `StorageFull` where they would use a reserve, or would with as many more as ``beside`` says: who has so many there is to
+        leave as much to others.
         """
         directory = at or self._warehouse or ""
         size += COMMIT_BYTES if at is None else 0
         self.require()
         with self._lock:
-            if (space := self._refusing(size, directory)) is not None:
+            if (space := self._refusing(size + beside, directory)) is not None:
                 self._look()
-                space = self._refusing(size, directory)
+                space = self._refusing(size + beside, directory)
             if space is not None:
-                raise _full(self._with_promises(space, 0), size)
+                raise _full(self._with_promises(space, 0), size, beside)
             self._under_way[directory] += size
         try:
             yield
@@ -184,8 +185,10 @@ def _device(directory: str) -> int | None:
         return None
 
 
-def _full(space: DiskSpace, size: int = 0) -> StorageFull:
+def _full(space: DiskSpace, size: int = 0, beside: int = 0) -> StorageFull:
     needs = f" This needs up to {size >> 20:,} MiB." if size >> 20 else ""
+    if beside >> 20:
+        needs = f" What one sends takes half of the space at most, and these are {(size + beside) >> 20:,} MiB by now."
     return StorageFull(
         f"Nothing new is written while the disk is nearly full: {space} (SLUICE_STORAGE_RESERVE).{needs} Nothing was changed. Free space: "
         "drop tables, expire snapshots, or enlarge the disk; writing goes on by itself then."

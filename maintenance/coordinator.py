@@ -84,6 +84,9 @@ class Coordinator:
         self._answered: dict[UUID, dt.datetime] = {}
         """Of tables that fell due by time: which time was answered by a look."""
         self._added: dict[UUID, int] = {}
+        """Files by table that own commits have added since a round last saw what is due."""
+        self._others: set[UUID] = set()
+        """Of the tables that were written to before the last round those it had nothing to do with: other servers maintain them."""
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stop = threading.Event()
@@ -111,7 +114,7 @@ class Coordinator:
         if self._heard in self._lake.listeners:
             self._lake.listeners.remove(self._heard)
             try:
-                with self._lake.catalog.transaction() as tx:
+                with self._lake.catalog.transaction(brief=True) as tx:
                     tx.leases.release(self.owner)
             except LakeError:
                 _log.warning("The leases could not be given up; they run out by themselves")
@@ -131,8 +134,11 @@ class Coordinator:
 
     def _heard(self, table_id: UUID, added: int) -> None:
         with self._lock:
-            count = self._added[table_id] = self._added.get(table_id, 0) + added
-        if count >= _WAKING_FILES:
+            before = self._added.get(table_id, 0)
+            self._added[table_id] = before + added
+            wakes = before < _WAKING_FILES <= before + added and table_id not in self._others
+        # One that is worked on wakes it at the end, and one that rests after a failure is not to be looked at yet.
+        if wakes and not self._rests(table_id, time.monotonic()) and not _busy(self._running.get(table_id)):
             self._wake.set()
 
     def _check(self, table_id: UUID) -> None:
@@ -166,8 +172,12 @@ class Coordinator:
     def round(self) -> None:
         """Look at the catalog once and hand out what is to be done; one thread's, the coordinator's own once it is started."""
         self._renew()
+        with self._lock:
+            heard, self._added = self._added, {}
         with self._lake.catalog.reading() as tx:
             due = tx.leases.due(MAIN_BRANCH, self.owner)
+        with self._lock:
+            self._others = heard.keys() - {table.table_id for table in due}
         now = time.monotonic()
         self._sweep(now)
         self._forget(now)
@@ -247,7 +257,7 @@ class Coordinator:
         for table_id in idle:
             self._leases.drop(table_id)
         if settled or idle:
-            with self._lake.catalog.transaction() as tx:
+            with self._lake.catalog.transaction(brief=True) as tx:
                 if settled:
                     tx.leases.settle(settled)
                 if idle:
@@ -259,7 +269,7 @@ class Coordinator:
             if not self._leases.due():
                 return
             sent_at = time.monotonic()
-            with self._lake.catalog.transaction() as tx:
+            with self._lake.catalog.transaction(brief=True) as tx:
                 renewed = tx.leases.renew(self.owner, self._server, self._leases.seconds)
             for table_id in self._leases.renewed(self._leases.all() if renewed else (), asked=sent_at):
                 self._runners.pop(table_id, None)
@@ -312,7 +322,7 @@ class Coordinator:
         if not tables:
             return
         with self._leasing:
-            with self._lake.catalog.transaction() as tx:
+            with self._lake.catalog.transaction(brief=True) as tx:
                 taken = tx.leases.take(tables, self.owner)
                 tx.compactions.interrupt(taken)
             for table_id in taken:
@@ -326,8 +336,6 @@ class Coordinator:
         runner.identifier = identifier
         if table.overdue_since is not None:
             self._answered[table.table_id] = table.overdue_since
-        with self._lock:
-            self._added.pop(table.table_id, None)
         self._running[table.table_id] = self._workers.submit(self._work, table.table_id, runner)
 
     def _retain(self, table: WatchedTable, now: float) -> None:

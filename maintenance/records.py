@@ -47,7 +47,7 @@ class RunNote:
 
     def _write(self, outcome: str | None, message: str | None, read: Compacted) -> None:
         try:
-            with self._lake.catalog.transaction() as tx:
+            with self._lake.catalog.transaction(brief=True) as tx:
                 if outcome is None:
                     if self._run_id is not None:
                         tx.compactions.remove(self._run_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +22,7 @@ from model.snapshot import CommitKind, Snapshot
 from model.work.work_limits import MaintenanceLimits
 from table.compaction.backlog import BacklogLedger, CompactionBacklog, due
 from table.compaction.candidates import BucketKey, CompactionRules
+from table.format.deletions import deletions_of
 
 _log = logging.getLogger(__name__)
 _SPARK_BYTES = 1 << 30
@@ -65,7 +66,10 @@ class MaintenanceRunner:
         self._followed = 0.0
         self._speed = 0.0
         self._written: set[BucketKey] = set()
+        """Buckets that got small files since the last full compaction, of a table that has these."""
         self._commits = 0
+        self._deletions: str | None = None
+        """The index manifest whose deleted rows were looked at."""
         self.retention = Retention(context.lake, table_id, identifier)
         self.failures = 0
         self._told: str | None = None
@@ -96,10 +100,13 @@ class MaintenanceRunner:
         return CompactionBacklog() if ledger is None else ledger.total()
 
     def work(self) -> None:
-        """Follow the commits, and merge what is due."""
+        """Follow the commits, and merge what is due; where that fails it is due again, though nothing is committed."""
         self._next_look = None
         try:
             self._work()
+        except BaseException:
+            self._next_look = time.monotonic()
+            raise
         finally:
             self.looked = time.monotonic()
 
@@ -124,6 +131,7 @@ class MaintenanceRunner:
         lake, quiet = self._context.lake, self._context.limits.quiet_now(dt.datetime.now().time())
         if not quiet and lake.reserve.short() is None and not lake.changing_rows.somebody_anywhere((self._table_id, MAIN_BRANCH)):
             self._merge_due(table)
+            self._merge_deleted(table)
             self._merge_full(table)
         self._next_look = self._falls_due(table)
 
@@ -137,27 +145,25 @@ class MaintenanceRunner:
                 moments.append(now + patience)
             elif due(table.schema, debt, ledger.rules, now=debt.changed + patience, patience=patience) is not None:
                 moments.append(debt.changed + patience)
+        if self._full_is_due(table) or self._deleted_are_due(table.latest()):
+            moments.append(now + patience)
         return min(moments, default=None)
 
     def _follow(self, table: LakeTable, latest: Snapshot) -> None:
         """Bring the ledger up to the latest snapshot: by its deltas, or anew where that cannot be."""
         now = time.monotonic()
-        if self._ledger is None or self.schema_id != table.schema.id or latest.id < self._seen_id:
-            self._begin(table, latest)
-        elif latest.key != self.seen:
-            snapshots = self._between(table, latest)
-            if snapshots is None:
+        try:
+            if self._ledger is None or self.schema_id != table.schema.id or latest.id < self._seen_id:
                 self._begin(table, latest)
-            else:
-                added = 0
-                for snapshot in snapshots:
-                    entries = list(table.files.delta_entries(snapshot))
-                    grown = self._ledger.apply(entries)
-                    added += snapshot.commit_kind is not CommitKind.COMPACT and len(entries)
-                    if snapshot.commit_kind is not CommitKind.COMPACT:
-                        self._written |= grown
-                        self._commits += 1
-                self._speed = added / max(now - self._followed, 0.05)
+            elif latest.key != self.seen:
+                snapshots = self._between(table, latest)
+                if snapshots is None:
+                    self._begin(table, latest)
+                else:
+                    self._apply(table, self._ledger, snapshots, now)
+        except BaseException:  # what is counted in part would be counted twice
+            self._ledger = None
+            raise
         self.seen, self._seen_id, self._followed = latest.key, latest.id, now
 
     def _begin(self, table: LakeTable, latest: Snapshot) -> None:
@@ -167,21 +173,31 @@ class MaintenanceRunner:
         self._context.check(self._table_id)
         self._ledger.begin(table.files.live(table.files.manifests_of(latest)).sums(below=rules.small_bytes))
 
+    def _apply(self, table: LakeTable, ledger: BacklogLedger, snapshots: Sequence[Snapshot], now: float) -> None:
+        added, full = 0, _full_every(table) is not None
+        if not full:
+            self._written, self._commits = set(), 0
+        for snapshot in snapshots:
+            entries = list(table.files.delta_entries(snapshot))
+            grown = ledger.apply(entries)
+            if snapshot.commit_kind is CommitKind.COMPACT:
+                continue
+            added += len(entries)
+            if full:
+                self._written |= grown
+                self._commits += 1
+        self._speed = added / max(now - self._followed, 0.05)
+
     def _between(self, table: LakeTable, latest: Snapshot) -> list[Snapshot] | None:
         """The snapshots after the one seen last; None where some are gone or another history took their place."""
         if latest.id - self._seen_id > _LONGEST_DELTAS:
             return None
-        snapshots = []
+        ids = range(self._seen_id, latest.id + 1)
         with self._context.lake.catalog.reading() as tx:
-            seen = tx.snapshots.get(table.table_id, table.identifier.branch, self._seen_id)
-            if seen is None or seen.snapshot_uuid != (self.seen or ""):
-                return None
-            for snapshot_id in range(self._seen_id + 1, latest.id + 1):
-                row = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
-                if row is None:
-                    return None
-                snapshots.append(Snapshot.from_json(row.body))
-        return snapshots
+            rows = tx.snapshots.since(table.table_id, table.identifier.branch, self._seen_id, limit=len(ids))
+        if [row.snapshot_id for row in rows] != list(ids) or rows[0].snapshot_uuid != self.seen:
+            return None
+        return [Snapshot.from_json(row.body) for row in rows[1:]]
 
     def _merge_due(self, table: LakeTable) -> None:
         ledger = self._ledger
@@ -199,13 +215,29 @@ class MaintenanceRunner:
             keys = [key for key, why in reasons.items() if why == reason]
             self._merge(table, keys, reason, rules=rules, all_of_them=reason == "age")
 
+    def _merge_deleted(self, table: LakeTable) -> None:
+        """`compaction.delete-ratio-threshold`: files that other clients have deleted many rows of, whenever there are other deletions."""
+        latest = table.latest()
+        if latest is None or not self._deleted_are_due(latest):
+            return
+        keys = {(partition, bucket) for partition, bucket, _ in deletions_of(table.files, table.schema, latest)}
+        if not self._merge(table, sorted(keys), "deleted-rows"):
+            self._deletions = latest.index_manifest
+
+    def _deleted_are_due(self, latest: Snapshot | None) -> bool:
+        return latest is not None and latest.index_manifest not in (None, self._deletions)
+
     def _merge_full(self, table: LakeTable) -> None:
         """`full-compaction.delta-commits`: every so many commits the buckets written since are merged whole."""
-        every = TABLE_OPTIONS.read(table.schema.options, "full-compaction.delta-commits")
-        if every is None or table.schema.bucket <= 0 or self._commits < every or not self._written:
+        if not self._full_is_due(table):
             return
-        keys, self._written, self._commits = list(self._written), set(), 0
-        self._merge(table, keys, "delta-commits", full=True)
+        self._written = self._merge(table, list(self._written), "delta-commits", full=True)
+        if not self._written:
+            self._commits = 0
+
+    def _full_is_due(self, table: LakeTable) -> bool:
+        every = _full_every(table)
+        return every is not None and self._commits >= every and bool(self._written)
 
     def _merge(
         self,
@@ -216,7 +248,8 @@ class MaintenanceRunner:
         full: bool = False,
         all_of_them: bool = False,
         rules: CompactionRules | None = None,
-    ) -> None:
+    ) -> set[BucketKey]:
+        """Merge what is worth it of some buckets; returns those of which something waits for space."""
         context = self._context
 
         def check() -> None:
@@ -234,10 +267,13 @@ class MaintenanceRunner:
                 rules=rules,
             )
         except UnsupportedType:
-            return
-        tasks = [task for task in tasks if context.lake.reserve.fits(task.input_bytes)]  # the others wait for space
+            return set()
+        sized = [(task, context.lake.reserve.fits(task.input_bytes)) for task in tasks]
+        waiting = {(task.partition, task.bucket) for task, fits in sized if not fits}
+        # Of a full compaction a bucket waits whole: what is rewritten of it now would be rewritten again with the rest.
+        tasks = [task for task, fits in sized if fits and not (full and (task.partition, task.bucket) in waiting)]
         if not tasks:
-            return
+            return waiting
         note = RunNote(context.lake, self._table_id, reason=reason, server=context.server)
         note.running(tasks)
         try:
@@ -250,6 +286,7 @@ class MaintenanceRunner:
             note.failed(problem)
             raise
         note.ended()
+        return waiting
 
     def _one(self, table: LakeTable, task: Any, check: Callable[[], None]) -> Compacted:
         if task.level is not None:  # sorting is Spark's; without it the files wait
@@ -270,6 +307,12 @@ def _unmergeable(table: LakeTable) -> str | None:
     except UnsupportedType as refusal:
         return refusal.message
     return None
+
+
+def _full_every(table: LakeTable) -> int | None:
+    """After how many commits the buckets that were written are merged whole; None for a table without that."""
+    every: int | None = TABLE_OPTIONS.read(table.schema.options, "full-compaction.delta-commits")
+    return every if table.schema.bucket > 0 else None
 
 
 def _clustering(session: Any) -> Rewriter:

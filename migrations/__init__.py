@@ -76,6 +76,11 @@ def knows(revision: str) -> bool:
     return revision in _followed()
 
 
+def known_revisions() -> frozenset[str]:
+    """The revisions this version has."""
+    return frozenset(_followed())
+
+
 def _followed() -> dict[str, str | None]:
     """Every revision with the one before it, read from the files: alembic takes most of a second to load."""
     columns = {}

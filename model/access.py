@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -244,6 +244,14 @@ class ReadRules:
     def restricted(self) -> bool:
         """Whether anything is kept from the caller."""
         return self.columns is not None or bool(self.filters) or bool(self.masks)
+
+    def unseen(self, columns: Iterable[str]) -> frozenset[str]:
+        """Those of a table's columns whose values the caller does not see: they are kept from it, or shown as their masks."""
+        return frozenset(name for name in columns if name in self.masks or (self.columns is not None and name not in self.columns))
+
+
+WHOLE = ReadRules()
+"""Nothing is kept from whoever reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -167,6 +167,16 @@ class WarehouseMismatch(LakeError, status=409):
     """The catalog and the warehouse do not belong together; nothing is written until they do."""
 
 
+class NewerCatalog(Unavailable):
+    """A newer version brought the catalog to a schema this server does not know, while it ran; it writes nothing from then on."""
+
+    def __init__(self, revision: str) -> None:
+        super().__init__(
+            f"The catalog's schema is {revision} by now, which this server does not know: a newer Sluice brought it there. Nothing was "
+            "changed, and nothing is written here any more; reads go on. Restart this server with the version of that schema, or newer."
+        )
+
+
 class CatalogLost(Unavailable):
     """Postgres answers and holds no catalog any more: it was emptied or replaced under the server."""
 

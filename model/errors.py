@@ -23,13 +23,11 @@ class LakeError(Exception):
     """The name clients see; stable, in CamelCase."""
     statement_index: int | None = None
     """Which statement of a text failed, counted from 0; None outside texts."""
-    completed: tuple[str, ...] = ()
-    """The statements of the same text that took effect before it."""
+    completed: tuple[str, ...] = ()  # the statements of the same text that took effect before it
     line: int | None = None
     """Place in the text, 1-based, with ``column``, where it is known."""
     column: int | None = None
-    fragment: str | None = None
-    """The words of the text the failure is about."""
+    fragment: str | None = None  # the words of the text the failure is about
     advised: bool = False  # whether the message tells a way out beyond what is wrong
 
     def __init_subclass__(cls, *, status: int | None = None) -> None:
@@ -273,6 +271,8 @@ class StatementTooLarge(LakeError, status=413):
 
 class OutOfMemory(LakeError, status=507):
     """A statement needed more memory than Spark has."""
+
+    own = False  # whether surely it did itself, whatever else ran there
 
 
 class ResultTooLarge(LakeError, status=507):

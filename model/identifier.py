@@ -34,8 +34,13 @@ class Identifier:
 
     def of_file(self, path: str) -> Identifier:
         """The branch of the table that the file of a snapshot or schema, or a hint, belongs to, by its whole path."""
-        of_branch = _BRANCH_FILE.search(path)
-        return Identifier(self.database, self.table, of_branch[1] if of_branch else MAIN_BRANCH)
+        return Identifier(self.database, self.table, branch_of_file(path))
 
     def _parts(self) -> tuple[str, str]:
         return self.database, self.table if self.branch == MAIN_BRANCH else f"{self.table}$branch_{self.branch}"
+
+
+def branch_of_file(path: str) -> str:
+    """The branch that the file of a snapshot or schema, or a hint, belongs to, by its whole path."""
+    of_branch = _BRANCH_FILE.search(path)
+    return of_branch[1] if of_branch else MAIN_BRANCH

@@ -11,6 +11,9 @@ from typing import Any, get_args, get_type_hints
 BATCH_COMMIT_IDENTIFIER = 2**63 - 1
 """The identifier every batch writer uses; it says nothing about repeats."""
 
+NO_WATERMARK = -(2**63)
+"""What Java's writers put where they have no watermark."""
+
 
 class CommitKind(StrEnum):
     """What a commit did; the values are the wire's own words."""
@@ -39,6 +42,8 @@ OPERATION = "sluice.operation"
 """The property of a snapshot that holds an operation for which Paimon has no word: ``COMPACT``, ``RESCALE``, ``DROP_PARTITION``."""
 ANSWERS = "sluice.answers"
 """The property that tells what was answered to the writes of a snapshot that came under an Idempotency-Key, by what tells those apart."""
+TAKES_FILES = "sluice.takes-files"
+"""The property of an APPEND that takes files away: no writer of Paimon makes such, but a client may."""
 INSTEAD_OF = "sluice.instead-of"
 """The property that names, by their keys, the snapshots of the same id and rows in whose place a snapshot is: compactions undone since."""
 
@@ -95,6 +100,11 @@ class Snapshot:
             changelog_manifest_list_size=None,
             changelog_record_count=None,
         )
+
+    @property
+    def may_take_files(self) -> bool:
+        """Whether it may take files away: `SnapshotRepository.taking_files` asks Postgres for the same."""
+        return self.commit_kind is not CommitKind.APPEND or TAKES_FILES in self.properties
 
     @property
     def done(self) -> str | None:

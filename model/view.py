@@ -10,6 +10,11 @@ from model.catalog_errors import DefinitionAlreadyExist, DefinitionNotExist, Dia
 from model.options.masking import unmasked
 from model.schema.types import Field
 
+OWN_DIALECT = "sluice"
+"""The dialect of queries that SQL here reads as they are."""
+COLUMNS_OPTION = "sluice.columns"
+"""The names that the query of a view with a ``*``, in `OWN_DIALECT`, gave its columns when the view was made, as a JSON list."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
@@ -76,14 +81,30 @@ class DropDialect:
     dialect: str
 
 
-ViewChange = SetViewOption | RemoveViewOption | UpdateViewComment | AddDialect | UpdateDialect | DropDialect
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedefineView:
+    """Another query; columns that keep their names keep their comments, and so does the view."""
+
+    view: View
+
+
+ViewChange = RedefineView | SetViewOption | RemoveViewOption | UpdateViewComment | AddDialect | UpdateDialect | DropDialect
 
 
 def change_view(view: View, changes: Iterable[ViewChange], *, name: str) -> View:  # noqa: C901 - a case for each change
     """The view after the changes; raises `DialectNotExist` or `DialectAlreadyExist`."""
     options, dialects, comment = dict(view.options), dict(view.dialects), view.comment
     for change in changes:
+        if isinstance(change, UpdateDialect | DropDialect) and change.dialect == OWN_DIALECT:  # of whose columns nothing is known
+            options.pop(COLUMNS_OPTION, None)
         match change:
+            case RedefineView(view=other):
+                said = {field.name: field.description for field in view.fields}
+                fields = tuple(replace(field, description=said.get(field.name)) for field in other.fields)
+                view = replace(view, fields=fields, query=other.query)
+                options.pop(COLUMNS_OPTION, None)
+                options |= other.options
+                dialects = dict(other.dialects)
             case SetViewOption(key=key, value=value):
                 options |= unmasked({key: value}, options)
             case RemoveViewOption(key=key):

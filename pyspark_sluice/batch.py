@@ -38,9 +38,7 @@ class BatchReader(DataSourceReader):
         wanted = resolve(_Remote(table), self._options.scan, schema, zone=self._options.zone)
         plan = plan_batch(table.files, schema, wanted, predicate_of(self._options.filter))
         pieces = [Piece(planned=planned, start=0, stop=planned.file.row_count) for planned in plan.files]
-        return splits(table.files, schema, pieces, parallelism=self._options.parallelism) or [
-            Split(table=table.files.name, location=table.location, branch=table.identifier.branch, schema=schema, pieces=())
-        ]
+        return splits(table.files, schema, pieces, parallelism=self._options.parallelism) or [Split(table.files, schema, ())]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one, in order."""

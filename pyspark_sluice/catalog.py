@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
 from uuid import UUID
 
@@ -11,20 +12,40 @@ from model.errors import BadRequest, Forbidden, LakeError, NotAuthorized, Snapsh
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
+from model.text.whole_number import whole_number
 from pyspark_sluice.options import SourceOptions
 from table.format.io.file_io import file_io_for, local_path
 from table.format.store import TableFiles
 
+if TYPE_CHECKING:
+    import httpx
+
+PATIENCE_SECONDS = 300.0
+"""For so long a query or a write waits for a server that is away."""
+PAUSE_SECONDS = 1.0
+"""Between two tries, or longer where the server says so, up to `_MOST_PAUSE_SECONDS`."""
+_MOST_PAUSE_SECONDS = 30.0
 _SECONDS, _CONNECT_SECONDS = 30, 10
+_COMMIT_SECONDS = 120
+"""For so long a commit waits for its answer: for its turn among other writers, for a slow store, for Postgres."""
 _PAGE = 1000
+_AWAY = (408, 425, 429, 502, 503, 504)
+"""Statuses that pass; our server answers what does not pass otherwise."""
+_MISSING, _GONE = ("SNAPSHOT", "TAG", "CONSUMER"), ("TABLE", "DATABASE", "BRANCH")
+"""What a 404 of our server tells the lack of: of something of the table, or of the table itself."""
 
 
 class RemoteTable:
-    """One table (or branch) of a server: its schema when it was opened, its snapshots as they are."""
+    """One table (or branch) of a server: its schema when it was opened, its snapshots as they are.
 
-    def __init__(self, options: SourceOptions) -> None:
+    Whatever may be asked again waits for a server that is away, `PATIENCE_SECONDS` unless told otherwise; then it raises `Unavailable`.
+    """
+
+    def __init__(self, options: SourceOptions, *, patience: float | None = None) -> None:
         import httpx  # executors import this module and ask for nothing
 
+        self.patience = PATIENCE_SECONDS if patience is None else patience
+        """Seconds."""
         headers = {"Authorization": f"Bearer {options.token}"} if options.token else {}
         timeout = httpx.Timeout(_SECONDS, connect=_CONNECT_SECONDS)
         self.client = httpx.Client(base_url=options.uri, headers=headers, timeout=timeout)
@@ -39,6 +60,10 @@ class RemoteTable:
     def close(self) -> None:
         """Let go of the server."""
         self.client.close()
+
+    def pause(self) -> None:
+        """Wait a moment before something is sent again that was not answered."""
+        time.sleep(PAUSE_SECONDS)
 
     def _open(self, body: Mapping[str, Any]) -> None:
         if (body["schema"].get("options") or {}).get("query-auth.enabled") == "true":
@@ -69,9 +94,12 @@ class RemoteTable:
         return self.version("LATEST")
 
     def wait_beyond(self, snapshot: int, seconds: float) -> int:
-        """The newest snapshot's id (0 for none), as soon as it is larger; a server that cannot wait answers at once."""
+        """The newest snapshot's id (0 for none), as soon as it is larger; a server that cannot wait answers at once.
+
+        Raises `Unavailable` as soon as the server is away.
+        """
         wait = {"newerThan": snapshot, "wait": seconds}
-        body = self._ask("GET", self._path("/snapshot"), params=wait, timeout=seconds + 30, missing=SnapshotNotExist)
+        body = self._once("GET", self._path("/snapshot"), params=wait, timeout=seconds + 30, missing=SnapshotNotExist)
         return int(body["snapshot"]["snapshot"]["id"]) if body else 0
 
     def version(self, version: str) -> Snapshot | None:
@@ -103,10 +131,12 @@ class RemoteTable:
         sent = {"consumerId": name, "nextSnapshotId": next_snapshot} | ({} if after is None else {"after": after})
         self._ask("POST", self._path("/consumers/reset"), json=sent, missing=SnapshotNotExist)
 
-    def commit(self, snapshot: Snapshot, base: str | None) -> bool:
-        """Make a snapshot the latest; False where it is to be built anew on what the latest is by now.
+    def commit(self, snapshot: Snapshot, base: str | None) -> str | None:
+        """Make a snapshot the latest; None where it is to be built anew on what the latest is by now.
 
-        One of its user, identifier and kind that has landed is this one: a repeated micro-batch comes with files of its own.
+        Returns the uuid of the snapshot it is: one of its user, identifier and kind that has landed is this one, as a repeated micro-batch
+        comes with files of its own. From an earlier server, which does not tell, its own. Raises `Unavailable` where no answer says
+        whether it has landed, and anything else of `model.errors` where the server has refused it.
         """
         body: dict[str, Any] = {
             "tableId": str(self.table_id),
@@ -115,7 +145,11 @@ class RemoteTable:
             "statistics": [],
             "identifierDecides": True,
         }
-        return bool(self._ask("POST", self._path("/commit"), json=body)["success"])
+        answer = self._once("POST", self._path("/commit"), json=body, timeout=_COMMIT_SECONDS)
+        try:
+            return str(answer.get("snapshotUuid", snapshot.uuid)) if answer["success"] else None
+        except (AttributeError, KeyError, TypeError) as problem:
+            raise Unavailable(f"The server at {self.client.base_url} answered a commit with {answer!r}.") from problem
 
     def _path(self, below: str = "") -> str:
         name = str(self.identifier).removeprefix(f"{self.identifier.database}.")
@@ -131,29 +165,83 @@ class RemoteTable:
                 return
 
     def _ask(self, method: str, path: str, *, missing: type[LakeError] | None = None, **arguments: Any) -> Any:
-        """The answer's JSON; with ``missing``, None where the table is there and what is asked for is not."""
+        """The answer to what may be asked again; with ``missing``, None where the table is there and what is asked for is not."""
+        until = time.monotonic() + self.patience
+        while True:
+            answer = self._answer(method, path, **arguments)
+            pause = _pause(answer)
+            if pause is None or time.monotonic() + pause > until:
+                return self._read(answer, method, path, missing)
+            time.sleep(pause)
+
+    def _once(self, method: str, path: str, *, missing: type[LakeError] | None = None, **arguments: Any) -> Any:
+        """The same without patience."""
+        return self._read(self._answer(method, path, **arguments), method, path, missing)
+
+    def _answer(self, method: str, path: str, **arguments: Any) -> httpx.Response | Unavailable:
+        """What the server says, or that it says nothing: what is not in its words is of a proxy that does not reach it.
+
+        That answers a page of its own, with success while it is maintained, with 404 while it knows no way to the server.
+        """
         import httpx
 
         try:
             answer = self.client.request(method, path, **arguments)
         except httpx.HTTPError as problem:
-            raise Unavailable(f"The server at {self.client.base_url} does not answer: {problem or type(problem).__name__}.") from problem
+            away = Unavailable(f"The server at {self.client.base_url} does not answer: {problem or type(problem).__name__}.")
+            away.__cause__ = problem
+            return away
+        body = _json(answer)
+        if (answer.is_success and answer.content and body is None) or (answer.status_code == 404 and _told(body).get("code") != 404):
+            return Unavailable(
+                f"The server at {self.client.base_url} does not answer: {method} {path} was answered with {answer.status_code} in words "
+                "that are not its own."
+            )
+        return answer
+
+    def _read(self, answer: httpx.Response | Unavailable, method: str, path: str, missing: type[LakeError] | None) -> Any:
+        """The answer's JSON, or the failure it tells."""
+        if isinstance(answer, Unavailable):
+            raise answer
+        body = _json(answer)
         if answer.is_success:
-            return answer.json() if answer.content else None
-        try:
-            body = answer.json()
-        except ValueError:
-            body = {}
-        message = body.get("message") or body.get("detail") or f"{method} {path} was answered with {answer.status_code}"
-        match answer.status_code:
-            case 401:
-                raise NotAuthorized(message)
-            case 403:
-                raise Forbidden(message)
-            case 404 if missing is not None and body.get("resourceType") != "TABLE":
-                return None
-            case 404:
-                raise TableNotExist(str(self.identifier))
-            case status if status < 500:
-                raise BadRequest(message)
-        raise Unavailable(message)
+            return body
+        told = _told(body)
+        kind = told.get("resourceType")
+        if answer.status_code == 404 and missing is not None and kind in _MISSING:
+            return None
+        if answer.status_code == 404 and kind in _GONE:
+            raise TableNotExist(str(self.identifier))
+        lasting = method == "POST" and kind is not None  # for what the table is like: not by trying again
+        message = told.get("message") or told.get("detail") or f"{method} {path} was answered with {answer.status_code}"
+        raise _failure(answer.status_code, lasting=lasting)(message)
+
+
+def _json(answer: httpx.Response) -> Any:
+    """What an answer says; None where that is no JSON."""
+    try:
+        return answer.json() if answer.content else None
+    except ValueError:
+        return None
+
+
+def _told(body: Any) -> Mapping[str, Any]:
+    """The members of a failure's document."""
+    return body if isinstance(body, dict) else {}
+
+
+def _failure(status: int, *, lasting: bool) -> type[LakeError]:
+    """What a status says."""
+    if status in (401, 403):
+        return NotAuthorized if status == 401 else Forbidden
+    return BadRequest if (status < 500 and status not in _AWAY) or (status == 500 and lasting) else Unavailable
+
+
+def _pause(answer: httpx.Response | Unavailable) -> float | None:
+    """Seconds until the same may be asked again; None where that would change nothing."""
+    if isinstance(answer, Unavailable):
+        return PAUSE_SECONDS
+    if answer.status_code not in _AWAY:
+        return None
+    told = whole_number(answer.headers.get("Retry-After", ""))
+    return min(max(told or 0, PAUSE_SECONDS), _MOST_PAUSE_SECONDS)

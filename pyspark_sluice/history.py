@@ -22,8 +22,6 @@ from table.scan.planning.entry_scan import PlannedFile
 from table.scan.stream import Cursor, SettledOrder, StreamRules, beyond, plan_next
 from table.scan.stream_start import Past, expired, resumed, rolled_back, start_of
 
-_PATIENCE_SECONDS = 300.0
-"""For so long a query waits for a server that is away."""
 _MOST_WAIT_SECONDS = 10.0
 
 
@@ -87,7 +85,7 @@ class History:
     def snapshots(self, start: Position, *, patience: float, before: int | None) -> Iterator[Snapshot]:
         """The snapshots from a position on, as far as they may be read; waits for so many seconds where there is none."""
         if self._listener is None:
-            self._listener = _Listener(self._table, start.snapshot - 1)
+            self._listener = _Listener(self._table, self.newest())
         newest = self._listener.beyond(start.snapshot - 1, patience)
         # One that ends with what is there asks no second time; another one hears of a rollback with the next snapshot at the latest.
         known, looks = start.cursor.known, before is not None or newest >= start.snapshot
@@ -173,9 +171,9 @@ class History:
 class _Listener:
     """Asks the server again and again, each time until there is news; whoever needs to know waits here."""
 
-    def __init__(self, table: RemoteTable, known: int) -> None:
+    def __init__(self, table: RemoteTable, newest: int) -> None:
         self._table = table
-        self._newest = table.wait_beyond(known, 0)
+        self._newest = newest
         self._news = threading.Condition()
         self._closed = False
         self._failure: LakeError | None = None
@@ -208,10 +206,10 @@ class _Listener:
                 away_since = None
             except Unavailable as problem:
                 away_since = away_since or began
-                if began - away_since > _PATIENCE_SECONDS:
+                if began - away_since > self._table.patience:
                     self._fail(problem)
                     return
-                time.sleep(1)
+                self._table.pause()
                 continue
             except LakeError as problem:
                 self._fail(problem)

@@ -50,12 +50,14 @@ class Piece:
 class Split(InputPartition):
     """The pieces of one task, and all it takes to read them."""
 
-    def __init__(self, *, table: str, location: str, branch: str, schema: Schema, pieces: Sequence[Piece]) -> None:
+    def __init__(self, files: TableFiles, schema: Schema, pieces: Sequence[Piece]) -> None:
         super().__init__(None)
-        self.table = table
+        self.table = files.name
         """What errors call it."""
-        self.location = location
-        self.branch = branch
+        self.location = files.location
+        self.branch = files.layout.branch
+        self.allowed = files.reach.allowed
+        """Where its files may lie besides the table's directory: those that were migrated stayed where they were."""
         self.schema = schema
         self.pieces = [_slim(piece) for piece in pieces]
 
@@ -87,17 +89,12 @@ def _slim(piece: Piece) -> Piece:
 
 def splits(files: TableFiles, schema: Schema, pieces: Iterable[Piece], *, parallelism: int) -> list[Split]:
     """One split for each partition and bucket, in the order they come first; of a table without order, splits of even size."""
-    layout = files.layout
-
-    def split(some: Sequence[Piece]) -> Split:
-        return Split(table=files.name, location=layout.location, branch=layout.branch, schema=schema, pieces=some)
-
     if schema.bucket <= 0:
-        return [split(some) for some in _packed(list(pieces), parallelism)]
+        return [Split(files, schema, some) for some in _packed(list(pieces), parallelism)]
     places: dict[tuple[object, ...], list[Piece]] = {}
     for piece in pieces:
         places.setdefault((piece.planned.partition, piece.planned.bucket), []).append(piece)
-    return [split(some) for some in places.values()]
+    return [Split(files, schema, some) for some in places.values()]
 
 
 def _packed(pieces: Sequence[Piece], parallelism: int) -> Iterator[list[Piece]]:
@@ -117,7 +114,7 @@ def _packed(pieces: Sequence[Piece], parallelism: int) -> Iterator[list[Piece]]:
 
 def read_split(split: Split, columns: Sequence[str], target: StructType) -> Iterator[pa.RecordBatch]:
     """The rows in order, in exactly the Arrow types Spark expects."""
-    files = _files(split.table, split.location, split.branch)
+    files = _files(split.table, split.location, split.branch, split.allowed)
     wanted = to_arrow_schema(target, timezone="UTC")
     for whole, group in groupby(split.pieces, key=lambda piece: piece.whole):
         if whole:
@@ -143,5 +140,5 @@ def _fitted(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
 
 
 @cache
-def _files(table: str, location: str, branch: str) -> TableFiles:
-    return TableFiles(file_io_for(location), location, branch, name=table)
+def _files(table: str, location: str, branch: str, allowed: tuple[str, ...] | None) -> TableFiles:
+    return TableFiles(file_io_for(location), location, branch, name=table, allowed=allowed)

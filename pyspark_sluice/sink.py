@@ -14,21 +14,19 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from model.errors import ColumnNotExist, InvalidOption, Unavailable, nearest
+from model.errors import ColumnNotExist, InvalidOption, LakeError, OutcomeUnknown, Unavailable, nearest
 from model.schema.schema import Schema
-from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from pyspark_sluice.catalog import RemoteTable
 from pyspark_sluice.options import SourceOptions
 from table.format.io.file_io import file_io_for
 from table.format.manifests.entries import NewFile
 from table.format.rows.cast import fit
 from table.format.store import TableFiles
-from table.write.snapshot_builder import CommitRequest, build_snapshot, everything
-from table.write.writer import write_batches
+from table.write.snapshot_builder import CommitRequest, build_snapshot, everything, metadata_written
+from table.write.writer import paths_of, write_batches
 
 _USER = "sluice-spark"
-_PATIENCE_SECONDS = 300.0
-"""For so long a commit tries to get in between others."""
 _FIRST_WAIT, _LONGEST_WAIT = 0.005, 0.5
 
 
@@ -38,14 +36,15 @@ class Written(WriterCommitMessage):
 
     files: tuple[NewFile, ...]
     paths: tuple[str, ...]
+    """Of these and of what lies beside them."""
 
 
 class _Target:
     """The table rows go to; each of the processes that use it opens it for itself."""
 
-    def __init__(self, options: SourceOptions, shape: StructType, overwrite: bool) -> None:
+    def __init__(self, options: SourceOptions, shape: StructType, overwrite: bool, *, patience: float | None = None) -> None:
         self._options = options
-        with contextlib.closing(RemoteTable(options)) as table:
+        with contextlib.closing(RemoteTable(options, patience=patience)) as table:
             self._schema: Schema = table.schema
         for name in shape.names:
             if self._schema.find(name) is None:
@@ -54,13 +53,22 @@ class _Target:
         self._overwrite = overwrite
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
-        """Write a task's rows in their order; raises `InvalidData` for one that does not fit."""
+        """Write a task's rows in their order, on disk when it returns; raises `InvalidData` for one that does not fit."""
         files = TableFiles(file_io_for(self._location), self._location)
         new = write_batches(files, self._schema, (fit(batch, self._schema, table=str(self._options.table)) for batch in batches))
-        return Written(files=tuple(new), paths=tuple(_path(files, self._schema, file) for file in new))
+        written = Written(files=tuple(new), paths=tuple(path for file in new for path in paths_of(files, self._schema, file)))
+        try:
+            files.io.sync(written.paths)
+        except BaseException:
+            self._remove([written])
+            raise
+        return written
 
     def land(self, messages: Sequence[WriterCommitMessage | None], *, user: str, identifier: int) -> None:
-        """Commit the files of all tasks in the order of the tasks; those of a batch that was committed before are deleted again."""
+        """Commit the files of all tasks in the order of the tasks.
+
+        What certainly is not the table's is deleted again: the files of a batch that was committed before, or whose commit was refused.
+        """
         written = [message for message in messages if isinstance(message, Written)]
         adds = tuple(file for part in written for file in part.files)
         if not adds and not self._overwrite:
@@ -72,59 +80,99 @@ class _Target:
             commit_user=user,
             commit_identifier=identifier,
         )
-        with contextlib.closing(RemoteTable(self._options)) as table:
-            if not land(table, self._schema, request):
-                self.remove(messages)
+        try:
+            with contextlib.closing(RemoteTable(self._options)) as table:
+                ours = land(table, self._schema, request)
+        except OutcomeUnknown:
+            raise
+        except Exception:
+            self._remove(written)
+            raise
+        if not ours:
+            self._remove(written)
 
-    def remove(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Delete what was written and is not to be."""
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Delete what some tasks wrote where another one failed.
+
+        Spark aborts after a commit that failed, too, in another process: that one has deleted what is not to be, and what it left may be
+        the table's. Only where a task brings nothing there was no commit.
+        """
+        if any(message is None for message in messages):
+            self._remove([message for message in messages if isinstance(message, Written)])
+
+    def _remove(self, written: Sequence[Written]) -> None:
         io = file_io_for(self._location)
-        for message in messages:
-            for path in message.paths if isinstance(message, Written) else ():
-                with contextlib.suppress(OSError, Unavailable):  # what stays is for the orphan cleaning
-                    io.delete(path)
-
-
-def _path(files: TableFiles, schema: Schema, new: NewFile) -> str:
-    from table.format.rows import binary_row
-
-    values = binary_row.decode([field.type for field in schema.partition_fields], new.partition)
-    return new.file.external_path or files.layout.data_file(schema, values, new.bucket, new.file.file_name)
+        for path in (path for part in written for path in part.paths):
+            with contextlib.suppress(OSError, Unavailable):  # what stays is for the orphan cleaning
+                io.delete(path)
 
 
 def land(table: RemoteTable, schema: Schema, request: CommitRequest) -> bool:
-    """Commit, building the snapshot anew for as long as others are faster; False where an earlier attempt had done it."""
-    until = time.monotonic() + _PATIENCE_SECONDS
-    wait = _FIRST_WAIT
-    uuid = str(uuid4())
-    while True:
-        latest = table.latest()
-        snapshot = build_snapshot(table.files, schema, latest, [request], uuid=uuid, time_millis=time.time_ns() // 1_000_000)
-        try:
-            done = table.commit(snapshot, latest.key if latest else None)
-        except Unavailable:  # it may have been decided all the same; sent again, it is recognized
-            if time.monotonic() > until:
+    """Commit, building the snapshot anew for as long as others are faster; False where an earlier attempt had done it.
+
+    Raises `OutcomeUnknown` where the files may be the table's, now or later; whatever else it raises, they are not and will not be.
+    """
+    commit = _Commit(table)
+    try:
+        return commit.land(schema, request)
+    except Exception as problem:
+        if not commit.in_doubt:
+            raise
+        raise OutcomeUnknown(
+            f"Whether a write to table {table.identifier} is committed is not known, and its files stay: {problem} If it is, the table "
+            f"has a snapshot whose commit_user is '{request.commit_user}'. A streaming query started again recognizes its micro-batch."
+        ) from problem
+
+
+class _Commit:
+    """The attempts of one commit."""
+
+    def __init__(self, table: RemoteTable) -> None:
+        self._table = table
+        self._until = time.monotonic() + table.patience
+        self.in_doubt = False
+        """Whether the answer to an attempt was lost: then one that is refused later says nothing of it."""
+
+    def land(self, schema: Schema, request: CommitRequest) -> bool:
+        """See `land`."""
+        wait, uuid, table = _FIRST_WAIT, str(uuid4()), self._table
+        while True:
+            latest = table.latest()
+            snapshot = build_snapshot(table.files, schema, latest, [request], uuid=uuid, time_millis=time.time_ns() // 1_000_000)
+            table.files.io.sync(metadata_written(table.files, schema, latest, snapshot))  # as the server flushes no files of its clients
+            landed = self._sent(snapshot, latest.key if latest else None)
+            if landed is not None:
+                return landed == uuid or self.in_doubt
+            if time.monotonic() > self._until:
+                raise Unavailable(f"Other writers of table {table.identifier} were faster for {table.patience:g} s.")
+            time.sleep(wait * random.uniform(0.5, 1.2))
+            wait = min(2 * wait, _LONGEST_WAIT)
+
+    def _sent(self, snapshot: Snapshot, base: str | None) -> str | None:
+        """What `RemoteTable.commit` returns, once there is an answer: the very same snapshot, sent again, is never committed twice."""
+        doubted = self.in_doubt
+        while True:
+            self.in_doubt = True
+            try:
+                landed = self._table.commit(snapshot, base)
+            except Unavailable:
+                doubted = True
+                if time.monotonic() > self._until:
+                    raise
+                self._table.pause()
+                continue
+            except LakeError:
+                self.in_doubt = doubted
                 raise
-            time.sleep(1)
-            continue
-        if done:
-            return _is_ours(table, snapshot.id, uuid)
-        if time.monotonic() > until:
-            raise Unavailable(f"Other writers of table {table.identifier} were faster for {_PATIENCE_SECONDS:g} s; nothing was committed.")
-        time.sleep(wait * random.uniform(0.5, 1.2))
-        wait = min(2 * wait, _LONGEST_WAIT)
-
-
-def _is_ours(table: RemoteTable, snapshot_id: int, uuid: str) -> bool:
-    snapshot = table.files.read_snapshot(snapshot_id)
-    return snapshot is not None and snapshot.uuid == uuid
+            self.in_doubt = doubted
+            return landed
 
 
 class BatchWriter(DataSourceArrowWriter):
     """``df.write.format("sluice")``: append, or overwrite of the whole table."""
 
     def __init__(self, options: SourceOptions, shape: StructType, overwrite: bool) -> None:
-        self._target = _Target(options, shape, overwrite)
+        self._target = _Target(options, shape, overwrite, patience=0)  # nothing is written yet, and the server may be a wrong one
         self._user = options.commit_user or f"{_USER}-{uuid4()}"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
@@ -136,8 +184,8 @@ class BatchWriter(DataSourceArrowWriter):
         self._target.land(messages, user=self._user, identifier=BATCH_COMMIT_IDENTIFIER)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Delete what the tasks wrote."""
-        self._target.remove(messages)
+        """See `_Target.abort`."""
+        self._target.abort(messages)
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -156,8 +204,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._target.land(messages, user=commit_user(self._options), identifier=batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Delete what the tasks wrote."""
-        self._target.remove(messages)
+        """See `_Target.abort`."""
+        self._target.abort(messages)
 
 
 def commit_user(options: SourceOptions) -> str:

@@ -35,7 +35,7 @@ class DefaultSource(DataSource):
     def schema(self) -> StructType:
         """The columns, all of them NULL-able: old files may hold NULL where a column is NOT NULL by now."""
         options = self._options()
-        with contextlib.closing(RemoteTable(options)) as table:
+        with contextlib.closing(RemoteTable(options, patience=0)) as table:  # who names a wrong server is told at once
             self.pinned = table.schema
         names = options.columns or self.pinned.field_names
         return spark_schema(self.pinned, names)

@@ -69,17 +69,22 @@ def restore(  # noqa: PLR0913 - each is an option of the command
     """Put a backup, or tables and databases of it, into the catalog, say how the warehouse differs and end, with 3 where it does."""
 
     def work(settings: Settings) -> int:
-        from server.commands.backup import restore as put_back
         from server.commands.backup import restore_parts
+        from server.commands.restore import restore as put_back
 
         if not tables and not databases:
-            done, differences = put_back(settings, path, replace=replace, files_from=files_from, verify=verify)
-        else:
-            named = [_table(name) for name in tables]
-            done, differences = restore_parts(
-                settings, path, tables=named, to=None if to is None else _table(to), databases=databases, files_from=files_from,
-                verify=verify,
-            )  # fmt: skip
+            told: list[Difference] = []
+
+            def tell(difference: Difference) -> None:
+                told.append(difference)
+                _line(difference)
+
+            done, differences = put_back(settings, path, replace=replace, files_from=files_from, verify=verify, tell=tell)
+            return _tell(done, differences, but=told)
+        named = [_table(name) for name in tables]
+        done, differences = restore_parts(
+            settings, path, tables=named, to=None if to is None else _table(to), databases=databases, files_from=files_from, verify=verify
+        )
         return _tell(done, differences)
 
     run(work)
@@ -92,13 +97,19 @@ def _table(text: str) -> Identifier:
     return Identifier(*parts)
 
 
-def _tell(done: str, differences: Sequence[Difference]) -> int:
+def _tell(done: str, differences: Sequence[Difference], *, but: Sequence[Difference] = ()) -> int:
+    """Print what was done and what differs, ``but`` what was printed before."""
     print(done)
     for difference in differences:
-        print(
-            f"{difference.table}: {difference.what}." + (f" {difference.statement};" if difference.statement else " Bring the files back.")
-        )
+        if difference not in but:
+            _line(difference)
     return _DIFFERENT if differences else 0
+
+
+def _line(difference: Difference) -> None:
+    of_files = "" if difference.table == "the catalog" else " Bring the files back."
+    way_out = f" {difference.statement};" if difference.statement else of_files
+    print(f"{difference.table}: {difference.what}.{way_out}", flush=True)
 
 
 def check(*, deep: bool, as_json: bool, threads: int) -> NoReturn:

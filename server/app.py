@@ -16,13 +16,14 @@ from server.access.cors import answer_preflight, show_to_origin
 from server.access.visitor import is_page
 from server.errors import flink_error, paimon_error, problem, request_id, speaks_flink, speaks_paimon
 from server.http.compression import decode_request, encode_response
+from server.http.forms import PageRequest
 from server.observe.metrics import measure, protocol_of
 from server.observe.request_log import log_requests
 from server.pages.routes import add_pages
 from server.pages.shell import page_failure
 from server.process.services import EXTENSION, Services
 from server.settings.options import AUDIT_ERASURES
-from server.sql.forward import pass_on
+from server.sql.forward import came_from, pass_on, prove
 
 if TYPE_CHECKING:
     from server.observe.traces import Maker
@@ -41,11 +42,13 @@ def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
     from server.sql import retained as kept
 
     app = Flask("sluice", static_folder=None)
+    app.request_class = PageRequest
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False  # a client of no protocol here follows a redirect
     app.extensions[EXTENSION] = services
     measure(app, services.gateway)
-    app.before_request(_name_request)
+    app.before_request(lambda: prove(services))
+    app.before_request(lambda: _name_request(services))
     if maker is not None:
         from server.observe.traces import trace
 
@@ -72,10 +75,11 @@ def create_app(services: Services, *, maker: Maker | None = None) -> Flask:
     return app
 
 
-def _name_request() -> None:
-    """Keep a client's own id where it is one, so that both logs speak of the same request."""
+def _name_request(services: Services) -> None:
+    """Keep a client's own id where it is one, and its address where another server passed it on: all logs speak of the same request."""
     name = request.headers.get("X-Request-Id", "")
     g.request_id = name if _SANE_ID.fullmatch(name) else f"{random.getrandbits(128):032x}"
+    came_from(services)
     ORIGIN.set(Origin(protocol=protocol_of(request.path), address=request.remote_addr, request_id=g.request_id))
 
 

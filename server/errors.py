@@ -12,8 +12,8 @@ import orjson
 from flask import Response, current_app, g, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
-from model.catalog_errors import CatalogDamaged
-from model.errors import LakeError, ResourceError, TableDamaged
+from model.catalog_errors import CatalogDamaged, DefinitionAlreadyExist, DialectAlreadyExist
+from model.errors import AlreadyExist, ColumnAlreadyExist, LakeError, ResourceError, TableDamaged
 from server.process.services import EXTENSION, services
 
 _log = logging.getLogger(__name__)
@@ -79,8 +79,10 @@ def flink_error(error: BaseException, path: str) -> Response:
     return Response(orjson.dumps({"errors": lines}), status, headers=failure.headers, content_type="application/json; charset=UTF-8")
 
 
-_PAIMON_STATUS = {422: 400, 507: 500, 408: 500}
-"""Statuses the protocol does not have, and the nearest of its own."""
+_PAIMON_STATUS = {409: 500, 422: 400, 507: 500, 408: 500}
+"""Statuses the protocol does not have, or has for something else, and the nearest of its own."""
+_TAKEN = (AlreadyExist, ColumnAlreadyExist, DialectAlreadyExist, DefinitionAlreadyExist)
+"""All that 409 means to Paimon's clients: any other would be a success to them where they say IF NOT EXISTS."""
 
 
 def paimon_error(error: BaseException) -> Response:
@@ -88,6 +90,8 @@ def paimon_error(error: BaseException) -> Response:
     failure = failure_of(error, request_id())
     # Paimon's clients repeat what 503 answers, for half a minute; damage does not pass.
     status = 500 if isinstance(error, _LASTING) else _PAIMON_STATUS.get(failure.status, failure.status)
+    if isinstance(error, _TAKEN):
+        status = failure.status
     document = {
         "message": failure.detail,
         "resourceType": getattr(error, "resource_type", None),

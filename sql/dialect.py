@@ -22,10 +22,14 @@ from sql.parsing.base import place_of
 from sql.parsing.clauses import check_clauses
 from sql.parsing.positions import place
 from sql.parsing.statement import StatementParser
+from sql.parsing.turns import TURNS
 from sql.parsing.windows import WindowParser
 
 OPTIONS_HINT = "options"
 """Key of a table node's meta that holds the values of ``/*+ OPTIONS(…) */``."""
+
+PLACE = "place"
+"""Key of a join's and a LATERAL VIEW's meta that tells which of them was written first."""
 
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _HINT = re.compile(r"\s*/\*\+\s*(\w+)\s*\((.*?)\)\s*\*/", re.DOTALL)
@@ -119,6 +123,20 @@ class FlinkParser(WindowParser, StatementParser):
             table.meta[OPTIONS_HINT] = options
         return table
 
+    def _parse_join(self, *args: object, **kwargs: object) -> exp.Join | None:
+        place = self._index
+        join = super()._parse_join(*args, **kwargs)  # type: ignore[arg-type]
+        if join is not None:
+            join.meta[PLACE] = place
+        return join
+
+    def _parse_lateral(self) -> exp.Lateral | None:
+        place = self._index
+        lateral = super()._parse_lateral()
+        if lateral is not None:
+            lateral.meta[PLACE] = place
+        return lateral
+
     def _options_hint(self) -> dict[str, str] | None:
         """The hint right behind the name just read; sqlglot takes it for a comment."""
         before = self._prev
@@ -174,11 +192,14 @@ class Flink(Spark):
     Parser = FlinkParser
 
     class Generator(SparkGenerator):
+        # sqlglot moves each WITH to the top, as Spark 2 wants it, where names clash and rows of the query around are not seen.
+        EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()
         # The Spark sqlglot knows has no TIME; ours has.
         TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {**SparkGenerator.TYPE_MAPPING, exp.DType.TIME: "TIME"}
-        # sqlglot takes WITHIN GROUP for an approximation in Spark; Spark has the real one.
+        # sqlglot takes WITHIN GROUP for an approximation in Spark; Spark has the real one. And it rewrites SELECTs for Hive, leaving out
+        # what it does not look at: what Spark has not is rewritten here or refused.
         TRANSFORMS: ClassVar[dict[type[exp.Expr], Callable[..., str]]] = {
-            **SparkGenerator.TRANSFORMS,
+            **{kind: made for kind, made in SparkGenerator.TRANSFORMS.items() if kind is not exp.Select},
             exp.WithinGroup: lambda self, node: f"{self.sql(node, 'this')} WITHIN GROUP ({self.sql(node, 'expression').strip()})",
         }
 
@@ -211,13 +232,14 @@ def split(text: str) -> list[StatementText]:
     """The statements of a text, separated by semicolons outside quotes and comments; a statement set stays together."""
     statements: list[StatementText] = []
     current: list[Token] = []
-    for token in tokens_of(text):
-        if token.token_type == TokenType.SEMICOLON and not _in_set(current):
-            _add(statements, text, current, token.start)
-            current = []
-        else:
-            current.append(token)
-    _add(statements, text, current, len(text))
+    with TURNS.reading(len(text)):
+        for token in tokens_of(text):
+            if token.token_type == TokenType.SEMICOLON and not _in_set(current):
+                _add(statements, text, current, token.start)
+                current = []
+            else:
+                current.append(token)
+        _add(statements, text, current, len(text))
     return statements
 
 
@@ -245,11 +267,16 @@ def _add(statements: list[StatementText], text: str, tokens: list[Token], until:
 
 
 def parse_one(text: str, binding: Binding | None = None, *, stored: bool = False) -> exp.Expr:
-    """The tree of one statement, the values of its placeholders in place.
+    """The tree of one statement, the values of its placeholders in place; a long text waits for its turn.
 
     A ``stored`` text was taken by some version before: double quotes are texts in it, as they were.
     Raises `SqlSyntaxError`, `UnsupportedStatement` or `InvalidParameter` with line, column and fragment.
     """
+    with TURNS.reading(len(text)):
+        return _tree_of(text, binding, stored=stored)
+
+
+def _tree_of(text: str, binding: Binding | None, *, stored: bool) -> exp.Expr:
     tokens = tokens_of(text)
     if not tokens:
         raise SqlSyntaxError("The statement is empty.", line=1, column=1)
@@ -287,7 +314,8 @@ def column_type(text: str) -> DataType:
     """The type a text spells as in CREATE TABLE; raises `SqlSyntaxError` or `UnsupportedType`."""
     types: list[DataType] = []
     try:
-        FlinkParser(dialect=_DIALECT)._parse(lambda parser: types.append(parser.column_type()), tokens_of(text), text)  # type: ignore[attr-defined]
+        with TURNS.reading(len(text)):
+            FlinkParser(dialect=_DIALECT)._parse(lambda parser: types.append(parser.column_type()), tokens_of(text), text)  # type: ignore[attr-defined]
     except SqlError as problem:
         raise UnsupportedType(f"{text!r} is no type of a column: {problem.message}") from None
     except (SqlglotError, RecursionError):

@@ -119,6 +119,12 @@ class NoSpark:
 
 
 @pytest.fixture
+def import_dirs() -> list[str]:
+    """Directories that a gateway may read outside its warehouse; a module that needs some has a fixture of its own."""
+    return []
+
+
+@pytest.fixture
 def spark_stub() -> NoSpark:
     return NoSpark()
 
@@ -165,7 +171,7 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Held]]:
         call = tree.find(exp.Anonymous)
         return made[call.name] if call is not None and call.name in made else build_statement(tree)
 
-    monkeypatch.setattr("gateway.script.build", build)
+    monkeypatch.setattr("gateway.planning.build", build)
 
     def make(name: str = "held", *, needs_spark: bool = False) -> Held:
         made[name] = Held(needs_spark)

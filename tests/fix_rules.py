@@ -71,6 +71,8 @@ def pytest_configure(config: pytest.Config) -> None:
     examples = WHOLE if _torture(config) else SHORT
     settings.register_profile("run", derandomize="CI" in os.environ, deadline=None, max_examples=examples)
     settings.load_profile("run")
+    # As the server does: what a fork, such as one that starts Postgres, wakes of gRPC ends the new process.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     if "SPARK_SUBMIT_OPTS" not in os.environ:
         if getattr(config.option, "numprocesses", None):  # a run of many tests; a short one takes an archive that is there
             brief_jvm.make_archive()

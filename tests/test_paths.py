@@ -6,12 +6,27 @@ Each module listed says in a word which paths it has; a new one belongs behind `
 from __future__ import annotations
 
 import ast
+from itertools import pairwise
 
 import pytest
 
 from tests.test_architecture import MAY_IMPORT, ROOT, files
 
 OPENING = {
+    "catalog/backup/archive.py": "a backup, where the operator wants it",
+    "clients/python/sluice/command.py": "files its user names",
+    "lake/process_name.py": "/proc",
+    "server/__main__.py": "the operator's own settings",
+    "server/access/tls.py": "the operator's certificate",
+    "server/commands/backup.py": "a backup, where the operator wants it",
+    "server/pages/shell.py": "the server's own program files",
+    "server/pages/sql.py": "the server's own program files",
+    "server/process/postgres_log.py": "the embedded Postgres",
+    "server/settings/settings.py": "the operator's own settings",
+    "sql/spark/driver/archive.py": "the server's own archive of modules",
+    "sql/spark/driver/launch.py": "the JVM's own directory",
+    "sql/spark/scheduling/scheduling_clock.py": "/proc",
+    "workers/spool.py": "the spool's own directory",
     "table/format/io/on_disk.py": "whether a file is still the one that was looked at: its path comes from the guard",
     "workers/memory.py": "/proc",
     "lake/reserve.py": "disks of the machine",
@@ -27,16 +42,32 @@ OPENING = {
     "sql/spark/driver/jvm.py": "the JVM's own directory",
     "server/process/data_directory.py": "the data directory",
     "server/commands/doctor.py": "programs and disks of the machine",
+    "server/commands/replaced_rights.py": "a file beside a backup",
     "server/process/postgres.py": "the embedded Postgres",
     "server/process/postgres_upgrade.py": "the embedded Postgres",
 }
 NORMALIZING = {
+    "server/commands/command_line.py": "files the operator names",
     "table/format/io/links.py": "follows links for the guard",
     "sql/connectors/filesystem.py": "import directories",
     "server/settings/settings.py": "the operator's own settings",
     "sql/spark/driver/class_archive.py": "which Java runs",
 }
 JOINING = {
+    "server/pages/shell.py": "the server's own program files",
+    "server/pages/sql.py": "the server's own program files",
+    "server/paimon/routes.py": "addresses of the REST catalog",
+    "server/process/data_directory.py": "the data directory",
+    "server/process/postgres.py": "the embedded Postgres",
+    "server/process/postgres_space.py": "the embedded Postgres",
+    "server/process/postgres_upgrade.py": "the embedded Postgres",
+    "server/settings/settings.py": "the data directory",
+    "sql/spark/driver/class_archive.py": "the server's own archives of classes",
+    "sql/spark/driver/jvm.py": "the JVM's own directory",
+    "sql/spark/driver/launch.py": "the JVM's own directory",
+    "sql/spark/session/settings.py": "the JVM's own directory",
+    "sql/spark/streaming/agreement.py": "how a message calls a checkpoint",
+    "table/scan/planning/column_cache.py": "the server's own cache",
     "table/format/layout.py": "the layout of a table",
     "table/format/io/reach.py": "the guard",
     "table/format/io/directory.py": "a directory that is open, by plain names",
@@ -49,9 +80,12 @@ JOINING = {
     "lake/register/restored/after_restore.py": "tables found in a warehouse's listing",
     "lake/commit/decided.py": "a probe of its own in a directory",
     "lake/rewrite/file_index.py": "an index beside its data file",
-    "lake/register/copies.py": "copies of a backup, at the operator's place",
-    "lake/register/standing.py": "the warehouse's mark",
-    "lake/register/repair.py": "snapshots set aside",
+    "lake/register/copied/copies.py": "copies of a backup, at the operator's place",
+    "lake/register/copied/places.py": "copies of a backup, at the operator's place",
+    "lake/register/copied/record.py": "what a copy says of its backups",
+    "lake/register/belonging.py": "the warehouse's mark",
+    "lake/inspect/checked.py": "the server's own directory in the warehouse",
+    "lake/register/changed.py": "snapshots set aside",
     "sql/connectors/filesystem.py": "import directories",
     "gateway/health.py": "the server's own directory in the warehouse",
     "model/work/work_limits.py": "the server's own directory in the warehouse",
@@ -92,6 +126,14 @@ _OPENS = frozenset(
 )
 _STORE = frozenset({"open_input_stream", "open_output_stream", "open_append_stream", "get_file_info", "delete_file", "delete_dir"})
 _PATHS = frozenset(["join", "normpath", "realpath", "abspath", "relpath", "commonpath", "commonprefix"])
+_OF_FILES = frozenset(
+    ["read_bytes", "read_text", "write_bytes", "write_text", "unlink", "iterdir", "rglob", "symlink_to", "hardlink_to", "rmdir"]
+)
+"""What nothing but a `Path` does."""
+_OF_PATHS = frozenset(
+    ["open", "glob", "touch", "mkdir", "rename", "replace", "exists", "stat", "lstat", "chmod", "is_file", "is_dir", "is_symlink", "walk"]
+)
+"""What a `Path` does, and others do as well."""
 _CALLED = ("location", "path", "directory", "root", "prefix", "place", "warehouse", "folder", "dir")
 """What a variable is called that holds a directory."""
 
@@ -104,38 +146,82 @@ def dotted(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def opens(node: ast.AST) -> bool:
+def opens(node: ast.AST, paths: frozenset[str]) -> bool:
     """Whether it opens, lists, looks at or removes a file by its path."""
     if not isinstance(node, ast.Call):
         return False
+    of_path = isinstance(node.func, ast.Attribute) and node.func.attr in _OF_PATHS and _is_path(node.func.value, paths)
+    if of_path or (isinstance(node.func, ast.Attribute) and node.func.attr in _OF_FILES):
+        return True
     package, _, name = dotted(node.func).rpartition(".")
     if not package:
         return name == "open"
     return (package == "os" and name in _OPENS) or package in ("shutil", "glob") or name in _STORE
 
 
-def normalizes(node: ast.AST) -> bool:
+def normalizes(node: ast.AST, paths: frozenset[str]) -> bool:
     """Whether it takes a path apart or puts one together by the rules of this machine."""
     if isinstance(node, ast.Call):
         package, _, name = dotted(node.func).rpartition(".")
-        return package in ("os.path", "posixpath") and name in _PATHS
+        of_path = isinstance(node.func, ast.Attribute) and node.func.attr in ("resolve", "absolute") and _is_path(node.func.value, paths)
+        return of_path or (package in ("os.path", "posixpath") and name in _PATHS)
     return isinstance(node, ast.Import | ast.ImportFrom) and "posixpath" in ast.unparse(node)
 
 
-def joins(node: ast.AST) -> bool:
-    """Whether it is a text of a directory, a slash, and more."""
-    if isinstance(node, ast.JoinedStr):
-        pairs = zip(node.values, node.values[1:], strict=False)
-        return any(
-            isinstance(one, ast.FormattedValue)
-            and isinstance(then, ast.Constant)
-            and str(then.value).startswith("/")
-            and _directory(one.value)
-            for one, then in pairs
-        )
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and isinstance(node.right, ast.Constant):
-        return isinstance(node.right.value, str) and node.right.value.startswith("/") and _directory(node.left)
+def joins(node: ast.AST, paths: frozenset[str]) -> bool:
+    """Whether it is a directory, a slash, and more: as a text, however it is put together, or as a `Path`."""
+    match node:
+        case ast.JoinedStr(values=values):
+            return any(isinstance(one, ast.FormattedValue) and _begins(then) and _directory(one.value) for one, then in pairwise(values))
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            return _begins(right) and _directory(left)
+        case ast.BinOp(left=left, op=ast.Div()):
+            return _is_path(left, paths) or (isinstance(left, ast.Attribute) and left.attr == "parent")
+        case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod(), right=right):
+            return "s/" in text and _directory(right)
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="join"), args=[parts]):
+            of_partition = isinstance(parts, ast.Call) and dotted(parts.func).endswith("partition_dirs")  # its name, by the layout
+            return text == "/" and not of_partition and _directory(parts)
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format"), args=args, keywords=keywords):
+            return "}/" in text and any(_directory(one) for one in (*args, *(keyword.value for keyword in keywords)))
+        case ast.Call(func=ast.Attribute(value=value, attr="joinpath")):
+            return _is_path(value, paths)
     return False
+
+
+def _begins(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and str(node.value).startswith("/") and isinstance(node.value, str)
+
+
+def _is_path(node: ast.expr, paths: frozenset[str]) -> bool:
+    """Whether it is a `Path`: made here, one of these names, or a part of another."""
+    match node:
+        case ast.Call(func=ast.Name(id="Path")) | ast.Call(func=ast.Attribute(value=ast.Name(id="Path"))):
+            return True
+        case ast.BinOp(left=left, op=ast.Div()):
+            return _is_path(left, paths)
+        case ast.Call(func=ast.Attribute(value=value, attr="with_name" | "with_suffix" | "joinpath" | "resolve" | "absolute")):
+            return _is_path(value, paths)
+        case ast.Attribute(value=value, attr="parent"):
+            return _is_path(value, paths)
+    return isinstance(node, ast.Name | ast.Attribute) and dotted(node).rpartition(".")[2] in paths
+
+
+def paths_of(tree: ast.AST) -> frozenset[str]:
+    """The names in a module, attributes among them, that are said to be a `Path` or are made as one."""
+    names: set[str] = set()
+    for _ in range(2):  # a name that is made of another
+        for node in ast.walk(tree):
+            match node:
+                case ast.arg(arg=name, annotation=ast.expr() as said) if "Path" in ast.unparse(said).split(" | "):
+                    names.add(name)
+                case ast.AnnAssign(target=target, annotation=said) if "Path" in ast.unparse(said).split(" | "):
+                    names.add(dotted(target).rpartition(".")[2])
+                case ast.Assign(targets=[target], value=value) if _is_path(value, frozenset(names)):
+                    names.add(dotted(target).rpartition(".")[2])
+                case ast.FunctionDef(name=name, returns=ast.expr() as said, decorator_list=[ast.Name(id="property" | "cached_property")]):
+                    names |= {name} if ast.unparse(said) == "Path" else set()
+    return frozenset(names - {""})
 
 
 def _directory(node: ast.expr) -> bool:
@@ -148,8 +234,11 @@ DOES = {"opens": opens, "normalizes": normalizes, "joins": joins}
 
 def found(source: str) -> dict[str, list[str]]:
     """What a module does of each kind, with its lines."""
-    nodes = list(ast.walk(ast.parse(source)))
-    return {what: [f"{getattr(node, 'lineno', 0)}: {ast.unparse(node)}" for node in nodes if does(node)] for what, does in DOES.items()}
+    tree = ast.parse(source)
+    nodes, paths = list(ast.walk(tree)), paths_of(tree)
+    return {
+        what: [f"{getattr(node, 'lineno', 0)}: {ast.unparse(node)}" for node in nodes if does(node, paths)] for what, does in DOES.items()
+    }
 
 
 ALLOWED = {"opens": OPENING, "normalizes": NORMALIZING, "joins": JOINING}
@@ -176,6 +265,17 @@ def test_only_the_authority_for_locations_handles_paths_of_tables() -> None:
         ("opens", "os.unlink(path)"),
         ("opens", "shutil.rmtree(path)"),
         ("opens", "self.fs.open_input_stream(path)"),
+        ("opens", "anything.write_bytes(data)"),
+        ("opens", "Path(a).open()"),
+        ("opens", "def f(a: Path | None): a.rename(b)"),
+        ("opens", "a = Path(b) / c\nfor d in a.parent.glob('*'): pass"),
+        ("normalizes", "Path(a).resolve()"),
+        ("joins", "Path(a) / b"),
+        ("joins", "class A:\n    at: Path\n    def f(self): return self.at / 'x'"),
+        ("joins", "Path(a).joinpath(b)"),
+        ("joins", "'/'.join([table.location, name])"),
+        ("joins", "'%s/%s' % (location, name)"),
+        ("joins", "'{}/{}'.format(location, name)"),
     ],
 )
 def test_what_the_rule_sees(what: str, source: str) -> None:

@@ -14,6 +14,7 @@ import orjson
 import pyarrow as pa
 
 from model.errors import ColumnNotExist, InvalidData, nearest
+from model.schema.decimals import held
 from model.schema.schema import Schema
 from model.schema.type_parts import walk
 from model.schema.types import (
@@ -108,8 +109,8 @@ def converter(type_: DataType) -> Convert:
     if bits := INTEGER_BITS.get(type_.root):
         return _integer(bits)
     match type_:
-        case DecimalType(precision=precision, scale=scale):
-            return _decimal(precision, scale)
+        case DecimalType():
+            return _decimal(type_)
         case LocalZonedTimestampType(precision=precision):
             return _timestamp(precision, zoned=True)
         case TimestampType(precision=precision):
@@ -143,7 +144,7 @@ def _integer(bits: int) -> Convert:
     return convert
 
 
-def _decimal(precision: int, scale: int) -> Convert:
+def _decimal(type_: DecimalType) -> Convert:
     def convert(value: Any) -> Decimal:
         if isinstance(value, bool) or not isinstance(value, int | str | Decimal):
             raise ValueError
@@ -151,13 +152,10 @@ def _decimal(precision: int, scale: int) -> Convert:
             number = Decimal(without_marks(value) if isinstance(value, str) else value)
         except InvalidOperation as problem:
             raise ValueError from problem
-        _, digits, exponent = number.as_tuple()
-        if not isinstance(exponent, int):
+        exact = held(type_, number)
+        if exact is None:
             raise ValueError
-        zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))  # what stands behind them is no digit of the number
-        if not number.is_zero() and (-(exponent + zeros) > scale or len(digits) + exponent > precision - scale):
-            raise ValueError
-        return number
+        return exact
 
     return convert
 

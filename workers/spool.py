@@ -3,37 +3,127 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import io
 import os
 import tempfile
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO
 
+from model.errors import TooManyStatements
 from table.format.io.storage_errors import making, translating
 
 MEMORY_BYTES = 4 << 20
 """A body or a result up to this size stays in memory."""
 _CHUNK_BYTES = 1 << 20
+_MOST_FILES = 1024
+"""Open at once, of which one owner has three quarters: tables, Postgres and Spark need those of the process, too."""
+
+
+def owner_of(principal: str) -> str:
+    """The owner of what a principal sends, by whichever protocol and at whichever stage."""
+    return f"principal {principal}"
+
+
+class _Held:
+    """What the open files of each owner hold."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._files = Counter[str]()
+        self._bytes = Counter[str]()
+
+    def open(self, owner: str, *, comes: bool) -> None:
+        """Count one more; raises `TooManyStatements` where that is too many, for one that comes a quarter sooner."""
+        with self._lock:
+            most = _MOST_FILES * 3 // 4
+            all_of_one = bool(owner) and self._files[owner] >= (most * 3 // 4 if comes else most)
+            if all_of_one or self._files.total() >= _MOST_FILES:
+                whose = f"{owner[0].upper()}{owner[1:]} has" if all_of_one else "All together have"
+                raise TooManyStatements(
+                    f"{whose} as many large bodies under way as the server keeps on its disk at once. Nothing was done; try again soon."
+                )
+            self._files[owner] += 1
+
+    def add(self, owner: str, size: int) -> None:
+        with self._lock:
+            self._bytes[owner] += size
+
+    def of(self, owner: str) -> int:
+        return self._bytes[owner] if owner else 0
+
+    def close(self, owner: str, size: int) -> None:
+        with self._lock:
+            self._files[owner] -= 1
+            self._bytes[owner] -= size
+            if not self._files[owner]:
+                del self._files[owner], self._bytes[owner]
+
+
+class _BodyFile(io.BufferedRandom):
+    """A file that is counted until it is closed."""
+
+    def __init__(self, raw: io.FileIO, held: _Held, owner: str) -> None:
+        super().__init__(raw)
+        self._held, self._owner = held, owner
+        self._size = 0
+        self._counted = True
+
+    def grown(self, size: int) -> None:
+        """So much more lies in it."""
+        self._size += size
+        self._held.add(self._owner, size)
+
+    def close(self) -> None:
+        counted, self._counted = getattr(self, "_counted", False), False
+        try:
+            super().close()
+        finally:
+            if counted:
+                self._held.close(self._owner, self._size)
 
 
 class BodyFiles:
-    """Files of one directory, each gone when it is closed; whatever is written to them asks for space first."""
+    """Files of one directory, each gone when it is closed; whatever is written to them asks for space first.
 
-    def __init__(self, directory: Path | None = None, *, space: Callable[[int], AbstractContextManager[object]] | None = None) -> None:
+    What one owner has in them takes half of the space there is, at most.
+    """
+
+    def __init__(self, directory: Path | None = None, *, space: Callable[[int, int], AbstractContextManager[object]] | None = None) -> None:
         """``directory`` is made when it is needed; None for the system's own for temporary files.
 
-        ``space`` holds so many bytes while they are written, and raises what is told where there is no space for them.
+        ``space`` holds so many bytes while they are written, and raises what is told where there is no space for them and for as many
+        more as its second argument says.
         """
         self._directory = directory
-        self._space = space or (lambda size: contextlib.nullcontext())
+        self._space = space or (lambda size, beside: contextlib.nullcontext())
+        self._owner, self._comes = "", False
+        self._held = _Held()
+
+    def of(self, owner: str, *, comes: bool = False) -> BodyFiles:
+        """The same, whose new files are an owner's; without one none is bounded but by the space there is.
+
+        ``comes`` is said of what waits to be asked for: it leaves files of the owner's to what is taken in, which is read from it.
+        """
+        files = copy.copy(self)
+        files._owner, files._comes = owner, comes
+        return files
 
     def new(self) -> IO[bytes]:
-        """An empty file. Raises `StorageFull` or `Unavailable`."""
-        with making(self._place):
-            if self._directory is not None:
-                self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return tempfile.TemporaryFile(dir=self._directory, prefix="body-")
+        """An empty file. Raises `StorageFull` or `Unavailable`, and `TooManyStatements` where too many are open."""
+        self._held.open(self._owner, comes=self._comes)
+        try:
+            with making(self._place):
+                if self._directory is not None:
+                    self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                return _BodyFile(tempfile.TemporaryFile(buffering=0, dir=self._directory, prefix="body-"), self._held, self._owner)
+        except BaseException:
+            self._held.close(self._owner, 0)
+            raise
 
     def add(self, file: IO[bytes], part: bytes) -> IO[bytes]:
         """Add a part to a file in memory or to what became of it; returns where all of it lies: here, once it is larger than memory takes.
@@ -61,7 +151,10 @@ class BodyFiles:
 
     def write(self, file: IO[bytes], parts: Sequence[bytes]) -> None:
         """Add parts to a file of this directory. Raises `StorageFull` or `Unavailable`; the file is of no use then."""
-        with self._space(sum(map(len, parts))), translating(self._place):
+        size = sum(map(len, parts))
+        with self._space(size, self._held.of(self._owner)), translating(self._place):
+            if isinstance(file, _BodyFile):
+                file.grown(size)
             file.writelines(parts)
             file.flush()
 

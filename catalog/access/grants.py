@@ -86,6 +86,15 @@ class GrantRepository:
         """The grants of any of these that have not expired."""
         return self._read(" AND g.principal = ANY(%s)", list(principals))
 
+    def digest(self, principals: Iterable[str]) -> str:
+        """Of all that `of` tells of these: another one where any of it changed, a table's name as well."""
+        query = f"""
+            SELECT count(*), coalesce(sum(hashtextextended(found::text, 0)), 0) FROM ({_SELECT} AND g.principal = ANY(%s)) AS found
+        """  # noqa: S608 - the inner query is a literal of this module
+        row = self._conn.execute(query, (sorted(principals),)).fetchone()
+        assert row is not None
+        return f"{row[0]} {row[1]}"
+
     def on(self, resource: Resource) -> list[Grant]:
         """The grants on exactly this resource."""
         grants = self._read(

@@ -10,22 +10,25 @@ import json
 import os
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, LiteralString
 
 import psycopg
-from psycopg import Connection, sql
+from psycopg import Connection, errors, sql
 
+from catalog.backup.own_objects import own_tables
 from catalog.connection import connect
 from catalog.damage import telling_damage
 from catalog.store import APPLICATION, POOLED_APPLICATION, away
 from catalog.work.servers import ServerRepository
 from model.errors import IllegalMove, InvalidData
+from model.work.job import JobState
 
 FORMAT = 1
 _HEAD = "catalog.json"
+_COPY = "copy.json"
 _EPHEMERAL = frozenset({"maintenance_lease", "maintenance_owner", "maintenance_mark", "quota_usage", "server", "pages_key", "ended_login"})
 """Says who works on what now, and who is logged in; nobody is after a restore."""
 _OF_A_SERVER = _EPHEMERAL | {"audit_log", "catalog_state"}
@@ -60,8 +63,10 @@ class ArchiveHead:
         return sum(table.rows for table in self.tables)
 
 
-def write_archive(dsn: str, path: Path, *, warehouse: str) -> ArchiveHead:
+def write_archive(dsn: str, path: Path, *, warehouse: str, copy_id: str | None = None) -> ArchiveHead:
     """Write the catalog to a file, which is there whole or not at all; servers go on meanwhile.
+
+    ``copy_id``: under what a copy of the files that are copied after it will say that it has all of them.
 
     Raises `Unavailable` where Postgres is away, `IllegalMove` where there is no catalog, and `OSError` for a file that cannot be written.
     """
@@ -77,7 +82,7 @@ def write_archive(dsn: str, path: Path, *, warehouse: str) -> ArchiveHead:
             if len(revisions) != 1:
                 raise IllegalMove("There is no catalog in this database yet.")
             revision = revisions[0][0]
-            for name in _in_order(conn):
+            for name in own_tables(conn):
                 part = cleanup.enter_context(tempfile.SpooledTemporaryFile(_IN_MEMORY))
                 parts.append((_copy_out(conn, name, part), part))
         moment: dt.datetime = row[0]
@@ -88,7 +93,7 @@ def write_archive(dsn: str, path: Path, *, warehouse: str) -> ArchiveHead:
             warehouse=warehouse,
             tables=[table for table, _ in parts],
         )
-        _write_file(path, head, [part for _, part in parts])
+        _write_file(path, head, [part for _, part in parts], copy_id)
     return head
 
 
@@ -98,21 +103,123 @@ def read_head(path: Path) -> ArchiveHead:
         return head_of(tar, path)
 
 
-def restore_archive(dsn: str, path: Path) -> ArchiveHead:
+def copy_id_of(path: Path) -> str | None:
+    """Under what a copy says that it has all files of an archive; None for one without a copy, or of an earlier version."""
+    with opened(path) as tar:
+        if _COPY not in tar.getnames():
+            return None
+        source = tar.extractfile(_COPY)
+        assert source is not None
+        return str(json.loads(source.read())["id"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A streaming job that is in a catalog."""
+
+    id: str
+    name: str
+    state: JobState
+    leaving: bool
+    """Whether somebody has asked that it stop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogJobs:
+    """The jobs of a catalog, and which catalog that is."""
+
+    catalog_id: str | None
+    """None for one of before catalogs had an identity."""
+    jobs: list[Job]
+
+
+def jobs_of(dsn: str) -> CatalogJobs | None:
+    """The jobs of a catalog; None where nothing is in it, or a newer version's cannot be read."""
+    with connected(dsn) as conn:
+        try:
+            return _jobs(conn) if contents_in(conn) else None
+        except (errors.UndefinedColumn, ValueError):  # of a column, or a state, that is called otherwise there
+            return None
+
+
+def _jobs(conn: Connection) -> CatalogJobs:
+    own = own_tables(conn)
+    row = conn.execute("SELECT catalog_id::text FROM catalog_state").fetchone() if "catalog_state" in own else None
+    found = []
+    if "stream_job" in own:
+        query = "SELECT job_id::text, name, state, coalesce(wish IN ('STOP', 'DRAIN'), false) FROM stream_job ORDER BY name, job_id"
+        found = conn.execute(query).fetchall()
+    return CatalogJobs(
+        catalog_id=None if row is None else str(row[0]),
+        jobs=[Job(id=job_id, name=name, state=JobState(state), leaving=leaving) for job_id, name, state, leaving in found],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutBack:
+    """What of an archive is not in the catalog as it was."""
+
+    stopped: list[Job]
+    """Jobs that ran, and were stopped or gone in the catalog that was replaced, or had finished there."""
+    failed: list[Job]
+    """Jobs that run again, and had failed there."""
+    left_out: list[ArchivedTable]
+    """Tables that are not the catalog's: earlier versions put all of a schema that is shared into an archive."""
+
+
+def restore_archive(
+    dsn: str, path: Path, *, require: Callable[[Connection], object] | None = None, jobs: CatalogJobs | None = None
+) -> PutBack:
     """Put an archive's rows in the place of all the catalog's, in one transaction; its schema must be at the archive's revision.
 
-    Raises `InvalidData` for an archive that is damaged, and changes nothing then.
+    ``require`` may refuse once nobody else reaches the catalog. Of the archive's jobs that run those stay stopped that were stopped or
+    gone, or had finished, among the ``jobs`` of the catalog it replaces. Raises `InvalidData` for an archive that is damaged, and
+    changes nothing then.
     """
     with opened(path) as tar, connected(dsn) as conn, conn.transaction():
         head = head_of(tar, path)
         ((revision,),) = conn.execute("SELECT version_num FROM alembic_version").fetchall()
         if revision != head.revision:
             raise IllegalMove(f"The catalog is at revision {revision} and the archive at {head.revision}.")
-        names = sql.SQL(", ").join(sql.Identifier(name) for name in _in_order(conn))
-        conn.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY CASCADE").format(names))
+        names = sql.SQL(", ").join(sql.Identifier(name) for name in own_tables(conn))
+        conn.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names))
+        if require is not None:
+            require(conn)
+        try:
+            conn.execute(sql.SQL("TRUNCATE {} RESTART IDENTITY").format(names))
+        except errors.FeatureNotSupported as refers:
+            raise IllegalMove(
+                f"A table in this Postgres database that is not the catalog's refers to it ({refers.diag.message_detail}): drop that "
+                "reference, or restore into an empty database. Nothing was changed."
+            ) from refers
+        own = set(own_tables(conn))
         for table in head.tables:
-            copy_in(conn, table, tar, path)
-    return head
+            if table.name in own:
+                copy_in(conn, table, tar, path)
+        left_out = [table for table in head.tables if table.name not in own]
+        stopped, failed = ([], []) if jobs is None else _keep_stopped(conn, jobs)
+        return PutBack(stopped=stopped, failed=failed, left_out=left_out)
+
+
+def _keep_stopped(conn: Connection, before: CatalogJobs) -> tuple[list[Job], list[Job]]:
+    """Stop what ran in an archive and does not any more, and return it; and what runs again although it had failed."""
+    archived = _jobs(conn)
+    if None not in (archived.catalog_id, before.catalog_id) and archived.catalog_id != before.catalog_id:
+        return [], []  # another catalog never had these jobs: nobody stopped them there
+    since = {job.id: job for job in before.jobs}
+    stopped, failed = list[Job](), list[Job]()
+    for job in archived.jobs:
+        if job.state.ended:
+            continue
+        now = since.get(job.id)
+        if now is None or now.leaving or now.state in (JobState.STOPPED, JobState.FINISHED):
+            stopped.append(job)
+        elif now.state is JobState.FAILED:
+            failed.append(job)
+    if stopped:
+        query = "UPDATE stream_job SET state = 'STOPPED', wish = NULL, ended_at = now(), updated_at = now() WHERE job_id::text = ANY(%s)"
+        conn.execute(query, ([job.id for job in stopped],))
+    return stopped, failed
 
 
 def let_go(dsn: str) -> None:
@@ -151,24 +258,34 @@ _STARTS_WITH = {"sluice_database": _DEFAULT_ONLY, "database_entry": _DEFAULT_ONL
 def contents(dsn: str) -> int:
     """How many rows a catalog holds beyond what a new one does; 0 for a database without one."""
     with connected(dsn) as conn:
-        total = 0
-        for name in _in_order(conn):
-            if name in _OF_A_SERVER:
-                continue
-            query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(name))
-            if name in _STARTS_WITH:
-                query += sql.SQL(" WHERE ") + sql.SQL(_STARTS_WITH[name])
-            counts = conn.execute(query).fetchone()
-            total += int(counts[0]) if counts is not None else 0
-        return total
+        return contents_in(conn)
+
+
+def contents_in(conn: Connection) -> int:
+    """The same as the connection's transaction sees it."""
+    total = 0
+    for name in own_tables(conn):
+        if name in _OF_A_SERVER:
+            continue
+        query = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(name))
+        if name in _STARTS_WITH:
+            query += sql.SQL(" WHERE ") + sql.SQL(_STARTS_WITH[name])
+        counts = conn.execute(query).fetchone()
+        total += int(counts[0]) if counts is not None else 0
+    return total
 
 
 def servers(dsn: str) -> int:
     """Connections of servers to the catalog's database; of those behind a pooler, how many have told lately that they live."""
-    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
     with connected(dsn) as conn:
-        own, pooled = (sum(count for (count,) in conn.execute(query, (name,))) for name in (APPLICATION, POOLED_APPLICATION))
-        return int(own or (pooled and _living(conn)))
+        return servers_in(conn)
+
+
+def servers_in(conn: Connection) -> int:
+    """The same, asked by a connection."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
+    own, pooled = (sum(count for (count,) in conn.execute(query, (name,))) for name in (APPLICATION, POOLED_APPLICATION))
+    return int(own or (pooled and _living(conn)))
 
 
 def _living(conn: Connection) -> int:
@@ -187,23 +304,6 @@ def connected(dsn: str) -> Iterator[Connection]:
             yield conn
     except (psycopg.OperationalError, psycopg.InterfaceError) as problem:
         raise away(problem) from problem
-
-
-def _in_order(conn: Connection) -> list[str]:
-    """The catalog's tables, those others refer to first."""
-    query = "SELECT c.relname FROM pg_class c WHERE c.relkind = 'r' AND c.relnamespace = current_schema()::regnamespace ORDER BY 1"
-    names = [name for (name,) in conn.execute(query) if name != "alembic_version"]
-    references = """
-        SELECT c.conrelid::regclass::text, c.confrelid::regclass::text FROM pg_constraint c
-        WHERE c.contype = 'f' AND c.connamespace = current_schema()::regnamespace AND c.conrelid <> c.confrelid
-    """
-    needs: dict[str, set[str]] = {name: set() for name in names}
-    for name, needed in conn.execute(references):
-        needs[name].add(needed)
-    ordered: list[str] = []
-    while len(ordered) < len(names):
-        ordered += [name for name in names if name not in ordered and needs[name] <= set(ordered)]
-    return ordered
 
 
 def _copy_out(conn: Connection, name: str, part: IO[bytes]) -> ArchivedTable:
@@ -240,13 +340,15 @@ def copy_in(conn: Connection, table: ArchivedTable, tar: tarfile.TarFile, path: 
         conn.execute(newest.format(sql.Literal(table.name), sql.Literal(column), sql.Identifier(column), sql.Identifier(column), name))
 
 
-def _write_file(path: Path, head: ArchiveHead, parts: list[IO[bytes]]) -> None:
+def _write_file(path: Path, head: ArchiveHead, parts: list[IO[bytes]], copy_id: str | None) -> None:
     fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         with fresh.open("xb") as file:
             os.fchmod(file.fileno(), 0o600)  # hashes of tokens are in it
             with tarfile.open(fileobj=file, mode="w:gz", compresslevel=6) as tar:
                 _add(tar, _HEAD, io.BytesIO(json.dumps(asdict(head), indent=1).encode()))
+                if copy_id is not None:  # not in the head, which earlier versions hold to what they know
+                    _add(tar, _COPY, io.BytesIO(json.dumps({"id": copy_id}).encode()))
                 for table, part in zip(head.tables, parts, strict=True):
                     _add(tar, f"{table.name}.copy", part)
             file.flush()

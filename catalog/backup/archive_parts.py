@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tarfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, LiteralString
@@ -17,7 +17,10 @@ from catalog.backup.archive import WRITTEN_ANEW, ArchivedTable, ArchiveHead, con
 from model.errors import IllegalMove, InvalidData
 from model.identifier import Identifier
 
+Row = Mapping[str, str | None]
+"""A row by column, in COPY's text form."""
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ELEMENT = re.compile(r'"((?:[^"\\]|\\.)*)"|([^",]+)')
 _OF_A_TABLE = (
     "table_schema", "table_snapshot", "snapshot_pointer", "table_branch", "table_tag", "table_partition", "table_policy", "access_grant",
     "stream_consumer", "compaction_run", "expired_snapshot",
@@ -41,6 +44,17 @@ class PartTable:
     """By branch, in order."""
     tags: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)
     """Branch and snapshot."""
+    allowed: Sequence[str] | None = ()
+    """Where files of it may lie besides its directory; None for all import directories."""
+    consumers: dict[str, dict[str, int]] = field(default_factory=dict)
+    """How far those are that told a stream's progress, by branch and name."""
+    dropped: bool = False
+    """Whether it was dropped, and is kept."""
+
+    @property
+    def told(self) -> str:
+        """What people call it."""
+        return f"{self.name} (dropped)" if self.dropped else str(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,34 +67,71 @@ class Part:
     location: str
 
 
-def archived_tables(path: Path) -> list[PartTable]:  # noqa: C901 - a loop for each table of the archive
-    """The tables an archive holds, without those that were dropped; raises `InvalidData`, also for one of an older schema."""
+def archived_tables(path: Path, *, dropped: bool = False) -> list[PartTable]:
+    """The tables an archive holds, on demand with those that were dropped and are kept.
+
+    Raises `InvalidData`, also for one of an older schema.
+    """
     with opened(path) as tar:
         head = head_of(tar, path)
         if not any(table.name == "table_entry" for table in head.tables):
             raise InvalidData(f"{path} was written by an older Sluice: restore it into an empty SLUICE_DATA and make a backup there.")
-        parts: dict[str, PartTable] = {}
-        for row in _rows(tar, head, "table_entry"):
-            if row["drop_id"] is None:
-                parts[_text(row, "table_id")] = PartTable(
-                    table_id=UUID(row["table_id"]),
-                    name=Identifier(_text(row, "database"), _text(row, "name")),
-                    location=_text(row, "location"),
-                    external=row["external"] == "t",
-                )
-        for row in _rows(tar, head, "table_schema"):
-            if (table := parts.get(_text(row, "table_id"))) is not None:
-                table.schemas.setdefault(_text(row, "branch"), {})[int(_text(row, "schema_id"))] = json.loads(_text(row, "body"))
-        for row in _rows(tar, head, "table_snapshot"):
-            if (table := parts.get(_text(row, "table_id"))) is not None:
-                table.snapshots.setdefault(_text(row, "branch"), []).append(json.loads(_text(row, "body")))
-        for row in _rows(tar, head, "table_tag"):
-            if (table := parts.get(_text(row, "table_id"))) is not None:
-                table.tags.append((_text(row, "branch"), json.loads(_text(row, "snapshot"))))
-    for table in parts.values():
+        parts = {_text(row, "table_id"): row for row in _rows(tar, head, "table_entry") if dropped or row["drop_id"] is None}
+        called = _databases_called(tar, head) if dropped else {}  # once, as going back in the file unpacks it from its beginning
+        tables = {table_id: _part(row, called) for table_id, row in parts.items()}
+        for name, add in _ADDED.items():
+            for row in _rows(tar, head, name):
+                if (table := tables.get(_text(row, "table_id"))) is not None:
+                    add(table, row)
+    for table in tables.values():
         for line in table.snapshots.values():
             line.sort(key=lambda body: int(body["id"]))
-    return sorted(parts.values(), key=lambda table: (table.name.database, table.name.table))
+    return sorted(tables.values(), key=lambda table: (table.name.database, table.name.table))
+
+
+def _part(row: Row, called: Mapping[str, str]) -> PartTable:
+    database, allowed = _text(row, "database"), row["allowed_locations"]
+    return PartTable(
+        table_id=UUID(row["table_id"]),
+        name=Identifier(called.get(database, database), _text(row, "name")),
+        location=_text(row, "location"),
+        external=row["external"] == "t",
+        allowed=None if allowed is None else _array(allowed),
+        dropped=row["drop_id"] is not None,
+    )
+
+
+def _databases_called(tar: tarfile.TarFile, head: ArchiveHead) -> dict[str, str]:
+    """What dropped databases were called, by the names that they are kept under."""
+    names = {row["drop_id"]: row["database"] for row in _rows(tar, head, "drop_record")}
+    dropped = [row for row in _rows(tar, head, "database_entry") if row["drop_id"] is not None]
+    return {_text(row, "name"): name for row in dropped if (name := names.get(row["drop_id"])) is not None}
+
+
+def _add_schema(table: PartTable, row: Row) -> None:
+    table.schemas.setdefault(_text(row, "branch"), {})[int(_text(row, "schema_id"))] = json.loads(_text(row, "body"))
+
+
+def _add_snapshot(table: PartTable, row: Row) -> None:
+    table.snapshots.setdefault(_text(row, "branch"), []).append(json.loads(_text(row, "body")))
+
+
+def _add_tag(table: PartTable, row: Row) -> None:
+    table.tags.append((_text(row, "branch"), json.loads(_text(row, "snapshot"))))
+
+
+def _add_consumer(table: PartTable, row: Row) -> None:
+    if (following := row["next_snapshot"]) is not None:
+        table.consumers.setdefault(_text(row, "branch"), {})[_text(row, "name")] = int(following)
+
+
+_ADDED: dict[str, Callable[[PartTable, Row], None]] = {
+    "table_schema": _add_schema,
+    "table_snapshot": _add_snapshot,
+    "table_tag": _add_tag,
+    "stream_consumer": _add_consumer,
+}
+"""What is read of a table from each of the archive's."""
 
 
 def restore_tables(dsn: str, path: Path, parts: Sequence[Part], *, databases: Sequence[str] = ()) -> None:
@@ -155,9 +206,10 @@ def _entries(conn: Connection, table: ArchivedTable, tar: tarfile.TarFile, path:
         conn.execute(
             sql.SQL(
                 "UPDATE {} SET table_id = %s, database = %s, name = %s, location = %s, moving_from = NULL, diverged_at = NULL, "
-                "external = external AND NOT %s WHERE table_id = %s"
+                "external = external AND NOT %s, allowed_locations = CASE WHEN %s THEN '{{}}' ELSE allowed_locations END "
+                "WHERE table_id = %s"
             ).format(loaded),
-            (part.table_id, part.name.database, part.name.table, part.location, moved, part.of.table_id),
+            (part.table_id, part.name.database, part.name.table, part.location, moved, moved, part.of.table_id),
         )
     _insert(conn, table, loaded)
 
@@ -192,7 +244,7 @@ def _of_database(conn: Connection, tables: Mapping[str, ArchivedTable], tar: tar
     _insert(conn, tables["access_grant"], loaded, rest=" ON CONFLICT ON CONSTRAINT access_grant_key DO NOTHING")
 
 
-def _rows(tar: tarfile.TarFile, head: ArchiveHead, name: str) -> Iterator[dict[str, str | None]]:
+def _rows(tar: tarfile.TarFile, head: ArchiveHead, name: str) -> Iterator[Row]:
     """The rows of a table in COPY's text form."""
     table = next(table for table in head.tables if table.name == name)
     source = tar.extractfile(f"{name}.copy")
@@ -208,7 +260,12 @@ def _value(text: str) -> str | None:
     return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), text) if "\\" in text else text
 
 
-def _text(row: Mapping[str, str | None], column: str) -> str:
+def _array(text: str) -> list[str]:
+    """The texts of an array as Postgres writes it."""
+    return [re.sub(r"\\(.)", r"\1", quoted) if quoted else plain for quoted, plain in _ELEMENT.findall(text[1:-1])]
+
+
+def _text(row: Row, column: str) -> str:
     value = row[column]
     assert value is not None
     return value

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import psycopg
 from psycopg import Connection
 
-from catalog.connection import connect
+from catalog.connection import connect, notice_this_machine
 from model.catalog_errors import BackupRunning
 from model.errors import IllegalMove, Unavailable
 
@@ -54,6 +54,7 @@ def holding(dsn: str) -> Iterator[Callable[[], None]]:
             open_.enter_context(conn.transaction())
             conn.execute(f"SET LOCAL lock_timeout = '{_WAIT}'")
             conn.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            notice_this_machine(conn)  # else files are kept for hours after it is gone
             conn.execute(f"SELECT pg_advisory_xact_lock({_KEY})")
         except psycopg.errors.LockNotAvailable:
             raise IllegalMove("Another backup of this catalog runs: wait until it has ended.") from None

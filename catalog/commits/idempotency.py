@@ -47,7 +47,10 @@ class Taken:
 
 
 class IdempotencyRepository:
-    """Reads and writes ``idempotency_key`` inside the caller's transaction."""
+    """Reads and writes ``idempotency_key`` inside the caller's transaction.
+
+    A key counts until it is forgotten, however old the clock says that it is: that may be wrong.
+    """
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
@@ -72,7 +75,6 @@ class IdempotencyRepository:
                    lease_until > now() AS alive, answer
             FROM idempotency_key
             WHERE (scope, key) IN ((%(scope)s, %(key)s), (%(nobody)s, %(key)s), (%(registered)s, %(work)s))
-              AND created_at >= now() - %(kept)s
             ORDER BY answer IS NULL, scope = %(scope)s DESC LIMIT 1
         """
         return self._conn.cursor(row_factory=class_row(IdempotencyRow)).execute(look, _values(scope, key, body_hash))
@@ -81,9 +83,9 @@ class IdempotencyRepository:
         """Whether work is or was done under a key; of what a repair registered only the work's id is known."""
         query = """
             SELECT 1 FROM idempotency_key
-            WHERE scope = ANY(%s) AND key = %s AND created_at >= now() - %s AND (lease_until > now() OR answer IS NOT NULL)
+            WHERE scope = ANY(%s) AND key = %s AND (lease_until > now() OR answer IS NOT NULL)
         """
-        return self._conn.execute(query, ([scope, _nobodys(scope)], key, KEPT)).fetchone() is not None
+        return self._conn.execute(query, ([scope, _nobodys(scope)], key)).fetchone() is not None
 
     def register(self, answers: Mapping[str, Mapping[str, Any]], *, at_millis: int) -> None:
         """Keep what was answered to works of these ids at that time; what is known of one stays."""
@@ -113,13 +115,12 @@ class IdempotencyRepository:
             WHERE NOT EXISTS (
                 SELECT 1 FROM idempotency_key o
                 WHERE (o.scope, o.key) IN ((%(nobody)s, %(key)s), (%(registered)s, %(work)s))
-                  AND o.created_at >= now() - %(kept)s AND o.answer IS NOT NULL
+                  AND o.answer IS NOT NULL
             )
             ON CONFLICT (scope, key) DO UPDATE
               SET body_hash = excluded.body_hash, owner = excluded.owner, lease_until = excluded.lease_until,
                   answer = NULL, created_at = now()
-              WHERE k.created_at < now() - %(kept)s OR (
-                  k.answer IS NULL AND k.body_hash = excluded.body_hash AND (k.lease_until < now() OR k.owner = excluded.owner))
+              WHERE k.answer IS NULL AND k.body_hash = excluded.body_hash AND (k.lease_until < now() OR k.owner = excluded.owner)
             RETURNING xmax::text <> '0'
         """
         values = {**_values(mine.scope, mine.key, mine.body_hash), "owner": mine.owner, "lease": LEASE}
@@ -154,7 +155,7 @@ class IdempotencyRepository:
 def _values(scope: str, key: str, body_hash: str) -> dict[str, Any]:
     work = str(work_of(scope, key, body_hash))
     return {
-        "scope": scope, "key": key, "hash": body_hash, "work": work, "kept": KEPT, "nobody": _nobodys(scope), "registered": _REGISTERED,
+        "scope": scope, "key": key, "hash": body_hash, "work": work, "nobody": _nobodys(scope), "registered": _REGISTERED,
     }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -96,24 +96,28 @@ class StaleFileRepository:
         """The files of a table that are to be removed."""
         return {path for (path,) in self._conn.execute("SELECT path FROM stale_file WHERE table_id = %s", (table_id,))}
 
-    def lock(self, table_id: UUID) -> list[StaleFileRow]:
-        """The files of a table, for nobody else to remove, or to add to, until the transaction ends; commits go on.
+    def lock(self, table_id: UUID, *, most: int | None = None, wait: bool = True) -> list[StaleFileRow]:
+        """The files of a table, or the first of them, for nobody else to remove, or to add to, until the transaction ends; commits go on.
 
-        The table's row comes first, as it does for all who add files: two would wait for each other in a circle otherwise.
+        The table's row comes first, as it does for all who add files: two would wait for each other in a circle otherwise. Without ``wait``
+        none where somebody else holds it.
         """
-        self._conn.execute(HOLD, (table_id,))
+        held = self._conn.execute(HOLD if wait else f"{HOLD} SKIP LOCKED", (table_id,)).fetchone()
+        if held is None and not wait:
+            return []
         with self._conn.cursor(row_factory=class_row(StaleFileRow)) as cur:
-            return cur.execute("SELECT path, mark FROM stale_file WHERE table_id = %s ORDER BY path FOR UPDATE", (table_id,)).fetchall()
+            query = "SELECT path, mark FROM stale_file WHERE table_id = %s ORDER BY path LIMIT %s FOR UPDATE"
+            return cur.execute(query, (table_id, most)).fetchall()
 
-    def removed(self, table_id: UUID) -> None:
-        """Let them be on record as gone, for a day: one may be written by whoever was held up since before it was taken away."""
+    def removed(self, table_id: UUID, paths: Collection[str]) -> None:
+        """Let these be on record as gone, for a day: one may be written by whoever was held up since before it was taken away."""
         query = """
-            WITH gone AS (DELETE FROM stale_file WHERE table_id = %(table)s RETURNING table_id, path, mark),
+            WITH gone AS (DELETE FROM stale_file WHERE table_id = %(table)s AND path = ANY(%(paths)s) RETURNING table_id, path, mark),
                  old AS (DELETE FROM removed_file WHERE table_id = %(table)s AND removed_at < now() - interval '1 day')
             INSERT INTO removed_file (table_id, path, mark) SELECT table_id, path, mark FROM gone
             ON CONFLICT (table_id, path) DO UPDATE SET mark = excluded.mark, removed_at = excluded.removed_at
         """
-        self._conn.execute(query, {"table": table_id})
+        self._conn.execute(query, {"table": table_id, "paths": list(paths)})
 
     def mark_of_removed(self, table_id: UUID, path: str) -> Mapping[str, Any] | None:
         """By what the file that was removed there last is told from others; None where none was within a day."""

@@ -16,8 +16,9 @@ from psycopg import errors
 from psycopg.rows import class_row
 
 from catalog.connection import CatalogConnection
+from catalog.objects.directories import DISCARD
 from model.errors import DatabaseAlreadyExist, DatabaseNotExist, TableAlreadyExist
-from model.identifier import Identifier
+from model.identifier import MAIN_BRANCH, Identifier
 
 _TABLES = """
     SELECT d.drop_id, t.table_id, coalesce(g.database, t.database) AS database, t.name, t.database AS kept_in, e.drop_id IS NULL AS housed,
@@ -184,10 +185,9 @@ class DropRepository:
 
     def remove_table(self, dropped: DroppedTable) -> None:
         """Remove it for good; its directory is garbage from now on."""
-        self._conn.execute("DELETE FROM table_entry WHERE table_id = %s AND drop_id = %s", (dropped.table_id, dropped.drop_id))
         if dropped.own_directory is not None:
-            query = "INSERT INTO dropped_directory (location) VALUES (%s) ON CONFLICT DO NOTHING"
-            self._conn.execute(query, (dropped.own_directory,))
+            self._conn.execute(DISCARD, {"location": dropped.own_directory, "table": dropped.table_id, "branch": MAIN_BRANCH})
+        self._conn.execute("DELETE FROM table_entry WHERE table_id = %s AND drop_id = %s", (dropped.table_id, dropped.drop_id))
         self._forget([dropped.drop_id])
 
     def remove_database(self, dropped: DroppedDatabase) -> bool:

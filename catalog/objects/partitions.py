@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 from psycopg.rows import class_row
@@ -48,21 +48,26 @@ class PartitionRepository:
         with self._conn.cursor(row_factory=class_row(PartitionRow)) as cur:
             return cur.execute(query, {"table": table_id, "branch": branch, "names": list(names)}).fetchall()
 
-    def create(self, table_id: UUID, branch: str, name: str, statistics: PartitionStatistics, *, by: str | None) -> bool:
-        """Add a partition by name; False when there is one, whose row then is kept, now also without files."""
+    def create(self, table_id: UUID, branch: str, specs: Mapping[str, Mapping[str, str]], *, by: str | None) -> set[str]:
+        """Add partitions without files by their names; returns which were made. The row of one that there is stays as it is."""
         query = """
-            INSERT INTO table_partition AS p (table_id, branch, name, spec, record_count, file_size, file_count, last_file_millis,
-                                              total_buckets, explicit, created_by, updated_by)
-            VALUES (%(table)s, %(branch)s, %(name)s, %(spec)s, %(records)s, %(size)s, %(files)s, %(last)s, %(buckets)s, true,
-                    %(by)s, %(by)s)
+            INSERT INTO table_partition (table_id, branch, name, spec, record_count, file_size, file_count, last_file_millis,
+                                         total_buckets, explicit, created_by, updated_by)
+            SELECT %(table)s, %(branch)s, name, spec, 0, 0, 0, 0, 0, true, %(by)s, %(by)s
+            FROM unnest(%(names)s::text[], %(specs)s::jsonb[]) AS given (name, spec)
+            ORDER BY name COLLATE "C"
             ON CONFLICT (table_id, branch, name) DO NOTHING
+            RETURNING name
         """
-        return self._conn.execute(query, self._values(table_id, branch, name, statistics) | {"by": by}).rowcount == 1
+        names = sorted(specs)  # as others lock them
+        values = {"table": table_id, "branch": branch, "by": by, "names": names, "specs": [Jsonb(dict(specs[name])) for name in names]}
+        return {name for (name,) in self._conn.execute(query, values)}
 
-    def drop(self, table_id: UUID, branch: str, name: str) -> bool:
-        """Remove a partition's row; False when there was none."""
-        query = f"DELETE FROM table_partition {_OF_BRANCH} AND name = %(name)s"  # noqa: S608
-        return self._conn.execute(query, {"table": table_id, "branch": branch, "name": name}).rowcount == 1
+    def drop(self, table_id: UUID, branch: str, names: Sequence[str]) -> None:
+        """Remove the rows of these partitions, whatever they hold."""
+        self.hold(table_id, branch, names)
+        query = f"DELETE FROM table_partition {_OF_BRANCH} AND name = ANY(%(names)s)"  # noqa: S608
+        self._conn.execute(query, {"table": table_id, "branch": branch, "names": list(names)})
 
     def forget(self, table_id: UUID, branch: str, names: Sequence[str]) -> None:
         """Remove those of these names that have no files, also where they were made by name."""

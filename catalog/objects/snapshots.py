@@ -15,6 +15,7 @@ from catalog.connection import CatalogConnection
 from catalog.records import CountsRow, HeadRow, SnapshotRow
 from model.errors import CommitConflict
 from model.identifier import MAIN_BRANCH, Identifier
+from model.snapshot import TAKES_FILES
 
 SNAPSHOT_COLUMNS = "s.snapshot_id, s.snapshot_uuid, s.body, s.published"
 _COUNTS = "p.record_count, p.file_size, p.file_count, p.last_file_millis, p.counted, p.listed"
@@ -144,14 +145,18 @@ class SnapshotRepository:
         row = self._conn.execute(query, (table_id, branch, snapshot_id, most)).fetchone()
         return int(row[0]) if row is not None else 0
 
-    def changes_since(self, table_id: UUID, branch: str, snapshot_id: int) -> list[tuple[int, str, Mapping[str, Any] | None]]:
-        """The snapshots from one on, each with its key, and with its body where it may have changed rows."""
+    def changes_since(
+        self, table_id: UUID, branch: str, snapshot_id: int, *, appends: bool = False
+    ) -> list[tuple[int, str, Mapping[str, Any] | None]]:
+        """The snapshots from one on, each with its key, and its body where it may have changed rows, or with ``appends`` added some."""
         query = """
             SELECT snapshot_id, snapshot_uuid,
-                   CASE WHEN body ->> 'commitKind' = 'OVERWRITE' OR body ->> 'operation' = 'MERGE' THEN body END
-            FROM table_snapshot WHERE table_id = %s AND branch = %s AND snapshot_id >= %s ORDER BY snapshot_id
+                   CASE WHEN body ->> 'commitKind' = 'OVERWRITE' OR body ->> 'operation' = 'MERGE'
+                          OR (%(appends)s AND body ->> 'commitKind' = 'APPEND') THEN body END
+            FROM table_snapshot WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_id >= %(first)s ORDER BY snapshot_id
         """
-        return self._conn.execute(query, (table_id, branch, snapshot_id)).fetchall()
+        values = {"table": table_id, "branch": branch, "first": snapshot_id, "appends": appends}
+        return self._conn.execute(query, values).fetchall()
 
     def whose(self, uuids: Sequence[str], *, but: UUID) -> str | None:
         """Another table that has one of these snapshots, ``database.name``; None where no other has. Looks through all snapshots."""
@@ -206,16 +211,18 @@ class SnapshotRepository:
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch, first)).fetchall()
 
-    def overwrites(self, table_id: UUID, branch: str, *, above: int) -> list[SnapshotRow]:
-        """The snapshots of kind OVERWRITE after an id, and the latest, oldest first."""
+    def taking_files(self, table_id: UUID, branch: str, *, above: int) -> list[SnapshotRow]:
+        """The snapshots after an id that may take files away (`Snapshot.may_take_files`), and the latest, oldest first."""
         query = f"""
             SELECT {SNAPSHOT_COLUMNS} FROM table_snapshot s
-            WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_id > %(above)s AND (body ->> 'commitKind' = 'OVERWRITE'
+            WHERE table_id = %(table)s AND branch = %(branch)s AND snapshot_id > %(above)s
+              AND (body ->> 'commitKind' <> 'APPEND' OR body -> 'properties' ? %(takes)s
               OR snapshot_id = (SELECT snapshot_id FROM snapshot_pointer p WHERE p.table_id = %(table)s AND p.branch = %(branch)s))
             ORDER BY snapshot_id
         """  # noqa: S608
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
-            return cur.execute(query, {"table": table_id, "branch": branch, "above": above}).fetchall()
+            values = {"table": table_id, "branch": branch, "above": above, "takes": TAKES_FILES}
+            return cur.execute(query, values).fetchall()
 
     def head(self, table: Identifier) -> HeadRow | None:
         """What a commit to the table or branch is compared with, in one statement; None where there is no such table."""

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
-from enum import Enum
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from catalog.connection import CatalogConnection
 from catalog.listing import EVERYTHING, Slice
+from catalog.objects.directories import DISCARD
 from catalog.records import TableRow, UnpublishedRow
 from model.errors import CommitConflict, DatabaseNotExist, TableAlreadyExist, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
@@ -28,9 +26,9 @@ _SELECT = f"""
     SELECT {_OF_TABLE}, 'main' AS branch, t.schema_id, t.published_schema_id
     FROM sluice_table t JOIN table_schema s ON s.table_id = t.table_id AND s.branch = 'main' AND s.schema_id = t.schema_id
 """  # noqa: S608 - the columns are a literal of this module
-_SELECT_BRANCH = f"""
+_SELECT_BRANCHES = f"""
     SELECT {_OF_TABLE}, b.name AS branch, b.schema_id, b.published_schema_id
-    FROM sluice_table t JOIN table_branch b ON b.table_id = t.table_id AND b.name = %(branch)s
+    FROM sluice_table t JOIN table_branch b ON b.table_id = t.table_id
          JOIN table_schema s ON s.table_id = t.table_id AND s.branch = b.name AND s.schema_id = b.schema_id
 """  # noqa: S608
 _NAMED = "WHERE t.database = %(database)s AND t.name = %(table)s"
@@ -38,15 +36,7 @@ _OF_TYPE = """
     AND CASE WHEN %(type)s = 'table' THEN coalesce(s.body -> 'options' ->> 'type', 'table') = 'table'
              ELSE s.body -> 'options' ->> 'type' = %(type)s END
 """
-
-
-class Taken(Enum):
-    """What a place is taken by."""
-
-    TABLE = "a table"
-    DROPPED_TABLE = "a dropped table that can be brought back"
-    GARBAGE = "a directory that is being removed"
-    FILES = "files of a table that lie outside of its directory"
+_BUT_OF_TYPE = "AND s.body -> 'options' ->> 'type' IS DISTINCT FROM %(but_type)s"
 
 
 HOLD = "SELECT 1 FROM table_entry WHERE table_id = %s FOR NO KEY UPDATE"
@@ -66,31 +56,37 @@ class TableRepository:
     def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
-    def names(self, database: str, wanted: Slice = EVERYTHING, *, type_: str | None = None) -> list[str]:
-        """The names of a database's tables, in code-point order; ``type_`` is what their option ``type`` says."""
-        if type_ is not None:
-            return [row.name for row in self.rows(database, wanted, type_=type_)]
+    def names(self, database: str, wanted: Slice = EVERYTHING, *, type_: str | None = None, but_type: str | None = None) -> list[str]:
+        """The names of a database's tables, in code-point order; ``type_`` is what their option ``type`` says, ``but_type`` what not."""
+        if type_ is not None or but_type is not None:
+            return [row.name for row in self.rows(database, wanted, type_=type_, but_type=but_type)]
         query = f"SELECT name FROM sluice_table WHERE database = %(database)s{wanted.where('name')} ORDER BY name{wanted.limited()}"  # noqa: S608
         return [name for (name,) in self._conn.execute(query, {"database": database, **wanted.values()}).fetchall()]
 
-    def rows(self, database: str, wanted: Slice = EVERYTHING, *, type_: str | None = None) -> list[TableRow]:
+    def rows(self, database: str, wanted: Slice = EVERYTHING, *, type_: str | None = None, but_type: str | None = None) -> list[TableRow]:
         """A database's tables, by name."""
-        query = f"{_SELECT} WHERE t.database = %(database)s{wanted.where('t.name')}{_OF_TYPE if type_ else ''}"
-        values = {"database": database, "type": type_, **wanted.values()}
+        query = f"{_SELECT} WHERE t.database = %(database)s{wanted.where('t.name')}{_OF_TYPE if type_ else ''} "
+        query += _BUT_OF_TYPE if but_type else ""
+        values = {"database": database, "type": type_, "but_type": but_type, **wanted.values()}
         with self._conn.cursor(row_factory=class_row(TableRow)) as cur:
             return cur.execute(f"{query} ORDER BY t.name{wanted.limited()}", values).fetchall()
 
-    def everywhere(self, *, databases: str | None, tables: str | None, after: tuple[str, str] | None, limit: int) -> list[tuple[str, str]]:
+    def everywhere(
+        self, *, databases: str | None, tables: str | None, after: tuple[str, str] | None, limit: int, but_type: str | None = None
+    ) -> list[tuple[str, str]]:
         """Database and name of tables in all databases, by both; two patterns for LIKE, and the last pair of the page before."""
-        query = """
-            SELECT database, name FROM sluice_table
+        query = f"""
+            SELECT database, name FROM sluice_table t
+            JOIN table_schema s ON s.table_id = t.table_id AND s.branch = 'main' AND s.schema_id = t.schema_id
+                                   {_BUT_OF_TYPE if but_type else ""}
             WHERE (%(databases)s::text IS NULL OR database LIKE %(databases)s) AND (%(tables)s::text IS NULL OR name LIKE %(tables)s)
               AND (%(after_database)s::text IS NULL OR (database, name) > (%(after_database)s, %(after_name)s))
             ORDER BY database, name LIMIT %(limit)s
-        """
+        """  # noqa: S608 - a literal of this module
         after_database, after_name = after or (None, None)
         values = {
             "databases": databases, "tables": tables, "after_database": after_database, "after_name": after_name, "limit": limit,
+            "but_type": but_type,
         }  # fmt: skip
         return [(database, name) for database, name in self._conn.execute(query, values).fetchall()]
 
@@ -117,7 +113,8 @@ class TableRepository:
             return cur.execute(_SELECT + "WHERE t.table_id = %s", (table_id,)).fetchone()
 
     def _find(self, table: Identifier, lock: str) -> TableRow | None:
-        query = (_SELECT if table.branch == MAIN_BRANCH else _SELECT_BRANCH) + _NAMED + lock
+        query = (_SELECT if table.branch == MAIN_BRANCH else _SELECT_BRANCHES) + _NAMED
+        query += lock if table.branch == MAIN_BRANCH else f" AND b.name = %(branch)s{lock}"
         values = {"database": table.database, "table": table.table, "branch": table.branch}
         with self._conn.cursor(row_factory=class_row(TableRow)) as cur:
             return cur.execute(query, values).fetchone()
@@ -157,13 +154,17 @@ class TableRepository:
         return None if row is None else (row[0], row[1])
 
     def half_done(self) -> list[TableRow]:
-        """Tables with a schema that is not published, files that are to be removed, or a move that an earlier version began."""
+        """Tables with a schema that is not published, files that are to be removed, or a move that an earlier version began.
+
+        After them the branches besides main with a schema that is not published, as of one whose files are still to be written.
+        """
         unfinished = """
             WHERE t.moving_from IS NOT NULL OR t.published_schema_id < t.schema_id
                OR EXISTS (SELECT 1 FROM stale_file f WHERE f.table_id = t.table_id)
         """
         with self._conn.cursor(row_factory=class_row(TableRow)) as cur:
-            return cur.execute(_SELECT + unfinished).fetchall()
+            tables = cur.execute(_SELECT + unfinished).fetchall()
+            return tables + cur.execute(_SELECT_BRANCHES + "WHERE b.published_schema_id < b.schema_id").fetchall()
 
     def all(self) -> list[TableRow]:
         """Every table."""
@@ -226,18 +227,21 @@ class TableRepository:
         """Keep the table from going until the transaction ends, before rows that belong to it are locked: all take its row first."""
         self._conn.later("SELECT 1 FROM table_entry WHERE table_id = %s FOR KEY SHARE", (table_id,))
 
-    def hold(self, table_id: UUID) -> None:
+    def hold(self, table_id: UUID, *, patience_millis: int | None = None) -> None:
         """Keep others from changing the table's row until the transaction ends; commits go on.
 
-        A statement by itself: what waits for the row looks at the rest only after it.
+        A statement by itself: what waits for the row looks at the rest only after it. ``patience_millis``: how long the transaction waits
+        for what others hold; `catalog.waited_in_vain` tells the error of one that did so in vain.
         """
+        if patience_millis is not None:
+            self._conn.later(f"SET LOCAL lock_timeout = {int(patience_millis)}".encode())
         self._conn.later(HOLD, (table_id,))
 
     def unpublished_schemas(self, table_id: UUID, branch: str) -> UnpublishedRow | None:
         """The versions of a branch's schema whose files may not be there yet; None where there is no such branch."""
         of = "t" if branch == MAIN_BRANCH else "b"
         query = f"""
-            SELECT t.location, {of}.schema_id,
+            SELECT t.location, {of}.schema_id, {of}.published_schema_id AS published,
                    ARRAY(SELECT s.body FROM table_schema s
                          WHERE s.table_id = t.table_id AND s.branch = %(branch)s
                            AND s.schema_id > {of}.published_schema_id AND s.schema_id <= {of}.schema_id
@@ -329,69 +333,21 @@ class TableRepository:
         query = "UPDATE sluice_table SET location = %s, moving_from = NULL WHERE table_id = %s AND moving_from IS NOT NULL"
         self._conn.execute(query, (location, table_id))
 
-    def set_diverged(self, table_id: UUID, path: str | None) -> None:
-        """Mark the table as written past the catalog, or clear the mark."""
-        self._conn.execute("UPDATE sluice_table SET diverged_at = %s WHERE table_id = %s", (path, table_id))
+    def set_diverged(self, table_id: UUID, path: str) -> str:
+        """Mark the table as written past the catalog; returns its mark, the first of all branches: it may tell what nobody finds again."""
+        query = "UPDATE sluice_table SET diverged_at = coalesce(diverged_at, %s) WHERE table_id = %s RETURNING diverged_at"
+        row = self._conn.execute(query, (path, table_id)).fetchone()
+        return path if row is None else str(row[0])
+
+    def clear_diverged(self, table_id: UUID) -> None:
+        """Take the mark away."""
+        self._conn.execute("UPDATE sluice_table SET diverged_at = NULL WHERE table_id = %s", (table_id,))
 
     def drop(self, table_id: UUID, location: str | None) -> None:
         """Remove it for good and remember its directory as garbage; None for one whose files are not ours to remove.
 
         `DropRepository.keep_table` drops one that can be brought back.
         """
-        self._conn.later("DELETE FROM sluice_table WHERE table_id = %s", (table_id,))
         if location is not None:
-            self.discard(location)
-
-    def discard(self, location: str) -> None:
-        """Remember a directory as garbage."""
-        self._conn.later("INSERT INTO dropped_directory (location) VALUES (%s) ON CONFLICT DO NOTHING", (location,))
-
-    def dropped_directories(self, *, older_than: timedelta = timedelta(0)) -> list[str]:
-        """Directories of removed tables that may still hold files, garbage for so long at least."""
-        query = "SELECT location FROM dropped_directory WHERE dropped_at <= now() - %s"
-        return [location for (location,) in self._conn.execute(query, (older_than,)).fetchall()]
-
-    def is_discarded(self, location: str) -> bool:
-        """Whether a directory is garbage now."""
-        query = "SELECT EXISTS (SELECT 1 FROM dropped_directory WHERE location = %s)"
-        row = self._conn.execute(query, (location,)).fetchone()
-        return row is not None and bool(row[0])
-
-    def discarded_at(self, location: str) -> dt.datetime | None:
-        """When a directory became garbage, by Postgres's clock; None where it is none."""
-        row = self._conn.execute("SELECT dropped_at FROM dropped_directory WHERE location = %s", (location,)).fetchone()
-        return None if row is None else row[0]
-
-    def lock_location(self, location: str) -> bool:
-        """Keep others from making or removing this directory until the transaction ends; True when it is garbage now."""
-        return self.lock_place(location)[0]
-
-    def lock_place(self, location: str) -> tuple[bool, bool]:
-        """The same for a new table's directory; also whether a table, also a dropped one that is kept, lies there or is moving away."""
-        self._conn.later("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (location,))
-        query = """
-            SELECT EXISTS (SELECT 1 FROM dropped_directory WHERE location = %(place)s),
-                   EXISTS (SELECT 1 FROM table_entry WHERE location = %(place)s OR moving_from = %(place)s)
-        """
-        row = self._conn.execute(query, {"place": location}).fetchone()
-        assert row is not None
-        return row[0], row[1]
-
-    def directory_removed(self, location: str) -> None:
-        """Forget a directory that is gone."""
-        self._conn.later("DELETE FROM dropped_directory WHERE location = %s", (location,))
-
-    def lock_places(self) -> None:
-        """Keep others from choosing a place by path until the transaction ends."""
-        self._conn.execute("SELECT pg_advisory_xact_lock(hashtextextended('sluice places', 0))")
-
-    def locations(self, *, but_files_of: UUID | None = None) -> list[tuple[Taken, str]]:
-        """Every place that is taken, and by what; those outside of its directory where files of one table may lie can be left out."""
-        query = """
-            SELECT CASE WHEN drop_id IS NULL THEN 'TABLE' ELSE 'DROPPED_TABLE' END, location FROM table_entry
-            UNION ALL SELECT CASE WHEN drop_id IS NULL THEN 'TABLE' ELSE 'DROPPED_TABLE' END, moving_from FROM table_entry
-            WHERE moving_from IS NOT NULL
-            UNION ALL SELECT 'GARBAGE', location FROM dropped_directory
-            UNION ALL SELECT 'FILES', unnest(allowed_locations) FROM table_entry WHERE table_id IS DISTINCT FROM %s
-        """
-        return [(Taken[taken], location) for taken, location in self._conn.execute(query, (but_files_of,)).fetchall()]
+            self._conn.later(DISCARD, {"location": location, "table": table_id, "branch": MAIN_BRANCH})
+        self._conn.later("DELETE FROM sluice_table WHERE table_id = %s", (table_id,))

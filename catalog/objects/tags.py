@@ -32,6 +32,22 @@ class TagRepository:
         with self._conn.cursor(row_factory=class_row(TagRow)) as cur:
             return cur.execute(f"{_SELECT} ORDER BY name", (table_id, branch)).fetchall()
 
+    def tables_with_unpublished(self) -> list[tuple[UUID, str]]:
+        """Tables and branches with a tag whose file may not be there yet."""
+        query = "SELECT DISTINCT g.table_id, g.branch FROM table_tag g JOIN sluice_table t USING (table_id) WHERE NOT g.published"
+        return [(table_id, branch) for table_id, branch in self._conn.execute(query).fetchall()]
+
+    def branched(self, table_id: UUID, branch: str) -> set[str]:
+        """The names of a branch's tags whose snapshot is one of another branch besides main, which was made of it."""
+        query = """
+            SELECT g.name FROM table_tag g WHERE g.table_id = %s AND g.branch = %s AND EXISTS (
+                SELECT 1 FROM table_snapshot s
+                WHERE s.table_id = g.table_id AND s.branch NOT IN (g.branch, 'main') AND s.snapshot_id = (g.snapshot ->> 'id')::bigint
+                  AND s.body ->> 'deltaManifestList' = g.snapshot ->> 'deltaManifestList'
+            )
+        """
+        return {name for (name,) in self._conn.execute(query, (table_id, branch))}
+
     def lists(self, table_id: UUID) -> list[str]:
         """The manifest lists that tags of a table hold, on all branches."""
         query = """

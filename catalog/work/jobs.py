@@ -11,7 +11,8 @@ from psycopg import Connection
 from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
-from model.work.job import Job, JobLease, JobRequest, JobState
+from model.work.job import OUT_OF_MEMORY, Job, JobLease, JobRequest, JobState
+from model.work.job_lag import JobLag
 
 JOB_LEASE_SECONDS = 10.0
 """A server that has not renewed for so long has lost its jobs."""
@@ -21,6 +22,8 @@ _COLUMNS = """
 """
 _FREE = "(lease_until IS NULL OR lease_until <= now())"
 _ENDED = "('FAILED', 'STOPPED', 'FINISHED')"
+_FORGIVEN = f"jsonb_set(applied, '{{{OUT_OF_MEMORY}}}', coalesce(applied -> '{OUT_OF_MEMORY}', '{{}}') - %(passed)s::text[])"
+"""What is noted of a job's INSERTs, but how often those of ``passed`` ran out of memory: a batch of theirs went well since."""
 
 
 class JobRepository:
@@ -32,7 +35,7 @@ class JobRepository:
     def _jobs(self, query: str, values: Mapping[str, Any]) -> list[Job]:
         with self._conn.cursor(row_factory=dict_row) as cur:
             rows = cur.execute(query, values).fetchall()
-        return [Job(**row | {"state": JobState(row["state"]), "requested": _request(row["requested"])}) for row in rows]
+        return [_job(row) for row in rows]
 
     def create(  # noqa: PLR0913 - the columns of a row
         self,
@@ -75,23 +78,36 @@ class JobRepository:
         assert row is not None
         return int(row[0])
 
-    def figures(self) -> list[tuple[UUID, int, int, str | None]]:
+    def figures(self) -> list[tuple[UUID, int, int, JobLag | None]]:
         """Job, batches, rows and lag of all that have not ended."""
         query = f"SELECT job_id, batches, rows, lag FROM stream_job WHERE state NOT IN {_ENDED}"  # noqa: S608
-        return self._conn.execute(query).fetchall()
+        rows = self._conn.execute(query).fetchall()
+        return [(job_id, batches, count, JobLag.parse(lag)) for job_id, batches, count, lag in rows]
 
-    def take(self, owner: UUID, server: str, *, most: int, seconds: float = JOB_LEASE_SECONDS) -> list[Job]:
-        """Become the one who runs jobs nobody runs now, those that wait longest; each gets a new epoch."""
+    def take(self, owner: UUID, server: str, *, most: int, seconds: float = JOB_LEASE_SECONDS, leaving: Collection[UUID] = ()) -> list[Job]:
+        """Become the one who runs jobs nobody runs now, but for those of ``leaving``; each gets a new epoch.
+
+        In turns among principals, first whoever has fewest that run for this owner, and of one those that wait longest.
+        """
+        # Said of the row that is locked, too: Postgres does not look again at what is numbered, and a job may have been stopped since.
+        is_waiting = f"state NOT IN {_ENDED} AND {_FREE} AND next_start <= now() AND job_id <> ALL(%(leaving)s::uuid[])"
         query = f"""
             UPDATE stream_job SET owner = %(owner)s, server = %(server)s, epoch = epoch + 1,
                 lease_until = now() + make_interval(secs => %(seconds)s), restarts = restarts + (state <> 'CREATED')::int,
                 state = 'RUNNING', started_at = now(), updated_at = now()
             WHERE job_id IN (
-                SELECT job_id FROM stream_job WHERE state NOT IN {_ENDED} AND {_FREE} AND next_start <= now()
-                ORDER BY next_start LIMIT %(most)s FOR UPDATE SKIP LOCKED)
+                SELECT job_id FROM stream_job JOIN (
+                    SELECT job_id, row_number() OVER (PARTITION BY principal ORDER BY next_start)
+                        + (SELECT count(*) FROM stream_job AS own
+                           WHERE own.owner = %(owner)s AND own.state = 'RUNNING' AND own.principal = free.principal) AS turn
+                    FROM stream_job AS free
+                    WHERE {is_waiting}
+                ) AS waiting USING (job_id)
+                WHERE {is_waiting}
+                ORDER BY turn, next_start LIMIT %(most)s FOR UPDATE OF stream_job SKIP LOCKED)
             RETURNING {_COLUMNS}
         """  # noqa: S608
-        return self._jobs(query, {"owner": owner, "server": server, "most": most, "seconds": seconds})
+        return self._jobs(query, {"owner": owner, "server": server, "most": most, "seconds": seconds, "leaving": list(leaving)})
 
     def begin(self, lease: JobLease, part: str, starts: Mapping[str, Any], *, checkpoint: str | None) -> bool:
         """Keep where an INSERT's tables begin; False where the lease is lost.
@@ -102,7 +118,7 @@ class JobRepository:
             UPDATE stream_job SET starts = starts || jsonb_build_object(%(part)s::text, %(starts)s::jsonb),
                 applied = CASE WHEN %(checkpoint)s::text IS NULL THEN '{}' ELSE
                     jsonb_build_object(%(part)s::text, jsonb_build_object('checkpoint', %(checkpoint)s::text, 'batch', -1)) END || applied
-            WHERE job_id = %(job)s AND epoch = %(epoch)s
+            WHERE job_id = %(job)s AND epoch = %(epoch)s AND state = 'RUNNING'
         """
         values = {"part": part, "starts": Jsonb(dict(starts)), "checkpoint": checkpoint, "job": lease.job_id, "epoch": lease.epoch}
         return self._conn.execute(query, values).rowcount == 1
@@ -153,45 +169,64 @@ class JobRepository:
         ``plan`` is noted with it and says which rows it is. The row is held until the transaction ends: nobody can take the job over
         meanwhile.
         """
-        query = """
+        query = f"""
             UPDATE stream_job
-            SET applied = applied || jsonb_build_object(%(part)s::text, %(plan)s::jsonb || jsonb_build_object(
-                    'checkpoint', %(checkpoint)s::text, 'batch', %(batch)s::bigint)),
+            SET applied = (applied #- ARRAY['{OUT_OF_MEMORY}', %(part)s::text])
+                    || jsonb_build_object(%(part)s::text, %(plan)s::jsonb || jsonb_build_object(
+                        'checkpoint', %(checkpoint)s::text, 'batch', %(batch)s::bigint)),
                 batches = batches + 1, rows = rows + %(rows)s, watermark = greatest(watermark, %(watermark)s),
                 attempts = 0, updated_at = now()
             WHERE job_id = %(job)s AND epoch = %(epoch)s AND state = 'RUNNING' AND NOT coalesce(
                 applied -> %(part)s ->> 'checkpoint' = %(checkpoint)s AND (applied -> %(part)s ->> 'batch')::bigint >= %(batch)s, false)
-        """
+        """  # noqa: S608 - the key is a literal of the model
         values = {
             "job": lease.job_id, "epoch": lease.epoch, "part": part, "checkpoint": checkpoint, "batch": batch, "rows": rows,
             "watermark": watermark, "plan": Jsonb(dict(plan or {})),
         }  # fmt: skip
         return self._conn.execute(query, values).rowcount == 1
 
-    def progress(self, lease: JobLease, *, source: Mapping[str, Any], lag: str | None) -> bool:
-        """Note what was read; False where the lease is lost."""
-        query = "UPDATE stream_job SET source = %s, lag = %s, updated_at = now() WHERE job_id = %s AND epoch = %s"
-        return self._conn.execute(query, (Jsonb(dict(source)), lag, lease.job_id, lease.epoch)).rowcount == 1
+    def progress(self, lease: JobLease, *, source: Mapping[str, Any], lag: JobLag | None, passed: Collection[str] = ()) -> bool:
+        """Note what was read, and of which INSERTs a batch went well, also one without rows; False where the lease is lost."""
+        query = "UPDATE stream_job SET source = %(source)s, lag = %(lag)s, updated_at = now()"
+        query += f", attempts = 0, applied = {_FORGIVEN}" if passed else ""
+        query += " WHERE job_id = %(job)s AND epoch = %(epoch)s AND state = 'RUNNING'"
+        lag_text = None if lag is None else str(lag)
+        values = {"source": Jsonb(dict(source)), "lag": lag_text, "passed": list(passed), "job": lease.job_id, "epoch": lease.epoch}
+        return self._conn.execute(query, values).rowcount == 1
 
     def end(self, lease: JobLease, state: JobState, *, error: str | None = None) -> bool:
-        """Give up a job that has ended; False where the lease is lost."""
+        """Give up a job that has ended; False where the lease is lost, or the job was stopped, or made to start again, without it."""
         query = """
             UPDATE stream_job SET state = %s, wish = NULL, owner = NULL, lease_until = NULL, ended_at = now(), updated_at = now(),
                 error = coalesce(%s, error), error_at = CASE WHEN %s::text IS NULL THEN error_at ELSE now() END
-            WHERE job_id = %s AND epoch = %s
+            WHERE job_id = %s AND epoch = %s AND state = 'RUNNING'
         """
         return self._conn.execute(query, (state, error, error, lease.job_id, lease.epoch)).rowcount == 1
 
-    def retry(self, lease: JobLease, *, error: str | None, after: timedelta) -> bool:
-        """Give up a job that is to start again after a while; False where the lease is lost. Without an error it was asked for."""
-        query = """
-            UPDATE stream_job SET state = 'RESTARTING', owner = NULL, lease_until = NULL, next_start = now() + %(after)s,
-                wish = CASE WHEN wish = 'RESTART' THEN NULL ELSE wish END, updated_at = now(),
-                attempts = CASE WHEN %(error)s::text IS NULL THEN 0 ELSE attempts + 1 END,
-                error = coalesce(%(error)s, error), error_at = CASE WHEN %(error)s::text IS NULL THEN error_at ELSE now() END
-            WHERE job_id = %(job)s AND epoch = %(epoch)s
+    def retry(
+        self, lease: JobLease, *, error: str | None, after: timedelta, passed: Collection[str] = (), out_of_memory: str | None = None
+    ) -> bool:
+        """Give up a job that is to start again after a while, and one that is to stop for good; False as `end`.
+
+        Without an error the start was asked for. ``passed`` as at `progress`; ``out_of_memory`` is the INSERT that took too much.
         """
-        values = {"error": error, "after": after, "job": lease.job_id, "epoch": lease.epoch}
+        applied = _FORGIVEN if passed else "applied"
+        if out_of_memory is not None:
+            times = f"coalesce(({applied} #>> ARRAY['{OUT_OF_MEMORY}', %(part)s::text])::int, 0) + 1"
+            others = f"coalesce({applied} -> '{OUT_OF_MEMORY}', '{{}}')"
+            applied = f"jsonb_set({applied}, '{{{OUT_OF_MEMORY}}}', {others} || jsonb_build_object(%(part)s::text, {times}))"
+        query = f"""
+            UPDATE stream_job SET state = CASE WHEN wish = 'STOP' THEN 'STOPPED' ELSE 'RESTARTING' END, owner = NULL, lease_until = NULL,
+                ended_at = CASE WHEN wish = 'STOP' THEN now() ELSE ended_at END, next_start = now() + %(after)s,
+                wish = CASE WHEN wish IN ('RESTART', 'STOP') THEN NULL ELSE wish END, updated_at = now(),
+                attempts = CASE WHEN %(error)s::text IS NULL THEN 0 WHEN %(passed)s::text[] <> '{{}}' THEN 1 ELSE attempts + 1 END,
+                applied = {applied},
+                error = coalesce(%(error)s, error), error_at = CASE WHEN %(error)s::text IS NULL THEN error_at ELSE now() END
+            WHERE job_id = %(job)s AND epoch = %(epoch)s AND state = 'RUNNING'
+        """  # noqa: S608
+        values = {
+            "error": error, "after": after, "passed": list(passed), "part": out_of_memory, "job": lease.job_id, "epoch": lease.epoch,
+        }  # fmt: skip
         return self._conn.execute(query, values).rowcount == 1
 
     def release(self, lease: JobLease) -> None:
@@ -213,6 +248,7 @@ class JobRepository:
         if request is JobRequest.RESTART:
             query = f"""
                 UPDATE stream_job SET wish = CASE WHEN {_FREE} THEN NULL ELSE %(wish)s END, attempts = 0, ended_at = NULL,
+                    applied = applied - '{OUT_OF_MEMORY}',
                     state = CASE WHEN {_FREE} AND state <> 'CREATED' THEN 'RESTARTING' ELSE state END, next_start = now(),
                     updated_at = now()
                 WHERE job_id = %(job)s
@@ -230,14 +266,23 @@ class JobRepository:
             """  # noqa: S608
         self._conn.execute(query, values)
 
-    def forget(self, *, ended: timedelta, most: int) -> list[UUID]:
-        """Remove jobs that ended so long ago, a few at a time; returns their ids."""
+    def ended(self, *, ago: timedelta, most: int) -> list[UUID]:
+        """Some jobs that ended so long ago, at most so many, in an order of chance: one that cannot be removed holds up none for long."""
+        query = f"SELECT job_id FROM stream_job WHERE state IN {_ENDED} AND ended_at < now() - %s ORDER BY random() LIMIT %s"  # noqa: S608
+        return [job_id for (job_id,) in self._conn.execute(query, (ago, most))]
+
+    def forget(self, job_id: UUID, *, ended: timedelta) -> bool:
+        """Remove a job; False where it has not ended so long ago any more, or somebody else is at it."""
         query = f"""
             DELETE FROM stream_job WHERE job_id IN (
-                SELECT job_id FROM stream_job WHERE state IN {_ENDED} AND ended_at < now() - %s LIMIT %s FOR UPDATE SKIP LOCKED)
-            RETURNING job_id
+                SELECT job_id FROM stream_job WHERE job_id = %s AND state IN {_ENDED} AND ended_at < now() - %s FOR UPDATE SKIP LOCKED)
         """  # noqa: S608
-        return [job_id for (job_id,) in self._conn.execute(query, (ended, most))]
+        return self._conn.execute(query, (job_id, ended)).rowcount > 0
+
+
+def _job(row: Mapping[str, Any]) -> Job:
+    typed = {"state": JobState(row["state"]), "requested": _request(row["requested"]), "lag": JobLag.parse(row["lag"])}
+    return Job(**{**row, **typed})
 
 
 def _request(text: str | None) -> JobRequest | None:

@@ -9,6 +9,7 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row
 
+from catalog.connection import CatalogConnection
 from catalog.records import CompactionRunRow, PresentTable, SettledTable, TableRunRow, WatchedTable
 
 LEASE_SECONDS = 15.0
@@ -29,7 +30,7 @@ class LeaseRepository:
     removes it and its tables with it, so that the server itself learns it has lost them, and others can take them.
     """
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
     def due(self, branch: str, owner: UUID) -> list[WatchedTable]:
@@ -96,7 +97,11 @@ class LeaseRepository:
 
     def renew(self, owner: UUID, server: str, seconds: float = LEASE_SECONDS) -> bool:
         """Hold on to all of an owner's tables; False where it has lost them, and begins anew. Leases that ran out go."""
-        self._conn.execute("DELETE FROM maintenance_owner WHERE lease_until <= now()")
+        over = """
+            DELETE FROM maintenance_owner WHERE owner IN (
+                SELECT owner FROM maintenance_owner WHERE lease_until <= now() FOR UPDATE SKIP LOCKED)
+        """  # one that another transaction holds, perhaps of a server that stands still, goes the next time
+        self._conn.later(over)
         query = "UPDATE maintenance_owner SET lease_until = now() + make_interval(secs => %s) WHERE owner = %s"
         if self._conn.execute(query, (seconds, owner)).rowcount == 1:
             return True

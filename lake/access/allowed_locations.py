@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
 from catalog import CatalogTransaction
-from catalog.objects.tables import Taken
+from catalog.objects.directories import Taken
 from model.errors import Forbidden, InvalidName
 from model.identifier import Identifier
 from model.location import Location
@@ -75,10 +75,10 @@ def refuse_overlap(tx: CatalogTransaction, location: Location, doing: str, *, fi
 
     One such check at a time, until the transaction ends: two new places could be fine with all others and not with each other.
     """
-    tx.tables.lock_places()
+    tx.directories.lock_places()
     places = RealPlaces()
     mine = places.of(location)
-    for taken, text in tx.tables.locations(but_files_of=files_of):
+    for taken, text in tx.directories.locations(but_files_of=files_of):
         other = Location.parse(text)
         if not other.same_store(mine) or not (occupied := places.of(other)).overlaps(mine):
             continue
@@ -109,7 +109,7 @@ def refuse_guarded(
     if apart and (met := next((place for place in wanted if _may_meet(place, home, around)), None)) is not None:
         raise Forbidden(f"'{met}' is not allowed: the warehouse lies there. {_READ_TABLES}")
     places = RealPlaces()
-    for taken, text in tx.tables.locations():
+    for taken, text in tx.directories.locations():
         place = Location.parse(text)
         if apart and warehouse.contains(place):
             continue  # most are there, where none of the wanted is

@@ -18,6 +18,7 @@ from datetime import timedelta
 
 from catalog import CatalogStore
 from catalog.records import AuditRow
+from lake.clock import Clock
 from lake.reserve import StorageReserve
 from model.errors import LakeError, StorageFull
 from model.identifier import Identifier
@@ -59,12 +60,21 @@ _PAGE = 1_000
 class AuditLog:
     """One server's writer of the log, and the log's reader."""
 
-    def __init__(self, catalog: CatalogStore, *, kept: timedelta, erasures: bool = False, reserve: StorageReserve | None = None) -> None:
-        """``erasures``: whether it keeps what texts named of rows that were erased."""
+    def __init__(
+        self,
+        catalog: CatalogStore,
+        *,
+        kept: timedelta,
+        erasures: bool = False,
+        reserve: StorageReserve | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """``erasures``: whether it keeps what texts named of rows that were erased; ``clock``: what tells whether the time is believed."""
         self._catalog = catalog
         self._kept = kept
         self._erasures = erasures
         self._reserve = reserve or StorageReserve()
+        self._clock = clock or Clock(catalog)
         self._lock = threading.Lock()
         self._key: bytes | None = None
         self._elsewhere: list[Forgetting] = []
@@ -234,7 +244,9 @@ class AuditLog:
                 self._try_to_forget()
 
     def forget_old(self) -> None:
-        """Drop what was kept long enough."""
+        """Drop what was kept long enough; nothing while the time is in doubt."""
+        if self._clock.look() is not None:
+            return
         with self._catalog.transaction() as tx:
             tx.audit.forget(self._kept)
 

@@ -17,6 +17,7 @@ from cachetools import LRUCache
 
 from catalog import CatalogStore, CatalogTransaction
 from lake.access.remembered import RememberedAnswers
+from lake.access.shared_grants import SharedGrants
 from model.access import ADMIN, PUBLIC, Access, Columns, Grant, Resource, ResourceType, covering, database_resource, table_resource
 from model.errors import Forbidden, NotAuthorized
 from model.identifier import DEFAULT_DATABASE, Identifier
@@ -73,6 +74,16 @@ class Caller:
     def _table_ids(self) -> frozenset[UUID]:
         return frozenset(self._tables.values())
 
+    def is_still(self, other: Caller, grants: tuple[Grant, ...], filtered: Mapping[tuple[str, str], UUID]) -> bool:
+        """Whether it is another one with these grants and row policies, each of the same table."""
+        return (
+            replace(self, grants=(), filtered=frozenset(), tables=frozenset()) == other
+            and self.grants == grants
+            and all(mine is theirs or mine.table_id == theirs.table_id for mine, theirs in zip(self.grants, grants, strict=True))
+            and self.filtered == frozenset(filtered)
+            and all(self._tables.get(name) == table_id for name, table_id in filtered.items())
+        )
+
     def knows(self, table: Identifier, table_id: UUID) -> bool:
         """Whether a table had this name when the caller's rights were read, or was none that they name.
 
@@ -86,6 +97,10 @@ class Caller:
     def may(self, access: Access, resource: Resource) -> bool:
         """Whether it may do this with all of the resource: DELETE reaches no table of which a row policy keeps rows from it."""
         return self._granted(access, resource) and not (access is Access.DELETE and self._filtered(resource))
+
+    def writes(self, table: Identifier) -> bool:
+        """Whether it may add rows to a table, or take some away."""
+        return any(self.may(access, table_resource(table)) for access in (Access.UPDATE, Access.DELETE))
 
     def _granted(self, access: Access, resource: Resource) -> bool:
         wanted = {access, Access.ALL}
@@ -203,6 +218,7 @@ class AccessControl:
         self._identities: LRUCache[bytes, Identity] = LRUCache(10_000)
         self._lock = threading.Lock()
         self._answers: RememberedAnswers[Caller | bool] = RememberedAnswers()
+        self._shared = SharedGrants()
         self._lent: LRUCache[Caller, str] = LRUCache(_MOST_LENT)
         self._borrowers: LRUCache[str, Caller] = LRUCache(_MOST_LENT)
 
@@ -286,18 +302,18 @@ class AccessControl:
         if caller.administrator or (caller.token is None and not caller.by_name):
             return caller
         if caller.token is None:
-            identified = _named_in(tx, caller.principal)
+            identified = self._named_in(tx, caller.principal, caller)
         else:
             with self._lock:
                 identity = self._identities.get(caller.token)
-            identified = None if _is_over(identity) else _held_in(tx, caller.token, identity)
+            identified = None if _is_over(identity) else self._held_in(tx, caller.token, identity, caller)
         if identified is None:
             raise NotAuthorized("The token this began with was revoked or has expired.")
         return identified
 
     def _look_up(self, digest: bytes, identity: Identity | None) -> Caller | None:
         with self._catalog.consistent() as tx:
-            return _held_in(tx, digest, identity)
+            return self._held_in(tx, digest, identity, self._answers.last(digest))
 
     def lend(self, caller: Caller) -> str | None:
         """A token by which this process's own helpers come in as the caller; None where nobody is asked for one."""
@@ -323,7 +339,43 @@ class AccessControl:
 
     def _look_up_named(self, principal: str) -> Caller | None:
         with self._catalog.consistent() as tx:
-            return _named_in(tx, principal)
+            return self._named_in(tx, principal, self._answers.last(_NAMED + principal.encode()))
+
+    def _held_in(self, tx: CatalogTransaction, digest: bytes, identity: Identity | None, last: Caller | bool | None) -> Caller | None:
+        """Who a token speaks for, an issuer's where there is an identity; None where it is none that is valid. ``last`` as `_of`'s."""
+        if identity is not None:
+            if tx.roles.exists(identity.principal):
+                raise NotAuthorized(
+                    f"The token is not taken: '{identity.principal}' is the name of a role here, and no caller bears one. "
+                    "Let SLUICE_OIDC_PRINCIPAL_CLAIM name another claim, or make the role anew under another name."
+                )
+            who = Caller(principal=identity.principal, roles=identity.roles, token=digest)
+            return self._of(tx, who, last, administrator=False)
+        token = tx.tokens.valid(digest)
+        if token is None:
+            return None
+        return self._of(tx, Caller(principal=token.principal, token=digest), last, administrator=token.administrator)
+
+    def _named_in(self, tx: CatalogTransaction, principal: str, last: Caller | bool | None) -> Caller | None:
+        """A principal nobody speaks for; None where it has no token left."""
+        tokens = tx.tokens.of(principal)
+        if not tokens:
+            return None
+        who = Caller(principal=principal, by_name=True)
+        return self._of(tx, who, last, administrator=any(token.administrator for token in tokens))
+
+    def _of(self, tx: CatalogTransaction, who: Caller, last: Caller | bool | None, *, administrator: bool) -> Caller:
+        """Somebody with all that is granted to it; where that is what it was, the caller it was ``last``, which has looked through it."""
+        roles = frozenset(tx.roles.of(who.principal, *who.roles)) | who.roles
+        if administrator or ADMIN in roles:
+            return replace(who, administrator=True, roles=roles | {ADMIN})
+        caller = replace(who, roles=roles)
+        grants = self._shared.of(tx, who.principal, caller.names)
+        filtered = tx.policies.binding(caller.names, of_rows=True)
+        if isinstance(last, Caller) and last.is_still(caller, grants, filtered):
+            return last
+        tables = {**filtered, **_tables_of(grants)}
+        return replace(caller, grants=grants, filtered=frozenset(filtered), tables=frozenset(tables.items()))
 
     def anew(self, caller: Caller) -> Caller:
         """The same caller with what is granted to it now, and no moment earlier; raises what `renewed` raises."""
@@ -347,40 +399,6 @@ def _unknown_token() -> NotAuthorized:
 def _is_over(identity: Identity | None) -> bool:
     """Whether an issuer's word is one that counts no more."""
     return identity is not None and identity.expires_at <= time.time()
-
-
-def _held_in(tx: CatalogTransaction, digest: bytes, identity: Identity | None) -> Caller | None:
-    """Who a token speaks for, an issuer's where there is an identity; None where it is none that is valid."""
-    if identity is not None:
-        if tx.roles.exists(identity.principal):
-            raise NotAuthorized(
-                f"The token is not taken: '{identity.principal}' is the name of a role here, and no caller bears one. "
-                "Let SLUICE_OIDC_PRINCIPAL_CLAIM name another claim, or make the role anew under another name."
-            )
-        return _with_grants(tx, identity.principal, administrator=False, token=digest, more_roles=identity.roles)
-    token = tx.tokens.valid(digest)
-    return None if token is None else _with_grants(tx, token.principal, administrator=token.administrator, token=digest)
-
-
-def _named_in(tx: CatalogTransaction, principal: str) -> Caller | None:
-    """A principal nobody speaks for; None where it has no token left."""
-    tokens = tx.tokens.of(principal)
-    if not tokens:
-        return None
-    return replace(_with_grants(tx, principal, administrator=any(token.administrator for token in tokens)), by_name=True)
-
-
-def _with_grants(
-    tx: CatalogTransaction, principal: str, *, administrator: bool, token: bytes | None = None, more_roles: frozenset[str] = frozenset()
-) -> Caller:
-    roles = frozenset(tx.roles.of(principal, *more_roles)) | more_roles
-    if administrator or ADMIN in roles:
-        return Caller(principal=principal, administrator=True, roles=roles | {ADMIN}, token=token)
-    caller = Caller(principal=principal, roles=roles, token=token)
-    grants = tuple(tx.grants.of(caller.names))
-    filtered = tx.policies.binding(caller.names, of_rows=True)
-    tables = {**filtered, **_tables_of(grants)}
-    return replace(caller, grants=grants, filtered=frozenset(filtered), tables=frozenset(tables.items()))
 
 
 def _tables_of(grants: Iterable[Grant]) -> dict[tuple[str, str], UUID]:

@@ -23,6 +23,7 @@ from model.access import (
     Resource,
     ResourceType,
     check_principal,
+    columns_in,
     table_resource,
 )
 from model.errors import AccessAlreadyExist, AccessNotExist, Forbidden, InvalidGrant
@@ -36,7 +37,7 @@ class Permissions:
     """What a caller may see and change of who may do what."""
 
     def __init__(self, catalog: CatalogStore, access: AccessControl, caller: Caller, standing: Standing) -> None:
-        self._standing = standing
+        self.standing = standing
         self._catalog = catalog
         self._access = access
         self.caller = caller
@@ -125,7 +126,7 @@ class Permissions:
     def create_role(self, name: str, *, if_not_exists: bool = False, claim: Claim | None = None) -> None:
         """Add a role, once under a claim."""
         self.caller.administers()
-        self._standing.require_own()
+        self.standing.require_own()
         check_principal(name)
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             tx.tokens.lock()
@@ -138,7 +139,7 @@ class Permissions:
     def drop_role(self, name: str, *, if_exists: bool = False, claim: Claim | None = None) -> None:
         """Remove a role, once under a claim, and with it what was granted to it."""
         self.caller.administers()
-        self._standing.require_own()
+        self.standing.require_own()
         if name in (ADMIN, PUBLIC):
             raise InvalidGrant(f"The role {name} is part of the server; what was granted to it can be revoked.")
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
@@ -150,7 +151,7 @@ class Permissions:
     def grant_role(self, role: str, *members: str, claim: Claim | None = None) -> None:
         """Give a role to users or to other roles, all or none, once under a claim."""
         self.caller.administers()
-        self._standing.require_own()
+        self.standing.require_own()
         for member in members:
             check_principal(member)
         if PUBLIC in (role, *members):
@@ -181,7 +182,7 @@ class Permissions:
 
     def grant(self, *grants: Grant, claim: Claim | None = None) -> None:
         """Give accesses, all or none; takes GRANT on each of the resources. What was given can be taken back in any catalog."""
-        self._standing.require_own()
+        self.standing.require_own()
         with_present_rights(self, lambda: self._grant(grants, claim))
         self._access.forget()
 
@@ -245,22 +246,23 @@ class Permissions:
     def create_policy(self, table: Identifier, policy: Policy, *, claim: Claim | None = None) -> None:
         """Put a row filter or column mask on a table, once under a claim; takes GRANT on it.
 
-        Raises `InvalidGrant` where it names a column that main's newest schema has not.
+        Raises `InvalidGrant` where it names a column that main's newest schema has not, and for a mask that would show what another
+        one masks.
         """
         for principal in policy.principals:
             check_principal(principal)
-        self._standing.require_own()
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             row = self._held(tx, table_resource(table))
             if missing := sorted(policy.columns - {field["name"] for field in row.schema["fields"]}):
                 raise InvalidGrant(f"Policy {policy.name} names column {missing[0]}, which table {row.database}.{row.name} has not.")
+            if policy.column is not None:
+                _require_masked_apart(table, policy, policy.column, tx.policies.of(row.table_id))
             tx.policies.create(row.table_id, policy)
         self._access.forget()
 
     @needs(Access.GRANT)
     def drop_policy(self, table: Identifier, name: str, *, if_exists: bool = False, claim: Claim | None = None) -> None:
         """Take a policy away, once under a claim; takes GRANT on the table."""
-        self._standing.require_own()
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             if not tx.policies.drop(self._table(tx, table_resource(table)).table_id, name) and not if_exists:
                 raise AccessNotExist(f"Table {table} has no policy {name}.")
@@ -278,11 +280,30 @@ class Permissions:
         return [policy for policy in policies if may_grant or policy.binds(self.caller.names)]
 
 
+def _require_masked_apart(table: Identifier, made: Policy, column: str, there: Sequence[Policy]) -> None:
+    """Raise `InvalidGrant` where a mask would read a column that is masked itself, or mask one that another mask reads."""
+    for other in there:
+        if other.column is None or other.column == column:
+            continue
+        if other.column in columns_in(made.rule):
+            raise InvalidGrant(
+                f"The mask of column {column} reads column {other.column}, which is masked itself (by {other.name}) and would be shown raw."
+            )
+        if column in columns_in(other.rule):
+            raise InvalidGrant(
+                f"Column {column} is read by the mask of column {other.column}, which would show it raw. "
+                f"DROP MASKING POLICY {other.name} ON {table} first, and make it anew without {column}."
+            )
+
+
 def sees_part(caller: Caller, table: Identifier, *, bound: bool) -> bool:
-    """Whether a caller reads a table, but not all of it, so that it is not told what the table holds; ``bound`` says a policy binds it."""
+    """Whether a caller is not told what a table holds, as a part of it, or all, is kept from it; ``bound`` says a policy binds it.
+
+    Who writes to a table and reads nothing of it is told.
+    """
     if caller.may(Access.SELECT, table_resource(table)):
         return bound
-    return bool(caller.columns(table))
+    return bool(caller.columns(table)) or not caller.writes(table)
 
 
 def require_to_replace_files(catalog: CatalogStore, caller: Caller, table: Identifier, table_id: UUID) -> None:

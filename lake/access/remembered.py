@@ -65,6 +65,12 @@ class RememberedAnswers(Generic[V]):
                 own[key] = fresh
         return fresh.value
 
+    def last(self, key: bytes) -> V | None:
+        """What was told last, however long ago; None where that is not remembered."""
+        with self._lock:
+            known = self._known.get(key)
+        return None if known is None else known.value
+
     def forget(self) -> None:
         """Ask anew from now on."""
         with self._lock:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from catalog import CatalogStore, CatalogTransaction
 from lake.access.callers import Caller
-from model.access import Access, Columns, Policy, ReadRules, table_resource
+from model.access import Access, Columns, Policy, ReadRules, columns_in, table_resource
 from model.errors import Forbidden, InvalidSchemaChange, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.schema import Schema
@@ -67,7 +68,18 @@ def read_rules(catalog: CatalogStore, caller: Caller, table: Identifier, table_i
         columns = (frozenset(read) if columns is None else columns) - unshown
     filters = tuple(policy for policy in binding if policy.column is None)
     _require_there(filters, table, main, read)
-    return ReadRules(columns=columns, filters=filters, masks=present)
+    return ReadRules(columns=columns, filters=filters, masks={name: _shown(mask, masks, columns) for name, mask in present.items()})
+
+
+def _shown(mask: Policy, masks: Mapping[str, Policy], columns: frozenset[str] | None) -> Policy:
+    """A mask as its reader sees it: NULL where it reads, besides its own, a column that is masked for them or that they may not read.
+
+    None that is made now reads a masked column; earlier versions took one whose column was masked later.
+    """
+    read = columns_in(mask.rule) - {mask.column}
+    if read.isdisjoint(masks) and (columns is None or read <= columns):
+        return mask
+    return replace(mask, sql="NULL", rule={"name": "NULL"})
 
 
 def _require_kept(binding: Sequence[Policy], table: Identifier, main: Ids) -> None:

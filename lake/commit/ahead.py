@@ -7,6 +7,8 @@ another, Paimon's readers would take the columns of the one for those of the oth
 
 from __future__ import annotations
 
+import logging
+import time
 from uuid import UUID
 
 from catalog import CatalogTransaction
@@ -15,8 +17,10 @@ from model.errors import TableDamaged
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.snapshot import Snapshot
 from table.format.schema_file import read_schema_file
-from table.format.snapshot_file import same_snapshot
+from table.format.snapshot_file import same_snapshot, snapshot_bytes
 from table.format.store import TableFiles
+
+_log = logging.getLogger(__name__)
 
 
 def later_file(files: TableFiles, newest: int) -> str | None:
@@ -112,3 +116,15 @@ def is_no_more(tx: CatalogTransaction, table_id: UUID, files: TableFiles, stored
     removed = tx.stale.mark_of_removed(table_id, below)
     is_late = removed is not None and all(stored.to_json().get(name) == value for name, value in removed.items())
     return is_late or below in tx.stale.paths(table_id)
+
+
+def keep_aside(files: TableFiles, snapshot: Snapshot) -> None:
+    """Keep a copy of a snapshot that the catalog has lost where a repair puts such."""
+    directory = files.layout.set_aside_dir(str(time.time_ns() // 1_000_000))
+    path = files.layout.reach.named(directory, files.layout.snapshot_name(snapshot.id))
+    files.io.write(path, snapshot_bytes(snapshot))
+    _log.warning(
+        "The catalog has lost the commit of snapshot %d at %s, as in a failover, and decided another one, whose file is in place again; "
+        "the lost one is kept as %s",
+        snapshot.id, files.layout.snapshot_dir(), path,
+    )  # fmt: skip

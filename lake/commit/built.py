@@ -27,7 +27,8 @@ class BuiltCommit:
     """A snapshot whose files are written, and what is decided with it."""
 
     table: LakeTable
-    base: Snapshot
+    base: Snapshot | None
+    """None where it is the first."""
     snapshot: Snapshot
     sync: Collection[str]
     """Every file that must be on disk before the snapshot is decided."""
@@ -35,18 +36,23 @@ class BuiltCommit:
     """See `lake.commit.core.Prepared`."""
     with_it: Callable[[CatalogTransaction], None] = lambda _: None
     """Called in the transaction that decides, before the pointer moves; may raise `CommitConflict`."""
+    told: Callable[[], None] = lambda: None
+    """Called once it is decided."""
 
 
-def decide_built(core: CommitCore, place: Place, build: Callable[[str], BuiltCommit | None]) -> BuiltCommit | None:
+def decide_built(
+    core: CommitCore, place: Place, build: Callable[[str], BuiltCommit | None], *, progress: CommitProgress | None = None
+) -> BuiltCommit | None:
     """Decide and publish what ``build`` makes, built anew where a race was lost; None where it makes nothing.
 
     It is given the snapshot's key. What one call found out is to make the next one quick: in the turn nobody else decides meanwhile, for
-    `lake.commit.turns.BUILT_SECONDS` at most; then others go on, and all begins anew.
+    `lake.commit.turns.BUILT_SECONDS` at most; then others go on, and all begins anew. ``progress`` tells the owner of files that are in it
+    how far it came.
     Raises what it raises, `TableNotExist` where the table was dropped or moved, `TableDiverged`, `StorageFull`, `Unavailable`, also where
     its turns are always over before it is built, or `OutcomeUnknown` where Postgres stays away after a lost answer; nothing once the
     snapshot is decided.
     """
-    key, progress = str(uuid4()), CommitProgress()
+    key, progress = str(uuid4()), progress or CommitProgress()
     turns_lost = TurnsLost()
     sent: BuiltCommit | None = None
     """The last one of which Postgres was asked."""
@@ -60,7 +66,7 @@ def decide_built(core: CommitCore, place: Place, build: Callable[[str], BuiltCom
                     if built is None:
                         return sent if sent is not None and _landed(core, sent, progress) else None
                     at = built.table
-                    core.publisher.check_free(at.table_id, at.files, at.identifier, built.snapshot.id, built.base.key)
+                    core.publisher.check_free(at.table_id, at.files, at.identifier, built.snapshot.id, _key(built.base))
                     sent = built
                     if _decided(core, built, turn, progress):
                         return built
@@ -89,9 +95,13 @@ def _built_in(turn: Turn, build: Callable[[str], BuiltCommit | None], key: str) 
     return built
 
 
-def _is_latest(base: Snapshot, turn: Turn, place: Place) -> bool:
+def _is_latest(base: Snapshot | None, turn: Turn, place: Place) -> bool:
     latest = turn.latest.get(place)
-    return latest is not None and latest.snapshot_uuid == base.key
+    return (None if latest is None else latest.snapshot_uuid) == _key(base)
+
+
+def _key(base: Snapshot | None) -> str | None:
+    return None if base is None else base.key
 
 
 def _decided(core: CommitCore, built: BuiltCommit, turn: Turn | None, progress: CommitProgress) -> bool:
@@ -99,7 +109,7 @@ def _decided(core: CommitCore, built: BuiltCommit, turn: Turn | None, progress: 
 
     def decide() -> bool:
         try:
-            with core.catalog.transaction(turn=turn) as tx:
+            with core.catalog.transaction(turn=turn, brief=True) as tx:
                 row = tx.tables.find_for_commit(table.identifier)
                 if row is None or row.table_id != table.table_id or row.location != table.location:
                     raise TableNotExist(str(table.identifier))
@@ -109,7 +119,7 @@ def _decided(core: CommitCore, built: BuiltCommit, turn: Turn | None, progress: 
                 tx.snapshots.advance(
                     table.table_id,
                     table.identifier.branch,
-                    base=built.base.key,
+                    base=_key(built.base),
                     snapshot_id=snapshot.id,
                     uuid=snapshot.key,
                     body=snapshot.to_json(),
@@ -122,7 +132,7 @@ def _decided(core: CommitCore, built: BuiltCommit, turn: Turn | None, progress: 
             return False
         return True
 
-    with core.places([table.files]) as (directory,):
+    with core.places([(table.identifier, table.table_id, table.files)]) as (directory,):
         prepared = Prepared(
             identifier=table.identifier,
             table_id=table.table_id,
@@ -131,7 +141,7 @@ def _decided(core: CommitCore, built: BuiltCommit, turn: Turn | None, progress: 
             place=directory,
             others_first=built.others_first,
         )
-        return core.commit([prepared], decide, progress=[progress], sync=built.sync)
+        return core.commit([prepared], decide, progress=[progress], sync=built.sync, told=built.told)
 
 
 def _landed(core: CommitCore, sent: BuiltCommit, progress: CommitProgress) -> bool:

@@ -16,6 +16,6 @@ def seen_until_now(catalog: CatalogStore, table: LakeTable, seen: Seen, latest: 
     if latest is not None and (latest.id, latest.key) == (seen.snapshot, seen.key):
         return seen
     with catalog.reading() as tx:
-        rows = tx.snapshots.changes_since(table.table_id, table.identifier.branch, seen.snapshot)
+        rows = tx.snapshots.changes_since(table.table_id, table.identifier.branch, seen.snapshot, appends=seen.replaced is not None)
     later = (Later(id=number, key=key, change=Snapshot.from_json(body) if body else None) for number, key, body in rows)
     return check_seen(table.files, table.schema, seen, later)

@@ -23,11 +23,16 @@ from model.identifier import Identifier
 from model.snapshot import Snapshot
 from table.format.io.directory import Directory
 from table.format.store import TableFiles
+from table.format.table_directory import missing
 
 _log = logging.getLogger(__name__)
 _OUTCOME_SECONDS = 20.0
 """How long to look for the outcome of a commit whose answer was lost."""
 _ASK_AGAIN_SECONDS = 0.2
+
+
+Committed = tuple[Identifier, UUID, TableFiles]
+"""A table that is committed to: its name, its id, its files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,17 +63,37 @@ class CommitCore:
         self._hook = hook
 
     @contextlib.contextmanager
-    def places(self, tables: Sequence[TableFiles], *, make: bool = True) -> Iterator[list[Directory]]:
-        """The tables' directories of snapshots, held since before the decision; letting go of one fails no commit."""
+    def places(self, tables: Sequence[Committed], *, make: bool = True) -> Iterator[list[Directory]]:
+        """The tables' directories of snapshots, held since before the decision; letting go of one fails no commit.
+
+        Raises `WarehouseMismatch`, and where the directory of a table is not there `TableNotExist` or `Unavailable`; with ``make`` off
+        `FileNotFoundError`.
+        """
+        self.publisher.require_own()
         places = contextlib.ExitStack()
         try:
-            yield [places.enter_context(files.snapshots(make=make)) for files in tables]
+            yield [places.enter_context(self._place(table, make=make)) for table in tables]
         except BaseException:
             if not places.__exit__(*sys.exc_info()):
                 raise
         else:
             with contextlib.suppress(Exception):
                 places.close()
+
+    @contextlib.contextmanager
+    def _place(self, table: Committed, *, make: bool) -> Iterator[Directory]:
+        name, table_id, files = table
+        with contextlib.ExitStack() as held:
+            try:
+                place = held.enter_context(files.snapshots(make=make))
+            except FileNotFoundError as gone:
+                if not make:
+                    raise
+                with self.catalog.reading() as tx:
+                    if not tx.tables.lies_at(table_id, files.location):
+                        raise TableNotExist(str(name)) from gone
+                raise missing(files.location, files.name) from gone
+            yield place
 
     def commit(
         self,
@@ -97,7 +122,7 @@ class CommitCore:
             self._publish(prepared, told)
         return decided
 
-    def sync(self, tables: Sequence[tuple[Identifier, UUID, TableFiles]], paths: Collection[str]) -> None:
+    def sync(self, tables: Sequence[Committed], paths: Collection[str]) -> None:
         """Make files of tables survive a loss of power; raises `TableNotExist` where a table was dropped meanwhile."""
         try:
             tables[0][2].io.sync(paths)
@@ -125,7 +150,7 @@ class CommitCore:
         snapshot = first.snapshot
         while True:
             try:
-                with self.catalog.transaction() as tx:
+                with self.catalog.transaction(brief=True) as tx:
                     tx.snapshots.wait_for_deciders(first.table_id)
                     return tx.snapshots.by_uuid(first.table_id, snapshot.key, first.identifier.branch) is not None
             except (Unavailable, OutcomeUnknown):
@@ -137,9 +162,7 @@ class CommitCore:
                     ) from lost
                 time.sleep(_ASK_AGAIN_SECONDS)
 
-    def landed(
-        self, wanted: Sequence[tuple[Identifier, UUID, TableFiles]], keys: Sequence[str], progress: Sequence[CommitProgress]
-    ) -> list[Snapshot]:
+    def landed(self, wanted: Sequence[Committed], keys: Sequence[str], progress: Sequence[CommitProgress]) -> list[Snapshot]:
         """The snapshots of these keys, published, where an earlier attempt decided them after all; else nothing."""
         with self.catalog.reading() as tx:
             rows = [tx.snapshots.by_uuid(table_id, key, name.branch) for (name, table_id, _), key in zip(wanted, keys, strict=True)]

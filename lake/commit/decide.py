@@ -29,6 +29,8 @@ from lake.inspect.counts import added_by, by_name, committed_by, follow, statist
 from lake.tables.handle import LakeTable
 from model.catalog_errors import IdempotencyKeyTaken, TableChanged, TurnLost
 from model.errors import CommitConflict, OutcomeUnknown, RewriteConflict, TableDiverged, TableNotExist, Unavailable
+from model.schema.replaced import lays_otherwise, means_other_columns
+from model.schema.schema import Schema
 from model.snapshot import ANSWERS, BATCH_COMMIT_IDENTIFIER, Snapshot
 from table.write.snapshot_builder import COMMITTED_BY, CommitRequest, build_snapshot, metadata_written
 
@@ -193,7 +195,7 @@ class Committer:
                 replace(one, snapshot=replace(one.snapshot, properties={**one.snapshot.properties, ANSWERS: answers})) for one in built
             ]
         sync = _written(built, requests) - tried.synced
-        with self._core.places([table.files for table in tables]) as places:
+        with self._core.places([(table.identifier, table.table_id, table.files) for table in tables]) as places:
             prepared = [
                 Prepared(
                     identifier=entry.table.identifier,
@@ -267,7 +269,7 @@ class Committer:
                     return True
                 turn = None  # it has ended
         try:
-            with self._catalog.transaction(turn=turn) as tx:
+            with self._catalog.transaction(turn=turn, brief=True) as tx:
                 for claim in sorted(claimed, key=lambda one: one.claim.order):
                     claim.claim.begin(tx)
                 self._advance(tx, built, turn=turn is not None)
@@ -330,7 +332,7 @@ class Committer:
             row = tx.tables.find_for_commit(table.identifier)
             if row is None or row.table_id != table.table_id or row.location != table.location:
                 raise TableNotExist(str(table.identifier))
-            if row.schema_id != table.schema.id and (table.remembered or not _version_is_there(tx, table)):
+            if row.schema_id != table.schema.id and (table.remembered or not _is_read_by(tx, table, row.schema)):
                 raise TableChanged(table.identifier)
             if row.diverged_at:
                 raise TableDiverged(table.identifier, path=row.diverged_at)
@@ -354,9 +356,15 @@ class Committer:
             follow(tx, table, changed, snapshot)
 
 
-def _version_is_there(tx: CatalogTransaction, table: LakeTable) -> bool:
-    """Whether the version of the schema by which rows were written is there still: without it nobody could read them."""
-    return tx.tables.schema(table.table_id, table.schema.id, table.identifier.branch) is not None
+def _is_read_by(tx: CatalogTransaction, table: LakeTable, present: Mapping[str, Any]) -> bool:
+    """Whether rows can be read by the present schema: the version they were written by is there, and was not replaced by other columns.
+
+    Nor by one that puts rows into other directories or buckets.
+    """
+    if tx.tables.schema(table.table_id, table.schema.id, table.identifier.branch) is None:
+        return False
+    now = Schema.from_json(present)
+    return not means_other_columns(table.schema, now) and not lays_otherwise(table.schema, now)
 
 
 def _answers(snapshot: Snapshot, claimed: Sequence[Claimed]) -> str | None:

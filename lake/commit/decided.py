@@ -13,6 +13,7 @@ from uuid import uuid4
 from model.errors import LakeError
 from model.repeats import REPEATS
 from table.format.io.file_io import FileIO
+from table.format.store import TableFiles
 
 _log = logging.getLogger(__name__)
 _BYTES = b" " * 4096
@@ -24,6 +25,12 @@ def require_writable(io: FileIO, directory: str) -> None:
     path = f"{directory}/.probe.{uuid4()}.tmp"
     io.add(path, _BYTES)
     io.delete(path)
+
+
+def require_table_writable(files: TableFiles) -> None:
+    """The same for a table that is about to be changed, whose directory is not made anew where it is not there."""
+    files.require_there()
+    require_writable(files.io, files.layout.manifest_dir())
 
 
 def follow(action: Callable[[], object], what: str) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -43,6 +44,8 @@ class _Queue:
         self.leader = threading.Lock()
         self.guard = threading.Lock()
         self.waiting: list[_Waiting] = []
+        self.users = 0
+        """Commits that came and have not ended; without any it is dropped."""
 
 
 class Groups:
@@ -57,8 +60,25 @@ class Groups:
     def commit(self, table: LakeTable, request: CommitRequest, claimed: Claimed | None, synced: Collection[str] = ()) -> Snapshot:
         """Commit, alone or with those that wait too; returns the snapshot that holds the change."""
         me = _Waiting(table=table, request=request, claimed=claimed, synced=synced)
+        with self._queue(table) as queue:
+            return self._committed(queue, me)
+
+    @contextlib.contextmanager
+    def _queue(self, table: LakeTable) -> Iterator[_Queue]:
+        """The table's queue, which is there as long as anybody is in it: a process may write to any number of tables."""
+        place = (table.table_id, table.identifier.branch)
         with self._lock:
-            queue = self._queues.setdefault((table.table_id, table.identifier.branch), _Queue())
+            queue = self._queues.setdefault(place, _Queue())
+            queue.users += 1
+        try:
+            yield queue
+        finally:
+            with self._lock:
+                queue.users -= 1
+                if not queue.users:
+                    del self._queues[place]
+
+    def _committed(self, queue: _Queue, me: _Waiting) -> Snapshot:
         with queue.guard:
             queue.waiting.append(me)
         try:
@@ -66,13 +86,13 @@ class Groups:
                 with queue.leader:
                     if me.done.is_set():
                         break
-                    self._lead(queue, table)
+                    self._lead(queue, me.table)
         except BaseException:
             with queue.guard:
                 if me in queue.waiting:
                     queue.waiting.remove(me)
                 elif not me.done.is_set():  # a leader has it, and may decide it when nobody waits for it any more
-                    request.progress.in_doubt = True
+                    me.request.progress.in_doubt = True
             raise
         if me.failure is not None:
             raise me.failure

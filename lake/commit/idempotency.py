@@ -14,6 +14,7 @@ from uuid import UUID, uuid4
 from catalog import CatalogStore, CatalogTransaction
 from catalog.commits.idempotency import KEPT, LEASE, Key, Taken, work_of
 from catalog.records import IdempotencyRow
+from lake.clock import Clock
 from lake.commit.claims import DONE
 from model.catalog_errors import IdempotencyKeyTaken
 from model.errors import IdempotencyInProgress, IdempotencyMismatch, LakeError, OutcomeUnknown, Unavailable
@@ -87,8 +88,9 @@ class Replay:
 class Idempotency:
     """Claims keys and keeps the claims of running work alive."""
 
-    def __init__(self, catalog: CatalogStore) -> None:
+    def __init__(self, catalog: CatalogStore, clock: Clock) -> None:
         self._catalog = catalog
+        self._clock = clock
         self._held: set[UUID] = set()
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -184,9 +186,16 @@ class Idempotency:
         while not self._stop.wait(LEASE.total_seconds() / 3):
             with self._lock:
                 claims = list(self._held)
-            with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
-                if claims:
+            if claims:
+                with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
                     tx.idempotency.renew(claims)
+            with contextlib.suppress(LakeError):
+                self.forget_old()
+
+    def forget_old(self) -> None:
+        """Remove keys older than a day; until the time can be believed they stay, and count: a repeat would write its rows again."""
+        if self._clock.look() is None:
+            with self._catalog.deciding() as tx:
                 tx.idempotency.forget_old()
 
     def close(self) -> None:

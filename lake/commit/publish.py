@@ -6,7 +6,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
@@ -15,18 +15,19 @@ from cachetools import LRUCache, TTLCache
 from catalog import CatalogStore, CatalogTransaction
 from catalog.objects.publications import Note
 from catalog.records import SnapshotRow
-from lake.commit.ahead import ahead_of, later_file, may_be_ahead, may_have_later_schema, other_file
+from lake.commit.ahead import ahead_of, keep_aside, later_file, may_be_ahead, may_have_later_schema, other_file
+from lake.commit.hints import hints_beyond, lower_hints, raise_hint
 from lake.commit.notifier import Hook as Hook
 from lake.commit.notifier import Notifier
 from lake.commit.notifier import no_hook as no_hook
-from model.errors import CommitConflict, LakeError, TableDiverged
-from model.identifier import MAIN_BRANCH, Identifier
+from model.catalog_errors import WarehouseMismatch
+from model.errors import CommitConflict, LakeError, TableDiverged, Unavailable
+from model.identifier import MAIN_BRANCH, Identifier, branch_of_file
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.io.directory import Directory
-from table.format.layout import TableLayout, branch_of_snapshot
-from table.format.snapshot_file import snapshot_bytes
 from table.format.store import Published, TableFiles
+from table.format.table_directory import is_there
 
 _log = logging.getLogger(__name__)
 DOUBT_SECONDS = 1.0
@@ -35,6 +36,10 @@ LOOKED_SECONDS = 10.0
 """A commit reads the hint, which may tell of snapshots beyond the next, once in so long."""
 _PAUSES = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Seconds between looks at a snapshot's file that should not be there."""
+_STALE_AT_ONCE = 200
+"""So many files are removed in a transaction, which is silent meanwhile."""
+PATIENCE_MILLIS = 2000
+"""So long who reads a table waits for others who hold it; then the file of its newest schema is left to the next."""
 TOLD_SECONDS = 60.0
 """The log tells of a branch that cannot be published once in so long."""
 
@@ -56,8 +61,19 @@ class Publisher:
         """Branches whose hint was held against the catalog."""
         self._unflushed: set[tuple[UUID, str, int]] = set()
         """Snapshots whose files could not be flushed: they are written anew, as what a disk dropped is not flushed by a second try."""
-        self._behind: set[tuple[UUID, str]] = set()
-        """Branches with a decided snapshot that could not be published: all of theirs are looked for before the next one is."""
+        self._behind: dict[tuple[UUID, str], object] = {}
+        """Branches with a decided snapshot or schema that could not be published: all of theirs are looked for before the next one is."""
+        self.require_own: Callable[[], None] = lambda: None
+        """Raises what tells why nothing is to be written or removed (`Standing.require_own`, which sets it)."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether files may be written and removed."""
+        try:
+            self.require_own()
+        except (WarehouseMismatch, Unavailable):
+            return False
+        return True
 
     def close(self) -> None:
         """Note what is still to be noted, where Postgres answers."""
@@ -72,13 +88,13 @@ class Publisher:
     def ready(self, table_id: UUID, files: TableFiles, branch: str, row: SnapshotRow) -> Snapshot:
         """The snapshot of the newest row, its file in place; what Postgres tells does not depend on a write that fails."""
         if not row.published and not self.known(table_id, branch, row.snapshot_uuid):
-            self.try_to_catch_up(table_id, files, branch)
+            self.try_to_catch_up(table_id, files, branch, patience_millis=PATIENCE_MILLIS)
         return Snapshot.from_json(row.body)
 
-    def try_to_catch_up(self, table_id: UUID, files: TableFiles, branch: str) -> None:
-        """`catch_up`; where the store fails it is put off."""
+    def try_to_catch_up(self, table_id: UUID, files: TableFiles, branch: str, *, patience_millis: int | None = None) -> None:
+        """`catch_up`; where the store fails, or somebody holds the table for longer than the patience, it is put off."""
         try:
-            self.catch_up(table_id, files, branch)
+            self.catch_up(table_id, files, branch, patience_millis=patience_millis)
         except (LakeError, OSError) as problem:
             self.put_off(table_id, branch, files.layout.snapshot_dir(), problem)
 
@@ -86,12 +102,17 @@ class Publisher:
         """Remember that decided snapshots are not published; the next look at the branch tries again, and so does a start."""
         with self._lock:
             is_known = (table_id, branch) in self._put_off
-            self._behind.add((table_id, branch))
+            self._behind[table_id, branch] = object()
             self._put_off[table_id, branch] = None
             self._newest.pop((table_id, branch), None)
         if not is_known:
             bug = None if isinstance(problem, LakeError | OSError) else problem
             _log.warning("A committed snapshot could not be published at %s, which is tried again: %s", path, problem, exc_info=bug)
+
+    def fall_behind(self, table_id: UUID, branch: str) -> None:
+        """Have what is not published of a branch, schemas too, published before its next snapshot is."""
+        with self._lock:
+            self._behind[table_id, branch] = object()
 
     def publish_next(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot, place: Directory) -> None:
         """Publish a snapshot that was just decided, behind those before it, some of which another server may still have to publish.
@@ -103,7 +124,7 @@ class Publisher:
             newest = self._newest.get((table_id, branch))
         before = snapshot.id - 1
         if behind or (before and (newest is None or newest.id != before) and not place.exists(files.layout.snapshot_name(before))):
-            self.catch_up(table_id, files, branch)
+            self.catch_up(table_id, files, branch, patience_millis=PATIENCE_MILLIS)  # longer, and others of the table wait, too
         else:
             self.publish(table_id, files, branch, snapshot, place, free=True)
 
@@ -124,27 +145,32 @@ class Publisher:
             newest = self._newest.get((table_id, branch))
             return newest is not None and newest.key == key
 
-    def catch_up(self, table_id: UUID, files: TableFiles, branch: str) -> None:
-        """Publish every decided snapshot whose file may be missing, oldest first, and before them the schemas they may be read by.
+    def catch_up(self, table_id: UUID, files: TableFiles, branch: str, *, schemas: bool = True, patience_millis: int | None = None) -> None:
+        """Publish every decided snapshot whose file may be missing, oldest first, and before them the ``schemas`` they may be read by.
 
+        Nothing where the table's directory is not there, or the warehouse is another catalog's: who looks later does it.
         One that is not noted may have been published and expired since, by a client or before an old dump was put back: it is left out.
         """
+        if not self.is_own:
+            return
         with self._lock:
-            self._behind.discard((table_id, branch))
+            mark = self._behind.get((table_id, branch))
         try:
             with contextlib.suppress(FileNotFoundError), files.snapshots() as place:
                 with self._catalog.reading() as tx:  # once the directory is held: then it is the one the table lies in
                     waiting = tx.publications.unpublished(table_id, branch, location=files.location)
-                    schemas = tx.tables.unpublished_schemas(table_id, branch) if waiting else None
-                if schemas is not None and schemas.bodies:  # as after a decision of both, or of a branch's for main
-                    self.schemas(table_id, files, branch)
+                    versions = tx.tables.unpublished_schemas(table_id, branch) if (waiting or mark) and schemas else None
+                if versions is not None and versions.bodies:  # as after a decision of both, or of a branch's for main
+                    self.schemas(table_id, files, branch, patience_millis=patience_millis)
                 for snapshot in (Snapshot.from_json(row.body) for row in waiting):
                     if not files.is_expired(snapshot):
                         self.publish(table_id, files, branch, snapshot, place)
         except BaseException:
-            with self._lock:
-                self._behind.add((table_id, branch))
+            self.fall_behind(table_id, branch)
             raise
+        with self._lock:  # only now: a snapshot that is decided meanwhile is not published before its schema
+            if mark is not None and self._behind.get((table_id, branch)) is mark:
+                del self._behind[table_id, branch]
 
     def publish(self, table_id: UUID, files: TableFiles, branch: str, snapshot: Snapshot, place: Directory, *, free: bool = False) -> bool:
         """Put one snapshot's file there; False where a foreign file lies in its place, which marks the table as diverged.
@@ -179,7 +205,7 @@ class Publisher:
         # A file that was there may be an older one than the hint names, as with an old dump: then only the hint tells of the newer ones.
         # One that was not may have been there and have expired, while this server stood still: on a disk that costs nothing to see, and a
         # store was asked above.
-        if not ((place.follows or outcome is Published.THERE) and _hints_beyond(files, snapshot.id)):
+        if not ((place.follows or outcome is Published.THERE) and hints_beyond(files, snapshot.id)):
             files.write_hints(snapshot.id, place, earliest=1 if snapshot.id == 1 else None)
         self._hook("hinted")
         with self._lock:
@@ -208,6 +234,7 @@ class Publisher:
             if newest is not None and newest.key == note.key:
                 del self._newest[note.table_id, note.branch]
         try:
+            self.require_own()
             if not self._take_back(note.table_id, files, note.branch, note.snapshot_id, note.key) and not files.layout.reach.is_local:
                 for hint in (files.layout.latest_hint(), files.layout.earliest_hint()):
                     files.io.delete(hint)  # readers look for themselves where there are none
@@ -235,8 +262,8 @@ class Publisher:
                 if stored is not None and stored.key == key:
                     files.io.delete(path)
                 newest = tx.publications.newest_published([(table_id, branch)]).get((table_id, branch), earliest.snapshot_id)
-                _raise_hint(files, files.layout.latest_hint(), newest, above=snapshot_id)
-                _raise_hint(files, files.layout.earliest_hint(), earliest.snapshot_id, above=snapshot_id)
+                raise_hint(files, files.layout.latest_hint(), newest, above=snapshot_id)
+                raise_hint(files, files.layout.earliest_hint(), earliest.snapshot_id, above=snapshot_id)
                 return True
             if stored is None or stored.key != key or (row is not None and row.snapshot_uuid == key):
                 return True
@@ -244,30 +271,41 @@ class Publisher:
             if row is not None:
                 # Two were decided, as by a Postgres that failed over to one that lagged, and this one came over the other's file.
                 if not is_removed:
-                    _keep_aside(files, stored)
+                    keep_aside(files, stored)
                 files.write_snapshot_anew(Snapshot.from_json(row.body))
                 return True
             if not is_removed:
                 return True
             files.io.delete(path)
-            _lower_hints(tx, table_id, files, {files.layout.below(path)})
+            lower_hints(tx, table_id, files, {files.layout.below(path)})
         return True
 
-    def remove_stale(self, table_id: UUID, files: TableFiles) -> int:
+    def remove_stale(self, table_id: UUID, files: TableFiles, *, wait: bool = True) -> int:
         """Remove the files of snapshots, schemas and tags that are no more; returns how many were on record.
 
-        One process at a time: between looking at a file and removing it nobody may put the next of its name there.
+        One process at a time: between looking at a file and removing it nobody may put the next of its name there. They stay on record
+        while the warehouse is another catalog's, and without ``wait`` while somebody else holds the table. What has been removed stays so
+        where a later one fails.
         """
+        if not self.is_own:
+            return 0
+        removed = self._remove_some_stale(table_id, files, wait=wait)
+        count = removed
+        while removed == _STALE_AT_ONCE:
+            count += (removed := self._remove_some_stale(table_id, files, wait=wait))
+        return count
+
+    def _remove_some_stale(self, table_id: UUID, files: TableFiles, *, wait: bool) -> int:
         with self._catalog.transaction() as tx:
-            rows = tx.stale.lock(table_id)
+            rows = tx.stale.lock(table_id, most=_STALE_AT_ONCE, wait=wait)
             for row in rows:
                 files.remove_marked(row.path, row.mark)
-            _lower_hints(tx, table_id, files, {row.path for row in rows})
+            lower_hints(tx, table_id, files, {row.path for row in rows})
             if rows:
                 # A power cut that brought a file back, of which nothing is on record any more, would make the table diverged.
                 with contextlib.suppress(FileNotFoundError):
                     files.io.sync({files.layout.inside(row.path).rpartition("/")[0] for row in rows})
-                tx.stale.removed(table_id)
+                tx.stale.removed(table_id, [row.path for row in rows])
         if rows:  # one of them may be the newest snapshot's again, taken away and put back
             self._notifier.forget(table_id)
             with self._lock:
@@ -347,67 +385,31 @@ class Publisher:
                 tx.tables.set_diverged(table_id, path)
         return path
 
-    def schemas(self, table_id: UUID, files: TableFiles | None, branch: str) -> None:
+    def schemas(self, table_id: UUID, files: TableFiles | None, branch: str, *, patience_millis: int | None = None) -> None:
         """Put the files of all decided schema versions there; without ``files`` the table has none besides its rows'.
 
         Nobody takes versions away, or brings them back, meanwhile: a file would come back that is gone, or be noted that is not there.
-        Another's file in the place of one marks the table as diverged: Paimon's readers would read ours by it.
+        Another's file in the place of one marks the table as diverged: Paimon's readers would read ours by it. Nothing is written where
+        the warehouse is another catalog's, or the directory of a table that has been written is not there.
         """
+        if not self.is_own:
+            return
         with self._catalog.transaction() as tx:
-            tx.tables.hold(table_id)
+            tx.tables.hold(table_id, patience_millis=patience_millis)
             unpublished = tx.tables.unpublished_schemas(table_id, branch)
             if unpublished is None or (files is not None and unpublished.location != files.location):
+                return
+            if files is not None and (branch != MAIN_BRANCH or unpublished.published >= 0) and not is_there(files.io, files.location):
                 return
             foreign: list[str] = []
             if files is not None:
                 schemas = map(Schema.from_json, unpublished.bodies)
                 foreign = [files.layout.schema_file(one.id) for one in schemas if files.write_schema(one) is Published.FOREIGN]
             if files is None or not foreign or tx.stale.paths(table_id).isdisjoint(map(files.layout.below, foreign)):
-                if foreign:
-                    tx.tables.set_diverged(table_id, foreign[0])
+                if foreign and branch_of_file(tx.tables.set_diverged(table_id, foreign[0])) != branch:
+                    return  # another branch's mark stays until its repair: this one is found again, and marked, after it
                 self._hook("schema published")
                 tx.tables.schema_published(table_id, unpublished.schema_id, branch)
                 return
         self.remove_stale(table_id, files)  # a version that is no more, in the place of the one that has its number now
-        self.schemas(table_id, files, branch)
-
-
-def _keep_aside(files: TableFiles, snapshot: Snapshot) -> None:
-    """Keep a copy of a snapshot that the catalog has lost where a repair puts such."""
-    directory = files.layout.set_aside_dir(str(time.time_ns() // 1_000_000))
-    path = files.layout.reach.named(directory, files.layout.snapshot_name(snapshot.id))
-    files.io.write(path, snapshot_bytes(snapshot))
-    _log.warning(
-        "The catalog has lost the commit of snapshot %d at %s, as in a failover, and decided another one, whose file is in place again; "
-        "the lost one is kept as %s",
-        snapshot.id, files.layout.snapshot_dir(), path,
-    )  # fmt: skip
-
-
-def _lower_hints(tx: CatalogTransaction, table_id: UUID, files: TableFiles, removed: Collection[str]) -> None:
-    """Let no hint name one of the snapshots just removed: Java's readers believe it where there is no next one.
-
-    While the files are still on record, so that a crash in between leaves it to be done again. A hint of another snapshot stays: it may
-    be all that tells of one that is newer than an old catalog.
-    """
-    for branch in {branch for path in removed if (branch := branch_of_snapshot(path)) is not None}:
-        layout, row = TableLayout(files.location, branch), tx.snapshots.latest(table_id, branch)
-        hint = files.read_hint(layout.latest_hint())
-        if row is None or hint is None or hint <= row.snapshot_id:
-            continue
-        named = layout.snapshot_file(hint)
-        if layout.below(named) in removed and not files.io.file_exists(named):
-            files.io.write(layout.latest_hint(), str(row.snapshot_id).encode())
-
-
-def _raise_hint(files: TableFiles, path: str, to: int, *, above: int) -> None:
-    """Let a hint name no snapshot up to one that has expired: Java's readers believe it where the one after it has expired, too."""
-    hint = files.read_hint(path)
-    if hint is not None and hint <= above:
-        files.io.write(path, str(to).encode())
-
-
-def _hints_beyond(files: TableFiles, newest: int) -> bool:
-    """Whether the hint names a later snapshot whose file is there."""
-    hint = files.read_hint(files.layout.latest_hint()) or 0
-    return hint > newest and files.io.file_exists(files.layout.snapshot_file(hint))
+        self.schemas(table_id, files, branch, patience_millis=patience_millis)

@@ -10,12 +10,12 @@ from uuid import uuid4
 from model.commit_phase import CommitProgress
 from model.schema.schema import Schema
 from model.snapshot import CommitKind
-from table.compaction.rewrite import as_entry
 from table.format.discard import discard
 from table.format.manifests.entries import NewFile
 from table.format.store import TableFiles
 from table.write.partition_time import check_partition_times
 from table.write.snapshot_builder import CommitRequest
+from table.write.writer import paths_of as paths_of
 
 
 class Write:
@@ -95,9 +95,3 @@ class Write:
 
 def _looked_after(commits: Sequence[CommitProgress]) -> bool:
     return bool(commits) and all(commit.looked for commit in commits)
-
-
-def paths_of(files: TableFiles, schema: Schema, new: NewFile) -> list[str]:
-    """Where a written data file lies, and what lies beside it."""
-    entry = as_entry(new, schema.bucket)
-    return [files.data_path(schema, entry), *files.extra_paths(schema, entry)]

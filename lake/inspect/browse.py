@@ -18,7 +18,7 @@ from lake.access.permissions import sees_part
 from lake.tables.consumers import consumers
 from lake.tables.handle import LakeTable
 from lake.tables.views import named_resource
-from model.access import ResourceType, table_resource
+from model.access import Access, ResourceType, table_resource
 from model.errors import LakeError
 from model.identifier import MAIN_BRANCH, Identifier
 from model.options.table import TABLE_OPTIONS
@@ -94,6 +94,18 @@ def seen_in_part(lake: Lake, names: Iterable[tuple[str, str]]) -> list[tuple[str
         return []
     with lake.catalog.consistent() as tx:
         return _seen_in_part(tx, lake.access.at(tx, lake.caller), names)
+
+
+def read_whole(lake: Lake, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Those of these tables of which nothing is kept from the caller."""
+    if lake.caller.administrator:
+        return list(names)
+    with lake.catalog.consistent() as tx:
+        caller = lake.access.at(tx, lake.caller)
+        if caller.administrator:
+            return list(names)
+        bound = tx.policies.binding(caller.names)
+        return [name for name in names if name not in bound and caller.may(Access.SELECT, table_resource(Identifier(*name)))]
 
 
 def _seen_in_part(tx: CatalogTransaction, caller: Caller, names: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

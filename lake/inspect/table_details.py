@@ -17,6 +17,7 @@ from model.options.masking import masked_all
 from model.schema.schema import Schema
 from model.schema.types import Field
 from model.snapshot import Snapshot
+from model.wall_clock import epoch_of_wall
 from table.format.consumers import read_consumers
 from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.format.rows.stats import column_stats
@@ -188,7 +189,7 @@ def _file(table: LakeTable, entry: ManifestEntry) -> FileLine:
         rows=file.row_count,
         size=file.file_size,
         level=file.level,
-        created_millis=file.creation_time_millis,
+        created_millis=epoch_of_wall(file.creation_time_millis),
         schema_id=file.schema_id,
         source=None if file.file_source is None else file.file_source.name,
         columns=tuple((name, bounds.min, bounds.max, bounds.null_count) for name, bounds in stats.items()),

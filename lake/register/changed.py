@@ -1,6 +1,6 @@
-"""Files of schemas, snapshots and tags that are there and are not what the catalog has under their names: cut off, changed, replaced.
+"""Files of schemas, snapshots and tags that are not what the catalog has under their names: cut off, changed, replaced, or missing.
 
-SQL does not need them, whoever reads the files past the catalog does.
+SQL does not need them, whoever reads the files past the catalog does. A repair writes them again, and moves away what is in their place.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.records import SnapshotRow, TagRow
+from lake.register.whole import is_readable
 from lake.tables.tag_files import tag_bytes, tag_in
 from model.errors import TableDamaged
 from model.schema.schema import Schema
@@ -91,3 +92,71 @@ def _is_tag(files: TableFiles, name: str) -> bool:
         return tag_in(files, name) is not None
     except TableDamaged:  # such as a link that leads out of the table
         return False
+
+
+def missing_files(files: TableFiles, history: Sequence[SnapshotRow], schemas: Mapping[int, Mapping[str, Any]]) -> list[ChangedFile]:
+    """Files of schemas and snapshots that are gone, with what they held; of a snapshot only where its manifests are there.
+
+    A missing beginning is what a client expired.
+    """
+    missing = []
+    for schema_id, body in schemas.items():
+        if not files.io.file_exists(path := files.layout.schema_file(schema_id)):
+            missing.append(ChangedFile(path=path, data=schema_bytes(body), problem="is missing", number=schema_id))
+    there = set(files.snapshot_ids())
+    for row in history:
+        snapshot = Snapshot.from_json(row.body)
+        hole = row.published and row.snapshot_id not in there and (row is history[-1] or row.snapshot_id > min(there, default=0))
+        if hole and is_readable(files, snapshot):
+            path, data = files.layout.snapshot_file(snapshot.id), snapshot_bytes(snapshot)
+            missing.append(ChangedFile(path=path, data=data, problem="is missing", number=snapshot.id, snapshot_id=snapshot.id))
+    return missing
+
+
+def changed_files(files: TableFiles, history: Sequence[SnapshotRow], schemas: Mapping[int, Mapping[str, Any]]) -> list[ChangedFile]:
+    """Files in whose place another or none lies, of a snapshot only where its manifests are there.
+
+    A snapshot among those that are set aside is ours all the same: what contradicts it goes, and it comes back.
+    """
+    changed = list(changed_schemas(files, schemas.items()))
+    rows = {row.snapshot_id: row for row in history}
+    for one in changed_snapshots(files, history):
+        assert one.snapshot_id is not None
+        if is_readable(files, Snapshot.from_json(rows[one.snapshot_id].body)):
+            changed.append(one)
+    return changed
+
+
+def put_aside(
+    files: TableFiles, aside: Sequence[int], changed: Sequence[ChangedFile], torn_tags: Sequence[ChangedFile], directory: str
+) -> None:
+    """Move what is in the way into the directory, and write what was there; all of it is on disk before the repair is on record."""
+    moved = [files.layout.snapshot_file(snapshot_id) for snapshot_id in aside]
+    if aside:
+        files.io.delete(files.layout.latest_hint())  # readers believe it, and find the newest by themselves where there is none
+    for path in moved:
+        files.io.rename(path, f"{directory}/{path.rpartition('/')[2]}")
+    for one in changed:
+        if one.path not in moved:
+            files.io.rename(one.path, f"{directory}/{one.path.rpartition('/')[2]}")
+        files.io.create(one.path, one.data)  # after a crash before this line it is missing, and a second repair writes it
+    for tag in torn_tags:
+        _replace_tag(files, tag, directory)
+    touched = [*moved, *(one.path for one in (*changed, *torn_tags))]
+    if touched:
+        # A power cut that brought a file back where it lay would make the table diverged, or tell of a snapshot that is none.
+        directories = {path.rpartition("/")[0] for path in touched}
+        files.io.sync([*directories, *([directory] if files.io.exists(directory) else [])])
+
+
+def _replace_tag(files: TableFiles, tag: ChangedFile, directory: str) -> None:
+    """Write a tag's file again; never without one, as who removes a tag's file removes the tag."""
+    aside = f"{directory}/{tag.path.rpartition('/')[2]}"
+    if not files.io.exists(tag.path):
+        files.io.create(tag.path, tag.data)
+        return
+    try:
+        files.io.create(aside, files.io.read(tag.path))
+    except (FileNotFoundError, TableDamaged):  # a directory lies there, or a link out of the table: nothing readers could take for a tag
+        files.io.rename(tag.path, aside)
+    files.io.write(tag.path, tag.data)

@@ -3,37 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from itertools import chain
+from typing import Any
 
 from catalog import CatalogStore
 from catalog.records import SnapshotRow, TagRow
 from lake.register.changed import ChangedFile, changed_schemas, changed_snapshot, changed_tags
+from lake.register.looks.file_faults import decoded, fault_of_entry, fault_of_index_file, index_fault, out_of_turn, shown
+from lake.register.looks.side_by_side import SideBySide
 from lake.register.unknown_branches import unknown_branches
 from lake.tables.handle import LakeTable
-from model.errors import LakeError, TableDamaged, Unavailable
+from model.errors import TableDamaged, Unavailable
 from model.identifier import MAIN_BRANCH
-from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from model.text.sql_text import literal
-from table.format.deletions import INDEX_TYPE, index_path, lie_in_turn, wrong_vectors
-from table.format.io.storage_errors import refusal, told_by_the_store
-from table.format.layout import TableLayout, partition_dirs
+from table.format.deletions import INDEX_TYPE, index_path, lie_in_turn
+from table.format.io.storage_errors import refusal
+from table.format.layout import TableLayout
 from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import decode_manifest, decode_manifest_list, manifest_records
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
 from table.format.manifests.lists import goes_back
 from table.format.manifests.typed import wrong_entries, wrong_size
-from table.format.rows import binary_row
 from table.format.store import TableFiles
-from table.index.container import SUFFIX
-from table.index.owner import is_anothers
-from table.retention.check import MISSING, ExpectedFile, fault_of
+from table.retention.check import MISSING
 
-T = TypeVar("T")
 Checked = Callable[[int, int], None]
-"""Told of so many files, and their bytes, that have been looked at; may raise to stop."""
+"""Told of so many files, and their bytes, that have been looked at; may raise to stop. Called by whoever takes the faults."""
+Planned = Callable[[int, int], None]
+"""Told how many data files, and bytes, are looked at from now on: all metadata has been."""
+
+
+Wanted = dict[tuple[object, ...], tuple["Line", int, ManifestEntry]]
+"""Data files by what tells them from others: where some were taken over, those of two partitions may have one name."""
+
+
+def _key(entry: ManifestEntry) -> tuple[object, ...]:
+    return entry.partition, entry.bucket, entry.file.file_name, entry.file.external_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,15 +136,16 @@ class TableCheck:
     """One look at a table; nothing of it is taken from what this process remembers."""
 
     def __init__(
-        self, table: LakeTable, *, deep: bool, threads: int, checked: Checked, branches: Mapping[str, LakeTable] | None = None
-    ) -> None:
+        self, table: LakeTable, *, deep: bool, threads: int | SideBySide, checked: Checked, planned: Planned = lambda *_: None,
+        branches: Mapping[str, LakeTable] | None = None,
+    ) -> None:  # fmt: skip
         """``branches`` are the table's by name: files are read by the schemas of the branch that names them."""
         self._table = table
         self._branches = branches or {}
         self._io = table.files.io
         self._deep = deep
-        self._threads = threads
-        self._checked = checked
+        self._looks = SideBySide.of(threads)
+        self._checked, self._planned = checked, planned
         self._lists: dict[str, Sequence[ManifestFile] | str] = {}
         self._manifests: dict[str, Sequence[ManifestEntry] | str] = {}
         self._indexes: set[str] = set()
@@ -146,7 +154,7 @@ class TableCheck:
         """All that is wrong, metadata first; what cannot be read is told as that, and the rest is looked at all the same."""
         for metadata in branches:
             yield from refusals_too(metadata.branch, self._small_files(metadata))
-        wanted: dict[str, tuple[Line, int, ManifestEntry]] = {}
+        wanted: Wanted = {}
         reported: set[str] = set()
         for line in lines:
             yield from refusals_too(line.branch, self._snapshot_files(line))
@@ -158,7 +166,7 @@ class TableCheck:
 
     def named(self, lines: Sequence[Line], faults: Callable[[Fault], object]) -> Iterator[str]:
         """Every file that snapshots name, by path, with those beside it; ``faults`` is told of metadata that cannot be read."""
-        wanted: dict[str, tuple[Line, int, ManifestEntry]] = {}
+        wanted: Wanted = {}
         files = self._table.files
         for line in lines:
             for fault in self._metadata(line, wanted):
@@ -189,28 +197,31 @@ class TableCheck:
     def _small_files(self, metadata: BranchMetadata) -> Iterator[Fault]:
         """Files of schemas, snapshots and tags that are not what the catalog has, and schemas that are missing."""
         files, branch = TableFiles(self._io, self._table.location, metadata.branch), metadata.branch
+        looks = list[Iterator[Fault]]()
         for schema_id, body in metadata.schemas:
-            yield from refusals_too(branch, self._missing_schema(files, branch, schema_id))
-            yield from refusals_too(branch, self._changed(branch, changed_schemas(files, [(schema_id, body)])))
-        yield from refusals_too(branch, self._changed_snapshots(files, metadata))
-        for tag in metadata.tags:
-            yield from refusals_too(branch, self._changed(branch, changed_tags(files, [tag])))
+            changed = self._changed(branch, changed_schemas(files, [(schema_id, body)]))
+            looks.append(chain(self._missing_schema(files, branch, schema_id), changed))
+        there = set[int]()
+        try:
+            there.update(files.snapshot_ids() if metadata.snapshots else ())
+        except Unavailable as problem:
+            yield unreadable(branch, problem)
+        for row in metadata.snapshots:
+            if row.published and row.snapshot_id in there:
+                looks.append(self._changed(branch, changed_snapshot(files, row)))
+        looks += [self._changed(branch, changed_tags(files, [tag])) for tag in metadata.tags]
+        for _, faults in self._looks.each(lambda look: list(refusals_too(branch, look)), looks):
+            self._checked(1, 0)
+            yield from faults
 
     def _missing_schema(self, files: TableFiles, branch: str, schema_id: int) -> Iterator[Fault]:
         if not self._io.exists(path := files.layout.schema_file(schema_id)):
             yield Fault(branch=branch, snapshot_id=None, partition="", file=path, rows=None, problem=f"is missing; {self._repair(branch)}")
 
-    def _changed_snapshots(self, files: TableFiles, metadata: BranchMetadata) -> Iterator[Fault]:
-        there = set(files.snapshot_ids())
-        for row in metadata.snapshots:
-            if row.published and row.snapshot_id in there:
-                yield from refusals_too(metadata.branch, self._changed(metadata.branch, changed_snapshot(files, row)))
-
     def _changed(self, branch: str, files: Iterable[ChangedFile]) -> Iterator[Fault]:
         for changed in files:
             problem = f"{changed.problem}; {self._repair(branch)}"
             yield Fault(branch=branch, snapshot_id=changed.snapshot_id, partition="", file=changed.path, rows=None, problem=problem)
-            self._checked(1, 0)
 
     def _repair(self, branch: str) -> str:
         """What writes a branch's file again."""
@@ -219,15 +230,16 @@ class TableCheck:
     def _written(self, branch: str) -> str:
         return replace(self._table.identifier, branch=branch).written()
 
-    def _metadata(self, line: Line, wanted: dict[str, tuple[Line, int, ManifestEntry]]) -> Iterator[Fault]:
+    def _metadata(self, line: Line, wanted: Wanted) -> Iterator[Fault]:
         """Faults of lists and manifests; the data files they add are put into ``wanted``."""
+        self._read_ahead(line)
         layout, before = self._table.files.layout, None
         for snapshot in line.snapshots:
             # What a snapshot has is what the one before it had and what it added itself; the first has all its base tells.
             follows = before is not None and snapshot.id == before.id + 1
             before = snapshot
-            for name, size in self._named_lists(snapshot):
-                metas = self._list(name, size)
+            for name, _ in self._named_lists(snapshot):
+                metas = self._lists[name]
                 if isinstance(metas, str):
                     newest = line.published and snapshot is line.snapshots[-1]
                     problem = f"{metas}; {goes_back(self._written(line.branch))}" if newest else metas
@@ -235,7 +247,7 @@ class TableCheck:
                     yield Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=problem)
                     continue
                 for meta in metas:
-                    entries = self._manifest(meta)
+                    entries = self._manifests[meta.file_name]
                     if isinstance(entries, str):
                         path = layout.manifest(meta.file_name)
                         yield Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=entries)
@@ -257,6 +269,7 @@ class TableCheck:
             return Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=problem)
 
         entries = self._read(name, None)
+        self._checked(1, 0 if isinstance(entries, str) else len(entries))
         records = entries if isinstance(entries, str) else decoded(lambda: list(manifest_records(entries)))
         if isinstance(records, str):
             yield fault(files.layout.manifest(name), records)
@@ -267,19 +280,17 @@ class TableCheck:
             except Unavailable as away:
                 problem_of_file = (away.place or str(record["_FILE_NAME"]), refused(away))
             if problem_of_file is None and newest and record["_INDEX_TYPE"] == INDEX_TYPE and not lie_in_turn(record):
-                problem_of_file = index_path(files, self._table.schema, record), _out_of_turn(self._written(line.branch))
+                problem_of_file = index_path(files, self._table.schema, record), out_of_turn(self._written(line.branch))
             if problem_of_file is not None:
                 yield fault(*problem_of_file)
 
-    def _want(
-        self, line: Line, snapshot: Snapshot, entries: Sequence[ManifestEntry], wanted: dict[str, tuple[Line, int, ManifestEntry]]
-    ) -> None:
+    def _want(self, line: Line, snapshot: Snapshot, entries: Sequence[ManifestEntry], wanted: Wanted) -> None:
         first = line.snapshots[0].id
         for entry in entries:
             if entry.kind is EntryKind.ADD:
-                wanted[entry.file.file_name] = (line, snapshot.id, entry)
-            elif snapshot.id == first and (wanted_before := wanted.get(entry.file.file_name)) is not None and wanted_before[0] is line:
-                del wanted[entry.file.file_name]  # gone before the first snapshot that is kept
+                wanted[_key(entry)] = (line, snapshot.id, entry)
+            elif snapshot.id == first and (wanted_before := wanted.get(_key(entry))) is not None and wanted_before[0] is line:
+                del wanted[_key(entry)]  # gone before the first snapshot that is kept
 
     @staticmethod
     def _named_lists(snapshot: Snapshot) -> list[tuple[str, int | None]]:
@@ -288,20 +299,38 @@ class TableCheck:
             (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
         ]
 
-    def _list(self, name: str, size: int | None) -> Sequence[ManifestFile] | str:
-        if name not in self._lists:
-            manifests = self._read(name, size)
-            self._lists[name] = manifests if isinstance(manifests, str) else decoded(lambda: decode_manifest_list(manifests))
-        return self._lists[name]
+    def _read_ahead(self, line: Line) -> None:
+        """Read the lists of a line that were not read yet, and then their manifests, several at once."""
+        sizes: dict[str, int | None] = {}
+        for name, size in (named for snapshot in line.snapshots for named in self._named_lists(snapshot)):
+            if name not in self._lists:
+                sizes.setdefault(name, size)
+        for (name, _), (length, content) in self._looks.each(lambda named: self._list(*named), sizes.items()):
+            self._lists[name] = content
+            self._checked(1, length)
+        metas: dict[str, ManifestFile] = {}
+        for name in dict.fromkeys(name for snapshot in line.snapshots for name, _ in self._named_lists(snapshot)):
+            listed = self._lists[name]
+            for meta in () if isinstance(listed, str) else listed:
+                if meta.file_name not in self._manifests:
+                    metas.setdefault(meta.file_name, meta)
+        for meta, (length, entries) in self._looks.each(self._manifest, metas.values()):
+            self._manifests[meta.file_name] = entries
+            self._checked(1, length)
 
-    def _manifest(self, meta: ManifestFile) -> Sequence[ManifestEntry] | str:
-        name = meta.file_name
-        if name not in self._manifests:
-            data = self._read(name, meta.file_size)
-            entries = data if isinstance(data, str) else decoded(lambda: decode_manifest(data))
-            problem = None if isinstance(entries, str) else wrong_entries(meta, entries, self._table.files.partition_types)
-            self._manifests[name] = problem or entries
-        return self._manifests[name]
+    def _list(self, name: str, size: int | None) -> tuple[int, Sequence[ManifestFile] | str]:
+        """How many bytes a list has, and what it tells, or what is wrong with it."""
+        data = self._read(name, size)
+        return (0, data) if isinstance(data, str) else (len(data), decoded(lambda: decode_manifest_list(data)))
+
+    def _manifest(self, meta: ManifestFile) -> tuple[int, Sequence[ManifestEntry] | str]:
+        """The same of a manifest."""
+        data = self._read(meta.file_name, meta.file_size)
+        if isinstance(data, str):
+            return 0, data
+        entries = decoded(lambda: decode_manifest(data))
+        problem = None if isinstance(entries, str) else wrong_entries(meta, entries, self._table.files.partition_types)
+        return len(data), problem or entries
 
     def _read(self, name: str, size: int | None) -> bytes | str:
         try:
@@ -312,19 +341,17 @@ class TableCheck:
             return damage.problem
         except Unavailable as problem:
             return refused(problem)
-        self._checked(1, len(data))
         return wrong_size(len(data), size) or wrong_name(data, name) or data
 
-    def _data(self, wanted: dict[str, tuple[Line, int, ManifestEntry]]) -> Iterator[Fault]:
-        with ThreadPoolExecutor(max(1, self._threads), thread_name_prefix="check") as pool:
-            jobs = list(wanted.values())
-            for (line, snapshot_id, entry), fault in zip(jobs, pool.map(self._fault, jobs), strict=True):
-                self._checked(1, entry.file.file_size)
-                if fault is not None:
-                    path, problem = fault
-                    partition = self._partition(entry)
-                    yield Fault(branch=line.branch, snapshot_id=snapshot_id, partition=partition, file=path, rows=entry.file.row_count,
-                                problem=problem)  # fmt: skip
+    def _data(self, wanted: Wanted) -> Iterator[Fault]:
+        self._planned(len(wanted), sum(entry.file.file_size for _, _, entry in wanted.values()))
+        for (line, snapshot_id, entry), fault in self._looks.each(self._fault, wanted.values()):
+            self._checked(1, entry.file.file_size)
+            if fault is not None:
+                path, problem = fault
+                partition = self._partition(entry)
+                yield Fault(branch=line.branch, snapshot_id=snapshot_id, partition=partition, file=path, rows=entry.file.row_count,
+                            problem=problem)  # fmt: skip
 
     def _fault(self, job: tuple[Line, int, ManifestEntry]) -> tuple[str, str] | None:
         line, _, entry = job
@@ -336,79 +363,3 @@ class TableCheck:
 
     def _partition(self, entry: ManifestEntry) -> str:
         return shown(self._table.schema, entry)
-
-
-def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tuple[str, str] | None:
-    """The data file of an entry where it is not as it was written, with what is wrong with it.
-
-    Raises what a store says that does not give the file, which may be whole.
-    """
-    files, schema = table.files, table.schema
-    try:
-        path = files.data_path(schema, entry)
-        written = table.schema_at(entry.file.schema_id) if deep else None
-        expected = ExpectedFile(path=path, size=entry.file.file_size, rows=entry.file.row_count, file=entry.file, schema=written)
-        fault = fault_of(files.io, expected, deep=deep)
-    except LakeError as problem:
-        if told_by_the_store(problem):
-            raise
-        return entry.file.file_name, problem.message
-    return None if fault is None else (path, fault)
-
-
-def _out_of_turn(table: str) -> str:
-    return (
-        "holds deletion vectors with gaps between them: clients with Paimon before 2.0 that write to the bucket fail, or take one file's "
-        f"deleted rows for another's; CALL sys.compact(`table` => {literal(table)}, compact_strategy => 'full') merges them"
-    )
-
-
-def fault_of_index_file(table: LakeTable, record: Mapping[str, Any], *, deep: bool) -> tuple[str, str] | None:
-    """The index file of a line of an index manifest where it is not as it was written, with what is wrong with it.
-
-    Raises what a store says that does not give the file, which may be whole.
-    """
-    files, path = table.files, str(record["_FILE_NAME"])
-    try:
-        path = index_path(files, table.schema, record)
-        if (size := files.io.size(path)) != record["_FILE_SIZE"]:
-            return path, f"has {size:,} bytes where its manifest tells {record['_FILE_SIZE']:,}"
-        problems = wrong_vectors(files, path, record) if deep and record["_INDEX_TYPE"] == INDEX_TYPE else ()
-        return next(((path, problem) for problem in problems), None)
-    except FileNotFoundError:
-        return path, MISSING
-    except LakeError as problem:
-        if told_by_the_store(problem):
-            raise
-        return path, problem.message
-
-
-def index_fault(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tuple[str, str] | None:
-    """The index beside a data file that is missing or another's: its rows can be read without, by this server if by nobody else."""
-    again = f"CALL sys.rewrite_file_index({literal(table.identifier.written())}) makes it anew"
-    try:
-        for path in table.files.extra_paths(table.schema, entry):
-            if not table.files.io.file_exists(path):
-                return path, f"{MISSING}; {again}" if path.endswith(SUFFIX) else MISSING
-            if deep and path.endswith(SUFFIX) and is_anothers(table.files.io.read(path), path.rpartition("/")[2], entry.file):
-                return path, f"is another file's index; {again}"
-    except FileNotFoundError:
-        return None  # removed in this moment
-    except LakeError as problem:
-        if told_by_the_store(problem):
-            raise
-        return entry.file.file_name, problem.message
-    return None
-
-
-def shown(schema: Schema, entry: ManifestEntry) -> str:
-    """An entry's partition as its directory is named; empty without partitions."""
-    return "/".join(partition_dirs(schema, binary_row.decode([f.type for f in schema.partition_fields], entry.partition)))
-
-
-def decoded(decode: Callable[[], T]) -> T | str:
-    """What a decoder makes of bytes, or what is wrong with them."""
-    try:
-        return decode()
-    except Exception as problem:  # bytes that were changed make a decoder fail in any way
-        return f"cannot be decoded ({type(problem).__name__}: {problem})"

@@ -17,7 +17,7 @@ from table.format.layout import TableLayout
 from table.format.manifests.entries import EntryKind
 from table.format.store import TableFiles
 
-_SCHEMA = "schema-"
+_SCHEMA, _SNAPSHOT = "schema-", "snapshot-"
 
 
 def live_name(catalog: CatalogStore, io: FileIO, table_id: UUID, location: str, path: str) -> int | None:
@@ -39,6 +39,11 @@ def live_name(catalog: CatalogStore, io: FileIO, table_id: UUID, location: str, 
                 for branch in branches
             )
             return 0 if known else None
+        number = whole_number(name.removeprefix(_SNAPSHOT), most=2**63 - 1) if name.startswith(_SNAPSHOT) else None
+        if number is not None:
+            branches = [MAIN_BRANCH, *tx.branches.names(table_id)]
+            of = [branch for branch in branches if TableLayout(location, branch).snapshot_file(number) == path]
+            return 0 if any(tx.snapshots.get(table_id, branch, number) is not None for branch in of) else None
         lines = known_lines(tx, table_id)
     files = TableFiles(io, location)  # one that asks nobody: what else is missing is not the question
     for line in lines:

@@ -38,8 +38,11 @@ def forget_expired(catalog: CatalogStore, table: LakeTable) -> bool:
             return False
         there = set(files.snapshot_ids())
         known = tx.snapshots.ids(table.table_id, branch)
-        if not known or (known[-1][1] and known[-1][0] not in there):
+        newest = tx.snapshots.latest(table.table_id, branch)
+        if not known or newest is None or (newest.published and newest.snapshot_id not in there):
             return False  # no expiry takes the latest
+        if not has_lists(files, Snapshot.from_json(newest.body)):
+            return False  # nor what it names: the files are elsewhere, as on a disk that is not mounted
 
         def gone(snapshot_id: int, published: bool) -> bool:
             row = None if published else tx.snapshots.get(table.table_id, branch, snapshot_id)

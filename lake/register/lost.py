@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from lake.commit.built import BuiltCommit
-from lake.register.check import Fault, decoded, fault_of_entry, fault_of_index_file, shown
+from lake.register.check import Checked, Fault, Planned
+from lake.register.looks.file_faults import decoded, fault_of_entry, fault_of_index_file, shown
+from lake.register.looks.side_by_side import SideBySide
 from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
 from model.errors import TableDamaged
@@ -49,7 +50,17 @@ class Lost:
     """A manifest that is lost, and with it which files or rows are deleted, as nothing else tells: they would come back."""
 
 
-def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[[], None], whole: set[object] | None = None) -> Lost | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hears:
+    """Who is told how far a look is; what it calls may raise to stop it."""
+
+    checked: Checked = lambda *_: None
+    planned: Planned = lambda *_: None
+
+
+def what_is_lost(
+    table: LakeTable, *, deep: bool, threads: int, check: Callable[[], None], hears: Hears | None = None, whole: set[object] | None = None
+) -> Lost | None:
     """Look at the latest snapshot's lists, manifests, data files and what tells their deleted rows; None for a table without any.
 
     ``whole`` are those found whole in an earlier look, which are not looked at again; what this one finds is added.
@@ -64,7 +75,7 @@ def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[
     """By manifest; nothing of those that are lost."""
     lost: list[tuple[int, int]] = []
     """Places of a manifest that is lost and of its fault."""
-    whole = set() if whole is None else whole
+    whole, hears = set() if whole is None else whole, hears or Hears()
 
     def known_still(name: str, size: int | None) -> None:
         if name in whole:
@@ -80,6 +91,7 @@ def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[
     known_still(latest.delta_manifest_list, latest.delta_manifest_list_size)
     for at, meta in enumerate(metas):
         check()
+        hears.checked(1, meta.file_size)
         try:
             known.append(files.manifest(meta))
             known_still(meta.file_name, meta.file_size)
@@ -92,17 +104,18 @@ def what_is_lost(table: LakeTable, *, deep: bool, threads: int, check: Callable[
     metadata = bool(faults)
     left = tuple(entry for entry in merge_entries(chain.from_iterable(known), table=files.name) if entry.kind is EntryKind.ADD)
     gone = []
-    with ThreadPoolExecutor(max(1, threads), thread_name_prefix="lost") as pool:
-        open_ones = [entry for entry in left if entry.key() not in whole]
-        for entry, fault in zip(open_ones, pool.map(lambda one: fault_of_entry(table, one, deep=deep), open_ones), strict=True):
-            check()
-            if fault is not None:
-                gone.append(entry)
-                rows, partition = entry.file.row_count, shown(table.schema, entry)
-                path, problem = fault
-                faults.append(Fault(branch=branch, snapshot_id=latest.id, partition=partition, file=path, rows=rows, problem=problem))
-            else:
-                whole.add(entry.key())
+    open_ones = [entry for entry in left if entry.key() not in whole]
+    hears.planned(len(open_ones), sum(entry.file.file_size for entry in open_ones))
+    for entry, fault in SideBySide(threads).each(lambda one: fault_of_entry(table, one, deep=deep), open_ones):
+        check()
+        hears.checked(1, entry.file.file_size)
+        if fault is not None:
+            gone.append(entry)
+            rows, partition = entry.file.row_count, shown(table.schema, entry)
+            path, problem = fault
+            faults.append(Fault(branch=branch, snapshot_id=latest.id, partition=partition, file=path, rows=rows, problem=problem))
+        else:
+            whole.add(entry.key())
     undeleted, more, bare = _lost_deletions(table, latest, left, deep=deep, check=check, whole=whole)
     known_gone = {key_of(entry) for entry in gone}
     gone += [entry for entry in bare if key_of(entry) not in known_gone]
@@ -190,8 +203,8 @@ def _problem_on_disk(files: TableFiles, name: str, size: int | None, *, deep: bo
     return problem
 
 
-def remove_unexisting_files(
-    lake: Lake, table: LakeTable, *, dry_run: bool, deep: bool, threads: int, check: Callable[[], None]
+def remove_unexisting_files(  # noqa: PLR0913 - what is looked at, and who hears of it
+    lake: Lake, table: LakeTable, *, dry_run: bool, deep: bool, threads: int, check: Callable[[], None], hears: Hears | None = None
 ) -> Sequence[Fault]:
     """Tell what is lost and, unless it is a dry run, commit a snapshot without it, which takes rows away; no file is deleted.
 
@@ -208,7 +221,7 @@ def remove_unexisting_files(
     written: list[ManifestFile] = []
 
     def look() -> Lost | None:
-        lost = what_is_lost(table, deep=deep, threads=threads, check=check, whole=whole)
+        lost = what_is_lost(table, deep=deep, threads=threads, check=check, hears=hears, whole=whole)
         return lost if lost is not None and lost.faults else None
 
     def build(key: str) -> BuiltCommit | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ from model.commit_phase import CommitProgress
 from model.errors import InvalidName, InvalidSchema, LakeError, TableAlreadyExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.location import Location
+from model.options.rules import check_together
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema, new_schema
 from model.snapshot import CommitKind, Snapshot
@@ -35,6 +37,13 @@ from table.format.io.file_io import FileIO
 from table.format.io.links import RealPlaces, real
 from table.format.store import TableFiles
 from table.write.snapshot_builder import CommitRequest, build_snapshot, metadata_written
+
+_log = logging.getLogger(__name__)
+WITHOUT_RULES = (
+    "Grants, row filters and masks are not in a table's files: none came along, and only its maker has rights on it. Make its policies "
+    "before others get SELECT."
+)
+"""What is said to who registers a table, by each protocol and in the log."""
 
 _TAKEN_OVER = "The files at {} cannot be taken over"
 
@@ -75,7 +84,7 @@ class LakeAdoption(LakeBase):
         allowed = external_places(branches_with_main, self.import_dirs)
         newest = main.schema
         with self.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
-            tx.tables.lock_location(location)
+            tx.directories.lock_location(location)
             if tx.tables.find(table) is not None or tx.views.find(table.database, table.table) is not None:
                 raise TableAlreadyExist(str(table))
             for taken in (place, *map(Location.parse, allowed)):
@@ -98,6 +107,7 @@ class LakeAdoption(LakeBase):
             owned = self._own(tx, table_resource(table), table_id=table_id)
         if not dry_run:
             self._owns(owned)
+            _log.warning("%s registered %s as table %s. %s", self.caller.principal, location, table, WITHOUT_RULES)
             for stored in (main, *branches):
                 self._publisher.try_to_catch_up(table_id, stored.files, stored.branch)
                 follow(
@@ -133,8 +143,10 @@ class LakeAdoption(LakeBase):
             options={**defaults, **table_options},
             time_millis=time.time_ns() // 1_000_000,
         )
+        check_together(schema.options, schema.partition_keys, table_options)
         plan = Migration(schema=schema, place=place, source=sources, renamed=_renamed(sources.files))
         if not dry_run:
+            self.reserve.require()
             request = migration_commit(sources.files, schema)
             with renaming(self.file_io, plan.renamed, request.progress):
                 self._decide_migration(table, plan, request, claim)

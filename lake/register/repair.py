@@ -11,19 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.records import SnapshotRow, TagRow
+from catalog.records import HeadRow, SnapshotRow, TagRow
 from lake.access.callers import Caller
 from lake.access.guard import require_options
 from lake.access.rules import require_columns_kept
-from lake.commit.ahead import is_no_more, later_schemas
+from lake.commit.ahead import ahead_of, is_no_more, later_schemas
 from lake.commit.decided import follow
 from lake.commit.idempotency import register_answers
 from lake.commit.publish import Publisher
-from lake.register.changed import ChangedFile, changed_schemas, changed_snapshots, changed_tags
-from lake.register.foreign_tables import check_schemas
+from lake.register.changed import ChangedFile, changed_files, changed_tags, missing_files, put_aside
+from lake.register.foreign_tables import StoredBranch, check_schemas
 from lake.register.operations import rewrite_operations
 from lake.register.own_files import require_own
 from lake.register.readable_line import Line, line_of_files, read_snapshot, readable_line
@@ -33,16 +32,18 @@ from lake.tables.consumers import file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
 from model.errors import LakeError, TableDamaged, TableNotExist
-from model.identifier import MAIN_BRANCH, Identifier
+from model.identifier import MAIN_BRANCH, Identifier, branch_of_file
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from model.text.file_name import file_name
 from table.format.io.storage_errors import told_by_the_store
 from table.format.manifests.lists import LIST_PREFIX
-from table.format.schema_file import schema_bytes
-from table.format.snapshot_file import same_snapshot, snapshot_bytes
+from table.format.snapshot_file import same_snapshot
 from table.format.store import TableFiles
 from table.scan.planning.live import merge_entries
+
+_LOOKS = 3
+"""So often a dry run looks at a table that is written meanwhile, before it keeps others from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +81,26 @@ class _Plan:
     back_from: int | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """The same with what it is done with."""
+
+    plan: _Plan
+    history: Sequence[SnapshotRow]
+    schemas: Sequence[Schema]
+    """Later versions that files tell of."""
+    taken_over: Schema | None
+    tags: Mapping[str, Snapshot]
+    """Those that are to be made."""
+    missing: Sequence[ChangedFile]
+    changed: Sequence[ChangedFile]
+    torn_tags: Sequence[ChangedFile]
+    branches: Sequence[StoredBranch]
+    done: Repair
+
+
 def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller: Caller, *, dry_run: bool) -> Repair:
-    """Bring the catalog and the files of a table together; commits wait meanwhile.
+    """Bring the catalog and the files of a table together; commits wait meanwhile, but for a dry run.
 
     What follows the catalog's newest snapshot without a gap is registered. Where snapshots in between have expired, or nothing can be
     read of the catalog's newest, the newest that can be read becomes the latest, with all before it up to a gap; what else is readable
@@ -96,55 +115,35 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller
 
     Files are written and moved before the decision, so a crash in between leaves a table that a second repair finishes.
     """
-    files, branch, filed = table.files, table.identifier.branch, filed_consumers(catalog, table)
+    if dry_run and (done := _seen_beside_writers(catalog, table, caller)) is not None:
+        return done
+    filed = filed_consumers(catalog, table)
+    files, branch = table.files, table.identifier.branch
     with catalog.transaction() as tx:
         row = tx.tables.lock(Identifier(table.identifier.database, table.identifier.table))
         if row.table_id != table.table_id or row.location != table.location:
             raise TableNotExist(str(table.identifier))
-        history = tx.snapshots.history(table.table_id, branch)
-        known = dict(tx.tables.schemas(table.table_id, branch))
-        stale = tx.stale.paths(table.table_id)
-        later = later_schemas(files, max(known, default=-1))
-        schemas = [schema for schema in later if files.layout.below(files.layout.schema_file(schema.id)) not in stale]
-        newest_schema = max([*known, *(schema.id for schema in schemas)])
-        plan = _plan(files, history, _other_line(tx, table, history, newest_schema), newest_schema=newest_schema)
-        require_own(tx, table, plan.registered, history, known, has_later=bool(schemas))
-        taken_over = _taken_over(files, schemas, plan)
-        _require_schemas(tx, table, caller, schemas, taken_over)
-        _require_to_take_away(table, caller, plan, history)
-        directory = files.layout.set_aside_dir(str(time.time_ns() // 1_000_000))
-        tags = tx.tags.all(table.table_id, branch)
-        new_tags = _names_of_tags(plan.keep, tags)
-        kept_history = history if plan.history is None else ()
-        missing = _missing(files, kept_history, known)
-        changed = _changed(files, kept_history, known)
-        torn_tags = list(changed_tags(files, tags))
-        branches = list(unregistered_branches(tx, table)) if branch == MAIN_BRANCH else []
-        done = Repair(
-            registered=tuple(s.id for s in plan.registered), set_aside=tuple(plan.aside), directory=directory, back_from=plan.back_from,
-            branches=tuple(stored.branch for stored in branches), schemas=tuple(schema.id for schema in schemas),
-            kept=tuple((name, snapshot.id) for name, snapshot in new_tags.items()),
-            rewritten=tuple((one.number, one.path) for one in (*missing, *changed, *torn_tags)),
-        )  # fmt: skip
+        tx.allow_silence()  # every snapshot's file is read
+        found = _looked(tx, table, caller)
         if dry_run:
-            return done
-        for one in missing:  # of decisions made long ago: where one cannot be written, nothing else has changed
+            return found.done
+        for one in found.missing:  # of decisions made long ago: where one cannot be written, nothing else has changed
             files.io.create(one.path, one.data)
-        _put_aside(files, plan.aside, changed, torn_tags, directory)
-        _register_schemas(tx, table, schemas, taken_over)
-        for name, snapshot in new_tags.items():
+        put_aside(files, found.plan.aside, found.changed, found.torn_tags, found.done.directory)
+        _register_schemas(tx, table, found.schemas, found.taken_over)
+        for name, snapshot in found.tags.items():
             tx.tags.put(table.table_id, name, snapshot.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
-        for stored in branches:
+        for stored in found.branches:
             tx.branches.create(table.table_id, stored.branch, schema_id=stored.schema.id, table=str(table.identifier))
             stored.put(tx, table.table_id)
             register_answers(tx, stored.snapshots)
-        _register(tx, table, plan, history)
-        register_answers(tx, plan.registered)
-        lowered = lower_consumers(tx, table, _lost(plan, history), filed)
-        tx.tables.set_diverged(table.table_id, None)
+        _register(tx, table, found.plan, found.history)
+        register_answers(tx, found.plan.registered)
+        lowered = lower_consumers(tx, table, _lost(found.plan, found.history), filed)
+        _clear_mark(tx, table, row.diverged_at)
     publisher.doubt(table.table_id, branch)
     publisher.try_to_catch_up(table.table_id, files, branch)
-    for stored in branches:
+    for stored in found.branches:
         publisher.try_to_catch_up(table.table_id, stored.files, stored.branch)
         follow(
             partial(rewrite_operations, stored.files, stored.snapshots),
@@ -152,29 +151,80 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller
         )
     file_lowered(catalog, table, lowered)
     follow(lambda: _hinted(table), f"The hint of {table.identifier} does not name its newest snapshot")
-    return done
+    return found.done
 
 
-def _put_aside(
-    files: TableFiles, aside: Sequence[int], changed: Sequence[ChangedFile], torn_tags: Sequence[ChangedFile], directory: str
-) -> None:
-    """Move what is in the way into the directory, and write what was there; all of it is on disk before the repair is on record."""
-    moved = [files.layout.snapshot_file(snapshot_id) for snapshot_id in aside]
-    if aside:
-        files.io.delete(files.layout.latest_hint())  # readers believe it, and find the newest by themselves where there is none
-    for path in moved:
-        files.io.rename(path, f"{directory}/{path.rpartition('/')[2]}")
-    for one in changed:
-        if one.path not in moved:
-            files.io.rename(one.path, f"{directory}/{one.path.rpartition('/')[2]}")
-        files.io.create(one.path, one.data)  # after a crash before this line it is missing, and a second repair writes it
-    for tag in torn_tags:
-        _replace_tag(files, tag, directory)
-    touched = [*moved, *(one.path for one in (*changed, *torn_tags))]
-    if touched:
-        # A power cut that brought a file back where it lay would make the table diverged, or tell of a snapshot that is none.
-        directories = {path.rpartition("/")[0] for path in touched}
-        files.io.sync([*directories, *([directory] if files.io.exists(directory) else [])])
+def _seen_beside_writers(catalog: CatalogStore, table: LakeTable, caller: Caller) -> Repair | None:
+    """What a repair would do, others writing meanwhile; None where they are too fast for that."""
+    for _ in range(_LOOKS):
+        before = _moment(catalog, table)
+        try:
+            with catalog.reading() as tx:
+                done = _looked(tx, table, caller).done
+        except LakeError:
+            if _moment(catalog, table) == before:
+                raise
+            continue
+        if _moment(catalog, table) == before:
+            return done
+    return None
+
+
+def _moment(catalog: CatalogStore, table: LakeTable) -> tuple[HeadRow | None, list[str]]:
+    """By what it is told that nothing was decided about a table while its files were looked at."""
+    with catalog.reading() as tx:
+        head = tx.snapshots.head(table.identifier)
+        if head is None or head.table_id != table.table_id or head.location != table.location:
+            raise TableNotExist(str(table.identifier))
+        return head, tx.branches.names(table.table_id)
+
+
+def _looked(tx: CatalogTransaction, table: LakeTable, caller: Caller) -> _Found:
+    """What is to be done; raises what `repair` raises."""
+    files, branch = table.files, table.identifier.branch
+    history = tx.snapshots.history(table.table_id, branch)
+    known = dict(tx.tables.schemas(table.table_id, branch))
+    stale = tx.stale.paths(table.table_id)
+    later = later_schemas(files, max(known, default=-1))
+    schemas = [schema for schema in later if files.layout.below(files.layout.schema_file(schema.id)) not in stale]
+    newest_schema = max([*known, *(schema.id for schema in schemas)])
+    plan = _plan(files, history, _other_line(tx, table, history, newest_schema), newest_schema=newest_schema)
+    require_own(tx, table, plan.registered, history, known, has_later=bool(schemas))
+    taken_over = _taken_over(files, schemas, plan)
+    _require_schemas(tx, table, caller, schemas, taken_over)
+    _require_to_take_away(table, caller, plan, history)
+    tags = tx.tags.all(table.table_id, branch)
+    new_tags = _names_of_tags(plan.keep, tags)
+    kept_history = history if plan.history is None else ()
+    missing = missing_files(files, kept_history, known)
+    changed = changed_files(files, kept_history, known)
+    torn_tags = list(changed_tags(files, tags))
+    branches = list(unregistered_branches(tx, table)) if branch == MAIN_BRANCH else []
+    done = Repair(
+        registered=tuple(s.id for s in plan.registered), set_aside=tuple(plan.aside),
+        directory=files.layout.set_aside_dir(str(time.time_ns() // 1_000_000)), back_from=plan.back_from,
+        branches=tuple(stored.branch for stored in branches), schemas=tuple(schema.id for schema in schemas),
+        kept=tuple((name, snapshot.id) for name, snapshot in new_tags.items()),
+        rewritten=tuple((one.number, one.path) for one in (*missing, *changed, *torn_tags)),
+    )  # fmt: skip
+    return _Found(
+        plan=plan, history=history, schemas=schemas, taken_over=taken_over, tags=new_tags, missing=missing, changed=changed,
+        torn_tags=torn_tags, branches=branches, done=done,
+    )  # fmt: skip
+
+
+def _clear_mark(tx: CatalogTransaction, table: LakeTable, mark: str | None) -> None:
+    """Let the table be marked as diverged no more; of another branch the mark stays, or is made where that one's files are ahead, too."""
+    others = {MAIN_BRANCH, *tx.branches.names(table.table_id)} - {table.identifier.branch}
+    if mark is not None and branch_of_file(mark) in others:
+        return
+    tx.tables.clear_diverged(table.table_id)
+    for branch in sorted(others):
+        files = TableFiles(table.files.io, table.location, branch, name=table.files.name)
+        path = ahead_of(tx, table.table_id, files, tx.snapshots.latest(table.table_id, branch))
+        if path is not None:
+            tx.tables.set_diverged(table.table_id, path)
+            return
 
 
 def _hinted(table: LakeTable) -> None:
@@ -313,52 +363,6 @@ def _register_schemas(tx: CatalogTransaction, table: LakeTable, schemas: Sequenc
         tx.tables.add_schema(table.table_id, branch, schema.id, schema.to_json())
     if taken_over is not None:
         tx.tables.set_schema(table.table_id, branch, taken_over.id, published=taken_over.id)
-
-
-def _missing(files: TableFiles, history: Sequence[SnapshotRow], schemas: Mapping[int, Mapping[str, Any]]) -> list[ChangedFile]:
-    """Files of schemas and snapshots that are gone, with what they held; of a snapshot only where its manifests are there.
-
-    A missing beginning is what a client expired.
-    """
-    missing = []
-    for schema_id, body in schemas.items():
-        if not files.io.file_exists(path := files.layout.schema_file(schema_id)):
-            missing.append(ChangedFile(path=path, data=schema_bytes(body), problem="is missing", number=schema_id))
-    there = set(files.snapshot_ids())
-    for row in history:
-        snapshot = Snapshot.from_json(row.body)
-        hole = row.published and row.snapshot_id not in there and (row is history[-1] or row.snapshot_id > min(there, default=0))
-        if hole and is_readable(files, snapshot):
-            path, data = files.layout.snapshot_file(snapshot.id), snapshot_bytes(snapshot)
-            missing.append(ChangedFile(path=path, data=data, problem="is missing", number=snapshot.id, snapshot_id=snapshot.id))
-    return missing
-
-
-def _changed(files: TableFiles, history: Sequence[SnapshotRow], schemas: Mapping[int, Mapping[str, Any]]) -> list[ChangedFile]:
-    """Files in whose place another or none lies, of a snapshot only where its manifests are there.
-
-    A snapshot among those that are set aside is ours all the same: what contradicts it goes, and it comes back.
-    """
-    changed = list(changed_schemas(files, schemas.items()))
-    rows = {row.snapshot_id: row for row in history}
-    for one in changed_snapshots(files, history):
-        assert one.snapshot_id is not None
-        if is_readable(files, Snapshot.from_json(rows[one.snapshot_id].body)):
-            changed.append(one)
-    return changed
-
-
-def _replace_tag(files: TableFiles, tag: ChangedFile, directory: str) -> None:
-    """Write a tag's file again; never without one, as who removes a tag's file removes the tag."""
-    aside = f"{directory}/{tag.path.rpartition('/')[2]}"
-    if not files.io.exists(tag.path):
-        files.io.create(tag.path, tag.data)
-        return
-    try:
-        files.io.create(aside, files.io.read(tag.path))
-    except (FileNotFoundError, TableDamaged):  # a directory lies there, or a link out of the table: nothing readers could take for a tag
-        files.io.rename(tag.path, aside)
-    files.io.write(tag.path, tag.data)
 
 
 def _replaced(files: TableFiles, history: Sequence[SnapshotRow]) -> list[int]:

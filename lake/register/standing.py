@@ -1,34 +1,32 @@
-"""Whether catalog and warehouse belong together, and which tables do not fit: looked for at the start and while a server runs.
+"""Which tables do not fit the catalog, beside whether the warehouse is its own: looked for at the start and while a server runs.
 
-The warehouse knows the catalog's identity (``.sluice/catalog.json``). A catalog that is another one, as after Postgres was emptied or
-a DSN was mistyped, writes nothing until somebody says that it is meant (``CALL sys.claim_warehouse()``). A table whose files are ahead
-of the catalog, as after an old dump, is marked as diverged; one of which something was found missing or changed is remembered until it
-is whole.
+A table whose files are ahead of the catalog, as after an old dump, is marked as diverged; one of which something was found missing or
+changed is remembered until it is whole.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Container
 from dataclasses import dataclass
 from uuid import UUID
 
-from cachetools import TTLCache
+from cachetools import LRUCache
 
 from catalog import CatalogStore
 from catalog.objects.drops import DroppedTable
 from catalog.records import PointerRow
 from lake.commit.ahead import may_be_ahead
 from lake.commit.publish import Publisher
+from lake.register.belonging import Belonging
 from lake.register.damage import live_name
-from lake.register.restored.after_restore import unknown_tables
+from lake.register.listed import listed_damage
 from lake.register.restored.used_since import undrop_of
 from lake.register.unknown_branches import unknown_branches
-from model.catalog_errors import WarehouseMismatch
 from model.errors import LakeError, TableDamaged, Unavailable
 from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import Snapshot
@@ -41,14 +39,14 @@ from table.format.layout import TableLayout
 from table.format.store import TableFiles
 
 _log = logging.getLogger(__name__)
-MARKER = ".sluice/catalog.json"
 _TOLD_SECONDS = 3600.0
 """The log tells of a table once in so long; for so long damage that cannot be looked for cheaply is told after it was last met."""
-_MOST_TROUBLES = 10_000
+_MOST_TROUBLES, _MOST_LISTED = 10_000, 1_000_000
+_LISTED_SECONDS = 3600.0
+"""So long at least lie between two listings of a table that is written to."""
 _LOOKED_AT = 20
 """Tables looked at in one round."""
 _ROUND_SECONDS = 5.0
-_CLAIM = "CALL sys.claim_warehouse()"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,112 +71,27 @@ class _Damage:
     met: float
 
 
-class Standing:
-    """What one server knows of it."""
+class Standing(Belonging):
+    """What one server knows of it, and of each table."""
 
     def __init__(self, catalog: CatalogStore, io: FileIO, warehouse: str, publisher: Publisher) -> None:
-        self._catalog = catalog
-        self._io = io
-        self._warehouse = warehouse
+        super().__init__(catalog, io, warehouse)
         self._publisher = publisher
+        publisher.require_own = self.require_own
         self._lock = threading.Lock()
-        self._mismatch: str | None = None
-        self._warning: str | None = None
         self._diverged: dict[UUID, Trouble] = {}
         self._damaged: dict[str, _Damage] = {}
-        self._told: TTLCache[str, None] = TTLCache(_MOST_TROUBLES, _TOLD_SECONDS)
         self._after: tuple[UUID, str] | None = None
+        self._listed_damaged: dict[str, str] = {}
+        """Tables whose damage was found by a listing, which tells when it is mended, and the file."""
         self._unknown_branches: dict[UUID, Trouble] = {}
         self._kept_drops: dict[int, Trouble] = {}
-        self._listed: TTLCache[tuple[UUID, str], None] = TTLCache(_MOST_TROUBLES, _TOLD_SECONDS)
-
-    # The catalog as a whole
-
-    @property
-    def mismatch(self) -> str | None:
-        """Why nothing is written, where catalog and warehouse do not belong together."""
-        return self._mismatch
-
-    @property
-    def warning(self) -> str | None:
-        """What is strange about the catalog and stops nothing."""
-        return self._warning
-
-    def require_own(self) -> None:
-        """Raise `WarehouseMismatch` where the warehouse is another catalog's."""
-        if self._mismatch is not None:
-            raise WarehouseMismatch(self._mismatch)
-
-    def compare(self, *, look_only: bool = False) -> None:
-        """Hold the catalog's identity against the warehouse's; a warehouse without one gets it, unless only the warehouse holds tables.
-
-        With ``look_only`` nothing is written.
-        """
-        with self._catalog.reading() as tx:
-            ours, revision, has_tables = tx.state.identity()
-        theirs, known_revision = self._marker()
-        mismatch = warning = None
-        if theirs is None and ours is not None:
-            unknown = None if has_tables else next(unknown_tables(self._io, self._warehouse, set()), None)
-            if has_tables and not self._holds_a_database():
-                mismatch = (
-                    f"The warehouse {self._warehouse} is empty, and the catalog holds tables. Nothing is written. If its disk is not "
-                    f"mounted, mount it; if its files are lost, bring them back from a copy; {_CLAIM} says that it is meant."
-                )
-            elif unknown is None and not look_only:
-                self._write_marker(ours, revision)
-            elif unknown is not None:
-                warning = (
-                    f"The catalog is empty and the warehouse {self._warehouse} holds tables ({unknown.table} is one). If Postgres was "
-                    "emptied, stop the server and run `sluice restore` with the newest backup; if not, "
-                    f"{unknown.statement} registers a table, and {_CLAIM} says that it is meant."
-                )
-        elif theirs != ours:
-            mismatch = (
-                f"The warehouse {self._warehouse} belongs to the catalog {theirs}, and Postgres holds "
-                f"{'none' if ours is None else f'the catalog {ours}'}{'' if has_tables else ', which is empty'}. Nothing is written. Set "
-                "SLUICE_CATALOG_DSN or SLUICE_WAREHOUSE to what belongs together, or run `sluice restore` with the newest backup; "
-                f"{_CLAIM} makes the warehouse this catalog's."
-            )
-        elif ours is not None and known_revision != revision and not look_only:
-            self._write_marker(ours, revision)
-        for text in (mismatch, warning):
-            if text is not None:
-                self.tell(text)
-        self._mismatch, self._warning = mismatch, warning
-
-    def claim(self, *, dry_run: bool = False) -> UUID:
-        """Make the warehouse the catalog's, whosever it was; returns the catalog's id."""
-        with self._catalog.reading() as tx:
-            ours, revision, _ = tx.state.identity()
-        if ours is None:
-            raise WarehouseMismatch("Postgres holds no catalog with an identity: run `sluice restore` with the newest backup.")
-        if not dry_run:
-            self._write_marker(ours, revision)
-            self._mismatch = self._warning = None
-        return ours
-
-    def _holds_a_database(self) -> bool:
-        return any(status.path.rstrip("/").endswith(".db") for status in self._io.list(self._warehouse))
-
-    def become(self) -> None:
-        """Give the catalog the identity that the warehouse knows, where it knows one."""
-        theirs, _ = self._marker()
-        if theirs is not None:
-            with self._catalog.transaction() as tx:
-                tx.state.become(theirs)
-
-    def _marker(self) -> tuple[UUID | None, str]:
-        """The identity and revision the warehouse knows; what is no marker, as after a loss of power, counts as none."""
-        try:
-            marker = json.loads(self._io.read(f"{self._warehouse}/{MARKER}"))
-            return UUID(marker["catalog"]), str(marker["revision"])
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
-            return None, ""
-
-    def _write_marker(self, catalog_id: UUID, revision: str) -> None:
-        body = {"catalog": str(catalog_id), "revision": revision}
-        self._io.write(f"{self._warehouse}/{MARKER}", json.dumps(body, indent=1).encode())
+        self.listing_seconds = 24 * 3600.0
+        """So long at most between two listings of any table: each is a request that a store bills."""
+        self.looked_at = _LOOKED_AT
+        """So many tables and branches in one round, after the first one, which looks at all."""
+        self._listed: LRUCache[tuple[UUID, str], tuple[float, object]] = LRUCache(_MOST_LISTED)
+        """When each was listed last, and as what the catalog had it then."""
 
     # Its tables
 
@@ -240,42 +153,72 @@ class Standing:
             for name, damage in list(self._damaged.items()):
                 if (damage.trouble.table.database, damage.trouble.table.table) == (table.database, table.table):
                     del self._damaged[name]
-                    self._told.pop(_damage_of(name), None)
+                    self.tell_anew(_damage_of(name))
 
-    def look_around(self, *, tables: int | None = _LOOKED_AT) -> None:
-        """Look at the next few tables, or at all, and anew at those that were damaged; raises `Unavailable`."""
+    def look_around(self, *, tables: int | None = _LOOKED_AT) -> bool:
+        """Look at the next few tables, or at all, and anew at those that were damaged; False where it broke off. Raises `Unavailable`."""
         with self._catalog.reading() as tx:
             rows = tx.overview.pointers(after=None if tables is None else self._after, limit=tables)
-        self._after = (rows[-1].table_id, rows[-1].branch) if rows and len(rows) == tables else None
         for row in rows:
+            if self.refusal is not None:  # what lies there tells nothing of the tables
+                return False
+            table = Identifier(row.database, row.table_name, row.branch)
             try:
-                self._look_at(row)
+                if self._look_at(row, anew=table.written() in self._listed_damaged):
+                    self._forget_listed(table.written())
             except (LakeError, OSError) as problem:
-                self.met(_as_damage(problem, Identifier(row.database, row.table_name, row.branch)))
+                if not isinstance(problem, TableDamaged):  # what could not be listed is to be
+                    self._listed.pop((row.table_id, row.branch), None)
+                self.met(_as_damage(problem, table))
+            except Exception:  # else those behind it are never looked at
+                _log.exception("Table %s could not be looked at", table)
+        self._after = (rows[-1].table_id, rows[-1].branch) if rows and len(rows) == tables else None
         with self._catalog.reading() as tx:
             diverged = tx.overview.diverged()
         self._note_diverged(diverged)
         for name in list(self._damaged):
             with contextlib.suppress(Unavailable):  # what cannot be looked at now is not mended
                 self._forget_mended(name)
+        return True
 
-    def _look_at(self, row: PointerRow) -> None:
+    def _is_due(self, row: PointerRow, latest: Snapshot | None, *, anew: bool) -> bool:
+        """Whether all is to be looked for that takes a listing: once in a while, and sooner where something was committed since."""
+        key, now = (row.table_id, row.branch), time.monotonic()
+        state = (None if latest is None else latest.key, row.top_schema_id)
+        at, known = self._listed.get(key, (-math.inf, None))
+        is_due = anew or now - at >= min(self.listing_seconds, _LISTED_SECONDS if state != known else math.inf)
+        if is_due:
+            self._listed[key] = now, state
+        return is_due
+
+    def _look_at(self, row: PointerRow, *, anew: bool) -> bool:
+        """Whether all of it was looked at, and nothing found; raises `TableDamaged`. ``anew``: also where that was done lately."""
         table = Identifier(row.database, row.table_name, row.branch)
         files = TableFiles(file_io_for(row.location), row.location, row.branch, name=table.written())
         latest = None if row.body is None else Snapshot.from_json(row.body)
-        is_due = (row.table_id, row.branch) not in self._listed  # once an hour all is looked for that takes a listing
-        self._listed[row.table_id, row.branch] = None
+        is_due = self._is_due(row, latest, anew=anew)
         looks_ahead = may_be_ahead(files, latest, row.top_schema_id, listed=is_due)
         if looks_ahead and self._publisher.mark_ahead(row.table_id, files, row.branch) is not None:
-            return
+            return False
         if row.branch == MAIN_BRANCH and (is_due or row.table_id in self._unknown_branches):
             self._look_at_branches(row)
-        if latest is None:
-            return
-        for name in (latest.base_manifest_list, latest.delta_manifest_list):
+        if is_due and (found := listed_damage(self._catalog, row.table_id, files)) is not None:
+            self._listed_damaged[table.written()] = found[0]
+            raise files.damaged(found[0], found[1], snapshot_id=found[2])
+        for name in () if latest is None or is_due else (latest.base_manifest_list, latest.delta_manifest_list):
             path = files.layout.manifest(name)
             if not files.io.file_exists(path) and live_name(self._catalog, files.io, row.table_id, row.location, path) is not None:
-                raise files.damaged(path, "is missing", snapshot_id=latest.id)
+                raise files.damaged(path, "is missing", snapshot_id=None if latest is None else latest.id)
+        return is_due
+
+    def _forget_listed(self, name: str) -> None:
+        """Forget damage that listings have told and tell no more."""
+        found = self._listed_damaged.pop(name, None)
+        with self._lock:
+            damage = self._damaged.get(name)
+            if damage is not None and damage.file == found:
+                del self._damaged[name]
+                self.tell_anew(_damage_of(name))
 
     def _look_at_branches(self, row: PointerRow) -> None:
         """Note branches that only the table's files have."""
@@ -334,37 +277,38 @@ class Standing:
             with self._lock:
                 self._damaged.pop(name, None)
 
-    def tell(self, text: str, *, about: str | None = None) -> None:
-        """Write a line of the log, once in an hour; of what it is about there is one line, however it is put."""
-        key = about or text[:200]
-        with self._lock:
-            was_told = key in self._told
-            if not was_told:
-                self._told[key] = None
-        if not was_told:
-            _log.warning("%s", text)
-
     # While a server runs
 
     def watch(self) -> Callable[[], None]:
-        """Look around in a thread of its own until what is returned is called; all tables first, then a few at a time."""
-        stop = threading.Event()
-        thread = threading.Thread(target=self._run, args=(stop,), name="sluice-standing", daemon=True)
-        thread.start()
+        """Look around until what is returned is called: at all tables first, then at a few at a time.
+
+        Catalog and warehouse are compared in a thread of its own: what keeps others from writing must not wait for thousands of tables.
+        """
+        stop, compared = threading.Event(), threading.Event()
+        whole: list[int | None] = [None]
+
+        def compare() -> None:
+            self.compare()
+            compared.set()
+
+        def look() -> None:
+            if compared.wait(_ROUND_SECONDS) and self.refusal is None and self.look_around(tables=whole[0]):
+                whole[0] = self.looked_at
+
+        for turn, name in ((compare, "sluice-standing"), (look, "sluice-tables")):
+            threading.Thread(target=_repeat, args=(turn, stop), name=name, daemon=True).start()
         return stop.set
 
-    def _run(self, stop: threading.Event) -> None:
-        whole: int | None = None
-        while not stop.is_set():
-            try:
-                self.compare()
-                self.look_around(tables=whole)
-                whole = _LOOKED_AT
-            except (LakeError, OSError) as problem:  # Postgres or the warehouse is away, which others tell
-                _log.debug("Catalog and warehouse could not be compared: %s", problem)
-            except Exception:
-                _log.exception("Catalog and warehouse could not be compared")
-            stop.wait(_ROUND_SECONDS)
+
+def _repeat(turn: Callable[[], None], stop: threading.Event) -> None:
+    while not stop.is_set():
+        try:
+            turn()
+        except (LakeError, OSError) as problem:  # Postgres or the warehouse is away, which others tell
+            _log.debug("Catalog, warehouse and tables could not be compared: %s", problem)
+        except Exception:
+            _log.exception("Catalog, warehouse and tables could not be compared")
+        stop.wait(_ROUND_SECONDS)
 
 
 def _as_damage(problem: BaseException, table: Identifier) -> BaseException:

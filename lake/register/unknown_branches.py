@@ -38,7 +38,7 @@ def unknown_branches(tx: CatalogTransaction, io: FileIO, table_id: UUID, locatio
 def _is_branch(tx: CatalogTransaction, io: FileIO, layout: TableLayout) -> bool:
     with contextlib.suppress(InvalidName):
         check_name(layout.branch, "branch")
-        if io.list(layout.schema_dir()) and not tx.tables.is_discarded(layout.branch_dir):
+        if io.list(layout.schema_dir()) and not tx.directories.is_discarded(layout.branch_dir):
             return bool(io.list(layout.schema_dir()))  # again: what is off the record may have been removed just now
     return False
 
@@ -93,7 +93,7 @@ def _holds_any(tx: CatalogTransaction, io: FileIO, layout: TableLayout) -> bool:
     def holds() -> bool:
         return any(io.list(place) for place in (layout.schema_dir(), layout.snapshot_dir(), layout.tag_dir()))
 
-    return holds() and not tx.tables.is_discarded(layout.branch_dir) and holds()  # again: as in `_is_branch`
+    return holds() and not tx.directories.is_discarded(layout.branch_dir) and holds()  # again: as in `_is_branch`
 
 
 def _all_of_unknown(table: LakeTable, files: TableFiles) -> list[Snapshot]:

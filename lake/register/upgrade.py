@@ -88,6 +88,7 @@ def _until_done(lake: LakeTables, stop: threading.Event, pause: float) -> None:
     while not stop.is_set():
         for what, step in list(steps.items()):
             try:
+                lake.standing.require_own()
                 done = step(lake)
             except LakeError as problem:
                 if what not in failing:

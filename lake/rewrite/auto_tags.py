@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from lake.commit.steps import Steps
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _MOST_COMPLETED = 100
 """Missed periods made up for at once."""
+_BATCH = "batch-write-"
+"""What the names of tags that follow batch writes begin with."""
 _PAGE = 500
 """Snapshots looked through at once."""
 
@@ -42,7 +44,10 @@ def create_automatic_tags(lake: Lake, table: LakeTable, *, now: dt.datetime | No
     keep = retained if isinstance(retained, dt.timedelta) else None
     tags = tags_of(lake, table)
     if mode == "batch":
-        return _batch(lake, table, latest, tags, keep, dry_run=dry_run)
+        named = _batch(lake, table, latest, tags, keep, dry_run=dry_run)
+        if named and not dry_run:
+            _keep_newest(lake, table, lambda tag: tag.snapshot.id if tag.name.startswith(_BATCH) else None)
+        return named
     periods = TagPeriods(schema)
     moments = [(latest, _now(schema, now))] if mode == "process-time" else _past_periods(lake, table, latest, periods, tags)
     known = [begin for tag in tags if (begin := periods.parse(tag.name)) is not None]
@@ -53,7 +58,7 @@ def create_automatic_tags(lake: Lake, table: LakeTable, *, now: dt.datetime | No
             made.append(periods.name(begin))
             known.append(begin)
     if made and not dry_run:
-        _keep_newest(lake, table, periods)
+        _keep_newest(lake, table, lambda tag: periods.parse(tag.name))
     return made
 
 
@@ -62,7 +67,7 @@ def _batch(
 ) -> list[str]:
     """One tag a day that follows the last write."""
     custom = _option(table.schema, "tag.batch.customized-name")
-    name = str(custom) if custom else f"batch-write-{dt.datetime.fromtimestamp(latest.time_millis / 1000):%Y-%m-%d}"
+    name = str(custom) if custom else f"{_BATCH}{dt.datetime.fromtimestamp(latest.time_millis / 1000, _zone(table.schema)):%Y-%m-%d}"
     there = next((tag for tag in tags if tag.name == name), None)
     if latest.commit_kind is CommitKind.COMPACT or (there is not None and there.snapshot.id >= latest.id):
         return []
@@ -73,8 +78,13 @@ def _batch(
 
 def _now(schema: Schema, now: dt.datetime | None) -> dt.datetime:
     """The wall clock of tags."""
+    return now or dt.datetime.now(_zone(schema)).replace(tzinfo=None)
+
+
+def _zone(schema: Schema) -> ZoneInfo | None:
+    """The zone by whose clock tags are named; None for the server's."""
     zone = _option(schema, "sink.process-time-zone")
-    return now or dt.datetime.now(ZoneInfo(str(zone)) if zone else None).replace(tzinfo=None)
+    return ZoneInfo(str(zone)) if zone else None
 
 
 def _past_periods(
@@ -130,25 +140,39 @@ def _due(schema: Schema, periods: TagPeriods, known: Sequence[dt.datetime], cloc
     return due[-_MOST_COMPLETED:]
 
 
-def _keep_newest(lake: Lake, table: LakeTable, periods: TagPeriods) -> None:
+def _keep_newest(lake: Lake, table: LakeTable, age_of: Callable[[Tag], Any]) -> None:
+    """Drop the oldest of the tags that have an age, which those made by themselves have, beyond `tag.num-retained-max`."""
     most = _option(table.schema, "tag.num-retained-max")
     if not isinstance(most, int):
         return
-    automatic = sorted((begin, tag.name) for tag in tags_of(lake, table) if (begin := periods.parse(tag.name)) is not None)
-    too_many = automatic[: max(0, len(automatic) - most)]
+    automatic = sorted((age, tag.name) for tag in tags_of(lake, table) if (age := age_of(tag)) is not None)
+    branched = _branched(lake, table)
+    too_many = [tag for tag in automatic[: max(0, len(automatic) - most)] if tag[1] not in branched]
     if too_many:
         require_newest_readable(table)
     for _, name in too_many:
         retention.delete_tag(lake, table, name)
 
 
+def _branched(lake: Lake, table: LakeTable) -> set[str]:
+    """Tags that a branch was made of: Paimon's clients, when they expire snapshots of main, look at its tags and at no branch."""
+    with lake.catalog.reading() as tx:
+        return tx.tags.branched(table.table_id, table.identifier.branch)
+
+
 def expire_tags(lake: Lake, table: LakeTable, *, older_than: dt.datetime | None = None, dry_run: bool = False) -> list[Tag]:
-    """Drop the tags whose time is over; with ``older_than``, which has a zone, also all made before that."""
+    """Drop the tags whose time is over; with ``older_than``, which has a zone, also all made before that.
+
+    But not those that a branch was made of, as long as that is there.
+    """
     now = time.time_ns() // 1_000_000
     limit = None if older_than is None else older_than.timestamp() * 1000
     gone: list[Tag] = []
     with Steps("The expiry of tags") as steps:
+        branched = _branched(lake, table)
         for tag in tags_of(lake, table):
+            if tag.name in branched:
+                continue
             if tag.expired(now) or (limit is not None and tag.created_millis is not None and tag.created_millis < limit):
                 if not gone:
                     require_newest_readable(table)

@@ -5,39 +5,39 @@ A crash between the two leaves files that `sys.remove_orphan_files` finds, and n
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import logging
 import time
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
 from catalog import CatalogTransaction
 from catalog.records import TagRow
 from lake.commit.claims import Claim, claimed_in
-from lake.commit.decided import follow, require_writable
-from lake.register.expired import check_there, forget_expired
+from lake.commit.decided import follow, require_table_writable
+from lake.register.expired import forget_expired
 from lake.register.known_lines import known_lines
 from lake.register.unknown_branches import snapshots_kept
 from lake.register.whole import require_newest_readable
 from lake.rewrite.changelogs import spared
 from lake.tables.consumers import Filed, filed_consumers, first_unread
 from lake.tables.handle import LakeTable
-from lake.tables.history import clear_expired
+from lake.tables.history import clear_all_expired
 from lake.tables.names import check_name
 from lake.tables.tag_files import parse_retained
-from lake.tables.tags import hold_retention
+from lake.tables.tags import hold_retention, to_tag
 from model.access import Access, table_resource
 from model.catalog_errors import TagAlreadyExist
-from model.errors import LakeError, SnapshotNotExist, TagNotExist
+from model.errors import LakeError, TagNotExist
 from model.identifier import MAIN_BRANCH
 from model.options.table import TABLE_OPTIONS
 from model.repeats import REPEATS
 from model.snapshot import Snapshot
 from table.retention.empty_directories import remove_emptied
 from table.retention.expiry import ExpiryRules, Garbage, expired_before, left_by_branch, left_by_expiry, left_by_rollback, left_by_tag
+from table.retention.named_again import KeptBeside
 
 if TYPE_CHECKING:
     from lake.lake import Lake
@@ -95,10 +95,6 @@ def _removed(snapshots: Sequence[Snapshot], garbage: Garbage, tags: Sequence[str
     )
 
 
-def _require_writable(table: LakeTable) -> None:
-    require_writable(table.files.io, table.files.layout.manifest_dir())
-
-
 def _may(lake: Lake, table: LakeTable) -> None:
     """Raise `Forbidden` unless the caller may take history away, `WarehouseMismatch` where it is another catalog's."""
     lake.standing.require_own()
@@ -152,9 +148,9 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
     table.latest()  # publishes what is decided, so that no file is missing below
     forget_expired(lake.catalog, table)
     if not dry_run:
-        _require_writable(table)
+        require_table_writable(table.files)
     now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
-    filed = filed_consumers(lake.catalog, table, settled=True) if rules.consumers_pin else None
+    filed = filed_consumers(lake.catalog, table, settled=True)
     with lake.catalog.reading() as tx:
         expired, _ = _too_old(tx, table, rules, filed, now)
     if not expired:
@@ -190,7 +186,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
 
 
 def _too_old(
-    tx: CatalogTransaction, table: LakeTable, rules: ExpiryRules, filed: Filed | None, now_millis: int
+    tx: CatalogTransaction, table: LakeTable, rules: ExpiryRules, filed: Filed, now_millis: int
 ) -> tuple[list[Snapshot], list[Snapshot]]:
     """The snapshots that one run lets go, and the history that was read for it: these and at least one more."""
     # Before the others: commits go on meanwhile, and one that came between would leave nothing of what was read.
@@ -198,21 +194,19 @@ def _too_old(
     # A busy table may keep hundreds of thousands of snapshots: only those one run may take are read, and their successor.
     most = None if rules.per_run is None else rules.per_run + 1
     history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch, first=most)]
-    unread = None if filed is None else first_unread(tx, table, filed)
+    unread = first_unread(tx, table, filed)
     latest = newest.snapshot_id if newest else None
     end = expired_before(history, rules, first_unread=unread, now_millis=now_millis, latest=latest)
     return [s for s in history if s.id < end], history
 
 
 def _came_back(tx: CatalogTransaction, table: LakeTable, first: Snapshot) -> list[Snapshot]:
-    return [Snapshot.from_json(row.body) for row in tx.snapshots.overwrites(table.table_id, table.identifier.branch, above=first.id)]
+    return [Snapshot.from_json(row.body) for row in tx.snapshots.taking_files(table.table_id, table.identifier.branch, above=first.id)]
 
 
 def clear_stale_snapshots(lake: Lake, table: LakeTable, gone: Container[str] = ()) -> None:
     """Delete the files of expired snapshots, those with the keys of ``gone`` among them, and tell readers where history begins."""
-    with lake.catalog.transaction() as tx:
-        hold_retention(tx, table)
-        earliest = clear_expired(tx, table, gone=gone)
+    earliest = clear_all_expired(lake.catalog, table, gone=gone)
     if earliest is not None and table.files.read_hint(table.files.layout.earliest_hint()) != earliest:
         table.files.io.write(table.files.layout.earliest_hint(), str(earliest).encode())
 
@@ -237,19 +231,6 @@ def _text(retained: dt.timedelta | None) -> str | None:
     return None if retained is None else f"{round(retained.total_seconds() * 1000)} ms"
 
 
-def _to_tag(tx: CatalogTransaction, table: LakeTable, snapshot_id: int | None) -> Snapshot:
-    """The snapshot a tag is asked for, the latest where none is named; raises `SnapshotNotExist`."""
-    branch = table.identifier.branch
-    newest = tx.snapshots.latest(table.table_id, branch) if snapshot_id is None else None
-    wanted = snapshot_id or (newest.snapshot_id if newest else 0)
-    row = tx.snapshots.get(table.table_id, branch, wanted)
-    if row is None:
-        which = f"no snapshot {wanted} to tag" if wanted else "no snapshot to tag yet"
-        raise SnapshotNotExist(f"Table {table.identifier} has {which}.", resource_name=str(wanted))
-    check_there(table, row)
-    return Snapshot.from_json(row.body)
-
-
 def replace_tag(  # noqa: PLR0913 - the arguments of a statement
     lake: Lake,
     table: LakeTable,
@@ -266,10 +247,10 @@ def replace_tag(  # noqa: PLR0913 - the arguments of a statement
     forget_expired(lake.catalog, table)
     table.latest()  # publishes what is decided, so that no file is missing below
     if not dry_run:
-        _require_writable(table)
+        require_table_writable(table.files)
     with lake.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
         hold_retention(tx, table)
-        snapshot = _to_tag(tx, table, snapshot_id)
+        snapshot = to_tag(tx, table, snapshot_id)
         rows = tx.tags.all(table.table_id, table.identifier.branch)
         before = _tag(_named(table, rows, name))
         tx.holds.require_no_backup(f"Replacing tag {name} of {table.identifier}")
@@ -294,7 +275,7 @@ def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: boo
     _may(lake, table)  # whoever reads by the old name gets another snapshot, or none: as where it is replaced
     lake.tags.get(table, name, to_change=True)
     if not dry_run:
-        _require_writable(table)
+        require_table_writable(table.files)
     with lake.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
         hold_retention(tx, table)
         row = tx.tags.find(table.table_id, name, table.identifier.branch)
@@ -304,7 +285,7 @@ def rename_tag(lake: Lake, table: LakeTable, name: str, to: str, *, dry_run: boo
         if not tx.tags.put(table.table_id, to, row.snapshot, branch, created_millis=row.created_millis, retained=row.retained):
             raise TagAlreadyExist(to, str(table.identifier))
         lake.tags.drop(tx, table, row)
-    renamed = dataclasses.replace(row, name=to)
+    renamed = replace(row, name=to)
     if not dry_run:
         lake.tags.publish_soon(table, renamed)
         lake.history.tidy(table)
@@ -324,13 +305,12 @@ def delete_tags(
     _may(lake, table)
     lake.history.require_newest(table)
     lake.tags.all(table)  # a client may have put one there itself
-    left: list[tuple[Tag, list[Snapshot] | None]] = []
+    left: list[tuple[Tag, KeptBeside | None]] = []
     with lake.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
         hold_retention(tx, table)
         for name in names:
             rows = tx.tags.all(table.table_id, table.identifier.branch)
-            row = _named(table, rows, name)
-            dropped = _tag(row)
+            dropped = _tag(row := _named(table, rows, name))
             left.append((dropped, _beside(tx, table, dropped, [_tag(other).snapshot for other in rows if other.name != name])))
             tx.holds.require_no_backup(f"Deleting tag {name} of {table.identifier}")
             lake.tags.drop(tx, table, row)
@@ -353,17 +333,18 @@ def _named(table: LakeTable, rows: Sequence[TagRow], name: str) -> TagRow:
     return row
 
 
-def _beside(tx: CatalogTransaction, table: LakeTable, dropped: Tag, others: Sequence[Snapshot]) -> list[Snapshot] | None:
-    """The snapshots that keep files of a tag that goes; None where its own snapshot stays."""
+def _beside(tx: CatalogTransaction, table: LakeTable, dropped: Tag, others: Sequence[Snapshot]) -> KeptBeside | None:
+    """Who keeps files of a tag that goes; None where its own snapshot stays."""
     history = tx.snapshots.history(table.table_id, table.identifier.branch)
     if any(row.snapshot_id == dropped.snapshot.id for row in history) or any(s.id == dropped.snapshot.id for s in others):
         return None
     # All of them, and not the nearest ids: main may have gone forward to a branch between two tags, or back.
     first = [Snapshot.from_json(row.body) for row in history[:1]]
-    return [*others, *first, *chain.from_iterable(_came_back(tx, table, one) for one in first), *_kept_elsewhere(tx, table)]
+    again = [snapshot for one in first for snapshot in _came_back(tx, table, one)]
+    return KeptBeside([*others, *first, *again[-1:], *_kept_elsewhere(tx, table)], again[:-1])
 
 
-def _left_by_tag(table: LakeTable, dropped: Tag, remaining: Sequence[Snapshot] | None) -> Garbage:
+def _left_by_tag(table: LakeTable, dropped: Tag, remaining: KeptBeside | None) -> Garbage:
     """What goes with a tag that is gone; nothing where its own snapshot stays."""
     if remaining is None:
         return Garbage()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Mapping, Set
 from datetime import timedelta
 from uuid import UUID
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.records import TableRow
+from catalog.records import DiscardedRow, TableRow
 from lake.access.allowed_locations import refuse_overlap
-from lake.register.own_files import others_schema
 from lake.register.readable_line import read_snapshot
 from lake.register.standing import Standing
-from model.errors import InvalidName
-from model.identifier import MAIN_BRANCH
+from model.errors import InvalidName, TableDamaged
 from model.location import Location
 from model.schema.schema import Schema
 from table.format.io.file_io import FileIO
@@ -20,7 +20,10 @@ from table.format.json_document import parse_json
 from table.format.store import TableFiles
 
 _CLOCKS_APART = timedelta(seconds=2)
-"""So far the clocks of Postgres and of servers may differ."""
+"""So far the clocks of Postgres and of servers may differ; looked at only where nothing is known of whose a directory was."""
+
+_BRANCHES = "branch/"
+"""Where a table's branches lie in its directory."""
 
 
 def remove_discarded(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> None:
@@ -28,80 +31,115 @@ def remove_discarded(tx: CatalogTransaction, io: FileIO, standing: Standing, dir
 
     Raises `WarehouseMismatch`, and removes nothing, where the warehouse is another catalog's.
     """
-    if tx.tables.lock_location(directory):
-        _remove(tx, io, standing, directory)
+    if tx.directories.lock_location(directory):
+        _removed_unless_anothers(tx, io, standing, directory, later=False)
 
 
 def make_way(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> bool:
     """The same for one that may have been on record for long, as after a crash; False where it stays.
 
-    Nothing on record tells whose directory it was: with a catalog that is older than its warehouse it may have been removed and be
-    another table's, or branch's, by now. What was made after it became garbage is none, and goes off the record.
+    With a catalog that is older than its warehouse it may have been removed and be another table's, or branch's, by now. That is no
+    garbage, and goes off the record.
     """
-    return not tx.tables.lock_location(directory) or _removed_unless_later(tx, io, standing, directory)
+    return not tx.directories.lock_location(directory) or _removed_unless_anothers(tx, io, standing, directory, later=True)
 
 
 def free_for_table(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> bool:
     """`make_way` for a new table; returns whether no other one, also no dropped one that is kept, lies there."""
-    occupants, in_use = tx.tables.lock_place(directory)
-    gone = not occupants or _removed_unless_later(tx, io, standing, directory)
+    occupants, in_use = tx.directories.lock_place(directory)
+    gone = not occupants or _removed_unless_anothers(tx, io, standing, directory, later=True)
     return gone and not in_use
 
 
-def _removed_unless_later(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> bool:
-    since = tx.tables.discarded_at(directory)
-    if since is None or not _holds_later(io, directory, (since + _CLOCKS_APART).timestamp() * 1000):
+def _removed_unless_anothers(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str, *, later: bool) -> bool:
+    row, files, path = tx.directories.discarded(directory), TableFiles(io, directory), None
+    with contextlib.nullcontext() if later else contextlib.suppress(TableDamaged):  # what lies there in place of files tells nothing
+        path = None if row is None else _anothers(files, row, later=later)
+    if row is None or path is None:
         _remove(tx, io, standing, directory)
         return True
-    tx.tables.directory_removed(directory)
+    tx.directories.directory_removed(directory)
     standing.tell(
-        f"The directory {directory} was to be removed, and holds what was made after {since:%Y-%m-%d %H:%M:%S %Z}, when that was decided: "
-        "the catalog is older than the warehouse. It stays. `sluice doctor` names the statement that makes it the catalog's; remove it by "
-        "hand where nobody needs it."
+        f"The directory {directory} was to be removed since {row.dropped_at:%Y-%m-%d %H:%M:%S %Z}, and {path} is not of what was dropped: "
+        "the catalog is older than the warehouse, or a client wrote past it. It stays. `sluice doctor` names the statement that makes it "
+        "the catalog's; remove it by hand where nobody needs it."
     )
     return False
 
 
-def _holds_later(io: FileIO, directory: str, millis: float) -> bool:
-    """Whether the first schema of a table or branch that lies there, or its newest snapshot, is of later than a time.
+def _anothers(files: TableFiles, row: DiscardedRow, *, later: bool) -> str | None:
+    """The file that shows that another table or branch lies in a directory than the one that was to go; None where none does.
+
+    What was decided of that one is on record, whenever its files came and whatever their clocks said. ``later`` than in the try that
+    follows the decision, what its own clients wrote past the catalog cannot be told from what came after it, and counts as another's.
+    """
+    if row.known is None:  # of an earlier version, or left by a write that failed beside a drop
+        return _made_after(files, (row.dropped_at + _CLOCKS_APART).timestamp() * 1000) if later else None
+    schemas = {int(number): int(millis or 0) for number, millis in (row.known["schemas"] or {}).items()}
+    snapshots, layout = set(row.known["snapshots"] or ()), files.layout
+    stale = {_in_its_directory(files, path) for path in row.known["stale"] or ()}
+    if later:
+        newest = max((number for number in files.snapshot_ids() if layout.below(layout.snapshot_file(number)) not in stale), default=None)
+        stored = None if newest is None else read_snapshot(files, newest)
+        if stored is not None and stored.key not in snapshots:
+            return layout.snapshot_file(stored.id)
+    there = [number for number in files.schema_ids() if layout.below(layout.schema_file(number)) not in stale] if later else sorted(schemas)
+    for number in there[-1:] if later else ():
+        if _is_other(files, number, schemas):
+            return layout.schema_file(number)
+    if there and _is_other(files, there[0], schemas) and not _holds_any(files, snapshots):
+        return layout.schema_file(there[0])
+    return None
+
+
+def _in_its_directory(files: TableFiles, path: str) -> str:
+    """A file of what was dropped, in whose directory it lies; earlier versions noted a branch's as they lie in the table's."""
+    branch = path[: path.find("/", len(_BRANCHES))] if path.startswith(_BRANCHES) else ""
+    return path[len(branch) + 1 :] if branch and files.location.endswith(branch) else path
+
+
+def _is_other(files: TableFiles, number: int, known: Mapping[int, int]) -> bool:
+    millis = _schema_millis(files, number)
+    return millis is not None and millis != known.get(number)
+
+
+def _holds_any(files: TableFiles, snapshots: Set[str]) -> bool:
+    stored = (read_snapshot(files, number) for number in reversed(files.snapshot_ids()))
+    return any(snapshot is not None and snapshot.key in snapshots for snapshot in stored)
+
+
+def _made_after(files: TableFiles, millis: float) -> str | None:
+    """The first schema of a table or branch that lies there, or its newest snapshot, where that is of later than a time.
 
     Those are decided before the drop, also where their files come late. Files that tell nothing are as good as none.
     """
-    files = TableFiles(io, directory)
     newest = max(files.snapshot_ids(), default=None)
     snapshot = None if newest is None else read_snapshot(files, newest)
     if snapshot is not None and snapshot.time_millis > millis:
-        return True
+        return files.layout.snapshot_file(snapshot.id)
     first = next(iter(files.schema_ids()), 0)
+    made = _schema_millis(files, first)
+    return files.layout.schema_file(first) if made is not None and made > millis else None
+
+
+def _schema_millis(files: TableFiles, number: int) -> int | None:
+    """When a version was made, by its file; None for one that is missing or tells no schema."""
     try:
-        return Schema.from_json(parse_json(io.read(files.layout.schema_file(first)))).time_millis > millis
+        return Schema.from_json(parse_json(files.io.read(files.layout.schema_file(number)))).time_millis
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
-        return False
+        return None
 
 
 def _remove(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> None:
-    standing.require_own()
+    standing.require_own_now()
+    tx.allow_silence()
     io.delete_tree(directory)
-    tx.tables.directory_removed(directory)
+    tx.directories.directory_removed(directory)
 
 
 def own_directory(row: TableRow) -> str | None:
     """The directory that goes with a table; None for an external one, whose files are its maker's."""
     return None if row.external else row.moving_from or row.location
-
-
-def removable(tx: CatalogTransaction, io: FileIO, standing: Standing, table_id: UUID, directory: str | None) -> str | None:
-    """The directory that goes with a table that ends for good; None where another table lies there by now, which stays and is told of.
-
-    With a catalog that is older than its warehouse the table may have been dropped already, and its place given to another of its name.
-    """
-    if directory is None or (path := others_schema(tx, table_id, MAIN_BRANCH, TableFiles(io, directory))) is None:
-        return directory
-    standing.tell(
-        f"The directory {directory} was to be removed with its table, and {path} is another table's: the catalog is older than the "
-        "warehouse. It stays. `sluice doctor` names the statement that makes it the catalog's; remove it by hand where nobody needs it."
-    )
-    return None
 
 
 def put_on_record_again(catalog: CatalogStore, table_id: UUID, directory: str) -> bool:
@@ -113,8 +151,8 @@ def put_on_record_again(catalog: CatalogStore, table_id: UUID, directory: str) -
         if tx.tables.by_id(table_id) is not None:
             return False
     with catalog.transaction() as tx:
-        tx.tables.lock_places()
-        occupants, in_use = tx.tables.lock_place(directory)
+        tx.directories.lock_places()
+        occupants, in_use = tx.directories.lock_place(directory)
         if in_use:
             return False
         if not occupants:
@@ -122,5 +160,5 @@ def put_on_record_again(catalog: CatalogStore, table_id: UUID, directory: str) -
                 refuse_overlap(tx, Location.parse(directory), "Nothing")
             except InvalidName:
                 return False
-            tx.tables.discard(directory)
+            tx.directories.discard(directory)
     return True

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from catalog import CatalogStore
 from lake.rewrite.auto_tags import create_automatic_tags, expire_tags
-from lake.rewrite.done import done_partitions, mark_done
+from lake.rewrite.done import done_partitions
 from lake.rewrite.expiry import Removed, expire_snapshots
+from lake.rewrite.mark_done import mark_done
 from lake.rewrite.partition_expiry import PartitionExpiry, expire_partitions, expired_partitions
 from lake.tables.consumers import forget_consumer
 from lake.tables.handle import LakeTable
@@ -55,8 +56,10 @@ def expire_consumers(catalog: CatalogStore, table: LakeTable) -> list[str]:
 def maintain(lake: Lake, table: LakeTable, *, partitions_due: bool = True) -> Maintained:
     """Automatic tags, tags that end, partitions, consumers and snapshots that are too old; of a `write-only` table marks alone.
 
-    What has ended is told of all tables: Paimon's marks are its writers', which do not ask who maintains the table.
+    What has ended is told of all tables: Paimon's marks are its writers', which do not ask who maintains the table. Raises
+    `WarehouseMismatch`.
     """
+    lake.standing.require_own()
     write_only = TABLE_OPTIONS.read(table.schema.options, "write-only")
     if write_only and TABLE_OPTIONS.read(table.schema.options, "partition.idle-time-to-done") is None:
         return Maintained()

@@ -42,10 +42,12 @@ def remove_orphan_files(
     """Delete files of a table that no snapshot, tag, branch or changelog knows and that are older than a moment, a day ago by default.
 
     The listing comes first and the names in use after it, so that a file committed in between counts as used.
-    Raises `InvalidOption` for a moment in the future.
+    Raises `InvalidOption` for a moment in the future, and `ClockInDoubt` where what is old cannot be told now, but not for a dry run.
     """
     lake.caller.require(Access.DELETE, table_resource(table.identifier))
     lake.standing.require_own()
+    if not dry_run:
+        lake.clock.require(table.latest())
     now = time.time_ns() // 1_000_000
     limit = now - YOUNGEST_MILLIS if older_than_millis is None else older_than_millis
     if limit > now:

@@ -14,9 +14,9 @@ from lake.tables.handle import LakeTable
 from lake.tables.partitions import Partition
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import CommitKind, Snapshot
+from model.wall_clock import local_wall_millis
 from table.format.manifests.entries import ManifestEntry
 from table.format.rows import binary_row
-from table.write.data_file import local_wall_millis
 from table.write.partition_time import PartitionTime
 from table.write.snapshot_builder import CommitRequest
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog.records import PartitionRow
-from lake.rewrite.done import told_done, told_of
+from lake.rewrite.mark_done import told_done, told_of
 from lake.tables import done_marks
 from lake.tables.handle import LakeTable
 from model.errors import InvalidData
@@ -71,9 +71,10 @@ def forget_partitions(
             rows, others = _by_files(branch, tx.partitions.page(branch.table_id, branch.identifier.branch))
         certain, unsure = _meant(branch, rows, meant)
         going = [row for row in rows if row.name in names or row.name in certain]
-        staying = [row for row in rows if row not in going]
+        leaving = {row.name for row in going}
+        staying = [row for row in rows if row.name not in leaving]
         if not dry_run:
-            forget_names(lake, branch, {row.name for row in going})
+            forget_names(lake, branch, leaving)
         gone |= {_directory(branch, row.spec) for row in going}
         made |= {_directory(branch, row.spec) for row in staying if row.name in unsure}
         directories_in_use |= {directory for row in [*staying, *others] for directory in _directories(branch, row.spec)}

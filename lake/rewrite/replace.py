@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from catalog import CatalogTransaction
@@ -13,9 +13,13 @@ from catalog.commits.reservations import Place
 from lake.access.rules import require_columns_kept
 from lake.commit.built import BuiltCommit, decide_built
 from lake.commit.core import CommitCore
-from lake.commit.decided import follow, require_writable
+from lake.commit.decided import follow, require_table_writable
+from lake.commit.write_context import paths_of
 from lake.tables.handle import LakeTable
+from model.catalog_errors import TableChanged
 from model.errors import CommitConflict, InvalidSchemaChange, TableNotExist
+from model.identifier import MAIN_BRANCH
+from model.schema.replaced import REPLACE_TABLE, partitions_otherwise, replacing_fields, replacing_options
 from model.schema.schema import Schema, other_kind
 from model.snapshot import CommitKind, Snapshot
 from table.format.layout import partition_spec
@@ -29,62 +33,139 @@ def partition_filter(table: LakeTable, specs: Sequence[dict[str, str]]) -> Calla
     return lambda partition: partition_spec(table.schema, binary_row.decode(types, partition)) in specs
 
 
-def replace_schema(core: CommitCore, open_table: Callable[[], LakeTable], schema: Schema, *, by: str) -> None:
-    """Empty a table and give it another schema, in one decision; its id and its past stay.
+def replaced(core: CommitCore, open_table: Callable[[], LakeTable], schema: Schema) -> LakeTable:
+    """The table as it will be once it is replaced; what is written to it as such can be given to `replace_schema`. Nothing is decided.
 
-    Raises `InvalidSchemaChange` for other partition keys or another kind of table, and where policies or column grants name columns that
-    it would not have any more; `TableDiverged`.
+    Raises what that raises.
     """
     table = open_table()
-    require_writable(table.files.io, table.files.layout.manifest_dir())
-    while not _decided(core, open_table, (table.table_id, table.identifier.branch), schema, by):
+    _require_replaceable(table, schema)
+    return replace(table, schema=_version(core, table, schema, table.latest(), time.time_ns() // 1_000_000))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What a replaced table holds from the first: files that were written to it before anything is decided."""
+
+    table: LakeTable
+    """As `replaced` told it."""
+    request: CommitRequest
+    """An overwrite of everything that adds them."""
+    told: Callable[[], None]
+    """Called once they are committed."""
+
+
+def replace_schema(
+    core: CommitCore,
+    open_table: Callable[[], LakeTable],
+    schema: Schema,
+    *,
+    publish: Callable[[], object],
+    by: str,
+    contents: Contents | None = None,
+) -> Snapshot | None:
+    """Empty a table, or leave it with ``contents``, and give it another schema, in one decision; its id and its past stay.
+
+    ``publish`` puts the schema's file there. Returns its snapshot; None where it was never written, and nothing is.
+
+    Raises `InvalidSchemaChange` for other partition keys or types of them, another kind of table or other places of its files, and where
+    policies or column grants name columns that it would not have any more; `TableChanged` where it is not any more what the contents were
+    written for; `TableDiverged`.
+    """
+    table = open_table()
+    _require_replaceable(table, schema)
+    require_table_writable(table.files)
+    if contents is not None:  # here, and not in the turn, where others wait
+        at = contents.table
+        core.sync(
+            [(at.identifier, at.table_id, at.files)], [path for new in contents.request.adds for path in paths_of(at.files, at.schema, new)]
+        )
+    replacement = _Replacement(core=core, open_table=open_table, schema=schema, by=by, contents=contents)
+    while not replacement.decided((table.table_id, table.identifier.branch)):
         pass
-    follow(open_table, f"The new schema of {table.identifier} could not be published")
+    follow(publish, f"The new schema of {table.identifier} could not be published")
+    return replacement.snapshot
 
 
-def _decided(core: CommitCore, open_table: Callable[[], LakeTable], place: Place, schema: Schema, by: str) -> bool:
-    """One decision; False where the table had no snapshot and has one now, or another's schema."""
-    empty: list[LakeTable] = []
+@dataclass(slots=True, kw_only=True)
+class _Replacement:
+    """One replacement, however often it is tried."""
 
-    def build(key: str) -> BuiltCommit | None:
-        table = open_table()
-        _require_replaceable(table, schema)
-        latest, now = table.latest(), time.time_ns() // 1_000_000
-        if latest is None:
-            empty.append(table)
-            return None
-        new = _version(core, table, schema, latest, now)
-        request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="REPLACE TABLE")
-        made = replace(build_snapshot(table.files, table.schema, latest, [request], uuid=key, time_millis=now), schema_id=new.id)
+    core: CommitCore
+    open_table: Callable[[], LakeTable]
+    schema: Schema
+    by: str
+    contents: Contents | None
+    snapshot: Snapshot | None = None
+    """What was decided."""
+
+    def decided(self, place: Place) -> bool:
+        """One decision; False where the table had no snapshot and has one now, or another's schema."""
+        empty: list[LakeTable] = []
+
+        def build(key: str) -> BuiltCommit | None:
+            table = self.open_table()
+            _require_replaceable(table, self.schema)
+            latest, now = table.latest(), time.time_ns() // 1_000_000
+            if latest is None and (self.contents is None or not self.contents.request.adds):
+                empty.append(table)
+                return None
+            return self._built(table, latest, key, now)
+
+        progress = None if self.contents is None else self.contents.request.progress
+        if (built := decide_built(self.core, place, build, progress=progress)) is not None:
+            self.snapshot = built.snapshot
+            return True
+        (table,) = empty
+        new = self._version(table, None, time.time_ns() // 1_000_000)
+        with contextlib.suppress(CommitConflict), self.core.catalog.transaction() as tx:
+            row = tx.tables.find_for_commit(table.identifier)
+            if row is None or row.table_id != table.table_id or row.location != table.location:
+                raise TableNotExist(str(table.identifier))
+            _advance_schema(tx, table, new, self.by)
+            if tx.snapshots.latest(table.table_id, table.identifier.branch) is not None:
+                raise CommitConflict(str(table.identifier), expected=None)
+            return True
+        return False
+
+    def _built(self, table: LakeTable, latest: Snapshot | None, key: str, now: int) -> BuiltCommit:
+        new = self._version(table, latest, now)
+        request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation=REPLACE_TABLE)
+        if self.contents is not None:
+            request = self.contents.request
+        made = build_snapshot(table.files, new, latest, [request], uuid=key, time_millis=now)
         return BuiltCommit(
             table=table,
             base=latest,
             snapshot=made,
-            sync=metadata_written(table.files, table.schema, latest, made),
+            sync=metadata_written(table.files, new, latest, made),
             others_first=True,
-            with_it=lambda tx: _advance_schema(tx, table, new, by),
+            with_it=lambda tx: _advance_schema(tx, table, new, self.by),
+            told=(lambda: None) if self.contents is None else self.contents.told,
         )
 
-    if decide_built(core, place, build) is not None:
-        return True
-    (table,) = empty
-    new = _version(core, table, schema, None, time.time_ns() // 1_000_000)
-    with contextlib.suppress(CommitConflict), core.catalog.transaction() as tx:
-        row = tx.tables.find_for_commit(table.identifier)
-        if row is None or row.table_id != table.table_id or row.location != table.location:
-            raise TableNotExist(str(table.identifier))
-        _advance_schema(tx, table, new, by)
-        if tx.snapshots.latest(table.table_id, table.identifier.branch) is not None:
-            raise CommitConflict(str(table.identifier), expected=None)
-        return True
-    return False
+    def _version(self, table: LakeTable, latest: Snapshot | None, now: int) -> Schema:
+        """The schema as the table's next version; raises `TableChanged` where the contents were written by another."""
+        new = _version(self.core, table, self.schema, latest, now)
+        if self.contents is None:
+            return new
+        at = self.contents.table
+        if (table.table_id, table.location) != (at.table_id, at.location) or not _same(new, at.schema):
+            raise TableChanged(table.identifier)
+        return at.schema
+
+
+def _same(one: Schema, other: Schema) -> bool:
+    """Whether files of one version are files of the other, made at another time."""
+    return replace(one, time_millis=other.time_millis) == other
 
 
 def _require_replaceable(table: LakeTable, schema: Schema) -> None:
     if other_kind(schema.options) != other_kind(table.schema.options) or other_kind(schema.options) is not None:
         raise InvalidSchemaChange(f"Table {table.identifier} can be replaced by an append table only, and only where it is one.")
-    if schema.partition_keys != table.schema.partition_keys:
-        raise InvalidSchemaChange(f"Table {table.identifier} cannot be replaced with other partition keys; drop it and make it anew.")
+    if partitions_otherwise(table.schema, schema):
+        keys = "other partition keys" if schema.partition_keys != table.schema.partition_keys else "partition keys of other types"
+        raise InvalidSchemaChange(f"Table {table.identifier} cannot be replaced with {keys}; drop it and make it anew.")
 
 
 def _version(core: CommitCore, table: LakeTable, schema: Schema, latest: Snapshot | None, now: int) -> Schema:
@@ -92,8 +173,10 @@ def _version(core: CommitCore, table: LakeTable, schema: Schema, latest: Snapsho
     core.publisher.require_free_schema(table.table_id, table.files, table.identifier, latest)
     with core.catalog.transaction() as tx:
         next_id = tx.tables.next_schema_id(table.table_id)
-    highest = max(schema.highest_field_id, table.schema.highest_field_id)
-    return replace(schema, id=next_id, highest_field_id=highest, time_millis=now)
+    fields, highest = replacing_fields(table.schema, schema.fields)
+    if latest is not None or table.identifier.branch != MAIN_BRANCH:  # a branch may become main, whose files lie by main's options
+        schema = replace(schema, options=replacing_options(table.schema, schema.options, table=str(table.identifier)))
+    return replace(schema, id=next_id, fields=fields, highest_field_id=highest, time_millis=now)
 
 
 def _advance_schema(tx: CatalogTransaction, table: LakeTable, new: Schema, by: str) -> None:

@@ -18,7 +18,7 @@ from lake.streams.followers import LOOK_AHEAD, Followers
 from lake.tables.consumers import ConsumerProgress
 from lake.tables.handle import LakeTable
 from lake.waiting_places import WaitingPlaces
-from model.errors import SnapshotNotExist, TableDamaged, Unavailable
+from model.errors import OutcomeUnknown, SnapshotNotExist, TableDamaged, Unavailable
 from model.predicate import Predicate
 from model.snapshot import Snapshot
 from table.scan.planning.entry_scan import PlannedFile
@@ -35,7 +35,7 @@ SETTLED_SECONDS = 1.0
 _REFRESH_SECONDS = 60.0
 """An idle consumer says so often that it is alive, before `consumer.expiration-time` takes it for dead."""
 _PATIENCE_SECONDS = 300.0
-"""For so long a stream waits for a catalog database that is away."""
+"""For so long a stream waits for a catalog database that is away, or for a place to note its progress."""
 
 
 class OpenStreams:
@@ -200,14 +200,14 @@ class TableStream:
                         began = time.monotonic()
                     whole = self.cursor.whole
                     if not whole and self._beyond(snapshot):
-                        self._progress.tell(self._table, all_=True)
+                        self._progress.tell_all(self._table)
                         return
                     yield from self._wait_until_old_enough(snapshot)
                     if self._closed:
                         return
                     yield from self._step(snapshot)
                     if whole and self._beyond(snapshot):  # where it starts it reads all there is, as Paimon does
-                        self._progress.tell(self._table, all_=True)
+                        self._progress.tell_all(self._table)
                         return
                 if len(steps) == LOOK_AHEAD:
                     self._woken()
@@ -332,6 +332,8 @@ class _Progress:
         self._told: Cursor | None = None
         self._settling: tuple[Cursor, float] | None = None if cursor.whole else (cursor, 0.0)
         self._told_at = time.monotonic()
+        self._away_since: float | None = None
+        self._tried_at = -math.inf
 
     @property
     def consumer_name(self) -> str | None:
@@ -344,19 +346,37 @@ class _Progress:
         if self._settling is None:
             self._settling = (cursor, time.monotonic())
 
-    def tell(self, table: LakeTable, *, all_: bool = False) -> None:
-        """Tell the consumer what has been read for a while, or all."""
+    def tell(self, table: LakeTable) -> None:
+        """Tell the consumer what has been read for a while; later, where it cannot be noted now: to repeat it is safe."""
+        now = time.monotonic()
+        if self._away_since is not None and now - self._tried_at < TICK_SECONDS:
+            return
+        self._tried_at = now
+        try:
+            self._tell_settled(table, now)
+        except (Unavailable, OutcomeUnknown):
+            self._away_since = self._away_since or now
+            if now - self._away_since > _PATIENCE_SECONDS:
+                raise
+            _log.info("Consumer %s of %s waits for its progress to be noted", self.consumer_name, table.identifier)
+        else:
+            self._away_since = None
+
+    def tell_all(self, table: LakeTable) -> None:
+        """Tell the consumer all that has been read, at the stream's end."""
+        if self._consumer is not None and self._read != self._told:
+            self._tell(self._consumer, table, self._read)
+
+    def _tell_settled(self, table: LakeTable, now: float) -> None:
         if self._consumer is None:
             return
-        now = time.monotonic()
-        if all_ and self._read != self._told:
-            self._consumer.tell(table, self._read.next_snapshot_id, after=self._read.before_key)
-            self._told = self._read
-        elif self._settling is not None and now - self._settling[1] >= SETTLED_SECONDS:
+        if self._settling is not None and now - self._settling[1] >= SETTLED_SECONDS:
             if self._settling[0] != self._told:
-                self._consumer.tell(table, self._settling[0].next_snapshot_id, after=self._settling[0].before_key)
-                self._told, self._told_at = self._settling[0], now
+                self._tell(self._consumer, table, self._settling[0])
             self._settling = (self._read, now) if self._read != self._told else None
         elif self._told is not None and now - self._told_at >= _REFRESH_SECONDS:
-            self._consumer.tell(table, self._told.next_snapshot_id, after=self._told.before_key)
-            self._told_at = now
+            self._tell(self._consumer, table, self._told)
+
+    def _tell(self, consumer: ConsumerProgress, table: LakeTable, cursor: Cursor) -> None:
+        consumer.tell(table, cursor.next_snapshot_id, after=cursor.before_key)
+        self._told, self._told_at = cursor, time.monotonic()

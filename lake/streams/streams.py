@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 
 from catalog.records import TableRow
 from lake.access.guard import asks_itself, needs
@@ -21,6 +22,9 @@ from model.predicate import Predicate
 from model.snapshot import Snapshot
 from table.scan.stream import Cursor, StreamRules
 from table.scan.stream_start import Past, resumed, start_of
+
+LEAST_DISCOVERY = timedelta(milliseconds=100)
+"""How often at most a stream looks for news by itself; Paimon's option may say that it never pauses."""
 
 
 class LakeStreams(LakeBase):
@@ -68,7 +72,7 @@ class LakeStreams(LakeBase):
         cursor = start_of(past, options, zone=zone)
         if name is None:
             return cursor, None
-        consumer, stored = ConsumerProgress.take(self.catalog, table, name)
+        consumer, stored = ConsumerProgress.take(self.catalog, table, name, require_own=self.standing.require_own)
         if stored is not None and not TABLE_OPTIONS.read(options, "consumer.ignore-progress"):
             cursor = resumed(past, name, stored)
         return cursor, consumer
@@ -81,16 +85,16 @@ class LakeStreams(LakeBase):
         """
         with self.open_streams.waiting.place(self.caller.principal, most_waiters) as may:
             if may:
-                self._wait_beyond(table, known, seconds, most_waiters=most_waiters, stopping=stopping)
+                self._wait_beyond(table, known, seconds, stopping=stopping)
 
-    def _wait_beyond(self, table: LakeTable, known: int, seconds: float, *, most_waiters: int, stopping: Callable[[], bool]) -> None:
+    def _wait_beyond(self, table: LakeTable, known: int, seconds: float, *, stopping: Callable[[], bool]) -> None:
         branch = table.identifier.branch
         news = threading.Event()
         news.set()
         until = time.monotonic() + seconds
         unsubscribe = self.catalog.notices.subscribe(table.table_id, branch, news.set)
         try:
-            while self.catalog.notices.waiters <= most_waiters and not stopping() and (left := until - time.monotonic()) > 0:
+            while not stopping() and (left := until - time.monotonic()) > 0:
                 if not news.wait(min(left, TICK_SECONDS)):
                     continue
                 news.clear()
@@ -145,7 +149,7 @@ def _rules(options: Mapping[str, str]) -> FollowRules:
             overwrites=TABLE_OPTIONS.read(options, "streaming-read-append-overwrite"),
             sort_partitions=TABLE_OPTIONS.read(options, "scan.plan-sort-partition"),
         ),
-        discovery=TABLE_OPTIONS.read(options, "continuous.discovery-interval"),
+        discovery=max(LEAST_DISCOVERY, TABLE_OPTIONS.read(options, "continuous.discovery-interval")),
         bounded_watermark=TABLE_OPTIONS.read(options, "scan.bounded.watermark"),
         delay=TABLE_OPTIONS.read(options, "streaming.read.snapshot.delay"),
     )

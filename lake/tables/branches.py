@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,16 +13,15 @@ from catalog.records import SnapshotRow, TableRow
 from lake.access.guard import needs
 from lake.access.rules import require_columns_kept
 from lake.commit.claims import Claim, claimed_in
-from lake.commit.decided import follow, require_writable
+from lake.commit.decided import follow, require_table_writable
 from lake.commit.publish import Publisher
 from lake.register.expired import forget_expired
-from lake.register.standing import Standing
 from lake.register.unknown_branches import unknown_branches
 from lake.register.whole import require_whole
 from lake.rewrite.garbage import make_way, remove_discarded
 from lake.tables.consumers import carry_consumers, file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable, require_newest, schemas_of
-from lake.tables.history import clear_expired, lower_earliest_hint
+from lake.tables.history import clear_all_expired, clear_expired, lower_earliest_hint
 from lake.tables.names import check_name
 from lake.tables.stale import remove_stale, stale_file, stale_schema, stale_snapshot, stale_tag
 from lake.tables.tags import Tags, require_same
@@ -39,11 +38,15 @@ from table.format.store import TableFiles
 class Branches:
     """The branches of tables besides main."""
 
-    def __init__(self, catalog: CatalogStore, publisher: Publisher, tags: Tags, standing: Standing) -> None:
+    def __init__(
+        self, catalog: CatalogStore, publisher: Publisher, tags: Tags, open_found: Callable[[Callable[[], TableRow]], object]
+    ) -> None:
+        """``open_found`` opens what a look finds, its files in place."""
         self._catalog = catalog
         self._publisher = publisher
         self._tags = tags
-        self._standing = standing
+        self._open_found = open_found
+        self.standing = tags.standing
         self.caller = tags.caller
 
     def names(self, table: LakeTable) -> list[str]:
@@ -67,10 +70,12 @@ class Branches:
         Raises `BranchAlreadyExist`, `TagNotExist`, `TableDamaged`, `InvalidName`, or `RewriteConflict` where the tag was given to
         another snapshot meanwhile.
         """
+        self.standing.require_own_now()
         self._check_name(table, name)
         tag = self._tags.get(table, from_tag) if from_tag is not None else None
         if tag is not None:
             self._tags.require_whole(table, tag)
+        self._clear_way(table, name, dry_run=dry_run)
         try:
             with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
                 row = self._held(tx, table)
@@ -95,6 +100,8 @@ class Branches:
             if not if_not_exists:
                 raise
             return False
+        if not dry_run:
+            self._file(table, name)
         return True
 
     @needs(Access.DELETE)
@@ -112,15 +119,15 @@ class Branches:
                 tx.holds.require_no_backup(f"Dropping branch {name} of {table.identifier}")
                 history = tx.snapshots.history(table.table_id, name) if name != MAIN_BRANCH else []
                 gone.append([Snapshot.from_json(row.body) for row in history])
+                tx.directories.discard_known(directory, table.table_id, name)
                 if not tx.branches.drop(table.table_id, name):
                     raise BranchNotExist(name, str(table.identifier))
-                tx.tables.discard(directory)
         if dry_run:
             return gone
 
         def remove(directory: str) -> None:
             with self._catalog.transaction() as tx:
-                remove_discarded(tx, table.files.io, self._standing, directory)
+                remove_discarded(tx, table.files.io, self.standing, directory)
 
         for directory in directories:
             follow(partial(remove, directory), f"The directory {directory} of a dropped branch could not be removed")
@@ -135,6 +142,7 @@ class Branches:
         self._check_name(table, to)
         if name != MAIN_BRANCH:
             require_newest(self._publisher, self._branch(table, name))
+        self._clear_way(table, to, dry_run=dry_run)
         old, new = TableLayout(table.location, name).branch_dir, TableLayout(table.location, to).branch_dir
         with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
             self._held(tx, table)
@@ -142,27 +150,31 @@ class Branches:
                 self._make_way(tx, table, to)
             if not tx.branches.rename(table.table_id, name, to, table=str(table.identifier)):
                 raise BranchNotExist(name, str(table.identifier))
-            tx.tables.discard(old)
+            tx.directories.discard_known(old, table.table_id, to)
         if dry_run:
             return
-        # Decided; what lies under the new name is written anew by whoever needs it, so a crash here loses nothing.
+        # Decided; what lies under the new name is written anew by whoever opens it, so a crash here loses nothing.
         io = table.files.io
 
         def move() -> None:
             with self._catalog.transaction() as tx:
                 tx.tables.stay(table.table_id)  # before its places, as all others
-                if not tx.tables.lock_location(old):
+                if not tx.directories.lock_location(old):
                     return
                 if io.atomic_rename and io.exists(old) and not io.exists(new):
                     io.rename(old, new)
                     io.sync([TableLayout(table.location).branches_dir()])  # else a power cut brings the old name back, which nobody knows
-                else:
-                    # All else of the branch is in the catalog; how far other engines' consumers have come is in their files alone.
-                    carry_consumers(tx, table.table_id, TableFiles(io, table.location, name), TableFiles(io, table.location, to))
-                    io.delete_tree(old)
-                tx.tables.directory_removed(old)
+                    tx.directories.directory_removed(old)
+                    return
+                # All else of the branch is in the catalog; how far other engines' consumers have come is in their files alone.
+                carry_consumers(tx, table.table_id, TableFiles(io, table.location, name), TableFiles(io, table.location, to))
+            with self._catalog.transaction() as tx:  # a tree may be large, and nothing of the table waits for it
+                remove_discarded(tx, io, self.standing, old)
 
+        if not io.atomic_rename and not self._file(table, to):
+            return  # the old files are all that tells other clients what it needs; they are on record, and go after the new are there
         follow(move, f"The directory {old} of a renamed branch could not be moved")
+        self._file(table, to)
 
     @needs(Access.DELETE)
     def fast_forward(
@@ -184,7 +196,8 @@ class Branches:
         if newest is not None:
             self._require_whole(opened, newest)
         if not dry_run:
-            require_writable(table.files.io, table.files.layout.manifest_dir())
+            require_table_writable(table.files)
+            clear_all_expired(self._catalog, table)  # before the table is held: there may be many
         filed = filed_consumers(self._catalog, table)
         tags, new_tags = self._tags.look(table), self._tags.look(opened)
         with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, None if dry_run else claim):
@@ -224,8 +237,22 @@ class Branches:
                 tx.stale.keep(table.table_id, *stale_snapshot(table.files, table.files.layout.tag_file(tag.name), tag.snapshot))
         if not dry_run:
             remove_stale(self._publisher, table)
+            follow(partial(self._file_main, table), f"The files of what {table.identifier} went forward to could not be written")
             file_lowered(self._catalog, table, lowered)
         return lost, Snapshot.from_json(history[-1].body)
+
+    def _file(self, table: LakeTable, name: str) -> bool:
+        """Put the files of a decided branch there, as whoever opens it does: all that other clients go by are files."""
+
+        def look() -> TableRow:
+            with self._catalog.reading() as tx:
+                return tx.tables.get(replace(table.identifier, branch=name))
+
+        return follow(partial(self._open_found, look), f"The files of branch {name} of {table.identifier} could not be written")
+
+    def _file_main(self, table: LakeTable) -> None:
+        self._publisher.catch_up(table.table_id, table.files, MAIN_BRANCH)
+        self._tags.publish_all(table)
 
     def _branch(self, table: LakeTable, name: str) -> LakeTable:
         """A branch as a table; raises `BranchNotExist` before a path is made of its name."""
@@ -286,8 +313,7 @@ class Branches:
             raise
 
     def _held(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:
-        """The main row of the table, nobody committing until the transaction ends; its warehouse is ours."""
-        self._standing.require_own()
+        """The main row of the table, nobody committing until the transaction ends."""
         row = tx.tables.lock(Identifier(table.identifier.database, table.identifier.table))
         if row.table_id != table.table_id or row.location != table.location:
             raise TableNotExist(str(table.identifier))
@@ -300,10 +326,19 @@ class Branches:
             raise TableDiverged(table.identifier, path=row.diverged_at)
         return row
 
+    def _clear_way(self, table: LakeTable, name: str, *, dry_run: bool) -> None:
+        """Remove what a drop has left where a branch is to be, before the table is held: a tree may be large."""
+        directory = TableLayout(table.location, name).branch_dir
+        with self._catalog.reading() as tx:
+            is_left = tx.directories.is_discarded(directory)
+        if is_left and not dry_run:
+            with self._catalog.transaction() as tx:
+                make_way(tx, table.files.io, self.standing, directory)
+
     def _make_way(self, tx: CatalogTransaction, table: LakeTable, name: str) -> None:
         """Have nothing lie where a branch of that name is to be; raises `InvalidName` where one does that the catalog does not have."""
         directory, io = TableLayout(table.location, name).branch_dir, table.files.io
-        is_free = make_way(tx, io, self._standing, directory)
+        is_free = make_way(tx, io, self.standing, directory)
         if not is_free or name in unknown_branches(tx, io, table.table_id, table.location):
             when = "" if is_free else ", once a server has been started anew"  # then it is on record as garbage no more
             raise InvalidName(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
@@ -207,27 +207,35 @@ def _filing(catalog: CatalogStore, table: LakeTable, name: str) -> Iterator[Cata
 class ConsumerProgress:
     """The hand one stream has on its consumer; a newer stream of the same name takes it away."""
 
-    def __init__(self, catalog: CatalogStore, name: str, owner: UUID) -> None:
+    def __init__(self, catalog: CatalogStore, name: str, owner: UUID, require_own: Callable[[], None]) -> None:
         self.name = name
+        self._require_own = require_own
         self._catalog = catalog
         self._owner = owner
 
     @classmethod
-    def take(cls, catalog: CatalogStore, table: LakeTable, name: str) -> tuple[ConsumerProgress, int | None]:
-        """Take a consumer over; returns the snapshot it reads next, None for one that has no progress."""
+    def take(
+        cls, catalog: CatalogStore, table: LakeTable, name: str, *, require_own: Callable[[], None] = lambda: None
+    ) -> tuple[ConsumerProgress, int | None]:
+        """Take a consumer over; returns the snapshot it reads next, None for one that has no progress.
+
+        ``require_own`` is asked before anything is written: `Standing.require_own`.
+        """
         check_name(name, "consumer")
+        require_own()
         owner = uuid4()
         with _filing(catalog, table, name) as tx:
             row = tx.consumers.take(table.table_id, table.identifier.branch, name, owner=owner)
             filed = _read(table, name)
         # They differ where somebody else wrote the file; a server of before may have noted what it then could not write.
-        return cls(catalog, name, owner), row.next_snapshot if filed == row.written else filed
+        return cls(catalog, name, owner, require_own), row.next_snapshot if filed == row.written else filed
 
     def tell(self, table: LakeTable, next_snapshot: int, *, after: str | None = None) -> None:
         """Note that everything before a snapshot has been read; raises `ConsumerTaken` where another stream goes on in its place.
 
         ``after``: as of `reset_consumer`.
         """
+        self._require_own()
         branch = table.identifier.branch
         with _filing(self._catalog, table, self.name) as tx:
             if not tx.consumers.advance(table.table_id, branch, self.name, owner=self._owner, next_snapshot=next_snapshot):

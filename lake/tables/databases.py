@@ -51,7 +51,6 @@ class LakeDatabases(LakeBase):
         check_option_lengths(options or {})
         check_comment(comment, f"database {name}")
         check_comment((options or {}).get(_COMMENT), f"database {name}")
-        self.standing.require_own()
         try:
             with self.catalog.transaction() as tx, claimed_in(tx, claim):
                 tx.databases.create(name, comment=comment, options=unmasked(options or {}, {}), by=self.caller.principal)
@@ -70,7 +69,6 @@ class LakeDatabases(LakeBase):
         """Change a database's options, once under a claim; returns which of those to remove were there and which were not."""
         check_option_lengths(set_options)
         check_comment(set_options.get(_COMMENT), f"database {name}")
-        self.standing.require_own()
         with self.catalog.transaction() as tx, claimed_in(tx, claim):
             options = dict(tx.databases.lock(name).options)
             stored = unmasked(set_options, options)
@@ -79,12 +77,12 @@ class LakeDatabases(LakeBase):
         return removed, [key for key in remove if key not in removed]
 
     @asks_itself
-    def list_tables(self, database: str, wanted: Slice = EVERYTHING, *, type_: str | None = None) -> list[str]:
+    def list_tables(self, database: str, wanted: Slice = EVERYTHING, *, type_: str | None = None, but_type: str | None = None) -> list[str]:
         """The names of a database's tables the caller may see, in code-point order; raises `DatabaseNotExist`."""
         self.caller.require_sight_of_database(database)
         with self.catalog.reading() as tx:
             names = seen(
-                lambda part: tx.tables.names(database, part, type_=type_),
+                lambda part: tx.tables.names(database, part, type_=type_, but_type=but_type),
                 str,
                 lambda name: self.caller.lists(table_resource(Identifier(database, name))),
                 wanted,
@@ -96,13 +94,13 @@ class LakeDatabases(LakeBase):
 
     @asks_itself
     def tables_everywhere(
-        self, *, databases: str | None, names: str | None, after: tuple[str, str] | None, limit: int
+        self, *, databases: str | None, names: str | None, after: tuple[str, str] | None, limit: int, but_type: str | None = None
     ) -> list[tuple[str, str]]:
         """Database and name of tables in all databases that the caller may see; see `TableRepository.everywhere`."""
         pairs: list[tuple[str, str]] = []
         with self.catalog.reading() as tx:
             while len(pairs) < limit:
-                page = tx.tables.everywhere(databases=databases, tables=names, after=after, limit=limit)
+                page = tx.tables.everywhere(databases=databases, tables=names, after=after, limit=limit, but_type=but_type)
                 pairs += [pair for pair in page if self.caller.administrator or self.caller.lists(table_resource(Identifier(*pair)))]
                 if len(page) < limit:
                     break

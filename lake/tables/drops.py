@@ -20,13 +20,13 @@ from catalog.objects.drops import DroppedDatabase, DroppedTable
 from catalog.records import TableRow
 from lake.access.before_drop import CallerBefore, as_kept
 from lake.access.callers import Caller
-from lake.access.guard import asks_itself, needs, require_known
+from lake.access.guard import asks_itself, needs, require_known, require_rights_of_jobs
 from lake.base import LakeBase
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow
 from lake.register.operations import rewrite_all
 from lake.register.restored.used_since import note_undrop, used_since
-from lake.rewrite.garbage import own_directory, removable
+from lake.rewrite.garbage import own_directory
 from lake.tables.names import check_name
 from lake.tables.views import views_among
 from model.access import CATALOG, Access, Resource, database_resource, inside, table_resource
@@ -66,7 +66,6 @@ class LakeDrops(LakeBase):
         """
         if table.branch != MAIN_BRANCH:
             raise InvalidName(f"{table} is a branch of table {table.database}.{table.table}; it is dropped as one, not as a table.")
-        self.standing.require_own()
         try:
             with self.catalog.transaction() as tx, claimed_in(tx, claim):
                 row = tx.tables.lock(table)
@@ -79,18 +78,31 @@ class LakeDrops(LakeBase):
         self._dropped(garbage)
 
     @needs(Access.DROP)
-    def discard_table(self, table: Identifier) -> None:
-        """Take back a table that a statement made and could not fill: nothing is left of it, unless somebody else has put rows there."""
-        self.standing.require_own()
+    def discard_table(self, table: Identifier, table_id: UUID) -> bool:
+        """Take back a table that a statement made and could not fill, not another of its name; False where others put rows there."""
         try:
             with self.catalog.transaction() as tx:
                 row = tx.tables.lock(table)
+                if row.table_id != table_id:
+                    return True
                 require_known(self.caller, table, row.table_id)
-                empty = tx.snapshots.latest(row.table_id, MAIN_BRANCH) is None
-                garbage = self._drop(tx, row, _AT_ONCE if empty else self.drop_retention, just_made=True)
+                if any(tx.snapshots.latest(row.table_id, branch) for branch in (MAIN_BRANCH, *tx.branches.names(row.table_id))):
+                    return False
+                garbage = self._drop(tx, row, _AT_ONCE)
         except TableNotExist:
-            return
+            return True
         self._dropped(garbage)
+        return True
+
+    @asks_itself
+    def take_back(self, table: Identifier, table_id: UUID, problem: BaseException) -> None:
+        """`discard_table` after what kept a statement from filling it; where the table stays the error tells so."""
+        try:
+            more = "" if self.discard_table(table, table_id) else ", and stays: others have written to it meanwhile."
+        except LakeError as hindered:  # what stopped the statement is what its caller is to know
+            more = f", and was not taken back: {hindered.message}"
+        if more and isinstance(problem, LakeError):
+            problem.tell(f" The table {table} was made{more}")
 
     @needs(Access.DROP)
     def drop_database(
@@ -102,7 +114,6 @@ class LakeDrops(LakeBase):
         """
         if name == DEFAULT_DATABASE:
             raise InvalidName("The database default cannot be dropped: statements without a database name mean it.")
-        self.standing.require_own()
         if purge:
             self.caller.require(Access.PURGE, inside(name))
         garbage: list[str] = []
@@ -145,16 +156,12 @@ class LakeDrops(LakeBase):
         self.caller.require(Access.PURGE, resource)
         return _AT_ONCE if purge or own is None else own
 
-    def _drop(
-        self, tx: CatalogTransaction, row: TableRow, retention: timedelta, *, parent: int | None = None, just_made: bool = False
-    ) -> list[str]:
-        """Drop a table that is locked; returns its directory where that is garbage now. What the caller has ``just_made`` is its own."""
+    def _drop(self, tx: CatalogTransaction, row: TableRow, retention: timedelta, *, parent: int | None = None) -> list[str]:
+        """Drop a table that is locked; returns its directory where that is garbage now. No file is looked at: a store may be away."""
         if retention:
             tx.drops.keep_table(row.table_id, by=self.caller.principal, retention=retention, parent=parent)
             return []
         directory = own_directory(row)
-        if not just_made:
-            directory = removable(tx, self.file_io, self.standing, row.table_id, directory)
         if directory is not None and tx.snapshots.latest(row.table_id, MAIN_BRANCH) is not None:
             tx.holds.require_no_backup(f"Dropping {row.database}.{row.name} for good")
         tx.tables.drop(row.table_id, directory)
@@ -218,8 +225,9 @@ class LakeDrops(LakeBase):
     ) -> Identifier:
         """Bring a dropped table back as it was, once under a claim: the newest of that name or the one of a drop; returns its name.
 
-        It takes DROP on the table as it was granted then; another name or database takes CREATETABLE there. Raises `DropNotExist`,
-        `TableAlreadyExist` where the name is taken, and `DatabaseNotExist` where its database was dropped too.
+        It takes DROP on the table as it was granted then; another name takes CREATETABLE there, and another database GRANT as well, as it
+        was granted then. Raises `DropNotExist`, `TableAlreadyExist` where the name is taken, and `DatabaseNotExist` where its database was
+        dropped too.
         """
         self.standing.require_own()
         if to is not None:
@@ -230,6 +238,9 @@ class LakeDrops(LakeBase):
             target = to or dropped.identifier
             if to is not None or not dropped.housed:
                 self.caller.require(Access.CREATETABLE, database_resource(target.database))
+            if target.database != dropped.database or not dropped.housed:  # a database of the name that was made since is another one
+                what = f"the dropped table {table}, where it goes to another database"
+                _require(self._before(tx).of(dropped), Access.GRANT, table_resource(as_kept(dropped)), what)
             elsewhere = f" UNDROP TABLE {table} AS … brings it back under another name."
             try:
                 tx.databases.get(target.database)
@@ -279,6 +290,7 @@ class LakeDrops(LakeBase):
         """Let the caller's jobs start again that are to, in the same decision."""
         principal = None if self.caller.administrator else self.caller.principal
         for job_id in restarts(tx.jobs.all(principal=principal), tables, partial(views_among, tx)):
+            require_rights_of_jobs(tx, self.caller)
             tx.jobs.request(job_id, JobRequest.RESTART)
 
     def _brought_back(self, tables: Sequence[Identifier], dropped: Sequence[DroppedTable]) -> None:
@@ -334,8 +346,6 @@ class LakeDrops(LakeBase):
             tx.drops.in_turn()
             dropped = self._table_to_change(tx, table, drop_id, Access.PURGE)
             tx.holds.require_no_backup(f"Removing the dropped table {table} for good")
-            own = removable(tx, self.file_io, self.standing, dropped.table_id, dropped.own_directory)
-            dropped = replace(dropped, own_directory=own)
             tx.drops.remove_table(dropped)
         self._dropped([] if dropped.own_directory is None else [dropped.own_directory])
 
@@ -376,7 +386,7 @@ class LakeDrops(LakeBase):
             if not removed:
                 break
         with self.catalog.reading() as tx:
-            left = tx.tables.dropped_directories(older_than=_TRIED_AGAIN_AFTER)
+            left = tx.directories.dropped_directories(older_than=_TRIED_AGAIN_AFTER)
         for directory in left:
             follow(partial(self._remove_left, directory), f"The directory {directory} of a dropped table could not be removed")
         return swept

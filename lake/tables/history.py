@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow, TableRow
 from lake.access.guard import needs, require_options
 from lake.access.rules import require_columns_kept
 from lake.commit.claims import Claim, claimed_in
-from lake.commit.decided import follow, require_writable
+from lake.commit.decided import follow, require_table_writable
 from lake.commit.publish import Publisher
 from lake.register.expired import check_there, forget_expired, is_past, left_by_expiry
 from lake.register.whole import require_whole
 from lake.tables.consumers import Filed, Lowered, file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable, require_newest
 from lake.tables.stale import remove_stale, stale_file, stale_schema
-from lake.tables.tags import FoundTags, Tags, require_same
-from model.access import Access
+from lake.tables.tags import FoundTags, Tags, hold_retention, require_same
+from model.access import Access, table_resource
 from model.catalog_errors import SchemaStillUsed, StaleRollback
 from model.errors import RewriteConflict, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
 from model.identifier import Identifier
+from model.schema.replaced import REPLACE_TABLE, lays_otherwise, means_other_columns
+from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from model.text.whole_number import whole_number
+
+_CLEARED_AT_ONCE = 200
+"""So many files of expired snapshots are deleted while a table is held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +51,7 @@ class History:
     """Looks at the snapshots of tables, and takes tables back."""
 
     def __init__(self, catalog: CatalogStore, publisher: Publisher, tags: Tags) -> None:
+        self.standing = tags.standing
         self._catalog = catalog
         self._publisher = publisher
         self._tags = tags
@@ -94,14 +101,18 @@ class History:
     ) -> WentBack:
         """Make a snapshot the latest again, once under a claim; later ones, and the tags on them, are gone, and consumers read on after it.
 
+        One that has expired is taken from a tag that keeps it. Where the table was replaced since, the schema of before is its present
+        one again, which takes ALTER, too.
         Raises `SnapshotNotExist`, `TableDamaged`, `TableDiverged`, `StaleRollback` where the latest is not the one expected, or
         `RewriteConflict` where the snapshot went, or became another, meanwhile.
         """
         self.require_newest(table)
         forget_expired(self._catalog, table)
-        _require_writable(table)
+        require_table_writable(table.files)
         with self._catalog.reading() as tx:
             wanted = tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id)
+        if wanted is None and (kept_by := self._tags.of_expired(table, snapshot_id)) is not None:
+            return self.rollback_to_tag(table, kept_by.name, expected=expected, claim=claim)
         if wanted is not None:
             self._require_whole(table, wanted)
         filed, tags = filed_consumers(self._catalog, table), self._tags.look(table)
@@ -128,9 +139,13 @@ class History:
         forget_expired(self._catalog, table)
         tag = self._tags.find(table, name)
         branch = table.identifier.branch
-        _require_writable(table)
+        require_table_writable(table.files)
         if tag is not None:
             self._tags.require_whole(table, tag)
+            with self._catalog.reading() as tx:
+                is_expired = tx.snapshots.get(table.table_id, branch, int(tag.snapshot["id"])) is None
+            if is_expired:
+                clear_all_expired(self._catalog, table)  # before the table is held: there may be many
         filed, tags = filed_consumers(self._catalog, table), self._tags.look(table)
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             self._hold(tx, table)
@@ -141,14 +156,16 @@ class History:
             snapshot = Snapshot.from_json(tag.snapshot)
             row = tx.snapshots.get(table.table_id, branch, snapshot.id)
             _check_line(tx, table, name, snapshot, row)
+            may_be_replaced = False
             if row is None:
+                may_be_replaced = _may_be_replaced(tx, table, snapshot)
                 clear_expired(tx, table)
                 lower_earliest_hint(table, snapshot.id)  # before its file is there: till then readers look for themselves
                 tx.snapshots.insert(
                     table.table_id, branch, snapshot_id=snapshot.id, uuid=snapshot.key, body=snapshot.to_json(), published=False
                 )
                 row = SnapshotRow(snapshot_id=snapshot.id, snapshot_uuid=snapshot.key, body=snapshot.to_json(), published=False)
-            done = self._back_to(tx, table, row, filed, tags)
+            done = self._back_to(tx, table, row, filed, tags, may_be_replaced=may_be_replaced)
         return self._followed(table, done)
 
     @needs(Access.ALTER)
@@ -162,7 +179,7 @@ class History:
         branch = table.identifier.branch
         self.require_newest(table)
         tags = self._tags.all(table)
-        _require_writable(table)
+        require_table_writable(table.files)
         with self._catalog.transaction() as tx:
             row = self._hold(tx, table)
             body = tx.tables.schema(table.table_id, schema_id, branch)
@@ -180,14 +197,39 @@ class History:
                     f"Schema {used} of {table.identifier} is newer than {schema_id} and is still referenced by snapshots or tags.",
                     resource_name=str(table.identifier),
                 )
-            for newer, old in tx.tables.schemas(table.table_id, branch):
-                if newer > schema_id:
-                    tx.stale.add(table.table_id, *stale_schema(table.files, newer, old))
-            require_options(self.caller, table.identifier, row.schema["options"], body["options"])
-            require_columns_kept(tx, table.identifier, table.table_id, row.schema, body)
-            tx.tables.drop_schemas(table.table_id, branch, above=schema_id)
-            tx.tables.set_schema(table.table_id, branch, schema_id, published=min(schema_id, row.published_schema_id))
+            self._schema_back(tx, table, row, schema_id, body)
         remove_stale(self._publisher, table)
+
+    def _schema_back(self, tx: CatalogTransaction, table: LakeTable, row: TableRow, schema_id: int, body: Mapping[str, Any]) -> None:
+        branch = table.identifier.branch
+        for newer, old in tx.tables.schemas(table.table_id, branch):
+            if newer > schema_id:
+                tx.stale.add(table.table_id, *stale_schema(table.files, newer, old))
+        require_options(self.caller, table.identifier, row.schema["options"], body["options"])
+        require_columns_kept(tx, table.identifier, table.table_id, row.schema, body)
+        tx.tables.drop_schemas(table.table_id, branch, above=schema_id)
+        tx.tables.set_schema(table.table_id, branch, schema_id, published=min(schema_id, row.published_schema_id))
+
+    def _before_replaced(self, tx: CatalogTransaction, table: LakeTable, to: SnapshotRow) -> None:
+        """Where the table was replaced since a snapshot, make the schema of that current again.
+
+        Its rows are not, or not wholly, in the present columns, or not where the present options say.
+
+        Raises what `rollback_schema` raises.
+        """
+        branch, row = table.identifier.branch, tx.tables.find(table.identifier)
+        kept = [to.body, *(one.body for one in tx.snapshots.history(table.table_id, branch))]
+        kept += [tag.snapshot for tag in tx.tags.all(table.table_id, branch)]
+        schema_id = max(int(body["schemaId"]) for body in kept)
+        body = tx.tables.schema(table.table_id, schema_id, branch)
+        if row is None or body is None:
+            return
+        old, present = Schema.from_json(body), Schema.from_json(row.schema)
+        gone = {field.id for field in old.fields} - {field.id for field in present.fields}
+        if old.bucket == present.bucket and not gone and not lays_otherwise(old, present):
+            return
+        self.caller.require(Access.ALTER, table_resource(table.identifier))
+        self._schema_back(tx, table, row, schema_id, body)
 
     def require_newest(self, table: LakeTable) -> None:
         """Raise `TableDiverged` where files are ahead of the catalog: what it knows is not all that would go."""
@@ -201,7 +243,17 @@ class History:
             raise TableNotExist(str(table.identifier))
         return row
 
-    def _back_to(self, tx: CatalogTransaction, table: LakeTable, row: SnapshotRow, filed: Filed, found: FoundTags) -> WentBack:
+    def _back_to(
+        self,
+        tx: CatalogTransaction,
+        table: LakeTable,
+        row: SnapshotRow,
+        filed: Filed,
+        found: FoundTags,
+        *,
+        may_be_replaced: bool = False,
+    ) -> WentBack:
+        """``may_be_replaced``: whether a replacement may be among the later snapshots that the catalog knows no more."""
         branch, files = table.identifier.branch, table.files
         tx.holds.require_no_backup(f"Rolling {table.identifier} back")
         self._tags.take_in(tx, table, found)  # also those that clients wrote as files, whoever looked last
@@ -212,6 +264,8 @@ class History:
         for tag in later:
             self._tags.drop(tx, table, tag)
         tx.snapshots.point(table.table_id, branch, row)
+        if may_be_replaced or any(Snapshot.from_json(gone.body).done == REPLACE_TABLE for gone in removed):
+            self._before_replaced(tx, table, row)
         return WentBack(
             to=Snapshot.from_json(row.body),
             removed=tuple(Snapshot.from_json(gone.body) for gone in removed),
@@ -247,21 +301,37 @@ def _another(table: LakeTable, snapshot_id: int) -> RewriteConflict:
     return RewriteConflict(f"Snapshot {snapshot_id} of {name} expired, or became another, meanwhile. Repeat it.", resource_name=name)
 
 
-def _require_writable(table: LakeTable) -> None:
-    require_writable(table.files.io, table.files.layout.manifest_dir())
+def clear_all_expired(catalog: CatalogStore, table: LakeTable, *, gone: Container[str] = ()) -> int | None:
+    """Delete the files of expired snapshots (`left_by_expiry`), however many, and return the id of the catalog's earliest.
+
+    ``gone`` has the keys of those that are known to have expired. The table is not held while they are looked for, and for a few at a
+    time while they are deleted: who wants to change what is retained must not wait for a store. What has expired stays so; only where
+    its id lives again meanwhile its file is another's.
+    """
+    branch = table.identifier.branch
+    with catalog.reading() as tx:
+        left = left_by_expiry(tx, table.table_id, table.files, gone=gone)
+    for at in range(0, len(left), _CLEARED_AT_ONCE):
+        with catalog.transaction() as tx:
+            hold_retention(tx, table)
+            _delete_expired(tx, table, left[at : at + _CLEARED_AT_ONCE])
+    with catalog.reading() as tx:
+        earliest = tx.snapshots.earliest(table.table_id, branch)
+    return None if earliest is None else earliest.snapshot_id
 
 
-def clear_expired(tx: CatalogTransaction, table: LakeTable, *, gone: Container[str] = ()) -> int | None:
-    """Delete the files of expired snapshots (`left_by_expiry`) and return the id of the catalog's earliest; the caller holds the table.
+def clear_expired(tx: CatalogTransaction, table: LakeTable) -> None:
+    """The same for the few that may have come since, the caller holding the table.
 
     An expiry that was killed leaves them: were their ids to live again, by going back to a tag, they would be in the way.
     """
-    row = tx.snapshots.earliest(table.table_id, table.identifier.branch)
-    if row is None:
-        return None
-    left = left_by_expiry(tx, table.table_id, table.files, gone=gone)
-    table.files.delete(table.files.layout.snapshot_file(snapshot_id) for snapshot_id in left)
-    return row.snapshot_id
+    _delete_expired(tx, table, left_by_expiry(tx, table.table_id, table.files))
+
+
+def _delete_expired(tx: CatalogTransaction, table: LakeTable, ids: Iterable[int]) -> None:
+    earliest = tx.snapshots.earliest(table.table_id, table.identifier.branch)
+    if earliest is not None:
+        table.files.delete(table.files.layout.snapshot_file(number) for number in ids if number < earliest.snapshot_id)
 
 
 def lower_earliest_hint(table: LakeTable, snapshot_id: int) -> None:
@@ -272,6 +342,21 @@ def lower_earliest_hint(table: LakeTable, snapshot_id: int) -> None:
     files = table.files
     if (files.read_hint(files.layout.earliest_hint()) or 0) > snapshot_id:
         files.io.write(files.layout.earliest_hint(), str(snapshot_id).encode())
+
+
+def _may_be_replaced(tx: CatalogTransaction, table: LakeTable, expired: Snapshot) -> bool:
+    """Whether a replacement may lie between an expired snapshot and the earliest that is kept, of which nothing else is known any more.
+
+    Schemas do not tell one from a DROP and ADD of a column: then its schema counts as replaced, too, as values would be lost otherwise.
+    Another number of buckets alone may be an ALTER's: then the present schema stays, as files tell their own number.
+    """
+    branch = table.identifier.branch
+    earliest = tx.snapshots.earliest(table.table_id, branch)
+    if earliest is None:
+        return False
+    bodies = [tx.tables.schema(table.table_id, number, branch) for number in (expired.schema_id, int(earliest.body["schemaId"]))]
+    schemas = [Schema.from_json(body) for body in bodies if body is not None]
+    return len(schemas) == 2 and (means_other_columns(*schemas) or lays_otherwise(*schemas))
 
 
 def _check_line(tx: CatalogTransaction, table: LakeTable, name: str, snapshot: Snapshot, row: SnapshotRow | None) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from catalog.listing import EVERYTHING, Slice
 from catalog.records import CountsRow, PartitionRow
@@ -34,12 +36,12 @@ class LakeMetadata(LakeDatabases):
     @property
     def tags(self) -> Tags:
         """The tags of tables, as the caller may see and change them."""
-        return Tags(self.catalog, self._publisher, self.caller)
+        return Tags(self.catalog, self._publisher, self.standing, self.caller)
 
     @property
     def branches(self) -> Branches:
         """The branches of tables."""
-        return Branches(self.catalog, self._publisher, self.tags, self.standing)
+        return Branches(self.catalog, self._publisher, self.tags, partial(self._found_ready, wait=True))
 
     @property
     def history(self) -> History:
@@ -130,15 +132,13 @@ class LakeMetadata(LakeDatabases):
             self.require_whole(table, "partitions")
         named = [(_name(table, spec), spec) for spec in specs]
         partition_page(self.catalog, table, Slice(limit=1))  # the rows must hold before they are asked
-        made_now: set[str] = set()
+        wanted = dict(named)
         with self.catalog.transaction() as tx:
-            for name, spec in sorted(named, key=lambda one: one[0]):  # as others lock them
-                nothing = PartitionStatistics(spec=spec, record_count=0, file_size=0, file_count=0, last_file_millis=0, total_buckets=0)
-                made = tx.partitions.create(table.table_id, table.identifier.branch, name, nothing, by=self.caller.principal)
-                if not made and not ignore_existing:
-                    raise PartitionAlreadyExist(name, str(table.identifier))
-                if made:
-                    made_now.add(name)
+            made_now = tx.partitions.create(table.table_id, table.identifier.branch, wanted, by=self.caller.principal)
+            if not ignore_existing and len(made_now) < len(named):
+                twice = Counter(name for name, _ in named)
+                first = min(name for name, times in twice.items() if times > 1 or name not in made_now)
+                raise PartitionAlreadyExist(first, str(table.identifier))
             if statistics and other_kind(table.schema.options) is not None:
                 reported = [(_name(table, partition.spec), partition) for partition in statistics]
                 tx.partitions.report(table.table_id, table.identifier.branch, reported, replace=replace_statistics)

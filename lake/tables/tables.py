@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from uuid import UUID, uuid4
 
 from catalog import CatalogTransaction
 from catalog.listing import Slice
 from catalog.records import TableRow
-from lake.access.guard import asks_itself, its_database, needs, require_known, require_options, with_present_rights
+from lake.access.guard import asks_itself, its_database, needs, require_known, require_options, require_to_move, with_present_rights
 from lake.access.rules import require_columns_kept
 from lake.base import seen
 from lake.commit.claims import Claim, claimed_in
-from lake.commit.decided import follow, require_writable
+from lake.commit.decided import follow, require_table_writable, require_writable
 from lake.rewrite.replace import replace_schema
 from lake.tables.handle import LakeTable
 from lake.tables.metadata import LakeMetadata
@@ -28,17 +30,20 @@ from model.errors import (
     InvalidData,
     InvalidName,
     InvalidSchema,
+    LakeError,
     TableAlreadyExist,
     TableNotExist,
 )
 from model.identifier import MAIN_BRANCH, Identifier
 from model.location import Location
 from model.options.masking import unmasked
+from model.repeats import REPEATS
 from model.schema.change import SchemaChange, apply_changes
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
-from model.schema.types import AtomicType, Field
+from model.schema.types import Field
 from table.format.rows.cast import default_of
 
+_log = logging.getLogger(__name__)
 Decided = Callable[[Schema], None]
 
 
@@ -46,16 +51,16 @@ class LakeTables(LakeMetadata):
     """The tables of a catalog, as one caller may use them."""
 
     @asks_itself
-    def describe_all(self, database: str, wanted: Slice, *, type_: str | None = None) -> list[TableRow]:
+    def describe_all(self, database: str, wanted: Slice, *, type_: str | None = None, but_type: str | None = None) -> list[TableRow]:
         """A database's tables as the catalog has them, as far as the caller may open them; raises `DatabaseNotExist`."""
         self.caller.require_sight_of_database(database)
-        rows = with_present_rights(self, lambda: self._rows(database, wanted, type_))
+        rows = with_present_rights(self, lambda: self._rows(database, wanted, type_, but_type))
         return [row for row in rows if self._is_ready(row)]
 
-    def _rows(self, database: str, wanted: Slice, type_: str | None) -> list[TableRow]:
+    def _rows(self, database: str, wanted: Slice, type_: str | None, but_type: str | None) -> list[TableRow]:
         with self.catalog.reading() as tx:
             rows = seen(
-                lambda part: tx.tables.rows(database, part, type_=type_),
+                lambda part: tx.tables.rows(database, part, type_=type_, but_type=but_type),
                 lambda row: row.name,
                 lambda name: self.caller.sees(table_resource(Identifier(database, name))),
                 wanted,
@@ -84,7 +89,7 @@ class LakeTables(LakeMetadata):
         return self._found_ready(lambda: self._visible(table))[1]
 
     def _is_ready(self, row: TableRow) -> bool:
-        """Whether a table that was listed a moment ago is there, its files in place."""
+        """Whether a table that was listed a moment ago is there, its files in place as far as its store lets them be put there."""
         try:
             self._ready(row)
         except FileNotFoundError:  # perhaps it is another's place by now
@@ -92,6 +97,10 @@ class LakeTables(LakeMetadata):
                 self._found_ready(lambda: self._by_id(row.table_id))
                 return True
             return False
+        except TableNotExist:
+            return False
+        except (LakeError, OSError) as problem:  # the others are to be listed, and it is told as the catalog has it
+            _log.warning("Table %s.%s could not be put in order: %s", row.database, row.name, problem, extra=REPEATS)
         return True
 
     def _by_id(self, table_id: UUID) -> TableRow:
@@ -178,8 +187,8 @@ class LakeTables(LakeMetadata):
         require_known(self.caller, table, row.table_id)
         return row
 
-    def _open(self, table: Identifier) -> LakeTable:
-        return self._ready(self._row(table))
+    def _open(self, table: Identifier, *, wait: bool = False) -> LakeTable:
+        return self._ready(self._row(table), wait=wait)
 
     @needs(Access.CREATETABLE, its_database)
     def create_table(
@@ -191,8 +200,8 @@ class LakeTables(LakeMetadata):
         path: str | None = None,
         claim: Claim | None = None,
         begun_as: UUID | None = None,
-    ) -> bool:
-        """Add a table, once under a claim; False when one of that name exists and that is fine.
+    ) -> UUID | None:
+        """Add a table, once under a claim, and return its id; None when one of that name exists and that is fine.
 
         The row is decided first, under a lock on the directory, then the schema file is written; `open` writes it
         where a crash came between. With a ``path`` the files lie there and stay when the table is dropped.
@@ -208,7 +217,7 @@ class LakeTables(LakeMetadata):
                 table_id = begun_as or uuid4()
                 if (begun := tx.tables.by_id(begun_as) if begun_as else None) is not None:
                     if _is_empty(tx, begun, table):
-                        return True
+                        return table_id
                     table_id = uuid4()
                 tx.tables.require_free(table)
                 location = self._place(tx, table, table_id, path)
@@ -229,7 +238,7 @@ class LakeTables(LakeMetadata):
         except TableAlreadyExist:
             if not if_not_exists:
                 raise
-            return False
+            return None
         self._owns(owned)
         self._hook("table decided")
 
@@ -239,7 +248,7 @@ class LakeTables(LakeMetadata):
                 self.file_io.mkdirs(location)
 
         follow(publish, f"The files of the new table {table} could not be written")
-        return True
+        return table_id
 
     @needs(Access.ALTER)
     def alter_table(
@@ -254,14 +263,14 @@ class LakeTables(LakeMetadata):
             snapshot = opened.latest()
             now = time.time_ns() // 1_000_000
             new = apply_changes(opened.schema, changes, table=str(table), has_snapshot=snapshot is not None, time_millis=now)
-            _check_defaults(field for field in new.fields if field not in opened.schema.fields)
+            _check_defaults(new.fields, before=opened.schema.fields)
             if check is not None:
                 check(new)
             if replace(new, id=opened.schema.id, time_millis=opened.schema.time_millis) == opened.schema:
                 return opened.schema
             require_options(self.caller, table, opened.schema.options, new.options)
             if other_kind(new.options) not in DIRECTORY_KINDS:
-                require_writable(self.file_io, opened.files.layout.manifest_dir())
+                require_table_writable(opened.files)
                 # Its snapshots may have a schema of that version, by which a repair could not read them any more.
                 self._publisher.require_free_schema(opened.table_id, opened.files, table, snapshot)
             with contextlib.suppress(CommitConflict):
@@ -272,14 +281,15 @@ class LakeTables(LakeMetadata):
                         opened.table_id, table.branch, base=opened.schema.id, to=new.id, schema=new.to_json(), by=self.caller.principal
                     )
                 self._hook("schema decided")
-                follow(lambda: self._open(table), f"The new schema of {table} could not be published")
+                follow(lambda: self._open(table, wait=True), f"The new schema of {table} could not be published")
                 return new
 
     @needs(Access.ALTER)
     def rename_table(self, source: Identifier, target: Identifier, *, claim: Claim | None = None) -> None:
-        """Give a table another name, once under a claim; its directory stays where it is."""
+        """Give a table another name, once under a claim; its directory stays where it is. Another database takes GRANT on the table."""
         _refuse_branch(source, "renamed")
         check_name(target.table, "table")
+        require_to_move(self.caller, table_resource(source), target.database)
         self.caller.require(Access.CREATETABLE, database_resource(target.database))
         with self.catalog.transaction() as tx, claimed_in(tx, claim):
             row = tx.tables.lock(source)
@@ -298,7 +308,8 @@ class LakeTables(LakeMetadata):
         schema = replace(schema, options=unmasked(schema.options, there.schema.options))
         if path is not None and Location.parse(path) != Location.parse(there.location):
             raise InvalidName(f"Table {table} cannot be replaced by one at {path}: where a table lies does not change.")
-        replace_schema(self._core, lambda: self._open(table), schema, by=self.caller.principal)
+        opening = partial(self._open, table)
+        replace_schema(self._core, opening, schema, publish=partial(opening, wait=True), by=self.caller.principal)
 
 
 def _is_empty(tx: CatalogTransaction, row: TableRow, table: Identifier) -> bool:
@@ -307,14 +318,28 @@ def _is_empty(tx: CatalogTransaction, row: TableRow, table: Identifier) -> bool:
     return there is not None and there.table_id == row.table_id and tx.snapshots.latest(row.table_id, MAIN_BRANCH) is None
 
 
-def _check_defaults(fields: Iterable[Field]) -> None:
-    """Raise `InvalidSchema` for a default that is no value of its column; those of nested columns are other clients' to read."""
+def _check_defaults(fields: Iterable[Field], *, before: Iterable[Field] = ()) -> None:
+    """Raise `InvalidSchema` for a default that is no value of its column; those of fields inside a ROW nobody reads.
+
+    One that was none ``before``, as another client stored it, is let be.
+    """
+    known = {field.id: field for field in before}
     for field in fields:
-        if isinstance(field.type, AtomicType):
-            try:
-                default_of(field)
-            except InvalidData as problem:
-                raise InvalidSchema(problem.message) from problem
+        old = known.get(field.id)
+        if old is not None and old.default_value == field.default_value and (old.type == field.type or not _has_valid_default(old)):
+            continue
+        try:
+            default_of(field)
+        except InvalidData as problem:
+            raise InvalidSchema(problem.message) from problem
+
+
+def _has_valid_default(field: Field) -> bool:
+    try:
+        default_of(field)
+    except LakeError:
+        return False
+    return True
 
 
 def _refuse_branch(table: Identifier, done: str) -> None:

@@ -20,7 +20,7 @@ from model.text.file_name import file_name
 from table.format.io.directory import FileStatus
 from table.format.json_document import parse_to_keep
 from table.format.store import TableFiles
-from table.retention.expiry import lost_changelog
+from table.retention.named_files import lost_changelog
 
 _READ: LRUCache[tuple[str, int, int], TagRow] = LRUCache(10_000)
 """What files of tags tell."""

@@ -14,9 +14,10 @@ from catalog.records import SnapshotRow, TagRow
 from lake.access.callers import EVERYBODY, Caller
 from lake.access.guard import needs
 from lake.commit.claims import Claim, claimed_in
-from lake.commit.decided import follow, require_writable
+from lake.commit.decided import follow, require_table_writable
 from lake.commit.publish import Publisher
 from lake.register.expired import check_there, forget_expired
+from lake.register.standing import Standing
 from lake.register.whole import require_whole
 from lake.tables.handle import LakeTable, require_newest
 from lake.tables.names import check_name
@@ -53,7 +54,8 @@ class FoundTags:
 class Tags:
     """Makes, lists and removes tags. Each is a row and a file; a file some client removed takes the row along."""
 
-    def __init__(self, catalog: CatalogStore, publisher: Publisher, caller: Caller = EVERYBODY) -> None:
+    def __init__(self, catalog: CatalogStore, publisher: Publisher, standing: Standing, caller: Caller = EVERYBODY) -> None:
+        self.standing = standing
         self._catalog = catalog
         self._publisher = publisher
         self.caller = caller
@@ -72,6 +74,7 @@ class Tags:
     ) -> TagRow | None:
         """Keep a snapshot (the latest where none is named) under a name; None when there is one of that name and that is fine.
 
+        A snapshot that has expired, and that another tag keeps, is one, too.
         Raises `SnapshotNotExist`, `TableDamaged`, `TableDiverged`, `TagAlreadyExist`, `InvalidName`, or `InvalidOption` for a retention
         that is no duration.
         """
@@ -84,18 +87,13 @@ class Tags:
         self.all(table)  # a client may have put a file of that name there
         branch = table.identifier.branch
         if not dry_run:
-            require_writable(table.files.io, table.files.layout.manifest_dir())
+            require_table_writable(table.files)
         with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
             hold_retention(tx, table)  # the snapshot must not expire at this moment
-            wanted = snapshot_id if snapshot_id is not None else latest.id if latest else 0
-            row = tx.snapshots.get(table.table_id, branch, wanted)
-            if row is None:
-                which = "no snapshot to tag yet" if latest is None else f"no snapshot {wanted} to tag"
-                raise SnapshotNotExist(f"Table {table.identifier} has {which}.", resource_name=str(wanted))
-            check_there(table, row)
-            require_whole(table, Snapshot.from_json(row.body))
+            snapshot = to_tag(tx, table, latest.id if latest and snapshot_id is None else snapshot_id)
+            require_whole(table, snapshot)
             now = time.time_ns() // 1_000_000
-            body = Snapshot.from_json(row.body).to_json()
+            body = snapshot.to_json()
             made = tx.tags.put(table.table_id, name, body, branch, created_millis=now, retained=retained)
             if not made and not if_not_exists:
                 raise TagAlreadyExist(name, str(table.identifier))
@@ -122,14 +120,25 @@ class Tags:
             if row is None or row.snapshot != tag.snapshot:
                 return
             path = table.files.layout.tag_file(tag.name)
+            table.files.require_there()
             table.files.io.write(path, tag_bytes(tag))
             tx.stale.keep(table.table_id, *stale_snapshot(table.files, path, tag.snapshot))
             tx.tags.published(table.table_id, tag.name, table.identifier.branch)
+
+    def publish_all(self, table: LakeTable) -> None:
+        """Write the files of all tags that are decided and have none yet."""
+        with self._catalog.reading() as tx:
+            rows = tx.tags.all(table.table_id, table.identifier.branch)
+        for row in rows:
+            if not row.published:
+                self.publish(table, row)
 
     def all(self, table: LakeTable) -> list[TagRow]:
         """All tags, by name."""
         tags = self.look(table)
         rows = tags.present
+        if not self._publisher.is_own:
+            return rows
         if tags.new or tags.removed or tags.replaced:  # perhaps: others may be making and removing tags at this moment
             with self._catalog.transaction() as tx:
                 if _held(tx, table):
@@ -217,12 +226,14 @@ class Tags:
     def _is_in_doubt(self, table: LakeTable) -> bool:
         """Whether files of another time than the catalog's lie there, as after a copy was put back: what is missing, nobody removed.
 
-        The newest snapshot, which no client removes, is not there, or the table is marked as diverged.
+        The newest snapshot, which no client removes, is not there, the warehouse is another catalog's, or the table is marked as diverged.
         """
         with self._catalog.reading() as tx:
             row = tx.tables.by_id(table.table_id)
             ids = tx.snapshots.ids(table.table_id, table.identifier.branch)
         newest = next((snapshot_id for snapshot_id, published in reversed(ids) if published), None)
+        if not self._publisher.is_own:
+            return True
         is_there = newest is None or table.files.io.file_exists(table.files.layout.snapshot_file(newest))
         return not is_there or (row is not None and row.diverged_at is not None)
 
@@ -258,6 +269,14 @@ class Tags:
         """The tag, or None."""
         return next((row for row in self.all(table) if row.name == name), None)
 
+    def of_expired(self, table: LakeTable, snapshot_id: int) -> TagRow | None:
+        """The first tag, by name, of a snapshot that has expired; None where there is none, or the snapshot is there yet."""
+        row = next((row for row in self.all(table) if int(row.snapshot["id"]) == snapshot_id), None)
+        if row is None:
+            return None
+        with self._catalog.reading() as tx:
+            return row if tx.snapshots.get(table.table_id, table.identifier.branch, snapshot_id) is None else None
+
     def get(self, table: LakeTable, name: str, *, to_change: bool = False) -> TagRow:
         """The tag; raises `TagNotExist`, and where it is ``to_change`` what `require_newest` raises."""
         if to_change:
@@ -278,7 +297,8 @@ class Tags:
 
     @needs(Access.DELETE)
     def delete(self, table: LakeTable, name: str) -> None:
-        """Remove a tag; raises `TagNotExist` or `TableDiverged`."""
+        """Remove a tag; raises `TagNotExist`, `TableDiverged`, or `Unavailable` where the table's directory is not there."""
+        table.files.require_there()
         self.get(table, name, to_change=True)
         with self._catalog.transaction() as tx:
             hold_retention(tx, table)
@@ -308,6 +328,23 @@ def hold_retention(tx: CatalogTransaction, table: LakeTable) -> None:
     """Keep what is retained from being changed by others until the transaction ends; commits go on. Raises `TableNotExist`."""
     if not _held(tx, table):
         raise TableNotExist(str(table.identifier))
+
+
+def to_tag(tx: CatalogTransaction, table: LakeTable, snapshot_id: int | None) -> Snapshot:
+    """The snapshot that a tag is to keep, the latest where none is named; one that has expired is what another tag has kept of it.
+
+    The transaction holds the table's row. Raises `SnapshotNotExist`, or `TableDamaged` where its file is missing.
+    """
+    branch = table.identifier.branch
+    row = tx.snapshots.latest(table.table_id, branch) if snapshot_id is None else tx.snapshots.get(table.table_id, branch, snapshot_id)
+    if row is not None:
+        check_there(table, row)
+        return Snapshot.from_json(row.body)
+    kept = (tag.snapshot for tag in tx.tags.all(table.table_id, branch) if int(tag.snapshot["id"]) == snapshot_id)
+    if (body := next(kept, None)) is not None:
+        return Snapshot.from_json(body)
+    which = "no snapshot to tag yet" if snapshot_id is None else f"no snapshot {snapshot_id} to tag"
+    raise SnapshotNotExist(f"Table {table.identifier} has {which}.", resource_name=str(snapshot_id or 0))
 
 
 def require_same(tx: CatalogTransaction, table: LakeTable, tag: TagRow) -> None:

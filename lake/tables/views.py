@@ -12,6 +12,7 @@ from catalog.listing import EVERYTHING, Slice
 from catalog.objects.views_and_functions import NamedRepository
 from catalog.records import NamedRow
 from lake.access.callers import AccessControl, Caller
+from lake.access.guard import require_to_move
 from lake.base import seen
 from lake.commit.claims import Claim, claimed_in
 from lake.register.standing import Standing
@@ -45,7 +46,7 @@ class _Named:
     _missing: type[ResourceError]
 
     def __init__(self, catalog: CatalogStore, caller: Caller, access: AccessControl, standing: Standing) -> None:
-        self._standing = standing
+        self.standing = standing
         self._catalog = catalog
         self._caller = caller
         self._access = access
@@ -93,7 +94,7 @@ class _Named:
     def drop(self, name: Identifier, *, if_exists: bool = False, claim: Claim | None = None) -> None:
         """Remove the one of that name, once under a claim; raises what says that there is none."""
         self._require(Access.DROP, name)
-        self._standing.require_own()
+        self.standing.require_own()
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             if not self._of(tx).drop(name.database, name.table) and not if_exists:
                 raise self._none(name)
@@ -143,7 +144,7 @@ class Views(_Named):
         check_name(name.table, "view")
         check_option_lengths(view.options)
         self._caller.require(Access.CREATEVIEW, database_resource(name.database))
-        self._standing.require_own()
+        self.standing.require_own()
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             tx.databases.lock(name.database)
             if tx.tables.find(name) is not None:
@@ -167,7 +168,7 @@ class Views(_Named):
     def alter(self, name: Identifier, changes: Sequence[ViewChange], *, claim: Claim | None = None) -> None:
         """Change a view, once under a claim; raises `ViewNotExist`, `DialectNotExist`, `DialectAlreadyExist`."""
         self._require(Access.ALTER, name)
-        self._standing.require_own()
+        self.standing.require_own()
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             row = tx.views.lock(name.database, name.table)
             if row is None:
@@ -179,11 +180,15 @@ class Views(_Named):
             tx.views.replace(row.id, new.to_json(), by=self._caller.principal)
 
     def rename(self, source: Identifier, target: Identifier, *, claim: Claim | None = None) -> None:
-        """Give a view another name; raises `ViewNotExist`, `ViewAlreadyExist`, `TableAlreadyExist`, `DatabaseNotExist`."""
+        """Give a view another name; another database takes GRANT on it, where it is its mover's.
+
+        Raises `ViewNotExist`, `ViewAlreadyExist`, `TableAlreadyExist`, `DatabaseNotExist`.
+        """
         check_name(target.table, "view")
         self._require(Access.ALTER, source)
+        require_to_move(self._caller, named_resource(self._type, source.database, source.table), target.database)
         self._caller.require(Access.CREATEVIEW, database_resource(target.database))
-        self._standing.require_own()
+        self.standing.require_own()
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             tx.databases.lock(target.database)
             row = tx.views.lock(source.database, source.table)
@@ -211,7 +216,7 @@ class Functions(_Named):
         check_name(name.table, "function")
         _check_function(name, body)
         self._caller.require(Access.CREATEFUNCTION, database_resource(name.database))
-        self._standing.require_own()
+        self.standing.require_own()
         with self._catalog.transaction() as tx:
             if tx.functions.find(name.database, name.table) is not None:
                 raise FunctionAlreadyExist(str(name))
@@ -223,7 +228,7 @@ class Functions(_Named):
     def alter(self, name: Identifier, changes: Sequence[FunctionChange]) -> None:
         """Change a function; raises `FunctionNotExist`, `DefinitionNotExist`, `DefinitionAlreadyExist`."""
         self._require(Access.ALTER, name)
-        self._standing.require_own()
+        self.standing.require_own()
         with self._catalog.transaction() as tx:
             row = tx.functions.lock(name.database, name.table)
             if row is None:

@@ -32,6 +32,9 @@ PRECOMMIT_COMPACT = Option(
     former=("changelog.precommit-compact",),
 )
 _CHANGELOGS = "what expires here becomes no changelog, and the files that theirs need stay"
+_RANGES = (
+    "Spark samples the rows itself and parts them into ranges of equal numbers; a file that passes 'target-file-size' by far is then split"
+)
 DROP_RETENTION = Option(
     "drop.retention",
     optional(duration()),
@@ -56,7 +59,7 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
         one_of("sync", "async"),
         "sync",
         "Sync or async.",
-        kept="snapshots expire in the background here, never within a commit",
+        kept="snapshots expire in the background here, so that no commit waits for it, and none of a server that ends is left out",
     ),
     Option(
         "snapshot.clean-empty-directories",
@@ -76,7 +79,13 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     Option("changelog.time-retained", optional(duration()), None, "Same.", kept=_CHANGELOGS),
     DROP_RETENTION,
     Option("consumer.expiration-time", optional(duration()), None, "Consumers not updated for this long are removed."),
-    Option("consumer.changelog-only", boolean(), False, "Consumers pin only changelogs."),
+    Option(
+        "consumer.changelog-only",
+        boolean(),
+        False,
+        "Consumers pin only decoupled changelogs.",
+        kept=f"{_CHANGELOGS}, so that consumers always keep the snapshots they have not read",
+    ),
     Option(
         "tag.automatic-creation", one_of("none", "process-time", "watermark", "batch"), "none", "None | process-time | watermark | batch."
     ),
@@ -128,8 +137,7 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
         "partition.end-input-to-done",
         boolean(),
         False,
-        "Mark done at end of input.",
-        kept="partitions are marked as done by CALL sys.mark_partition_done here",
+        "Whether partitions are marked as done as soon as a batch INSERT or an upload has brought them rows.",
     ),
     Option(
         "partition.idle-time-to-report-statistic",
@@ -144,15 +152,14 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
         "compaction.delete-ratio-threshold",
         number(at_least=0),
         0.2,
-        "Share of deleted rows from which a file is rewritten.",
-        kept="files with deleted rows are merged here as others are, by their size",
+        "A file of which a larger share of rows is deleted by deletion vectors is rewritten without them, whatever its size.",
     ),
     Option("compaction.file-num-limit", integer(at_least=1), 100000, "Files considered per unaware scan."),
     Option("compaction.force-rewrite-all-files", boolean(), False, "Full compaction takes every file."),
     Option("compaction.skip-expired-partitions", boolean(), False, "Do not compact partitions that are to expire."),
     Option("full-compaction.delta-commits", optional(integer(at_least=1)), None, "Fixed bucket: full compaction every N commits."),
-    Option("sort-compaction.range-strategy", one_of("size", "quantity"), "size", "SIZE or QUANTITY ranges.", kept=TUNING),
-    Option("sort-compaction.local-sample.magnification", integer(at_least=1), 1000, "Local sample = parallelism × this.", kept=TUNING),
+    Option("sort-compaction.range-strategy", one_of("size", "quantity"), "size", "SIZE or QUANTITY ranges.", kept=_RANGES),
+    Option("sort-compaction.local-sample.magnification", integer(at_least=1), 1000, "Local sample = parallelism × this.", kept=_RANGES),
     Option("deletion-vectors.enabled", only_false(), False, "DELETE/UPDATE write DVs instead of rewriting."),
     Option("deletion-vectors.bitmap64", only_false(), False, "64-bit DV format."),
     Option("deletion-vectors.modifiable", only_false(), False, "Allow toggling DV mode later."),
@@ -163,7 +170,7 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
         "Roll size of DV files.",
         kept="deletion vectors are read here, and those left of an index file are copied whole",
     ),
-    Option("sink.parallelism", optional(integer(at_least=1)), None, "Writer parallelism."),
+    Option("sink.parallelism", optional(integer(at_least=1)), None, "Writer parallelism.", kept="Spark writes with the tasks it has"),
     Option("sink.committer-operator-chaining", boolean(), True, "Chain committer behind the writer.", kept=TUNING),
     Option("sink.savepoint.auto-tag", only_false(), False, "Tag snapshots made by savepoints."),
     PRECOMMIT_COMPACT,
@@ -181,7 +188,10 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
         "Watermark of what batch INSERTs and HTTP bodies commit, in milliseconds since 1970; a job's comes from its rows.",
     ),
     Option(
-        "partition.mark-done-action.mode", one_of("process-time"), "process-time", "What tells that a partition's time is over: the clock."
+        "partition.mark-done-action.mode",
+        one_of("process-time", "watermark"),
+        "process-time",
+        "What tells that a partition's time is over: the clock, or the table's watermark.",
     ),
     Option("compaction.max.file-num", integer(at_least=2), 50, "So many files of any size are merged (the rule of Paimon up to 1.0)."),
     Option(
@@ -200,7 +210,19 @@ TAKE_AWAY = frozenset(
     {
         "partition.expiration-time", "partition.expiration-strategy", "partition.timestamp-formatter", "partition.timestamp-pattern",
         "snapshot.num-retained.min", "snapshot.num-retained.max", "snapshot.time-retained", "tag.num-retained-max",
-        "tag.time-expire-enabled", "consumer.changelog-only", "consumer.expiration-time",
+        "tag.time-expire-enabled", "tag.default-time-retained", "tag.batch.customized-name",
+        "consumer.expiration-time",
     }
 )  # fmt: skip
-"""By these the server takes live rows or history away by itself, so that who sets them needs the right to do so."""
+"""By these the server takes live rows or history away by itself, so that who sets them needs the right to do so.
+
+`tag.default-time-retained` is what others' tags get, and `tag.batch.customized-name` may be the name of a tag that is there, which each
+batch then replaces.
+"""
+PUSH_OUT = frozenset(
+    {
+        "tag.automatic-creation", "tag.creation-period", "tag.creation-period-duration", "tag.creation-delay", "tag.period-formatter",
+        "tag.automatic-completion", "sink.process-time-zone", "sink.watermark-time-zone",
+    }
+)  # fmt: skip
+"""These say how soon tags are made by themselves: where `tag.num-retained-max` bounds them, each new one takes an old one away."""

@@ -51,6 +51,8 @@ class Option(Generic[T]):
     """Why it has no effect here; it is taken and kept for other clients. Empty where it works."""
     former: tuple[str, ...] = ()
     """Keys it had in earlier versions of Paimon: read where a table still has them; CREATE and ALTER TABLE store today's instead."""
+    per_query: bool = False
+    """Whether who may only read or write a table with a connector may give it in a hint: it tells nothing of where rows lie."""
 
     def read(self, raw: Mapping[str, str]) -> T:
         """The typed value in ``raw``, or the default; raises `InvalidOption` for text that does not parse."""
@@ -207,7 +209,7 @@ class OptionGroup:
         lines = [f"## {self.title}s", "", self.doc, "", "| key | type | default | meaning |", "|---|---|---|---|"]
         for option in [*self._options.values(), *(o for _, o in self._families)]:
             default = f"`{option.default_text()}`" if option.default_text() else "(none)"
-            fixed = "" if option.mutable else " Fixed once the table has data."
+            fixed = ("" if option.mutable else " Fixed once the table has data.") + (" A hint may give it." if option.per_query else "")
             lines.append(f"| `{option.key}` | {option.parser.kind} | {default} | {option.meaning()}{fixed} |")
         if self._refused:
             lines += ["", "Refused by name:", ""]

@@ -63,7 +63,7 @@ SCAN_OPTIONS: tuple[Option[Any], ...] = (
         one_of("exactly-once", "at-least-once"),
         "exactly-once",
         "Exactly-once | at-least-once.",
-        kept="a consumer's progress is exact here",
+        kept="a consumer's progress is what its reader has taken, which both values allow",
     ),
     Option("consumer.ignore-progress", boolean(), False, "Do not start from stored progress."),
     Option("continuous.discovery-interval", duration(), timedelta(seconds=10), "Poll interval for new snapshots."),

@@ -24,6 +24,9 @@ _NEED_AN_OPTION = frozenset(_MODES.values()) | {"from-snapshot-full"}
 TRAVEL_OPTIONS = frozenset(_MODES) | {"scan.mode"}
 """Options that make a read cover anything but the latest snapshot."""
 
+INCREMENTAL_ALONE = frozenset({"incremental-between-scan-mode", "incremental-between-tag-to-snapshot"})
+"""Options of incremental reads that name no starting point."""
+
 
 def scan_mode(options: Mapping[str, str]) -> tuple[str, str | None]:
     """The mode, never ``default`` or ``full``, and its option; raises `InvalidOption` for what `paimon-append.md` calls an error."""
@@ -39,6 +42,8 @@ def scan_mode(options: Mapping[str, str]) -> tuple[str, str | None]:
         raise InvalidOption(f"Option 'scan.mode' = '{mode}' does not go with '{key}'.")
     elif key and mode == "from-snapshot-full" and key != "scan.snapshot-id":
         raise InvalidOption(f"Option 'scan.mode' = '{mode}' goes with 'scan.snapshot-id', not with '{key}'.")
+    elif mode == "latest-delta" and (beside := sorted(INCREMENTAL_ALONE & {*options})):  # Java would not load the table
+        raise InvalidOption(f"Option 'scan.mode' = '{mode}' does not go with '{beside[0]}', which is of incremental reads; RESET one.")
     elif not key and mode in _NEED_AN_OPTION:
         raise InvalidOption(f"Option 'scan.mode' = '{mode}' needs the option that says where to start.")
     return mode, key

@@ -106,7 +106,12 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
     Option("local-sort.max-num-file-handles", integer(at_least=1), 128, "Merge fan-in of external sort.", kept=TUNING),
     Option("sort-spill-buffer-size", memory_size(), 64 << 20, "Memory for spilled sort.", kept=TUNING),
     Option("sort-spill-threshold", optional(integer()), None, "Max readers before a merge spills.", kept=TUNING),
-    Option("dynamic-partition-overwrite", boolean(), True, "INSERT OVERWRITE replaces only the partitions present in the data."),
+    Option(
+        "dynamic-partition-overwrite",
+        boolean(),
+        True,
+        "INSERT OVERWRITE replaces only the partitions present in the data, and none where there is none.",
+    ),
     Option(
         "partition.sink-strategy",
         one_of("none", "hash", "partition_dynamic"),
@@ -118,8 +123,8 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
         "metastore.partitioned-table",
         boolean(),
         False,
-        "Register partitions in Hive-like metastores; irrelevant for filesystem catalog.",
-        kept="there is no metastore beside the catalog",
+        "Whether the catalog keeps the partitions of a format table, which clients tell it; without it they are the directories that lie "
+        "there. Of other tables it always keeps them.",
     ),
     Option(
         "rows.erasable",
@@ -137,7 +142,13 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
         "Size of delete-bearing/small manifests that triggers full merge.",
     ),
     Option("manifest.compression", one_of("zstd"), "zstd", "Avro codec of manifests (level 1)."),
-    Option("manifest.merge-optimize.enabled", boolean(), True, "Block-copy when merging.", kept=TUNING),
+    Option(
+        "manifest.merge-optimize.enabled",
+        boolean(),
+        True,
+        "Block-copy when merging.",
+        kept="manifests hold the same entries either way, and are merged in one way here",
+    ),
     Option("manifest.delete-file-drop-stats", only_false(), False, "Write DELETE entries without stats; scans too."),
     Option("manifest-sort.enabled", only_false(), False, "Sort entries by a partition column while merging."),
     Option("metadata.stats-mode", stats_mode(), "truncate(16)", "Value statistics per file: none, counts, truncate(n) or full."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from model.errors import ColumnAlreadyExist, InvalidOption, InvalidSchemaChange
@@ -126,12 +126,20 @@ ColumnChange = (
 SchemaChange = SetOption | RemoveOption | SetWatermark | DropWatermark | UpdateComment | ColumnChange | Nested
 
 
-def apply_changes(schema: Schema, changes: Iterable[SchemaChange], *, table: str, has_snapshot: bool, time_millis: int) -> Schema:
+MOST_CHANGES = 10_000
+"""Of one ALTER."""
+
+
+def apply_changes(schema: Schema, changes: Sequence[SchemaChange], *, table: str, has_snapshot: bool, time_millis: int) -> Schema:
     """Return the next version of the schema; all changes of one ALTER make one version, or none does.
 
     ``has_snapshot`` makes options that place existing files immutable. Raises `InvalidSchemaChange`,
     `InvalidOption`, `ColumnNotExist` or `ColumnAlreadyExist`; the given schema is never touched.
     """
+    if len(changes) > MOST_CHANGES:
+        raise InvalidSchemaChange(
+            f"{len(changes):,} changes of {table} are asked for at once; {MOST_CHANGES:,} are the most. Send them in parts."
+        )
     work = _Work(schema, table, has_snapshot)
     for change in changes:
         work.apply(change)
@@ -172,6 +180,9 @@ class _Work:
         self.table = table
         self.has_snapshot = has_snapshot
         self.fields = list(schema.fields)
+        self._names = {field.name for field in self.fields}
+        self._places: dict[str, int] = {}
+        """Where columns were found when all were looked through last; some may have moved since."""
         self.options = dict(schema.options)
         self.comment = schema.comment
         self.ids = FieldIds(schema.highest_field_id)
@@ -240,8 +251,13 @@ class _Work:
         return replace(type_, element=changed[0].type)
 
     def _index(self, name: str) -> int:
-        current = replace(self.schema, fields=tuple(self.fields))
-        return self.fields.index(current.field(name, table=self.table))
+        at = self._places.get(name, -1)
+        if not 0 <= at < len(self.fields) or self.fields[at].name != name:
+            self._places = {field.name: at for at, field in enumerate(self.fields)}
+            at = self._places.get(name, -1)
+        if at < 0:
+            replace(self.schema, fields=tuple(self.fields)).field(name, table=self.table)  # raises, with the nearest name
+        return at
 
     def _insert(self, field: Field, position: Position | None) -> None:
         if position is None and self.options.get("add-column-before-partition", "false").lower() == "true":
@@ -275,10 +291,11 @@ class _Work:
             raise InvalidSchemaChange(f"Column {change.name} cannot be added as NOT NULL: rows already written have no value for it.")
         new = Field(id=-1, name=change.name, type=change.type, description=change.comment)
         self._insert(self.ids.number_column(new), change.position)
+        self._names.add(change.name)
 
     def _check_new_name(self, name: str) -> None:
         check_column_name(name)
-        if any(f.name == name for f in self.fields):
+        if name in self._names:
             raise ColumnAlreadyExist(name, self.table)
 
     def _refuse_partition(self, name: str, verb: str) -> None:
@@ -291,10 +308,13 @@ class _Work:
         if len(self.fields) == 1:
             raise InvalidSchemaChange(f"Column {name} is the table's last; drop the table instead.")
         self.fields.pop(at)
+        self._names.discard(name)
         if name in cluster_columns(self.options):
             raise InvalidSchemaChange(f"Column {name} is in 'clustering.columns' and cannot be dropped: rows are sorted by it.")
         if name in self._bucket_keys():
             self._replace_dropped_key(name)
+        for key in [key for key in self.options if key.startswith(f"fields.{name}.")]:  # Java loads no table that names a missing column
+            del self.options[key]
 
     def _bucket_keys(self) -> list[str]:
         return [part.strip() for part in self.options.get("bucket-key", "").split(",") if part.strip()]
@@ -313,6 +333,7 @@ class _Work:
         self._refuse_partition(name, "renamed")
         self._check_new_name(to)
         self.fields[at] = replace(self.fields[at], name=to)
+        self._names ^= {name, to}
         keys = self._bucket_keys()
         if name in keys:
             if "," in to:

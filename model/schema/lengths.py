@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from model.errors import BadRequest, InvalidName, InvalidOption
+from model.errors import BadRequest, InvalidName, InvalidOption, InvalidSchema
 from model.schema.type_parts import walk
 from model.schema.types import Field, RowType
 
 MOST_NAME_BYTES = 255
 """Of a column, or a field inside one."""
+MOST_COLUMNS = 10_000
+"""Of a table, fields inside columns counted, and of a query."""
 MOST_KEY_BYTES = 255
 MOST_VALUE_BYTES = 128 << 10
 """Of an option: longer ones are files, and belong there."""
@@ -39,8 +41,17 @@ class Columns(Described, Protocol):
 
 
 def check_lengths(new: Columns, old: Columns | None = None) -> None:
-    """Raise `InvalidName`, `InvalidOption` or `BadRequest` for what is too long; what an old version has stays allowed."""
-    before = set() if old is None else {field.name for field in _fields(old.fields)}
+    """Raise `InvalidName`, `InvalidOption` or `BadRequest` for what is too long, `InvalidSchema` for too many columns.
+
+    What an old version has stays allowed.
+    """
+    names = [] if old is None else [field.name for field in _fields(old.fields)]
+    count = sum(1 for _ in _fields(new.fields))
+    if count > max(MOST_COLUMNS, len(names)):
+        raise InvalidSchema(
+            f"The schema has {count:,} columns and fields inside them; at most {MOST_COLUMNS:,} fit. Use a MAP or several tables."
+        )
+    before = set(names)
     for name in (field.name for field in _fields(new.fields)):
         size = len(name.encode(errors="replace"))
         if size > MOST_NAME_BYTES and name not in before:

@@ -224,6 +224,9 @@ def other_kind(options: Mapping[str, str]) -> str | None:
     return None if kind == "table" else kind
 
 
+CONNECTOR_KIND = "connector-table"
+"""The kind of a table whose rows lie elsewhere, and are read and written by its options."""
+
 DIRECTORY_KINDS = frozenset({"format-table", "object-table"})
 """Kinds of tables whose rows are the files of their directory, whatever lies there."""
 
@@ -250,6 +253,7 @@ def check_schema(schema: Schema) -> None:
         raise InvalidSchema("Every column is a partition column; at least one must not be.")
     _check_buckets(schema)
     TABLE_OPTIONS.check_values(schema.options)
+    _check_field_options(schema)
     check_file_indexes(schema.options, schema.fields)
     check_clustering(schema.options, schema.find, schema.bucket)
 
@@ -271,6 +275,20 @@ def _check_columns(schema: Schema) -> None:
         if column.name in seen:
             raise InvalidSchema(f"Column {column.name} is declared twice.")
         seen.add(column.name)
+
+
+def _check_field_options(schema: Schema) -> None:
+    """Java loads no table with an option ``fields.<column>.…`` of a column that is not there, and reads names up to the first dot."""
+    for key in schema.options:
+        if not key.startswith("fields"):
+            continue
+        named = key.split(".")[1] if "." in key else ""
+        for name in named.split(","):
+            if schema.find(name) is None and name != "default-aggregate-function":
+                raise InvalidOption(
+                    f"Option '{key}': there is no column {name or '(without a name)'}. RESET it, or name a column that is there; "
+                    "one with a dot or a comma in its name can have no such option."
+                )
 
 
 def _check_buckets(schema: Schema) -> None:  # noqa: C901 - a check behind another

@@ -61,9 +61,13 @@ class FairQueue(Generic[W]):
     def _most_running(self, owner: str | None) -> int | None:
         return None if owner is None else self._running_limit(owner)
 
-    def push(self, work: W) -> None:
-        """Let a work wait; whether there is a place was asked before."""
-        self._waiting.setdefault(work.owner, deque()).append(work)
+    def push(self, work: W, *, first: bool = False) -> None:
+        """Let a work wait, where it is to be ``first`` before its owner's others; whether there is a place was asked before."""
+        own = self._waiting.setdefault(work.owner, deque())
+        if first:
+            own.appendleft(work)
+        else:
+            own.append(work)
         self._length += 1
 
     def pop(self) -> W | None:

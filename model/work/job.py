@@ -9,6 +9,11 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
+from model.work.job_lag import JobLag
+
+OUT_OF_MEMORY = "outOfMemory"
+"""Beside the INSERTs in `Job.applied`: how often each ran Spark out of memory since its last batch that went well."""
+
 
 class JobState(StrEnum):
     """Where a job is, in Flink's words; STOPPED is what STOP JOB makes of one that could go on."""
@@ -78,11 +83,15 @@ class Job:
     """For each INSERT: what its last batch read, as Spark tells it."""
     watermark: int | None = None
     """Milliseconds since 1970."""
-    lag: str | None = None
+    lag: JobLag | None = None
     created_at: dt.datetime
     started_at: dt.datetime | None = None
     ended_at: dt.datetime | None = None
     updated_at: dt.datetime
+
+    def out_of_memory(self, part: str) -> int:
+        """How often an INSERT ran Spark out of memory since its last batch that went well, on whichever servers."""
+        return int(self.applied.get(OUT_OF_MEMORY, {}).get(part, 0))
 
     @property
     def drained(self) -> bool:

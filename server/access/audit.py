@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 
 from flask import Flask, Response, g, request
 
@@ -19,6 +20,8 @@ _MOST_CHARS = 10_000
 _CHANGING = frozenset({"POST", "PUT", "DELETE", "PATCH"})
 _PROTOCOLS = frozenset({"paimon", "rows", "tokens", "jobs", "pages"})
 """Protocols whose requests are actions themselves, but for those that run a text; on the others the texts are."""
+AUDITED = "X-Sluice-Audited"
+"""On the answer to a server that passed a request on: the audit log has what is to be told of it. Nobody else between the two says so."""
 
 
 def audit(app: Flask, log: AuditLog) -> None:
@@ -26,7 +29,11 @@ def audit(app: Flask, log: AuditLog) -> None:
 
     def note(response: Response) -> Response:
         spoken = protocol_of(request.path)
-        if spoken in _PROTOCOLS and (request.method in _CHANGING or "audited" in g) and "audited_elsewhere" not in g:
+        action = "audited" in g or (spoken in _PROTOCOLS and request.method in _CHANGING)
+        unknown = "passed_on_here" in g and response.status_code == HTTPStatus.NOT_FOUND  # who asked has the entry
+        if "passed_on_here" in g and not unknown:
+            response.headers[AUDITED] = "1"
+        if action and not unknown and "audited_elsewhere" not in g:
             log.note(
                 AuditRow(
                     time=dt.datetime.now(dt.UTC),

@@ -1,12 +1,15 @@
-"""Credentials with which a client reaches a table's files itself: for that table's directory, for minutes, to read or to write."""
+"""Credentials with which a client reaches a table's files itself: for that table's directory, for a time, to read or to write."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from cachetools import LRUCache
@@ -14,17 +17,23 @@ from cachetools import LRUCache
 from model.errors import Forbidden, NotImplementedHere, Unavailable
 from model.location import Location
 from model.options.masking import names_secret
-from server.settings.options import DATA_TOKEN, DATA_TOKEN_ROLE, DATA_TOKEN_SHARED
+from server.settings.options import DATA_TOKEN, DATA_TOKEN_ROLE, DATA_TOKEN_ROLE_SECONDS, DATA_TOKEN_SHARED
 from server.settings.settings import Settings
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
 
+_log = logging.getLogger(__name__)
 FIXED_SECONDS = 12 * 3600
 """Clients renew a token an hour before its end (`paimon-rest.md` §5.5); this spares them asking at every read."""
-ROLE_SECONDS = 3600
-_LEFT_SECONDS = 1800
-"""Credentials with less time than this left are handed to nobody."""
+CERTAIN_SECONDS = 3600
+"""What every role allows; with so short a time clients ask before every call to a file."""
+_ASKED_BEFORE_END_SECONDS = 3600
+"""So long before the end clients ask for others."""
+_KEPT_SECONDS = 1800
+"""Credentials are handed to those who ask next for so long at least, and serve a client so long before it asks again, where they can."""
+_NOT_THE_TIME = ("Throttl", "TooMany", "LimitExceeded", "SlowDown", "Busy", "Expired", "PackedPolicy", "MalformedPolicy")
+"""In codes of answers that say something else of a request: AWS tells also who asks too often that it is a bad one."""
 _TIMEOUT_SECONDS = 10
 _READ = ("s3:GetObject",)
 _WRITE = ("s3:PutObject", "s3:AbortMultipartUpload")
@@ -61,6 +70,8 @@ class DataTokens:
         self._lock = threading.Lock()
         self._handed_out: LRUCache[Wanted, DataToken] = LRUCache(10_000)
         self._sts: BaseClient | None = None
+        self._seconds = settings[DATA_TOKEN_ROLE_SECONDS]
+        """How long credentials of the role are asked for: less than the setting where the token service has refused it."""
 
     @property
     def configured(self) -> bool:
@@ -90,7 +101,8 @@ class DataTokens:
     def _of_role(self, wanted: Wanted, role: str) -> DataToken:
         with self._lock:
             known = self._handed_out.get(wanted)
-        if known is not None and known.expires_at_millis - _millis(time.time()) > _LEFT_SECONDS * 1000:
+        least = max(self._seconds // 2, min(self._seconds - _KEPT_SECONDS, _ASKED_BEFORE_END_SECONDS + _KEPT_SECONDS))
+        if known is not None and known.expires_at_millis - _millis(time.time()) > least * 1000:
             return known
         made = self._assumed(wanted, role)
         with self._lock:
@@ -98,8 +110,6 @@ class DataTokens:
         return made
 
     def _assumed(self, wanted: Wanted, role: str) -> DataToken:
-        from botocore.exceptions import BotoCoreError, ClientError
-
         policy = json.dumps(session_policy(wanted), separators=(",", ":"))
         if len(policy) > _LONGEST_POLICY:
             raise NotImplementedHere(
@@ -109,14 +119,9 @@ class DataTokens:
         request = {
             "RoleArn": role,
             "RoleSessionName": _session_name(wanted.principal),
-            "DurationSeconds": ROLE_SECONDS,
             "Policy": policy,
         }
-        try:
-            answer: Mapping[str, Any] = self._client().assume_role(**request)
-        except (BotoCoreError, ClientError) as problem:
-            raise Unavailable(f"The store's token service gives no credentials of the role {role}: {problem}") from problem
-        credentials = answer["Credentials"]
+        credentials = self._asked(request)["Credentials"]
         options = {
             "fs.s3.accessKeyId": credentials["AccessKeyId"],
             "fs.s3.accessKeySecret": credentials["SecretAccessKey"],
@@ -128,6 +133,30 @@ class DataTokens:
         }
         open_to_all = {key: value for key, value in self._settings[DATA_TOKEN] if not names_secret(key)}
         return DataToken(options=open_to_all | options, expires_at_millis=_millis(credentials["Expiration"].timestamp()))
+
+    def _asked(self, request: Mapping[str, str]) -> Mapping[str, Any]:
+        """The token service's answer: for the time that is set, or, where that is refused, for the one that every role allows."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        seconds = self._seconds
+        try:
+            return self._assume(request, seconds)
+        except (BotoCoreError, ClientError) as problem:
+            if seconds > CERTAIN_SECONDS and _may_be_too_long(problem):
+                with contextlib.suppress(BotoCoreError, ClientError):  # then it was not the time, and the first answer tells more
+                    answer = self._assume(request, CERTAIN_SECONDS)
+                    self._seconds = CERTAIN_SECONDS
+                    _log.warning(
+                        "The store's token service gives no credentials of the role %s for %d s, so that they last an hour and clients of "
+                        "Paimon ask for them before every call to a file: %s",
+                        request["RoleArn"], seconds, problem,
+                    )  # fmt: skip
+                    return answer
+            raise Unavailable(f"The store's token service gives no credentials of the role {request['RoleArn']}: {problem}") from problem
+
+    def _assume(self, request: Mapping[str, str], seconds: int) -> Mapping[str, Any]:
+        answer: Mapping[str, Any] = self._client().assume_role(**request, DurationSeconds=seconds)
+        return answer
 
     def _client(self) -> Any:
         with self._lock:
@@ -164,6 +193,17 @@ def session_policy(wanted: Wanted) -> dict[str, Any]:
     if wanted.write and not wanted.remove:
         statements.append({"Effect": "Deny", "Action": list(_WRITE), "Resource": [f"{bucket}/{prefix}/{part}" for part in _SERVERS_OWN]})
     return {"Version": "2012-10-17", "Statement": statements}
+
+
+def _may_be_too_long(problem: Exception) -> bool:
+    """Whether a time beyond the role's maximum, or beyond the hour that a role's credentials get for another, may be what is refused.
+
+    Each token service has a code of its own for it: AWS `ValidationError`, MinIO `InvalidParameterValue`, Ceph `InvalidArgument`.
+    """
+    answer = getattr(problem, "response", None) or {}
+    if answer.get("ResponseMetadata", {}).get("HTTPStatusCode") != HTTPStatus.BAD_REQUEST:
+        return False
+    return not any(said in answer.get("Error", {}).get("Code", "") for said in _NOT_THE_TIME)
 
 
 def _literal(path: str) -> str:

@@ -1,37 +1,38 @@
-"""``sluice backup`` and ``sluice restore``: the catalog into a file and back, and what it then says of its warehouse."""
+"""``sluice backup``, and single tables and databases of one brought back; the whole catalog: `server.commands.restore`."""
 
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from uuid import uuid4
 
-from catalog import CatalogStore
-from catalog.backup.archive import ArchiveHead, contents, let_go, read_head, restore_archive, servers, write_archive, write_files_anew
+from catalog import CatalogStore, CatalogTransaction
+from catalog.backup.archive import (
+    copy_id_of,
+    read_head,
+    write_archive,
+)
 from catalog.backup.archive_parts import Part, PartTable, archived_tables, restore_tables
-from catalog.backup.aside import aside
 from catalog.backup.holds import holding
 from catalog.damage import telling_damage
 from lake import Lake
-from lake.access.allowed_locations import table_location
-from lake.register.copies import WarehouseCopy, copy_back, copy_to, relative
-from lake.register.restored.after_restore import Difference, differences, keep_discarded, tags_without_files
-from migrations import downgrade, knows, newest, revision_of, upgrade
+from lake.access.allowed_locations import refuse_overlap, table_location
+from lake.register.copied.copies import WarehouseCopy, copy_back, copy_to, relative
+from lake.register.copied.record import Consumers, read_record, write_record
+from lake.register.restored.after_restore import Difference, differences
+from migrations import newest, revision_of
 from model.access import Grant
-from model.catalog_errors import CatalogDamaged
-from model.errors import IllegalMove, InvalidData, Unavailable
+from model.errors import IllegalMove, InvalidName, LakeError, Unavailable
 from model.identifier import Identifier
 from model.location import Location
-from server.commands.rights import Rights, given_again, grants_given_again, rights_of
+from model.text.sql_text import literal
+from server.commands.rights import Rights, grants_given_again, rights_of
 from server.process.postgres import running_dsn
 from server.process.process import catalog_dsn
 from server.settings.options import CATALOG_DIRECT_DSN, CATALOG_DSN
 from server.settings.settings import Settings
 from server.sql.orc import orc_decoded_beside
-
-_LEAVING_SECONDS = 3.0
 
 
 @contextlib.contextmanager
@@ -54,33 +55,13 @@ def catalog_of(settings: Settings, dsn: str, *, max_connections: int = 2) -> Cat
     return CatalogStore(dsn, max_connections=max_connections, pooled=pooled)
 
 
-def _servers_left(dsn: str) -> int:
-    """Connections of servers that stay; those of one that has just stopped are Postgres's to end, which takes it a moment."""
-    deadline = time.monotonic() + _LEAVING_SECONDS
-    while (count := servers(dsn)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return count
-
-
-def _rights(settings: Settings, dsn: str) -> Rights:
+def present_rights(settings: Settings, dsn: str) -> Rights:
+    """Who may do what in a catalog of this version's schema."""
     catalog = catalog_of(settings, dsn)
     try:
         return rights_of(catalog)
     finally:
         catalog.close()
-
-
-def _of_identity(catalog: CatalogStore, settings: Settings, *, known: bool) -> Iterator[Difference]:
-    """A warehouse of another catalog; a backup of before catalogs had an identity takes the one its warehouse has (not ``known``)."""
-    lake = Lake(catalog, settings.warehouse)
-    try:
-        if not known:
-            lake.standing.become()
-        lake.standing.compare(look_only=True)
-        if lake.standing.mismatch is not None:
-            yield Difference(table="the warehouse", what=lake.standing.mismatch.rstrip("."), statement="CALL sys.claim_warehouse()")
-    finally:
-        lake.close()
 
 
 def backup(settings: Settings, path: Path, *, files_to: str | None = None, verify: bool = False) -> tuple[str, list[Difference]]:
@@ -94,139 +75,48 @@ def backup(settings: Settings, path: Path, *, files_to: str | None = None, verif
         if files_to is not None and (at := revision_of(dsn)) != newest():
             raise IllegalMove(f"The catalog's schema is {at}, and this Sluice's is {newest()}: run `sluice migrate`.")
         with holding(dsn) as check:
-            head = write_archive(dsn, path, warehouse=settings.warehouse)
+            copy_id = None if files_to is None else uuid4().hex
+            head = write_archive(dsn, path, warehouse=settings.warehouse, copy_id=copy_id)
             copied = None
-            if files_to is not None:
+            if files_to is not None and copy_id is not None:
                 with orc_decoded_beside(settings) if verify else contextlib.nullcontext():
-                    copied = copy_to(archived_tables(path), warehouse=settings.warehouse, place=files_to, verify=verify)
+                    copied = copy_to(
+                        archived_tables(path, dropped=True), warehouse=settings.warehouse, place=files_to, verify=verify,
+                        import_dirs=settings.import_dirs,
+                    )  # fmt: skip
             try:
                 check()
             except Unavailable:
                 path.unlink(missing_ok=True)
                 raise
+            if files_to is not None and copy_id is not None and copied is not None:
+                write_record(files_to, copy_id, copied.consumers)
     size = path.stat().st_size
     summary = f"{path}: {head.rows} rows of {len(head.tables)} tables as of {head.created_at}, revision {head.revision}, {size:,} bytes"
-    return summary + ("" if copied is None else f"; {_told(copied)} to {files_to}"), [] if copied is None else _troubles(copied)
+    return summary + ("" if copied is None else f"; {told_of(copied)} to {files_to}"), [] if copied is None else troubles_of(copied)
 
 
-def _told(copied: WarehouseCopy) -> str:
+def told_of(copied: WarehouseCopy) -> str:
+    """What was copied, in words."""
     there = f", {copied.there} were there already" if copied.there else ""
     return f"{copied.files} files ({copied.size:,} bytes) of {copied.tables} tables were copied{there}"
 
 
-def _troubles(copied: WarehouseCopy) -> list[Difference]:
+def troubles_of(copied: WarehouseCopy) -> list[Difference]:
+    """What could not be copied, or is damaged."""
     return [Difference(table=table, what=what, statement="") for table, what in copied.troubles]
 
 
-def restore(
-    settings: Settings, path: Path, *, replace: bool, files_from: str | None = None, verify: bool = False
-) -> tuple[str, list[Difference]]:
-    """Put a backup in the place of an empty catalog, or of any with ``replace``; returns what was done and how the warehouse differs.
-
-    With ``files_from``, a copy that `backup` made, the files that the warehouse lacks are put back first, and with ``verify`` all that
-    the backup names is read.
-    Raises `IllegalMove` for a catalog that is in use or not empty, and `InvalidData` for a file that is no backup.
-    """
-    head = read_head(path)
-    _check_restorable(settings, path, head, files_from)
-    with catalog_dsn(settings) as dsn:
-        if count := _servers_left(dsn):
-            raise IllegalMove(f"Servers hold {count} connections to this catalog: stop them first.")
-        if not replace and (rows := contents(dsn)):
-            raise IllegalMove(
-                f"The catalog is not empty ({rows} rows): restore into an empty one, or repeat with --replace to lose what it holds."
-            )
-        copied = None if files_from is None else _files_back(path, settings, files_from, verify=verify)
-        newer = replace and (at := revision_of(dsn)) is not None and not knows(at)
-        before, unread = _rights_now(settings, dsn) if replace and not newer else (None, None)
-        if replace and (newer or head.revision != newest()):
-            with aside(dsn, keep=newer) as name:
-                _filled(dsn, path, head.revision)
-        else:
-            _filled(dsn, path, head.revision)
-        let_go(dsn)
-        if copied is not None:
-            write_files_anew(dsn)
-        catalog = catalog_of(settings, dsn, max_connections=16)
-        try:
-            occupied = keep_discarded(catalog)  # before anything is removed
-            if copied is not None:
-                _publish(catalog, settings)
-            differing = list(_of_identity(catalog, settings, known=any(table.name == "catalog_state" for table in head.tables)))
-            differing += [*differences(catalog, settings.warehouse, kept=occupied), *tags_without_files(catalog)]
-            differing += given_again(before, _rights(settings, dsn)) if before is not None else []
-            if unread is not None:
-                what = f"its rights were damaged ({unread.said}) and are as when the backup was made"
-                differing.append(Difference(table="the catalog", what=what, statement="SHOW ROLES"))
-        finally:
-            catalog.close()
-    elsewhere = "" if head.warehouse == settings.warehouse else f"; it was made of the warehouse {head.warehouse}"
-    summary = f"{path}: {head.rows} rows as of {head.created_at} are the catalog now{elsewhere}"
-    if newer:
-        differing.append(
-            Difference(
-                table="the catalog",
-                what="grants, tokens, roles and policies are as when the backup was made; "
-                f"the catalog it replaced, of a newer Sluice, stands in the schema {name}",
-                statement="",
-            )
-        )
-    return summary + ("" if copied is None else f"; {_told(copied)}"), differing + ([] if copied is None else _troubles(copied))
-
-
-def _check_restorable(settings: Settings, path: Path, head: ArchiveHead, files_from: str | None) -> None:
-    """Raise what keeps a backup from being restored here, before Postgres is asked."""
-    if not knows(head.revision):
-        raise InvalidData(f"{path} was written by a newer Sluice: its schema is {head.revision}, and this one knows {newest()}.")
-    if settings[CATALOG_DSN] is None and running_dsn(settings.data) is not None:
-        raise IllegalMove(f"A server runs on {settings.data}: stop it first.")
-    if settings.catalog_pooled and settings[CATALOG_DIRECT_DSN] is None:
-        raise IllegalMove("Behind a pooler nobody sees whether a server still works: set SLUICE_CATALOG_DIRECT_DSN, which leads past it.")
-    if files_from is not None and head.warehouse != settings.warehouse:
-        raise IllegalMove(
-            f"The backup is of the warehouse {head.warehouse}, and SLUICE_WAREHOUSE is {settings.warehouse}: tables never move."
-        )
-
-
-def _rights_now(settings: Settings, dsn: str) -> tuple[Rights | None, CatalogDamaged | None]:
-    """Those of a catalog of this version's schema or of an earlier one; the damage because of which they cannot be read."""
-    upgrade(dsn, "head")
-    try:
-        return _rights(settings, dsn), None
-    except CatalogDamaged as damage:  # which the backup is the way out of
-        return None, damage
-
-
-def _filled(dsn: str, path: Path, revision: str) -> None:
-    """Put a backup's rows into a catalog under the schema they were written with, and bring that up to date."""
-    upgrade(dsn, "head")
-    if revision != newest():
-        downgrade(dsn, revision)
-    try:
-        restore_archive(dsn, path)
-    finally:
-        upgrade(dsn, "head")
-
-
-def _files_back(path: Path, settings: Settings, files_from: str, *, verify: bool) -> WarehouseCopy:
-    done = WarehouseCopy()
-    wanted = []
-    for table in archived_tables(path):
-        below = relative(table.location, settings.warehouse)
-        if below is not None:
-            wanted.append((table, f"{files_from.rstrip('/')}/{below}", table.location))
-    with orc_decoded_beside(settings):
-        copy_back(wanted, done, verify=verify)
-    return done
-
-
-def _publish(catalog: CatalogStore, settings: Settings) -> None:
-    """Write the files of schemas, snapshots and tags that the catalog knows."""
-    lake = Lake(catalog, settings.warehouse)
-    try:
-        lake.recover()
-    finally:
-        lake.close()
+def recorded_in(path: Path, files_from: str, done: WarehouseCopy) -> Consumers | None:
+    """How far consumers were, as the copy has it; that it does not have all files of the backup is among the troubles."""
+    copy_id = copy_id_of(path)
+    if copy_id is None:
+        return None
+    recorded = read_record(files_from, copy_id)
+    if recorded is None:
+        what = f"was cut off while its files were copied, or they were copied elsewhere: {files_from} does not say that it has all of them"
+        done.troubles.append(("the backup", what))
+    return recorded
 
 
 def restore_parts(  # noqa: PLR0913 - each is an option of the command
@@ -252,23 +142,56 @@ def restore_parts(  # noqa: PLR0913 - each is an option of the command
             lake.standing.compare(look_only=True)
             lake.standing.require_own()
             parts = _parts(catalog, settings, archived_tables(path), tables=tables, to=to, databases=databases)
+            for part in parts if to is None else ():
+                with catalog.transaction(keep=False) as tx:
+                    _require_places_free(tx, part)
             copied = WarehouseCopy()
             if files_from is not None or to is not None:
+                consumers = None if files_from is None else recorded_in(path, files_from, copied)
                 with orc_decoded_beside(settings):
-                    copy_back([(part.of, _source(part, settings, files_from), part.location) for part in parts], copied, verify=verify)
+                    copy_back(
+                        [(part.of, _source(part, settings, files_from), part.location) for part in parts], copied, verify=verify,
+                        consumers=consumers, import_dirs=settings.import_dirs,
+                    )  # fmt: skip
             if to is not None and copied.troubles:
                 raise IllegalMove(f"Not all files of {parts[0].of.name} could be copied; nothing was changed: {copied.troubles[0][1]}.")
+            if copied.unreadable:
+                raise IllegalMove(
+                    f"Not all files could be copied, so nothing was changed in the catalog: {copied.unreadable[0].rstrip('.')}. Repeat the "
+                    "command; a file that can never be read again is left out, and told, once it is taken out of the copy."
+                )
             restore_tables(dsn, path, parts, databases=databases)
             restored = {part.table_id for part in parts}
-            lake.recover()
-            differing = [each for each in differences(catalog, settings.warehouse) if each.table in {str(part.name) for part in parts}]
-            differing += grants_given_again((), tuple(g for g in _rights(settings, dsn).grants if _is_of(g, parts, databases)))
+            differing = list(_looks(catalog, lake, settings, {str(part.name) for part in parts}))
+            differing += grants_given_again((), tuple(g for g in present_rights(settings, dsn).grants if _is_of(g, parts, databases)))
         finally:
             lake.close()
             catalog.close()
     names = ", ".join(str(part.name) for part in parts)
     summary = f"{path}: {names or ', '.join(databases)} {'is' if len(restored) == 1 else 'are'} as of {head.created_at}"
-    return summary + (f"; {_told(copied)}" if copied.tables else ""), differing + _troubles(copied)
+    return summary + (f"; {told_of(copied)}" if copied.tables else ""), differing + troubles_of(copied)
+
+
+def _looks(catalog: CatalogStore, lake: Lake, settings: Settings, names: Collection[str]) -> Iterator[Difference]:
+    """Write the files of tables that are back, and hold them against the warehouse; what cannot be is told, as they are back anyway."""
+    try:
+        done = lake.recover()
+        if done.failure is not None:
+            what = f"is back, and not all files of schemas, snapshots and tags that were to be written could be ({done.failure})"
+            yield from (Difference(table=name, what=what, statement=f"CALL sys.repair_table({literal(name)})") for name in sorted(names))
+        yield from (each for each in differences(catalog, settings.warehouse) if each.table in names)
+    except (LakeError, OSError) as problem:
+        what = f"is back, and could not be looked at ({problem})"
+        yield from (Difference(table=name, what=what, statement=f"CALL sys.check_table({literal(name)})") for name in sorted(names))
+
+
+def _require_places_free(tx: CatalogTransaction, part: Part) -> None:
+    """Raise `IllegalMove` where files outside the table's directory would be two tables'."""
+    try:
+        for place in part.of.allowed or ():
+            refuse_overlap(tx, Location.parse(place), f"Table {part.of.name} cannot come back")
+    except InvalidName as taken:
+        raise IllegalMove(f"{taken.message} Nothing was changed.") from taken
 
 
 def _is_of(grant: Grant, parts: Sequence[Part], databases: Sequence[str]) -> bool:
@@ -283,7 +206,8 @@ def _source(part: Part, settings: Settings, files_from: str | None) -> str:
     below = relative(part.of.location, settings.warehouse)
     if below is None:
         raise IllegalMove(
-            f"Table {part.of.name} lay at {part.of.location}, outside the warehouse {settings.warehouse}: no copy has its files."
+            f"Table {part.of.name} lay at {part.of.location}, outside the warehouse {settings.warehouse}: no copy has its files. Put that "
+            "directory back there by other means, and restore the table without --files-from."
         )
     return f"{files_from.rstrip('/')}/{below}"
 

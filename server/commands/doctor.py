@@ -17,11 +17,13 @@ from pathlib import Path
 
 from catalog import CatalogStore
 from lake import Lake
+from lake.inspect.checked import last_checked
 from lake.inspect.overview import Overview, consumer_table, overview
 from lake.register.restored.after_restore import Difference, differences
 from migrations import knows, newest, revision_of
 from model.errors import LakeError
 from model.identifier import Identifier
+from model.schema.schema import other_kind
 from model.text.sql_text import literal
 from server.commands.backup import catalog_of, present_dsn
 from server.settings.kinds import own_uri
@@ -34,6 +36,8 @@ _LEAST_BYTES, _FEW_BYTES = 1 << 30, 10 << 30
 _SKEW_SECONDS, _WRONG_SECONDS = 1.0, 30.0
 _SLOW_COMMIT_SECONDS = 0.1
 _LAG_SNAPSHOTS = 100
+_MOST_TABLES = 20
+"""So many are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,7 @@ def examine(settings: Settings, *, java_home: str | None = None) -> list[Finding
         findings += _guarded("expiry", lambda: _expiry(lake))
         findings += _guarded("commit", lambda: _commit(catalog))
         findings += _guarded("catalog", lambda: of_catalog(overview(catalog)))
+        findings += _guarded("checked", lambda: _checked(lake))
         findings += _guarded("tables", lambda: of_tables(differences(catalog, settings.warehouse)))
     return findings
 
@@ -205,6 +210,25 @@ def _commit(catalog: CatalogStore) -> Check:
     yield Finding(check="commit", level=level, detail=f"a commit of Postgres takes {median * 1000:.1f} ms", way_out=way_out)
 
 
+def _checked(lake: Lake) -> Check:
+    """When each table's data files were looked at, those first that wait longest."""
+    with lake.catalog.reading() as tx:
+        tables = [row for row in tx.tables.all() if other_kind(row.schema["options"]) is None]
+    checked = last_checked(lake.file_io, lake.warehouse)
+    if not tables:
+        return
+    tables.sort(key=lambda row: (checked[row.table_id][0].timestamp() if row.table_id in checked else 0.0, row.database, row.name))
+    told = [f"{Identifier(row.database, row.name)} {_when(checked.get(row.table_id))}" for row in tables[:_MOST_TABLES]]
+    more = f", {len(tables) - _MOST_TABLES:,} more later" if len(tables) > _MOST_TABLES else ""
+    never = sum(row.table_id not in checked for row in tables)
+    detail = f"{len(tables) - never:,} of {len(tables):,} tables by `sluice check` or sys.check_table: {', '.join(told)}{more}"
+    yield Finding(check="checked", level=OK, detail=detail)
+
+
+def _when(seen: tuple[dt.datetime, bool] | None) -> str:
+    return "never" if seen is None else f"at {seen[0]:%Y-%m-%d %H:%M} UTC{' (deep)' if seen[1] else ''}"
+
+
 def of_tables(differing: Iterable[Difference]) -> Check:
     """Tables whose files are newer or older than the catalog, and those it does not know: a restored or lagging catalog has them."""
     for difference in differing:
@@ -220,8 +244,8 @@ def of_tables(differing: Iterable[Difference]) -> Check:
 def of_catalog(known: Overview) -> Check:
     """What needs attention in the catalog; one line where nothing does."""
     clean = True
-    for names in known.sums.diverged:
-        clean, table = False, Identifier(*names)
+    for database, name, path in known.sums.diverged:
+        clean, table = False, Identifier(database, name).of_file(path)
         way_out = f"CALL sys.repair_table({literal(table.written())}, dry_run => true) shows what a repair does."
         yield Finding(check="diverged", level=FAIL, detail=f"{table} was written to past the catalog; commits stop", way_out=way_out)
     for row in known.small:
@@ -252,4 +276,6 @@ def of_catalog(known: Overview) -> Check:
             way_out = f"Start its reader, or CALL sys.reset_consumer({literal(consumer_table(lag))}, {literal(lag.name)})."
             yield Finding(check="consumers", level=WARN, detail=detail, way_out=way_out)
     if clean:
-        yield Finding(check="catalog", level=OK, detail=f"{known.sums.tables} tables, nothing needs attention")
+        yield Finding(
+            check="catalog", level=OK, detail=f"{known.sums.tables} tables, nothing needs attention; `sluice check` reads their data files"
+        )

@@ -6,11 +6,12 @@ import logging
 import random
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lake import EVERYBODY, Caller
+from server.sql.notices import HEADER, header_values
 
 _log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.1
@@ -29,6 +30,8 @@ class Call:
     cookie: str | None
     request_id: str
     caller: Caller = EVERYBODY
+    notices: tuple[str, ...] = ()
+    """What the client is to know of the statements that the call ran, told in the head of the answer."""
     _headers: dict[str, str] = field(default_factory=dict)
     _sent: bool = False
 
@@ -59,11 +62,16 @@ class Call:
         """Put a header before the answer; nothing once it has begun."""
         self._headers[name] = value
 
+    def tell(self, notices: Sequence[str]) -> None:
+        """Let the client know this, once, whatever how many statements say it."""
+        self.notices = tuple(dict.fromkeys((*self.notices, *notices)))
+
     def begin_answer(self) -> None:
         """Send the headers, once."""
         if not self._sent:
             self._sent = True
-            self.context.send_initial_metadata((("x-request-id", self.request_id), *self._headers.items()))
+            notices = ((HEADER.lower(), value) for value in header_values(self.notices))
+            self.context.send_initial_metadata((("x-request-id", self.request_id), *self._headers.items(), *notices))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

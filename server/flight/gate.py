@@ -23,7 +23,7 @@ class _Connection:
         self.end = end
         self.group: Group = ("", "")
         self.calls = 0
-        self.dismissed = False
+        self.dismissed = self.jammed = False
 
     @property
     def waits(self) -> bool:
@@ -50,11 +50,12 @@ class FlightGate:
             return
         with self._lock:
             connection = self._known.get(end) or self._enter(end)
-            self._gate.prove(connection, call.caller.principal)
+            if not self._gate.prove(connection, call.caller.principal):
+                connection.dismiss()
             if connection.dismissed:
                 raise TooManyStatements(
-                    f"This server keeps {self._gate.most} connections of Flight SQL, and all others have calls open. Close some, or send "
-                    "calls on fewer connections."
+                    f"This server keeps {self._gate.most} connections of Flight SQL, {self._gate.per_group} of one principal, and all "
+                    "others have calls open. Close some, or send calls on fewer connections."
                 )
             connection.calls += 1
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from catalog.records import AuditRow
 from gateway.ingest import IfExists
 from gateway.session_options import SCHEMA_OPTION, defaults
-from model.errors import BadRequest, InvalidParameter, NotImplementedHere
+from model.errors import BadRequest, InvalidParameter, LakeError, NotImplementedHere
 from model.identifier import Identifier
 from server.flight.calls import Call
 from server.flight.statements import Statements, refuse_transaction
@@ -21,6 +21,7 @@ from server.flight.wire.received import ReceivedRows, file_of
 from server.process.services import Services
 from sql.execution.session import CATALOG
 from sql.parameters.types import PlainInsert
+from workers.spool import BodyFiles, owner_of
 
 _CREATE, _EXISTS = {1: True, 2: False}, {1: IfExists.FAIL, 2: IfExists.APPEND, 3: IfExists.REPLACE}
 """What the numbers of ``TableDefinitionOptions`` mean."""
@@ -59,17 +60,27 @@ class Puts:
             return self._statements.update(call, statement.text)
         if rows.several() and (target := self._statements.plain_insert(call, statement)) is not None:
             schema = _renamed(rows.schema, target)
-            return self._insert(call, target, schema, lambda: rows.as_file(self._bodies, schema))
+            return self._insert(call, target, schema, lambda: rows.as_file(self._files(call), schema))
         sent = [batch for batch in rows.batches() if batch.num_rows]
         batches = sent or [batch for batch in statement.bound if batch.num_rows]
         if sum(batch.num_rows for batch in batches) > 1 and (target := self._statements.plain_insert(call, statement)) is not None:
             bound = _renamed(batches[0].schema, target)
-            return self._insert(call, target, bound, lambda: file_of(self._bodies, bound, batches))
-        count = 0
+            return self._insert(call, target, bound, lambda: file_of(self._files(call), bound, batches))
+        count, done, total = 0, 0, sum(batch.num_rows for batch in batches)
         for batch in batches:
             for number in range(batch.num_rows):
-                count += self._statements.update(call, statement.text, statement.row(batch, number))
+                try:
+                    count += self._statements.update(call, statement.text, statement.row(batch, number))
+                except LakeError as error:
+                    if done:
+                        error.completed = (f"the first {done} of {total} rows of parameters",)
+                    raise
+                done += 1
         return count
+
+    def _files(self, call: Call) -> BodyFiles:
+        """Where the caller's rows lie until all of them have come."""
+        return self._bodies.of(owner_of(call.caller.principal))
 
     def _insert(self, call: Call, target: PlainInsert, schema: pa.Schema, body: Callable[[], IO[bytes]]) -> int:
         return self._take_in(call, target.table, schema, body, f"INSERT INTO {target.table} VALUES", create=False)
@@ -89,7 +100,7 @@ class Puts:
         options = dict(command.options)
 
         def body() -> IO[bytes]:
-            return rows.as_file(self._bodies)
+            return rows.as_file(self._files(call))
 
         return self._take_in(call, target, schema, body, action, create=create, if_exists=exists, options=options)
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import grpc
@@ -233,7 +234,7 @@ class FlightEndpoint:
         name, command = unpacked(_command(descriptor))
         if is_metadata(name):
             return _info(metadata_schema(name, command), descriptor, descriptor.cmd)
-        return _info(*self._statements.flight_info(call, name, command, descriptor))
+        return _info(*self._statements.flight_info(call, name, command, descriptor), notices=call.notices)
 
     def _schema(self, call: Call, descriptor: Any) -> bytes:
         """The columns the descriptor would give."""
@@ -308,8 +309,11 @@ def _command(descriptor: Any) -> bytes:
     return bytes(descriptor.cmd)
 
 
-def _info(schema: pa.Schema, descriptor: Any, ticket: bytes) -> bytes:
+def _info(schema: pa.Schema, descriptor: Any, ticket: bytes, *, notices: Sequence[str] = ()) -> bytes:
+    """A FlightInfo; what the reader is to know beside the rows is JSON in its ``app_metadata``, which is empty otherwise."""
     endpoint = message("FlightEndpoint", ticket=message("Ticket", ticket=ticket))
     columns = bytes(schema.serialize())
     info = message("FlightInfo", schema=columns, flight_descriptor=descriptor, endpoint=[endpoint], total_records=-1, total_bytes=-1)
+    if notices:
+        info.app_metadata = json.dumps({"notices": list(notices)}).encode()
     return bytes(info.SerializeToString())

@@ -20,6 +20,7 @@ from sql.execution.results import Analysed, ResultColumn, ResultSet
 from sql.parameters.parameters import NONE as NO_PARAMETERS
 from sql.parameters.parameters import Parameters
 from sql.parameters.types import PlainInsert
+from sql.parsing.turns import read_for
 
 MESSAGE_BYTES = 8 << 20
 """A batch is cut to about so much: clients take 16 MiB in one message unless told otherwise (`gateway.md` 2.2)."""
@@ -46,7 +47,11 @@ class Statements:
         if not text.strip():
             raise BadRequest("There is no statement in the message.")
         session = self._clients.find(call)
-        if session is None and not describe and shapes_session(text):
+        opens = False
+        if session is None and not describe and len(text) <= self._gateway.limits.statement_chars:  # a longer one is refused
+            with read_for(call.caller.principal):
+                opens = shapes_session(text)
+        if opens:
             session = self._clients.open(call)
         release = None
 
@@ -71,6 +76,7 @@ class Statements:
         if call.gone():  # nobody will come for it
             result.close()
             raise StatementCanceled("The statement was canceled.")
+        call.tell(result.notices)
         return result
 
     def session(self, call: Call) -> str | None:
@@ -130,6 +136,7 @@ class Statements:
         if name != "TicketStatementQuery":
             raise BadRequest(f"{name} is no ticket; ask for the FlightInfo of a command, which has one.")
         result = self._results.take(command.statement_handle, call.caller.principal)
+        call.tell(result.notices)
         schema = flight_schema(result.columns)
         return result, schema, _stream(call, result, schema)
 

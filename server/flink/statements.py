@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from flask import Blueprint, Response, request
 
 from gateway.result_pages import NotReady, ResultPage
@@ -13,6 +15,7 @@ from server.flink.versions import Version, requested_version
 from server.flink.wire import CONTENT_TYPE, answer, body, handle, not_ready, page_body
 from server.process.services import services
 from server.sql.bodies import member, strings
+from server.sql.notices import HEADER, header_values
 from server.sql.pending import can_be_held, held
 
 bp = Blueprint("statements", __name__)
@@ -53,14 +56,24 @@ def fetch(session: str, operation: str, token: str) -> Response:
         return None if isinstance(page, NotReady) else written(page)
 
     with services().may_wait(caller()) as may:
-        waiting = gateway.rows_to_come(handle(session), handle(operation), wait=FIRST_PAGE_SECONDS if may else 0.0)
-    if waiting is not None and can_be_held():
-        return held(waiting, of_stream, seconds=STREAM_PAGE_SECONDS, content_type=CONTENT_TYPE)
-    page = gateway.fetch(handle(session), handle(operation), number, empty=waiting is not None, seconds=_SHORTLY)
-    if waiting is None and isinstance(page, NotReady):
+        endless = gateway.rows_to_come(handle(session), handle(operation), wait=FIRST_PAGE_SECONDS if may else 0.0)
+    if endless is not None and endless.waiting is not None and can_be_held():
+        coming = held(endless.waiting, of_stream, seconds=STREAM_PAGE_SECONDS, content_type=CONTENT_TYPE)
+        return _noticed(coming, endless.notices)
+    page = gateway.fetch(handle(session), handle(operation), number, empty=endless is not None, seconds=_SHORTLY)
+    if endless is None and isinstance(page, NotReady):
         with services().may_wait(caller()) as may:
             page = gateway.fetch(handle(session), handle(operation), number, seconds=PAGE_SECONDS if may else 0.0)
-    return answer(not_ready(uri(number))) if isinstance(page, NotReady) else Response(written(page), 200, content_type=CONTENT_TYPE)
+    if isinstance(page, NotReady):
+        return answer(not_ready(uri(number)))
+    return _noticed(Response(written(page), 200, content_type=CONTENT_TYPE), page.notices)
+
+
+def _noticed(page: Response, notices: Sequence[str]) -> Response:
+    """A page with what its reader is to know in its head: the protocol has no place for it, and Flink's clients show none."""
+    for value in header_values(notices):
+        page.headers.add(HEADER, value)
+    return page
 
 
 def _token(text: str) -> int:

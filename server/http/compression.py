@@ -64,7 +64,8 @@ class PlainBody(io.RawIOBase):
     """A compressed body as the bytes it stands for, a bounded piece at a time; raises `BadRequest` where it is damaged or cut short."""
 
     def __init__(self, stream: IO[bytes], encoding: str) -> None:
-        self._stream = stream
+        self.folded = stream
+        """The body as it comes."""
         self._encoding = encoding
         self._make = _DECOMPRESSORS[encoding]
         self._part: _Decompressor = self._make()
@@ -99,7 +100,7 @@ class PlainBody(io.RawIOBase):
                 return data
             if self._part.eof:
                 continue
-            piece = self._stream.read(_CHUNK)
+            piece = self.folded.read(_CHUNK)
             self._came += len(piece)
             if not piece:
                 if self._begun:

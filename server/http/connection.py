@@ -11,18 +11,17 @@ from typing import cast
 
 import httptools
 
-from model.errors import LakeError
 from server.http.answer import Answer
 from server.http.exchange import Exchange, Site
 from server.http.gate import Gate, Group
 from server.http.loop_calls import LoopCalls
-from server.http.request import MOST_HEAD_BYTES, Refusal, RequestHead, refused, too_large_head
-from server.sql.disconnect import PRINCIPAL, Client
+from server.http.request import MOST_HEAD_BYTES, Refusal, RequestHead, no_place, not_kept, refused, too_large_head
+from server.sql.disconnect import Client
 
 _HEAD_SECONDS = 20.0
 """A request's head is there so long after its first byte."""
-_STEP_BYTES = 64 << 10
-"""So much of a body comes in the time of a stall, or the rest of it; a byte a second is none."""
+_STEP_BYTES, _LARGE_STEP_BYTES = 64 << 10, 1 << 20
+"""So much of a body comes in the time of a stall, or the rest of it, and of one that is no longer in memory; a byte a second is none."""
 _LINGER_SECONDS = 10.0
 """A connection to be closed waits so long for its client to take the last answer."""
 _LEFT_SECONDS = 0.25
@@ -68,6 +67,8 @@ class Connection(asyncio.Protocol):
         self._exchanges: deque[Exchange] = deque()
         """Those not answered yet, the oldest first."""
         self._serving: Exchange | None = None
+        self._is_proved = False
+        """Whether who asked what is being served was counted."""
         self._holds: set[str] = set()
         self._body_mark = 0
         self._framing = 0
@@ -131,11 +132,17 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         self.jammed = True
         self._reckon()
+        self._tell_buffered()
 
     def resume_writing(self) -> None:
         self.jammed = False
         self._reckon()
+        self._tell_buffered()
         self._unpark()
+
+    def _tell_buffered(self) -> None:
+        if self._transport is not None and not self.lost and not self._closing:
+            self._gate.buffer(self, self._transport.get_write_buffer_size() if self.jammed else 0)
 
     def _reckon(self) -> None:
         """Until when something must move."""
@@ -196,7 +203,7 @@ class Connection(asyncio.Protocol):
             return
         self._framing = 0
         self._body_mark += len(data)
-        if self._body_mark >= _STEP_BYTES:
+        if self._body_mark >= (_LARGE_STEP_BYTES if exchange.is_large else _STEP_BYTES):
             self._body_mark = 0
             self._reckon()
         exchange.add(data)
@@ -221,10 +228,8 @@ class Connection(asyncio.Protocol):
         if head is None or self._closing:
             self._refuse(refused(HTTPStatus.NOT_IMPLEMENTED, "This server is no proxy."))
             return
-        lines = [f"{head.method} {head.url.decode('latin-1')} HTTP/{head.version}".encode("latin-1")]
-        lines += [b"%b: %b" % header for header in head.headers if header[0] not in (b"upgrade", b"http2-settings", b"connection")]
         self._parser = httptools.HttpRequestParser(self)
-        self.data_received(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
+        self.data_received(head.without_upgrade() + rest)
 
     # What an exchange asks
 
@@ -248,24 +253,27 @@ class Connection(asyncio.Protocol):
     def serve(self, exchange: Exchange) -> None:
         self._next()
 
-    def spool_failed(self, problem: Exception) -> None:
-        if isinstance(problem, LakeError):
-            self._refuse(refused(HTTPStatus(problem.status), problem.message))
-        else:
-            self._refuse(refused(HTTPStatus.INTERNAL_SERVER_ERROR, "The server could not keep the request's body on its disk."))
+    def turn_away(self, exchange: Exchange, problem: Exception) -> None:
+        self._coming = None
+        while exchange in self._exchanges:
+            self._exchanges.pop().lose()
+        self._refusal = None  # of what came behind it, which is not answered any more
+        self._refuse(not_kept(problem))
 
     # Answers
 
     def _next(self) -> None:
         """Give the oldest request to a thread where it is ready and no other is being answered."""
-        if self._serving is not None or not self._exchanges or self.lost or self._closing:
+        if self._serving is not None or not self._exchanges or self.lost or self._closing or not self._exchanges[0].ready:
             return
         exchange = self._exchanges[0]
-        if not exchange.ready:
+        principal = self._site.owners.known(exchange.environ)
+        if principal is not None and not self._gate.prove(self, principal):
+            self._refuse_all(no_place(principal))
             return
-        self._serving = exchange
+        self._serving, self._is_proved = exchange, False
         self._reckon()
-        exchange.environ["wsgi.input"] = exchange.body
+        exchange.hand_over()
         keep = exchange.keep and not self._stopping and not self._eof
         answer = Answer(self._site.app, exchange.environ, self, exchange.stream, keep=keep, done=lambda: self.soon(exchange.close))
         exchange.work(answer.run)
@@ -276,17 +284,23 @@ class Connection(asyncio.Protocol):
     def _pass_on(self, data: bytes, last: bool, keep: bool) -> None:
         if self.lost or self._transport is None:
             return
+        self._prove()
         self._transport.write(data)
+        self._tell_buffered()
         if last:
             self._answered(keep and not self._stopping)
+
+    def _prove(self) -> None:
+        """Count it for who asked, which is known once there is something of an answer; that one is given, for its work was done."""
+        if not self._is_proved and self._serving is not None:
+            self._is_proved = True
+            if (principal := self._site.owners.learn(self._serving.environ)) is not None:
+                self._gate.prove(self, principal)
 
     def _answered(self, keep: bool) -> None:
         exchange, self._serving = self._serving, None
         assert exchange is not None
         self._exchanges.popleft()
-        self._site.owners.learn(exchange.environ)
-        if (principal := exchange.environ.get(PRINCIPAL)) is not None:
-            self._gate.prove(self, principal)
         if not keep or self._eof:
             if exchange.whole or self._eof:
                 self._close()
@@ -362,6 +376,13 @@ class Connection(asyncio.Protocol):
             self._exchanges.remove(self._coming)
         self._coming = None
         self._say_refusal()
+
+    def _refuse_all(self, refusal: Refusal) -> None:
+        """Serve none of those that wait, of which none was begun."""
+        while self._exchanges:
+            self._exchanges.popleft().lose()
+        self._coming = self._refusal = None
+        self._refuse(refusal)
 
     def _say_refusal(self) -> None:
         if self._refusal is not None and not self._exchanges and self._transport is not None and not self._closing:

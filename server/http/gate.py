@@ -5,11 +5,14 @@ from __future__ import annotations
 import ipaddress
 import logging
 import resource
+from collections import Counter
 from typing import Protocol
 
 _log = logging.getLogger(__name__)
 _OTHER_FILES = 2048
 """Open files kept for tables, Postgres, Spark and Flight; half of all where there are few."""
+_MOST_BUFFERED = 1 << 30
+"""Bytes that wait for readers who are behind, of all connections."""
 Group = tuple[str, str]
 
 
@@ -23,19 +26,30 @@ class Closable(Protocol):
         """Whether the server owes it no answer."""
         ...
 
+    @property
+    def jammed(self) -> bool:
+        """Whether its client is behind with reading its answer."""
+        ...
+
     def dismiss(self) -> None:
         """Close it, for another needs its place."""
         ...
 
 
 class Gate:
-    """Counts connections. A newcomer always gets in: of those that owe their place to nothing, the oldest goes for it."""
+    """Counts connections. For a newcomer the oldest goes that is owed no answer, else one that is behind with reading its own.
+
+    Where all others of its group are being answered it is the newcomer that goes: the others' places are none of its group's.
+    """
 
     def __init__(self, most: int, per_group: int) -> None:
         self.most = most
         self.per_group = per_group
         self._total = 0
         self._groups: dict[Group, dict[Closable, None]] = {}
+        self._buffered: dict[Closable, int] = {}
+        """What waits for readers who are behind; who has been longest stands first."""
+        self._buffered_bytes = 0
 
     @classmethod
     def shared(cls, most: int, of_one: int) -> Gate:
@@ -45,19 +59,37 @@ class Gate:
     def enter(self, connection: Closable, address: str) -> None:
         """A connection was made from an address."""
         self._total += 1
-        self._join(connection, ("address", network(address)))
-        if self._total > self.most:
+        if not self._join(connection, ("address", network(address))):
+            connection.dismiss()
+        elif self._total > self.most:
             self._close_idle(connection)
 
-    def prove(self, connection: Closable, principal: str) -> None:
-        """A connection showed who speaks through it."""
+    def prove(self, connection: Closable, principal: str) -> bool:
+        """A connection showed who speaks through it; returns whether its principal has a place for it."""
         group = ("principal", principal)
-        if connection.group != group:
-            self._part(connection)
-            self._join(connection, group)
+        if connection.group == group:
+            return True
+        self._part(connection)
+        return self._join(connection, group)
+
+    def buffer(self, connection: Closable, size: int) -> None:
+        """So many bytes wait for a connection's reader, who is behind; 0 once it is not. Past the bound one of who buffers most goes."""
+        self._buffered_bytes += size - self._buffered.get(connection, 0)
+        if size:
+            self._buffered[connection] = size
+        else:
+            self._buffered.pop(connection, None)
+        if self._buffered_bytes <= _MOST_BUFFERED:
+            return
+        of_groups = Counter[Group]()
+        for each, held in self._buffered.items():
+            of_groups[each.group] += held
+        most = max(of_groups, key=of_groups.__getitem__)
+        self._dismiss(next(each for each in self._buffered if each.group == most))
 
     def leave(self, connection: Closable) -> None:
         """A connection has ended."""
+        self._buffered_bytes -= self._buffered.pop(connection, 0)
         if self._part(connection):
             self._total -= 1
 
@@ -70,12 +102,11 @@ class Gate:
         proved = sum(len(members) for (kind, _), members in self._groups.items() if kind == "principal")
         return {"authenticated": proved, "unauthenticated": self._total - proved}
 
-    def _join(self, connection: Closable, group: Group) -> None:
+    def _join(self, connection: Closable, group: Group) -> bool:
         connection.group = group
         members = self._groups.setdefault(group, {})
         members[connection] = None
-        if len(members) > self.per_group:
-            self._dismiss_one_of(group, but=connection)
+        return len(members) <= self.per_group or self._dismiss_one_of(group, but=connection)
 
     def _part(self, connection: Closable) -> bool:
         members = self._groups.get(connection.group)
@@ -93,12 +124,16 @@ class Gate:
             but.dismiss()
 
     def _dismiss_one_of(self, group: Group, *, but: Closable | None) -> bool:
-        for connection in self._groups[group]:
-            if connection is not but and connection.waits:
-                self.leave(connection)
-                connection.dismiss()
-                return True
-        return False
+        others = [each for each in self._groups[group] if each is not but]
+        going = next((each for each in others if each.waits), None) or next((each for each in others if each.jammed), None)
+        if going is None:
+            return False
+        self._dismiss(going)
+        return True
+
+    def _dismiss(self, connection: Closable) -> None:
+        self.leave(connection)
+        connection.dismiss()
 
 
 def network(address: str) -> str:

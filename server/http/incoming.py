@@ -17,6 +17,8 @@ MEMORY_BYTES = 1 << 20
 SPOOLED_BYTES = 1 << 30
 """A larger body is read while it comes: a disk need not hold what a table is to hold."""
 _PIPE_BYTES = 1 << 20
+_CROWDED_BYTES = 4 << 10
+"""Less of a body stays in memory, however much others hold."""
 
 
 class IncomingBody:
@@ -26,29 +28,36 @@ class IncomingBody:
         self.size = 0
         self._files = files
         self._held: list[bytes] = []
-        self._held_bytes = 0
+        self.held = 0
+        """Bytes in memory."""
         self._file: IO[bytes] | None = None
 
-    def wants_spill(self, *, whole: bool) -> bool:
-        """Whether it is time to write what is in memory to the file."""
-        if self._file is None:
-            return self._held_bytes >= MEMORY_BYTES
-        return self._held_bytes >= (1 if whole or self.size > SPOOLED_BYTES else MEMORY_BYTES // 4)
+    def wants_spill(self, *, whole: bool, crowded: bool) -> bool:
+        """Whether it is time to write what is in memory to the file; ``crowded``: others of its owner hold much."""
+        if self._file is not None and (whole or self.size > SPOOLED_BYTES):
+            return self.held > 0
+        if crowded:
+            return self.held >= _CROWDED_BYTES
+        return self.held >= (MEMORY_BYTES if self._file is None else MEMORY_BYTES // 4)
 
     def add(self, data: bytes) -> None:
         """The next bytes."""
         self.size += len(data)
-        self._held_bytes += len(data)
+        self.held += len(data)
         self._held.append(data)
 
-    def spill(self) -> Callable[[], None]:
-        """What writes all that has come to the file, on a thread that may wait for a disk; raises `StorageFull` or `Unavailable`."""
-        pieces, self._held, self._held_bytes = self._held, [], 0
+    def spill(self, owner: str) -> Callable[[], None]:
+        """What writes all that has come to the file, on a thread that may wait for a disk.
+
+        Raises `StorageFull` or `Unavailable`, and `TooManyStatements` where the owner, or all, have too many files.
+        """
+        pieces, self._held, self.held = self._held, [], 0
+        files = self._files.of(owner, comes=True)
 
         def write() -> None:
             if self._file is None:
-                self._file = self._files.new()
-            self._files.write(self._file, pieces)
+                self._file = files.new()
+            files.write(self._file, pieces)
 
         return write
 
@@ -64,7 +73,7 @@ class IncomingBody:
         """Let go of the file."""
         if self._file is not None:
             self._file.close()
-        self._held = []
+        self._held, self.held = [], 0
 
 
 class BrokenBody(io.RawIOBase):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import asyncio.sslproto
 import logging
 import math
 import socket
@@ -20,6 +21,8 @@ _AT_ONCE = 64
 _ENDED_AT_ONCE = 32
 _LOOK_SECONDS = 1.0
 _SHORT_SECONDS = 0.1
+_TLS_BYTES = 32 << 10
+"""What each connection over TLS reads into, twice, for as long as it is open: asyncio's own 256 kB are gigabytes for those allowed."""
 _FULL = "No connection could be accepted (%s): the limit of open files is reached"
 
 
@@ -31,6 +34,8 @@ class Listener:
         self._site = site
         self._gate = gate
         self._tls = tls
+        if tls is not None:
+            asyncio.sslproto.SSLProtocol.max_size = _TLS_BYTES  # there is no argument for it
         self._loop = asyncio.get_running_loop()
         self._calls = LoopCalls(self._loop)
         self._server: tuple[str, int] = bound.getsockname()[:2]
@@ -82,7 +87,8 @@ class Listener:
             knock = Knock(connection, address[:2], self)
             self._open.add(knock)
             self._gate.enter(knock, knock.address[0])
-            knock.wait(self._site.stall if self._tls is None else HANDSHAKE_SECONDS)
+            if knock in self._open:  # the gate may have had no place for it
+                knock.wait(self._site.stall if self._tls is None else HANDSHAKE_SECONDS)
 
     def _accept_again(self) -> None:
         if not self._stopping:
@@ -177,7 +183,7 @@ class Knock:
         self.socket = accepted
         self.address = address
         self.deadline = math.inf
-        self.taken = False
+        self.taken = self.jammed = False
         """Whether an event loop's transport has the socket now."""
         self._listener = listener
 

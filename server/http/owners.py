@@ -8,6 +8,7 @@ from cachetools import LRUCache
 
 from server.http.gate import network
 from server.sql.disconnect import PRINCIPAL
+from workers.spool import owner_of
 
 _MOST_REMEMBERED = 10_000
 
@@ -21,15 +22,20 @@ class Owners:
 
     def owner(self, environ: dict[str, Any]) -> str:
         """The principal its token or cookie was found to be; else the address it comes from, for inventing tokens costs nothing."""
-        credentials = _shown(environ)
-        principal = None if credentials is None else self._found.get(credentials)
-        return f"address {network(environ['REMOTE_ADDR'])}" if principal is None else f"principal {principal}"
+        principal = self.known(environ)
+        return f"address {network(environ['REMOTE_ADDR'])}" if principal is None else owner_of(principal)
 
-    def learn(self, environ: dict[str, Any]) -> None:
-        """A request was answered, and it may be known by now whose it was."""
+    def known(self, environ: dict[str, Any]) -> str | None:
+        """The principal its token or cookie was found to be; None where nobody has looked at that yet."""
+        credentials = _shown(environ)
+        return None if credentials is None else self._found.get(credentials)
+
+    def learn(self, environ: dict[str, Any]) -> str | None:
+        """A request is being answered, and it may be known by now whose it is; returns the principal."""
         credentials, principal = _shown(environ), environ.get(PRINCIPAL)
         if credentials is not None and principal is not None:
             self._found[credentials] = principal
+        return principal
 
 
 def _shown(environ: dict[str, Any]) -> int | None:

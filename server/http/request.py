@@ -11,6 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 import orjson
 
+from model.errors import LakeError
 from server.sql.disconnect import CONNECTION, Client
 
 MOST_HEAD_BYTES = 64 << 10
@@ -18,6 +19,7 @@ _MOST_HEADERS = 256
 _QUOTED_SLASH = re.compile(rb"(?i)%2F")
 _HOST = re.compile(rb"(?:\[[0-9A-Fa-f:.%]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::[0-9]*)?")
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
+_RETRY_SECONDS = 5
 _ONCE = frozenset({b"host", b"content-length", b"transfer-encoding", b"content-type", b"authorization"})
 
 
@@ -35,18 +37,39 @@ class Refusal:
 
     status: HTTPStatus
     detail: str
+    retry_seconds: int | None = None
 
     def answer(self) -> bytes:
         """The whole answer; the connection is closed after it."""
         document = {"type": "about:blank", "title": self.status.phrase, "status": self.status.value, "detail": self.detail}
         body = orjson.dumps(document | {"errorClass": "BadRequest" if self.status == 400 else self.status.phrase.title().replace(" ", "")})
         head = f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\nContent-Type: application/problem+json\r\n"
+        if self.retry_seconds is not None:
+            head += f"Retry-After: {self.retry_seconds}\r\n"
         return f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
 
 
-def refused(status: HTTPStatus, detail: str) -> Refusal:
-    """A refusal."""
-    return Refusal(status=status, detail=detail)
+def refused(status: HTTPStatus, detail: str, *, retry_seconds: int | None = None) -> Refusal:
+    """A refusal; who is one too many is told when to come again."""
+    if status is HTTPStatus.TOO_MANY_REQUESTS and retry_seconds is None:
+        retry_seconds = _RETRY_SECONDS
+    return Refusal(status=status, detail=detail, retry_seconds=retry_seconds)
+
+
+def no_place(principal: str) -> Refusal:
+    """The refusal of a request whose connection is one too many of its principal's."""
+    return refused(
+        HTTPStatus.TOO_MANY_REQUESTS,
+        f"{principal} has as many connections as one principal may (http.connections-of-one), and all others of them are being answered. "
+        "Nothing was done; try again once one has ended.",
+    )
+
+
+def not_kept(problem: Exception) -> Refusal:
+    """The refusal of a request whose body cannot be kept, and why."""
+    if isinstance(problem, LakeError):
+        return refused(HTTPStatus(problem.status), problem.message)
+    return refused(HTTPStatus.INTERNAL_SERVER_ERROR, "The server could not keep the request's body on its disk.")
 
 
 @dataclass(slots=True)
@@ -71,6 +94,12 @@ class RequestHead:
         self.size += len(name) + len(value) + 4
         if self.size <= MOST_HEAD_BYTES and len(self.headers) <= _MOST_HEADERS:
             self.headers.append((name.lower(), value.strip(b" \t")))
+
+    def without_upgrade(self) -> bytes:
+        """The head as it came, but for its offer of another protocol."""
+        lines = [f"{self.method} {self.url.decode('latin-1')} HTTP/{self.version}".encode("latin-1")]
+        lines += [b"%b: %b" % header for header in self.headers if header[0] not in (b"upgrade", b"http2-settings", b"connection")]
+        return b"\r\n".join(lines) + b"\r\n\r\n"
 
     @property
     def too_large(self) -> bool:

@@ -18,6 +18,7 @@ from server.access.access import check_access
 from server.access.tls import TlsFiles
 from server.http.exchange import Admit, Site
 from server.http.gate import Gate, connections_allowed
+from server.http.held import HeldBytes
 from server.http.incoming import BrokenBody
 from server.http.listener import Listener
 from server.http.owners import Owners
@@ -32,7 +33,7 @@ from workers.spool import BodyFiles
 _log = logging.getLogger(__name__)
 _BACKLOG = 4096
 _OTHER_BODIES = 64 << 20
-"""The largest body but rows and statements: a commit of a Paimon client."""
+"""The largest body but rows and statements: more than any of them may hold, so that who sends too much is told what is too much."""
 _ROWS_PATH = re.compile(r"/tables/[^/]+/[^/]+/rows/?")
 _STREAM_THREADS = 8
 _PROBE_THREADS = 2
@@ -58,6 +59,7 @@ class HttpServer:
             owners=Owners(),
             streams=SerialWorkers(_STREAM_THREADS, "sluice-streams"),
             bodies=bodies or BodyFiles(settings.data / "bodies"),
+            held=HeldBytes(),
             scheme="http" if tls is None else "https",
             stall=settings[STALL],
         )
@@ -94,6 +96,10 @@ class HttpServer:
         """Threads that answer requests, and requests that wait for one."""
         return self._workers.counts()
 
+    def held(self) -> int:
+        """Bytes of requests in memory: heads, and bodies that come or wait."""
+        return self._site.held.total
+
     def connections(self) -> dict[str, float]:
         """Open connections, by whether it is known who speaks through them."""
         return self._gate.counts()
@@ -128,22 +134,23 @@ class HttpServer:
 
 
 def admission(app: Flask, settings: Settings) -> Admit:
-    """How large a body may be that one sends here, by who sends it and where: nothing is kept for those that may not call."""
+    """How large a body may be that one sends here, by who sends it and where, and who that is: nothing is kept of who may not call."""
     services = app.extensions.get(EXTENSION)
 
-    def admit(environ: dict[str, Any]) -> int:
+    def admit(environ: dict[str, Any]) -> tuple[int, str | None]:
         if not isinstance(services, Services):
-            return settings[ROWS_BYTES]
+            return settings[ROWS_BYTES], None
         looked_at = {**environ, "wsgi.input": BrokenBody()}
         with app.request_context(looked_at):
             try:
                 check_access(services)
             except LakeError:
-                return 0
+                return 0, None
         if PRINCIPAL not in looked_at:
-            return 0
+            return 0, None
+        principal = looked_at[PRINCIPAL] or None
         if environ["REQUEST_METHOD"] == "POST" and _ROWS_PATH.fullmatch(environ["PATH_INFO"]):
-            return settings[ROWS_BYTES]
-        return max(_OTHER_BODIES, 3 * settings[STATEMENT_BYTES])
+            return settings[ROWS_BYTES], principal
+        return max(_OTHER_BODIES, 3 * settings[STATEMENT_BYTES]), principal
 
     return lambda environ: Context().run(admit, environ)

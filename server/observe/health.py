@@ -28,7 +28,7 @@ def ready() -> Response:
     """200 when Postgres, Spark and the warehouse can be used and the server is not stopping, else 503; what lacks is named.
 
     200 with the status ``degraded`` where new rows are refused because the disk is nearly full, or where tables are damaged or diverged,
-    each with the statement that helps; the others work. 503 where the warehouse is another catalog's.
+    each with the statement that helps; the others work. 503 where the warehouse is another catalog's, or the catalog a newer version's.
     """
     if services().stopping.is_set():
         return _answer({"status": "stopping"}, 503)

@@ -121,7 +121,7 @@ def measure(app: Flask, gateway: Gateway) -> None:
 @bp.get("/metrics")
 @documented(tag="server", answers={200: {"text/plain": TEXT}})
 def metrics() -> Response:
-    """All figures in Prometheus's text form; tables and jobs are named to those who see them."""
+    """All figures in Prometheus's text form; tables are named to those who read all of them, jobs to administrators."""
     registry = metrics_of(current_app).registry
     lake = services().gateway.lake.for_caller(caller())
     seen = registry if lake.caller.administrator else Seen(registry, lake)

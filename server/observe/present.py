@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -13,7 +12,7 @@ from gateway.execution.executor import Lane
 from gateway.gateway import Gateway
 from gateway.operation import OperationState
 from lake import Lake
-from lake.inspect.browse import seen_in_part
+from lake.inspect.browse import read_whole
 from lake.inspect.overview import Overview, consumer_table, overview
 from model.errors import LakeError
 from model.work.job import JobState
@@ -84,33 +83,30 @@ class OfServer:
 
 
 class Seen:
-    """The figures as somebody sees them who is no administrator: of a table he may not see, and of jobs, nothing is told by name."""
+    """The figures as somebody sees them who is no administrator: of a table he may not read whole, and of jobs, nothing is told by name."""
 
     def __init__(self, registry: CollectorRegistry, lake: Lake) -> None:
         self._registry = registry
         self._lake = lake
-        self._tables: dict[str, frozenset[str]] = {}
 
     def collect(self) -> Iterator[Metric]:
         """All families, without the samples that name what is hidden."""
         for family in self._registry.collect():
             if any("table" in sample.labels or "job" in sample.labels for sample in family.samples):
                 visible = Metric(family.name, family.documentation, family.type)
-                visible.samples = [sample for sample in family.samples if self._visible(sample.labels.get("table"))]
+                told = self._told({sample.labels.get("table", "") for sample in family.samples})
+                visible.samples = [sample for sample in family.samples if sample.labels.get("table") in told]
                 yield visible
             else:
                 yield family
 
-    def _visible(self, table: str | None) -> bool:
-        database, _, name = (table or "").partition(".")
-        if database not in self._tables:
-            try:
-                names = self._lake.list_tables(database)
-                hidden = {table for _, table in seen_in_part(self._lake, [(database, table_name) for table_name in names])}
-                self._tables[database] = frozenset(names) - hidden
-            except LakeError:
-                self._tables[database] = frozenset()
-        return name in self._tables[database]
+    def _told(self, tables: Iterable[str]) -> frozenset[str]:
+        names = {table: (database, name) for table in tables for database, _, name in [table.partition(".")]}
+        try:
+            whole = set(read_whole(self._lake, names.values()))
+        except LakeError:
+            return frozenset()
+        return frozenset(table for table, name in names.items() if name in whole)
 
 
 class OfCatalog:
@@ -165,10 +161,7 @@ def _of_jobs(known: Overview) -> Iterator[Metric]:
     failures = GaugeMetricFamily("sluice_job_failures", "Failures of a job since its last good batch.", labels=["job", "name"])
     for job in known.jobs[:_MOST_SERIES]:
         failures.add_metric([str(job.job_id), job.name], job.attempts)
-        sums: dict[str, int] = {}
-        for count, unit in re.findall(r"(\d+) (\w+)", job.lag or ""):
-            sums[unit] = sums.get(unit, 0) + int(count)
-        for unit, behind in sums.items():
+        for unit, behind in job.lag.by_unit().items() if job.lag else ():
             lag.add_metric([str(job.job_id), job.name, unit], behind)
     yield lag
     yield failures

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64encode
+from functools import lru_cache
 
-from flask import Blueprint, Response, current_app, render_template_string
+from flask import Blueprint, Flask, Response, current_app, render_template_string
 
 from server.openapi.document import documented, json_of, openapi
 
@@ -76,16 +77,26 @@ _POLICY = f"default-src 'none'; base-uri 'none'; form-action 'none'; style-src '
 @documented(tag="server", answers={200: json_of("Document")}, open=True)
 def document() -> Response:
     """This description, in OpenAPI 3.1."""
-    return Response(json.dumps(openapi(current_app), indent=1), mimetype="application/json")
+    return Response(_document(current_app._get_current_object()), mimetype="application/json")  # type: ignore[attr-defined] # a proxy
 
 
 @page.get("/docs")
 def show() -> Response:
     """The description as a page."""
-    text = render_template_string(
-        _TEMPLATE, api=openapi(current_app), style=_STYLE, name=_named, show=lambda schema: json.dumps(schema, indent=2)
-    )
+    text = _page(current_app._get_current_object())  # type: ignore[attr-defined] # a proxy
     return Response(text, mimetype="text/html", headers={"Content-Security-Policy": _POLICY})
+
+
+@lru_cache(maxsize=1)
+def _document(app: Flask) -> bytes:
+    """Made once: whoever asks shows no token."""
+    return json.dumps(openapi(app), indent=1).encode()
+
+
+@lru_cache(maxsize=1)
+def _page(app: Flask) -> bytes:
+    values = {"api": openapi(app), "style": _STYLE, "name": _named, "show": lambda schema: json.dumps(schema, indent=2)}
+    return render_template_string(_TEMPLATE, **values).encode()
 
 
 def _named(schema: dict[str, object]) -> str:

@@ -24,12 +24,15 @@ from server.formats import FORMATS, NDJSON
 from server.formats.texts import python_rows
 from server.pages.shell import bp, in_menu, render
 from server.process.services import services
+from server.settings.options import STATEMENT_WORDS
 from server.sql.pending import can_be_held, held
 from server.sql.request import MODE
 from server.sql.statements import streamed
 from server.sql.streaming import stream
 from sql.dialect import is_query, parse_one, split
 from sql.execution.results import ResultSet, Waiting
+from sql.parsing.size import check_words
+from sql.parsing.turns import read_for
 
 SHOWN_ROWS = 1000
 _LIVE_ROWS = 200
@@ -149,6 +152,8 @@ def download() -> ResponseReturnValue:
     if chosen not in DOWNLOADS:
         raise BadRequest(f"A result can be downloaded as {', '.join(DOWNLOADS)}.")
     text = request.form.get("statement", "")
+    with read_for(caller().principal):
+        check_words(text, services().settings[STATEMENT_WORDS])
     if not _asks_only(text):
         raise UnsupportedStatement("Only a query's rows are downloaded: anything else would do its work a second time.")
     result = services().gateway.run(text, database=request.form.get("database") or None, caller=caller(), name=request_id())
@@ -274,8 +279,10 @@ def _live(result: ResultSet) -> tuple[list[tuple[Any, ...]], bool]:
 def _asks_only(text: str) -> bool:
     """Whether a text is one query, so that running it again changes nothing."""
     try:
-        texts = split(text)
-        return len(texts) == 1 and is_query(parse_one(texts[0].text))
+        with read_for(caller().principal):
+            check_words(text, services().settings[STATEMENT_WORDS])
+            texts = split(text)
+            return len(texts) == 1 and is_query(parse_one(texts[0].text))
     except LakeError:
         return False
 

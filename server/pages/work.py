@@ -16,7 +16,7 @@ from flask.typing import ResponseReturnValue
 
 from catalog.records import TableRunRow
 from gateway.recent import EndedStatement
-from jobs.points import behind, rate
+from jobs.points import rate
 from lake.inspect.browse import seen_in_part
 from model.access import table_resource
 from model.errors import BadRequest, JobNotExist, OperationNotExist, Unavailable
@@ -24,9 +24,10 @@ from model.identifier import Identifier
 from model.options.masking import masked_all, masked_text
 from model.text.name_parts import parse_name
 from model.work.job import Job, JobState
+from model.work.job_lag import farthest
 from server.access.access import caller
 from server.pages.actions import act, tell
-from server.pages.rendering.sparklines import Line, lag_line, rate_line
+from server.pages.rendering.sparklines import Line, lag_line, lag_unit, rate_line
 from server.pages.rendering.statements import call
 from server.pages.shell import bp, in_menu, render
 from server.process.services import services
@@ -53,8 +54,8 @@ class ShownJob:
     kind: str
     rate: float | None
     """Rows a second over the last minute."""
-    behind: int | None
     lag: Line | None
+    lag_unit: str
     rates: Line | None
     cause: tuple[str, ...]
     """The last error, and under it what caused it."""
@@ -67,8 +68,8 @@ def shown_job(job: Job) -> ShownJob:
         job=job,
         kind=_KINDS[job.state],
         rate=rate(points) if job.state is JobState.RUNNING else None,
-        behind=behind(job.lag),
-        lag=lag_line(points),
+        lag=lag_line(points, unit := lag_unit(points)),
+        lag_unit=unit,
         rates=rate_line(points),
         cause=tuple((job.error or "").split("\nCaused by: ")) if job.error else (),
     )
@@ -89,7 +90,7 @@ def jobs() -> ResponseReturnValue:
         running=sum(entry.job.state is JobState.RUNNING for entry in jobs_shown),
         troubled=sum(entry.job.state in (JobState.FAILED, JobState.RESTARTING) for entry in jobs_shown),
         rate=sum(entry.rate or 0 for entry in going),
-        farthest=max((entry.behind for entry in going if entry.behind is not None), default=None),
+        farthest=farthest([entry.job.lag for entry in going if entry.job.lag]),
         most=services().settings.jobs.most,
     )
 

@@ -6,6 +6,9 @@ import datetime as dt
 import json
 from typing import Any
 
+from flask import Response, after_this_request
+
+from lake.register.register import WITHOUT_RULES
 from model.access import Access, Columns, Grant, ReadRules, Resource, ResourceType, access_of, table_resource
 from model.errors import BadRequest, Forbidden
 from model.identifier import Identifier
@@ -16,6 +19,7 @@ from server.paimon.paging import max_results, pair_of, pair_token
 from server.paimon.routes import argument, body, lake, route
 from server.process.services import services
 from server.sql.bodies import instant, member
+from server.sql.notices import HEADER, header_values
 
 
 @route("POST", "databases/{}/tables/{}/auth")
@@ -71,6 +75,12 @@ def register(database: str) -> None:
     sent = body()
     table = Identifier(database, identifier_of(member(sent, "identifier", dict, required=True), database=database).table)
     lake().register_table(table, member(sent, "path", str, required=True))
+
+    @after_this_request
+    def tell(response: Response) -> Response:
+        for value in header_values([WITHOUT_RULES]):  # the protocol's answer is empty
+            response.headers.add(HEADER, value)
+        return response
 
 
 @route("GET", "permissions")

@@ -10,12 +10,13 @@ from flask import request
 from lake.commit.clients.judgement import RowsChanged
 from model.errors import BadRequest, SnapshotNotExist
 from model.text.whole_number import whole_number
+from model.wall_clock import epoch_of_wall
 from server.access.access import caller
 from server.access.audit import tell
 from server.paimon.messages.snapshots import client_commit, snapshot_json, tells_counts
 from server.paimon.messages.wire import object_name
 from server.paimon.paging import max_results, number_token
-from server.paimon.routes import argument, body, lake, route
+from server.paimon.routes import argument, body, body_about, lake, raw_segments, route
 from server.process.services import services
 from server.settings.options import THREADS
 from server.sql.bodies import member
@@ -27,8 +28,12 @@ _EARLIER_SPARK_SOURCES = "python-httpx/"
 
 @route("POST", "databases/{}/tables/{}/commit")
 def commit(database: str, table: str) -> object:
-    """Make a client's snapshot the latest; false is the protocol's word for "look again and rebuild"."""
-    name, sent = object_name(database, table), client_commit(body())
+    """Make a client's snapshot the latest; false is the protocol's word for "look again and rebuild".
+
+    With `identifierDecides` (our own) the answer names the snapshot it is: of a repeat the one that landed, which has other files.
+    """
+    name = object_name(database, table)
+    sent = client_commit(body_about(name))
     snapshot, rows = sent.snapshot, "rows unknown"
     what = f"{name.written()}, snapshot {snapshot.id}, {snapshot.commit_kind}, {snapshot.done or 'no operation told'}"
 
@@ -39,9 +44,9 @@ def commit(database: str, table: str) -> object:
     tell(what)
     decides = sent.identifier_decides or (request.user_agent.string or "").startswith(_EARLIER_SPARK_SOURCES)
     told = replace(sent, identifier_decides=decides, judged=judged, waiting=lambda: services().may_wait_for_turn(caller()))
-    made = lake().client_commit(name, told)
-    tell(f"{what}, {rows}" if made else f"{what}, not taken: another came first")
-    return {"success": made}
+    landed = lake().client_commit(name, told)
+    tell(f"{what}, {rows}" if landed is not None else f"{what}, not taken: another came first")
+    return {"success": landed is not None} | ({"snapshotUuid": landed} if landed is not None and sent.identifier_decides else {})
 
 
 @route("GET", "databases/{}/tables/{}/snapshot")
@@ -67,7 +72,7 @@ def latest_snapshot(database: str, table: str) -> object:
             "recordCount": counts.record_count if counted else 0,
             "fileSizeInBytes": counts.file_size if counted else 0,
             "fileCount": counts.file_count if counted else 0,
-            "lastFileCreationTime": counts.last_file_millis if counted else 0,
+            "lastFileCreationTime": epoch_of_wall(counts.last_file_millis) if counted and counts.last_file_millis else 0,
         }
     }
 
@@ -96,7 +101,13 @@ def snapshot_by_version(database: str, table: str, version: str) -> object:
     opened = here.open_any(object_name(database, table))
     if (key := argument("key")) is not None and (number := whole_number(version)) is not None:
         return {"isPast": here.history.is_past(opened, number, key)}
-    return {"snapshot": snapshot_json(here.history.version(opened, version), told=tells_counts(here, opened))}
+    try:
+        found = here.history.version(opened, version)
+    except SnapshotNotExist:
+        if (raw := raw_segments(request.environ)[-1]) == version:
+            raise
+        found = here.history.version(opened, raw)  # Java's client escapes all names but this one: "a+b" comes as it is
+    return {"snapshot": snapshot_json(found, told=tells_counts(here, opened))}
 
 
 @route("POST", "databases/{}/tables/{}/rollback")

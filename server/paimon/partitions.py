@@ -4,26 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from catalog.listing import Slice
 from catalog.records import PartitionRow
 from lake import Lake, LakeTable
-from model.errors import BadRequest
+from model.errors import BadRequest, NotImplementedHere, StatementTooLarge
+from model.identifier import Identifier
 from model.options.masking import masked_all
+from model.schema.schema import other_kind
+from model.wall_clock import epoch_of_wall
 from server.paimon.messages.snapshots import statistics
 from server.paimon.messages.wire import millis, object_name, specs
 from server.paimon.paging import like, max_results, one_more, page, slice_of
-from server.paimon.routes import body, lake, route
+from server.paimon.routes import body, body_about, lake, route
 from server.sql.bodies import member
 
 _MOST_NAMES = 1000
+_MOST_SPECS = 10_000
+"""Of a request that changes partitions: one transaction writes them all."""
 
 
 @route("GET", "databases/{}/tables/{}/partitions")
 def list_partitions(database: str, table: str) -> object:
     """With what they hold, in pages."""
     here, wanted = lake(), slice_of("partitionNamePattern")
-    opened = here.open_any(object_name(database, table))
+    opened = _listed(here, object_name(database, table))
     return page("partitions", _told(here, opened, here.partition_page(opened, one_more(wanted))), wanted, lambda row: row.name, _json)
 
 
@@ -38,7 +44,7 @@ def list_partitions_by_filter(database: str, table: str) -> object:
         like=like(member(sent, "partitionNamePattern", str) or None),
     )
     here = lake()
-    opened = here.open_any(object_name(database, table))
+    opened = _listed(here, object_name(database, table))
     return page("partitions", _told(here, opened, here.partition_page(opened, one_more(wanted))), wanted, lambda row: row.name, _json)
 
 
@@ -49,20 +55,23 @@ def list_partitions_by_names(database: str, table: str) -> object:
     if len(wanted) > _MOST_NAMES:
         raise BadRequest(f"The request names {len(wanted)} partitions; at most {_MOST_NAMES} are answered at once.")
     here = lake()
-    opened = here.open_any(object_name(database, table))
+    opened = _listed(here, object_name(database, table))
     return {"partitions": [_json(row) for row in _told(here, opened, here.partitions_named(opened, wanted))]}
 
 
 @route("POST", "databases/{}/tables/{}/partitions")
 def create_partitions(database: str, table: str) -> object:
     """Add partitions by name; without ``ignoreIfExists`` all or none."""
-    sent = body()
-    here = lake()
+    name, here = object_name(database, table), lake()
+    opened, sent = here.open_any(name), body_about(name)
+    wanted, reported = _changed(sent, "partitionSpecs"), statistics(sent, "partitionStatistics")
+    if len(reported) > _MOST_SPECS:
+        raise _too_many(len(reported))
     created, existed = here.create_partitions(
-        here.open_any(object_name(database, table)),
-        specs(sent, "partitionSpecs"),
+        opened,
+        wanted,
         ignore_existing=member(sent, "ignoreIfExists", bool) is not False,
-        statistics=statistics(sent, "partitionStatistics"),
+        statistics=reported,
         replace_statistics=bool(member(sent, "replaceStatistics", bool)),
     )
     return {"created": created, "existed": existed}
@@ -71,11 +80,12 @@ def create_partitions(database: str, table: str) -> object:
 @route("POST", "databases/{}/tables/{}/partitions/drop")
 def drop_partitions(database: str, table: str) -> object:
     """Remove partitions with their rows."""
-    sent = body()
-    here = lake()
+    name, here = object_name(database, table), lake()
+    opened, sent = here.open_any(name), body_about(name)
+    wanted = _changed(sent, "partitionSpecs")
     dropped, missing = here.drop_partitions(
-        here.open_any(object_name(database, table)),
-        specs(sent, "partitionSpecs"),
+        opened,
+        wanted,
         ignore_missing=member(sent, "ignoreIfNotExists", bool) is not False,
     )
     return {"dropped": dropped, "missing": missing}
@@ -84,8 +94,35 @@ def drop_partitions(database: str, table: str) -> object:
 @route("POST", "databases/{}/tables/{}/partitions/mark")
 def mark_partitions(database: str, table: str) -> None:
     """Say that partitions are complete."""
-    here = lake()
-    here.mark_partitions_done(here.open_any(object_name(database, table)), specs(body(), "specs"))
+    name, here = object_name(database, table), lake()
+    opened = here.open_any(name)
+    here.mark_partitions_done(opened, _changed(body_about(name), "specs"))
+
+
+def _changed(sent: dict[str, Any], name: str) -> list[dict[str, str]]:
+    wanted = specs(sent, name)
+    if len(wanted) > _MOST_SPECS:
+        raise _too_many(len(wanted))
+    return wanted
+
+
+def _too_many(count: int) -> StatementTooLarge:
+    return StatementTooLarge(f"The request tells of {count:,} partitions; at most {_MOST_SPECS:,} are changed at once. Send it in parts.")
+
+
+def _listed(here: Lake, name: Identifier) -> LakeTable:
+    """The table, whose partitions are the catalog's; raises `NotImplementedHere` where they are the directories that lie there.
+
+    Then Java's client looks into the table's directory, as it does with no other answer: none would be an empty table to it.
+    """
+    table = here.open_any(name)
+    kind, options = other_kind(table.schema.options), table.schema.options
+    if kind not in (None, "materialized-table") and options.get("metastore.partitioned-table", "false").lower() != "true":
+        raise NotImplementedHere(
+            f"The partitions of {name}, a {kind} without 'metastore.partitioned-table'='true', are the directories that lie in it; the "
+            "catalog keeps no list of them."
+        )
+    return table
 
 
 def _told(here: Lake, table: LakeTable, rows: Sequence[PartitionRow]) -> list[PartitionRow]:
@@ -100,7 +137,7 @@ def _json(row: PartitionRow) -> object:
         "recordCount": row.record_count,
         "fileSizeInBytes": row.file_size,
         "fileCount": row.file_count,
-        "lastFileCreationTime": row.last_file_millis,
+        "lastFileCreationTime": row.last_file_millis and epoch_of_wall(row.last_file_millis),
         "totalBuckets": row.total_buckets,
         "done": row.done,
         "createdAt": millis(row.created_at),

@@ -11,14 +11,19 @@ import orjson
 from flask import request
 
 from lake import Lake
+from model.access import Access, table_resource
 from model.errors import BadRequest
+from model.identifier import Identifier
 from server.access.access import caller
 from server.process.services import services
 from server.sql.bodies import json_object, read_body
 
 CATALOG = "sluice"
 """The catalog's name: a client's ``warehouse``, and the prefix of all its paths."""
-MOST_BODY_BYTES = 64 << 20
+MOST_BODY_BYTES = 1 << 20
+"""Of a body whoever sends it."""
+MOST_LARGE_BODY_BYTES = 32 << 20
+"""Of one that tells of partitions, by who may write their table."""
 
 Handler = Callable[..., object]
 
@@ -93,7 +98,21 @@ def lake() -> Lake:
 
 def body() -> dict[str, Any]:
     """The present request's JSON object, whatever its content type says; raises `BadRequest` for anything else."""
-    raw = read_body(MOST_BODY_BYTES)
+    return _object(read_body(MOST_BODY_BYTES))
+
+
+def body_about(table: Identifier) -> dict[str, Any]:
+    """The same where it may tell of many partitions of a table: more than others may send is read only of who may write that."""
+
+    def ask() -> None:
+        here, resource = caller(), table_resource(table)
+        if not here.may(Access.DELETE, resource):
+            here.require(Access.UPDATE, resource)
+
+    return _object(read_body(MOST_LARGE_BODY_BYTES, free=MOST_BODY_BYTES, ask=ask))
+
+
+def _object(raw: bytes) -> dict[str, Any]:
     if not raw.strip():
         raise BadRequest("The request has no body; a JSON object is expected.")
     return json_object(raw)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from uuid import UUID
 
 from catalog.records import TableRow
+from model.catalog_errors import MetadataOnlyTable
 from model.errors import BadRequest, TableNotExist
 from model.identifier import Identifier
+from model.options.rules import check_contradictions
 from model.schema.change import RemoveOption, SetOption
-from model.schema.schema import Schema
+from model.schema.schema import Schema, other_kind
 from server.access.audit import tell
 from server.paimon.messages.changes import schema_changes
 from server.paimon.messages.schemas import check_harmless, check_options, schema_of
@@ -18,10 +21,16 @@ from server.paimon.routes import argument, body, lake, route
 from server.process.services import services
 from server.sql.bodies import member
 from sql.connectors.base import ConnectorScope
-from sql.connectors.stored import EXTRA, check_kept, is_connector_table
+from sql.connectors.stored import EXTRA, KIND, check_kept, is_connector_table
 
 
 def _told(row: TableRow) -> dict[str, object]:
+    """A table as clients load it.
+
+    Java's know no table with a connector, and one in a list ends the whole list; pypaimon would take it for an empty table and write to it.
+    """
+    if row.schema["options"].get("type") == KIND:
+        raise MetadataOnlyTable(f"{row.database}.{row.name}", KIND)
     return table_json(row, allowed=lake().allowed_locations(row), rules_bind=lake().rules_bind(row))
 
 
@@ -29,21 +38,21 @@ def _told(row: TableRow) -> dict[str, object]:
 def list_tables(database: str) -> object:
     """Names, in pages."""
     wanted = slice_of("tableNamePattern")
-    return page("tables", lake().list_tables(database, one_more(wanted), type_=argument("tableType")), wanted, str, str)
+    return page("tables", lake().list_tables(database, one_more(wanted), type_=argument("tableType"), but_type=KIND), wanted, str, str)
 
 
 @route("GET", "databases/{}/table-details")
 def list_table_details(database: str) -> object:
     """Whole tables, in pages."""
     wanted = slice_of("tableNamePattern")
-    rows = lake().describe_all(database, one_more(wanted), type_=argument("tableType"))
+    rows = lake().describe_all(database, one_more(wanted), type_=argument("tableType"), but_type=KIND)
     return page("tableDetails", rows, wanted, lambda row: row.name, _told)
 
 
 @route("GET", "tables")
 def list_tables_everywhere() -> object:
     """Names over all databases, in pages."""
-    return pages_everywhere("tables", "tableNamePattern", lake().tables_everywhere)
+    return pages_everywhere("tables", "tableNamePattern", partial(lake().tables_everywhere, but_type=KIND))
 
 
 @route("GET", "tables/id/{}")
@@ -105,6 +114,8 @@ def alter_table(database: str, table: str) -> None:
         else:
             check_harmless(options)
             check_options(options)
+            if other_kind(new.options) is None:
+                check_contradictions(new.options, keys)
 
     here.alter_table(name, changes, check=check)
 

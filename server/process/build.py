@@ -17,7 +17,7 @@ from lake.peers import Peers
 from lake.process_name import process_space
 from lake.register import upgrade
 from maintenance.coordinator import Coordinator
-from model.errors import LakeError
+from migrations import known_revisions
 from model.location import Location
 from server.process import memory
 from server.process.postgres_space import wal_growth
@@ -28,6 +28,8 @@ from server.settings.options import (
     CATALOG_DSN,
     DATA_TOKEN_ROLE,
     DROP_RETENTION,
+    LIST_INTERVAL,
+    LOOKED_AT,
     PLANNING_CACHE,
     REMOTE_CATALOGS,
     RESULT_KEEP,
@@ -84,11 +86,13 @@ def build_gateway(
         drop_retention=settings[DROP_RETENTION],
         reserve=reserve,
     )
+    lake.standing.known_revisions = known_revisions()  # as of now: a newer version may be installed in this one's place while it runs
+    lake.standing.listing_seconds = settings[LIST_INTERVAL].total_seconds()
+    lake.standing.looked_at = settings[LOOKED_AT]
     lake.apart = settings[DATA_TOKEN_ROLE] is not None
     cleanup.callback(lake.close)
     cleanup.callback(lake.growing.watch())
-    with contextlib.suppress(LakeError, OSError):  # what is away now is asked again and again by the watch
-        lake.standing.compare()  # before anything is recovered: nothing is removed where the warehouse is another's
+    lake.standing.compare_at_start()  # before anything is recovered: nothing is removed where the warehouse is another's
     cleanup.callback(lake.standing.watch())
     cleanup.callback(recovery.in_background(lake.finish_half_done).set)
     cleanup.callback(upgrade.in_background(lake).set)
@@ -132,6 +136,15 @@ def _in_background(spark: SparkPool, name: str) -> Iterator[Any]:
         yield spark.session(name)
 
 
+_CREDENTIALS = (
+    "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
+    "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider",
+    "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider",
+)
+"""Keys that settings of Spark name, then all places AWS's own libraries look in. Hadoop's default knows of the latter only the environment
+and a machine's role, and takes that before a web identity, which the server takes before it."""
+
+
 def store_conf(settings: Settings) -> dict[str, str]:
     """Spark's settings of the store the warehouse is in; credentials are found where AWS's own libraries look for them."""
     conf = {"spark.jars": ",".join(settings.spark_jars)} if settings.spark_jars else {}
@@ -139,7 +152,10 @@ def store_conf(settings: Settings) -> dict[str, str]:
     if settings.warehouse.startswith("s3://"):
         conf |= {
             "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+            "spark.hadoop.fs.s3a.aws.credentials.provider": ",".join(_CREDENTIALS),
         }
+        if settings.s3_region is not None:
+            conf["spark.hadoop.fs.s3a.endpoint.region"] = settings.s3_region
         if not settings.spark_jars:
             packages = (*packages, f"org.apache.hadoop:hadoop-aws:{hadoop_version()}")
         if settings.s3_endpoint is not None:

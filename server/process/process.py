@@ -201,6 +201,7 @@ def do_without_pandas() -> None:
 
 
 def _serve(settings: Settings, postgres: CatalogPostgres, stop: Stop, cleanup: contextlib.ExitStack, tls: TlsFiles | None) -> None:
+    from catalog.backup.restoring import starting
     from catalog.connection import noticing_dsn
     from migrations import upgrade
     from server.app import create_app
@@ -209,8 +210,13 @@ def _serve(settings: Settings, postgres: CatalogPostgres, stop: Stop, cleanup: c
     from server.process.build import build_gateway
     from server.process.services import Services
 
-    upgrade(noticing_dsn(settings[CATALOG_DIRECT_DSN] or postgres.dsn))
-    gateway, spark, peers = build_gateway(settings, postgres.dsn, cleanup, postgres_problem=postgres.problem)
+    direct = settings[CATALOG_DIRECT_DSN] or postgres.dsn
+    with contextlib.ExitStack() as unseen:  # until a restore would see the gateway's connections
+        unseen.enter_context(starting(direct))
+        if settings.catalog_pooled and settings[CATALOG_DIRECT_DSN] is None:
+            unseen.close()  # a pooler has few connections, and none to hold meanwhile
+        upgrade(noticing_dsn(direct))
+        gateway, spark, peers = build_gateway(settings, postgres.dsn, cleanup, postgres_problem=postgres.problem)
     services = Services(gateway=gateway, settings=settings, peers=peers)
     app = create_app(services, maker=_traced(settings, cleanup))
     figures = metrics_of(app)

@@ -93,12 +93,13 @@ def issuer_url() -> Parser[str]:
 
 
 def http_url() -> Parser[str]:
-    """An ``http`` or ``https`` URL of a server, without a path."""
+    """An ``http`` or ``https`` URL of a server, without a path, a user or a password."""
 
     def parse(raw: str) -> str:
         parts = urlsplit(raw.strip())
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
-            raise ValueError("an http or https URL without a path is expected, such as https://sluice-1.internal:8083")
+        beside = parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0 or beside:  # a port that is none raises itself
+            raise ValueError("an http or https URL of host and port alone is expected, such as https://sluice-1.internal:8083")
         return raw.strip().rstrip("/")
 
     return Parser("URL", parse, str)

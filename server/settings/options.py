@@ -7,6 +7,8 @@ from datetime import timedelta
 from model.options.option import Option, OptionGroup, boolean, duration, integer, memory_size, number, one_of, optional, text
 from model.work.work_limits import hours
 from server.settings import catalog as catalog_options
+from server.settings import data_tokens as data_token_options
+from server.settings import looks as look_options
 from server.settings import spark as spark_options
 from server.settings.kinds import address, address_or_off, directories, http_url, issuer_url, origins, pairs, words
 from server.settings.kinds import is_loopback as is_loopback
@@ -58,6 +60,8 @@ WAREHOUSE_SYNC = SERVER_OPTIONS.declare(
         "object stores need none of it.",
     )
 )
+LIST_INTERVAL = SERVER_OPTIONS.declare(look_options.LIST_INTERVAL)
+LOOKED_AT = SERVER_OPTIONS.declare(look_options.TABLES)
 IMPORT_DIRS = SERVER_OPTIONS.declare(
     Option(
         "import.dirs",
@@ -144,34 +148,10 @@ OIDC_ROLES = SERVER_OPTIONS.declare(
 OIDC_SKEW = SERVER_OPTIONS.declare(
     Option("oidc.skew-seconds", integer(at_least=0, at_most=600), 60, "How far the issuer's clock may be from this server's.")
 )
-DATA_TOKEN = SERVER_OPTIONS.declare(
-    Option(
-        "data-token",
-        pairs(),
-        (),
-        "What Paimon clients that ask for a data token get besides credentials of `data-token.role`: options of their file system, such as "
-        "`fs.s3.endpoint=…`. Without that role it holds a fixed key, too (`fs.s3.accessKeyId=…,fs.s3.accessKeySecret=…`), which only "
-        "administrators get, unless `data-token.shared` says otherwise. Without either no credentials leave the server.",
-    )
-)
-DATA_TOKEN_ROLE = SERVER_OPTIONS.declare(
-    Option(
-        "data-token.role",
-        optional(text()),
-        None,
-        "ARN of a role of the store's token service (AWS STS and those that speak like it). Who may read a table whole gets credentials "
-        "of it for an hour and that table's directory: to read, with UPDATE to write, with DELETE to remove. New tables get directories of "
-        "their own then, which no earlier table of the name had.",
-    )
-)
-DATA_TOKEN_SHARED = SERVER_OPTIONS.declare(
-    Option(
-        "data-token.shared",
-        boolean(),
-        False,
-        "Whether everybody who may read some table whole gets the fixed key of `data-token`: they can read and write all files it reaches.",
-    )
-)
+DATA_TOKEN = SERVER_OPTIONS.declare(data_token_options.FIXED)
+DATA_TOKEN_ROLE = SERVER_OPTIONS.declare(data_token_options.ROLE)
+DATA_TOKEN_ROLE_SECONDS = SERVER_OPTIONS.declare(data_token_options.ROLE_SECONDS)
+DATA_TOKEN_SHARED = SERVER_OPTIONS.declare(data_token_options.SHARED)
 SPARK_MASTER = SERVER_OPTIONS.declare(spark_options.MASTER)
 SPARK_START = SERVER_OPTIONS.declare(spark_options.START)
 SPARK_JARS = SERVER_OPTIONS.declare(spark_options.JARS)

@@ -88,6 +88,8 @@ class Settings:
     spark_jars: tuple[str, ...]
     s3_endpoint: str | None
     """Where S3 answers, if elsewhere than at AWS: as AWS's own libraries are told."""
+    s3_region: str | None
+    """The same of its region; None where a profile or the machine says it."""
     spark_conf: Mapping[str, str]
     """What the file of further settings of Spark holds."""
     spark_archive: str | None
@@ -147,6 +149,7 @@ def read_settings(environment: Mapping[str, str]) -> Settings:
         oidc=_oidc(raw),
         spark_jars=tuple(_absolute(path) for path in SPARK_JARS.read(raw)),
         s3_endpoint=environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL"),
+        s3_region=environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION"),
         spark_conf=_spark_conf(_file(SPARK_CONF.read(raw))),
         spark_archive=_place(SPARK_ARCHIVE.read(raw)),
         maintenance=MaintenanceLimits(

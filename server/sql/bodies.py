@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import re
+from collections.abc import Callable
 from typing import IO, Any
 
 import orjson
@@ -13,6 +15,10 @@ from model.errors import BadRequest, StatementTooLarge
 
 _CHUNK = 1 << 16
 _SMALL_BYTES = 1 << 16
+MOST_JSON_VALUES = 500_000
+"""Values and brackets in a JSON body: each becomes an object of some fifty bytes, made while no other thread of the server runs."""
+_SIGNS = (b"[", b"{", b",")
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _DISCARD_BYTES = 256 << 20
 """Up to so much of a refused body is read and thrown away, so that its sender gets to read the answer."""
 
@@ -56,14 +62,24 @@ def body_stream(cap: int) -> io.BufferedReader:
     return io.BufferedReader(BodyStream(stream, length=length, cap=cap), buffer_size=1 << 20)
 
 
-def read_body(cap: int) -> bytes:
-    """The whole body of the present request; raises `StatementTooLarge` for more than ``cap`` bytes."""
+def read_body(cap: int, *, free: int | None = None, ask: Callable[[], object] | None = None) -> bytes:
+    """The whole body of the present request; raises `StatementTooLarge` for more than ``cap`` bytes.
+
+    Of anybody ``free`` bytes are read; before more of them ``ask`` raises where the caller may not send them.
+    """
     length = request.content_length
     if length is not None and length <= min(cap, _SMALL_BYTES):
         return _small_body(length)
+    if ask is None or free is None:
+        free = cap
     reader = body_stream(cap)
     try:
-        return reader.read()
+        body = reader.read(free + 1)
+        if len(body) > free:
+            if ask is not None:
+                ask()
+            body += reader.read()
+        return body
     except StatementTooLarge:
         discard()
         raise
@@ -85,6 +101,8 @@ def json_object(body: bytes, *, what: str = "The body") -> dict[str, Any]:
     """A JSON object; raises `BadRequest` for anything else. Nothing at all is an empty object."""
     if not body.strip():
         return {}
+    if _signs(body) > MOST_JSON_VALUES and _signs(_STRING.sub(b"", body)) > MOST_JSON_VALUES:
+        raise StatementTooLarge(f"{what} holds more than {MOST_JSON_VALUES:,} values; send them in several requests.")
     try:
         value = orjson.loads(body)
     except orjson.JSONDecodeError as problem:
@@ -92,6 +110,10 @@ def json_object(body: bytes, *, what: str = "The body") -> dict[str, Any]:
     if not isinstance(value, dict):
         raise BadRequest(f"{what} must be a JSON object.")
     return value
+
+
+def _signs(body: bytes) -> int:
+    return sum(body.count(sign) for sign in _SIGNS)
 
 
 def member(body: dict[str, Any], name: str, kind: type, *, required: bool = False) -> Any:
@@ -121,6 +143,7 @@ def strings(body: dict[str, Any], name: str) -> dict[str, str]:
 def discard() -> None:
     """Read on and forget, so that a client still sending is not cut off before it reads why."""
     stream: IO[bytes] = request.environ["wsgi.input"]
+    stream = getattr(stream, "folded", stream)
     left = min(request.content_length or _DISCARD_BYTES, _DISCARD_BYTES)
     try:
         while left > 0 and (data := stream.read(min(_CHUNK, left))):

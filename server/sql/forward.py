@@ -1,44 +1,47 @@
 """What another server of the catalog knows is asked of that server: its statements, their results, its sessions.
 
-The request goes on as it came, with its caller's own token or cookie, so that the other server judges it as if it had been asked itself.
+The request goes on as it came, with its caller's own token or cookie, so that the other server judges it as if it had been asked itself;
+that one has shown before that it is the one (`peer_connections`). Where the request came from goes along under a seal of this server's.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hmac
 from collections.abc import Iterator
 from functools import cache
 from http import HTTPStatus
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from flask import Response, request
+from flask import Response, g, request
 
 from catalog.records import ServerRow
 from lake.peers import Peers
 from model.catalog_errors import ServerGone
-from model.errors import LakeError, OperationNotExist, OutcomeUnknown, Unavailable
+from model.errors import BadRequest, LakeError, OperationNotExist, OutcomeUnknown, Unavailable
 from model.work.handle import NO_SERVER, server_of
 from server.access.access import caller
+from server.access.audit import AUDITED, leave_out
 from server.errors import request_id
 from server.process.services import AT_ONCE, Services
 from server.settings.kinds import is_loopback
-
-if TYPE_CHECKING:
-    import httpx
+from server.sql.peer_connections import PROOF, PROVE, NoAnswer, NotReached, NotTheOne, PeerConnections, PeerRequest, proof
 
 PASSED_ON = "X-Sluice-Passed-On"
 """Names the server that passed a request on, so that nobody passes it on again."""
 _MEANT = "X-Sluice-For"
 """The number of the server that is meant: after a restart another may have its address."""
+_FROM = "X-Sluice-From"
+"""The address that the request came from, and the seal of who passed it on."""
 _NAMES = {"session": "Session", "operation": "Operation", "statement": "Statement", "handle": "Statement or session"}
 """Parts of paths that may be a handle, and of what."""
 _OF_THE_CONNECTION = frozenset(
-    {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "host"}
-)
-_CHECKED_HERE = frozenset({"origin", "referer", "x-request-id", PASSED_ON.lower(), _MEANT.lower()})
-_CONNECT_SECONDS, _ANSWER_SECONDS = 3.0, 90.0
-"""An answer may be held back for 30 seconds until a statement has ended."""
+    {
+        "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "host",
+        "expect",
+    }
+)  # fmt: skip
+_CHECKED_HERE = frozenset({name.lower() for name in ("Origin", "Referer", "X-Request-Id", PASSED_ON, _MEANT, _FROM, PROVE)})
 _PIECE = 1 << 16
 _TURNED_AWAY = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
 """Answers, beside failures, that do not say whether a server knows what it was asked about."""
@@ -62,10 +65,50 @@ def pass_on(services: Services) -> Response | None:
     for name, value in named:
         number = server_of(value)
         if number is not None and number not in (NO_SERVER, peers.number):
-            return _of_owner(services, peers, number, f"{_NAMES[name]} {value}")
+            return _given(_of_owner(services, peers, number, f"{_NAMES[name]} {value}"))
     if named and named[0][0] == "statement" and server_of(named[0][1]) is None:
-        return _of_any(services, peers, named[0][1])
+        return _given(_of_any(services, peers, named[0][1]))
     return None
+
+
+def _given(answer: Response | None) -> Response | None:
+    """An answer as it goes to the client; the audit log has the request from the server that gave it, where that says so.
+
+    What a server refuses before its app, or a proxy before a server, has no entry there.
+    """
+    if answer is not None and answer.headers.pop(AUDITED, None) is not None:
+        leave_out()
+    return answer
+
+
+def prove(services: Services) -> Response | None:
+    """The answer to a server that asks whether this one is the one it means; None for any other request."""
+    if services.peers is None or PROVE not in request.headers:
+        return None
+    client = request.remote_addr or "", request.environ.get("REMOTE_PORT", "0")
+    shown = proof(services.peers.number, services.peers.seal, request.headers[PROVE], client)
+    return Response(status=HTTPStatus.NO_CONTENT, headers={} if shown is None else {PROOF: shown})
+
+
+def came_from(services: Services) -> None:
+    """Let a request that another server passed on come from where it came to that one: logs and the audit log tell of its client."""
+    peers = services.peers
+    if peers is None or _FROM not in request.headers:
+        return
+    address = request.headers[_FROM].partition(" ")[0]
+    if hmac.compare_digest(request.headers[_FROM].encode(), _sealed_address(peers, peers.number, address).encode()):
+        request.remote_addr = address
+        g.passed_on_here = True
+
+
+def _sealed_address(peers: Peers, meant: int, address: str) -> str:
+    """An address and what shows that a server of the catalog says so, of this request to the server that is meant."""
+    return f"{address} {peers.seal('from', str(meant), address, request.method, request.path, request_id())}"
+
+
+def _is_near(owner: ServerRow, peers: Peers) -> bool:
+    """Whether a server's address may mean the same here as there."""
+    return not is_loopback(urlsplit(owner.url or "").hostname or "") or peers.is_reached_here(owner)
 
 
 def _of_owner(services: Services, peers: Peers, number: int, what: str) -> Response | None:
@@ -110,46 +153,39 @@ def _of_any(services: Services, peers: Peers, name: str) -> Response | None:
 
 def _was_sent(problem: LakeError) -> bool:
     """Whether it is told of a server that has the request, and did not answer it."""
-    import httpx
-
-    cause = problem.__cause__
-    return isinstance(cause, httpx.TransportError) and not isinstance(cause, httpx.ConnectError | httpx.ConnectTimeout)
+    return isinstance(problem.__cause__, NoAnswer)
 
 
 def _answer_of(services: Services, owner: ServerRow, peers: Peers, what: str) -> Response:
-    import httpx
-
     headers = [(name, value) for name, value in request.headers if name.lower() not in _OF_THE_CONNECTION | _CHECKED_HERE]
     headers += [(PASSED_ON, str(peers.number)), (_MEANT, str(owner.number)), ("X-Request-Id", request_id())]
+    headers += [(_FROM, _sealed_address(peers, owner.number, request.remote_addr or ""))]
     target = request.environ.get("REQUEST_URI") or request.full_path
-    url = f"{owner.url}{target if target.startswith('/') else request.full_path}"
-    if is_loopback(urlsplit(url).hostname or "") and not peers.is_reached_here(owner):
-        raise _silent(owner, peers, what, f"is reached at {owner.url} by its own machine alone: set SLUICE_ADVERTISED_URL there")
-    only_read = request.method in ("GET", "HEAD")
-    body = _body() if not only_read or request.content_length else None
+    body = _body() if request.content_length or "Transfer-Encoding" in request.headers else None
     try:
         with _place(services) as at_once:
-            sent = _client().build_request(request.method, url, headers=[*headers, *at_once], content=body)
-            response = _client().send(sent, stream=True)
-    except (httpx.ConnectError, httpx.ConnectTimeout) as problem:
-        why = "does not answer"
-        if "CERTIFICATE" in str(problem):
-            why = f"shows a certificate at {owner.url} that is not trusted here ({problem}): let SSL_CERT_FILE here name its CA"
+            target = target if target.startswith("/") else request.full_path
+            sent = PeerRequest(request.method, target, [*headers, *at_once], body)
+            response = _connections().send(owner, peers.seal, sent)
+    except NotReached as problem:
+        why = str(problem)
+        if not _is_near(owner, peers) and (isinstance(problem, NotTheOne) or isinstance(problem.__cause__, ConnectionError)):
+            why = f"is reached at {owner.url} by its own machine alone: set SLUICE_ADVERTISED_URL there"
         raise _silent(owner, peers, what, why) from problem
-    except httpx.TransportError as problem:
-        if only_read:
+    except NoAnswer as problem:
+        if sent.only_reads:
             raise Unavailable(_known_to(owner, what, "does not answer")) from problem
         raise OutcomeUnknown(
             f"{what} is known to the server {owner.name}, which was asked and did not answer: it may or may not have done it. Look before "
             "you repeat it; what was sent under an Idempotency-Key may be repeated under it."
         ) from problem
-    if response.status_code == HTTPStatus.MISDIRECTED_REQUEST:
+    if response.status == HTTPStatus.MISDIRECTED_REQUEST:
         response.close()
         raise _silent(owner, peers, what, f"is not the one that answers at {owner.url}; where that lasts set SLUICE_ADVERTISED_URL there")
-    answer = Response(response.iter_raw(_PIECE), response.status_code, direct_passthrough=True)
+    answer = Response(response.pieces(), response.status, direct_passthrough=True)
     answer.headers.clear()
-    for name, value in response.headers.multi_items():
-        if name not in _OF_THE_CONNECTION:
+    for name, value in response.headers:
+        if name.lower() not in _OF_THE_CONNECTION:
             answer.headers.add(name, value)
     answer.call_on_close(response.close)
     return answer
@@ -175,19 +211,14 @@ def _known_to(owner: ServerRow, what: str, why: str) -> str:
 
 
 def _body() -> Iterator[bytes]:
-    while piece := request.stream.read(_PIECE):
-        yield piece
+    """The caller's own body; raises `BadRequest` where it breaks off, which is no silence of the other server."""
+    try:
+        while piece := request.stream.read(_PIECE):
+            yield piece
+    except (ValueError, OSError) as problem:
+        raise BadRequest("The request's body ended before all of it had come.") from problem
 
 
 @cache
-def _client() -> httpx.Client:
-    import httpx
-
-    trusted = httpx.create_ssl_context(trust_env=False)  # the public authorities, which a machine may not have
-    trusted.load_default_certs()  # and the machine's own, or those of SSL_CERT_FILE
-    return httpx.Client(
-        verify=trusted,
-        timeout=httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS),
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=20),
-        trust_env=False,
-    )
+def _connections() -> PeerConnections:
+    return PeerConnections()

@@ -83,7 +83,7 @@ def _shown(job: Job) -> dict[str, object]:
         "batches": job.batches,
         "rows": job.rows,
         "source": job.source,
-        "lag": job.lag,
+        "lag": None if job.lag is None else str(job.lag),
         "watermark": job.watermark,
         "restarts": job.restarts,
         "attempts": job.attempts,

@@ -14,6 +14,7 @@ from gateway.retained_results import RetainedResult
 from model.errors import BadRequest
 from model.text.whole_number import whole_number
 from server.access.access import caller
+from server.access.audit import tell
 from server.errors import problem_document, request_id
 from server.formats import negotiate
 from server.openapi.document import documented, json_of, query
@@ -45,6 +46,8 @@ def cancel_statement(statement: str) -> ResponseReturnValue:
     """Stop a statement that waits or runs; let the result of a kept one go."""
     gateway = services().gateway
     operation = gateway.kept_or_running(statement, caller=caller())
+    if operation.principal != caller().principal:
+        tell(f"a statement of {operation.principal}")  # whose entry does not say who canceled it
     operation.cancel()
     state = operation.state
     if (retained := gateway.kept.find(operation.handle, caller())) is not None:
@@ -111,7 +114,8 @@ def _page(retained: RetainedResult, number: int) -> ResultSet:
     """One page as a result of its own."""
     batches = retained.page(number)
     result = ResultSet(retained.columns(), lambda: iter(batches), is_query=True)
-    result.truncated = not retained.has_page(number + 1) and retained.operation.outcome().truncated
+    outcome = retained.operation.outcome()
+    result.truncated, result.notices = not retained.has_page(number + 1) and outcome.truncated, outcome.notices
     return result
 
 

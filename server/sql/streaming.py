@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -14,6 +13,7 @@ from flask import Response, request
 from server.errors import problem_document, request_id
 from server.formats import Format
 from server.sql.disconnect import CONNECTION, WAITING
+from server.sql.notices import HEADER, header_values
 from sql.execution.results import ResultSet
 
 IDLE_SECONDS = 10.0
@@ -107,7 +107,7 @@ def _told(result: ResultSet) -> list[tuple[str, str]]:
     headers = [("X-Result-Kind", result.kind.value)]
     if result.affected_rows is not None:
         headers.append(("X-Affected-Rows", str(result.affected_rows)))
-    return headers + [("X-Notice", json.dumps(notice)[1:-1]) for notice in result.notices]
+    return headers + [(HEADER, value) for value in header_values(result.notices)]
 
 
 def _content_type(format_: Format) -> str:

@@ -69,7 +69,8 @@ def checked_sql(tree: exp.Expr, views: Collection[str]) -> str:
 
 def checked_expression(tree: exp.Expr) -> str:
     """The Spark SQL of one expression over columns; raises `UnsupportedStatement`."""
-    return _checked(to_spark(tree.copy()), ())
+    # In parentheses: what is guarded is put in another's place, which a node without a parent has none of.
+    return _checked(exp.Paren(this=to_spark(tree.copy())), ())
 
 
 def _checked(ready: exp.Expr, views: Collection[str]) -> str:
@@ -80,7 +81,7 @@ def _checked(ready: exp.Expr, views: Collection[str]) -> str:
             _check_table(node, named)
     bound_plan(ready)
     _guarded(ready)
-    text = generated(ready)
+    text = generated(ready.this if isinstance(ready, exp.Paren) else ready)
     _check_words(tokens_of(text), _named_with_columns(ready))
     return text
 

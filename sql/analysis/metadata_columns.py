@@ -45,8 +45,7 @@ def wanted_columns(named: Collection[str], reference: TableReference, schema: Sc
         )
     if rules.filters and ROW_INDEX in wanted:
         raise AnalysisError(f"{ROW_INDEX} of {reference.name} would tell of rows that are kept from you.")
-    unseen = set(rules.masks) | (set() if rules.columns is None else set(schema.field_names) - rules.columns)
-    if hidden := sorted(unseen & {*schema.partition_keys, *schema.bucket_keys}):
+    if hidden := sorted(rules.unseen([*schema.partition_keys, *schema.bucket_keys])):
         for name in wanted:
             if name != ROW_INDEX:
                 raise AnalysisError(f"{name} of {reference.name} would tell of column {hidden[0]}, which is kept from you.")
@@ -57,11 +56,11 @@ def hide_from_stars(reference: TableReference, names: list[str]) -> None:
     """Let every ``*`` over a mention leave these columns out, as it does where they are no part of what is read."""
     select = reference.node.find_ancestor(exp.Select)
     assert select is not None
-    owner = reference.node.alias or reference.parts[-1]
+    owner = (reference.node.alias,) if reference.node.alias else reference.parts
     for star in list(select.find_all(exp.Star)):
         if star.find_ancestor(exp.Select) is not select or _counts_rows(star) or not _covers(star, reference):
             continue
-        hidden = [exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(owner, quoted=True)) for name in names]
+        hidden = [exp.column(*(exp.to_identifier(part, quoted=True) for part in (name, *reversed(owner)))) for name in names]
         star.set("except_", [*(star.args.get("except_") or ()), *hidden])
 
 

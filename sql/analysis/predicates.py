@@ -2,17 +2,21 @@
 
 A predicate found here only ever narrows what is read; the query keeps all its conditions. It must be implied by every
 row that can reach the result, so on the side an outer join fills with NULLs only conditions that a NULL fails count.
+A name counts only where Spark surely takes it for the table's column: of one that is kept from the caller there is none for
+Spark, which takes ``s.card`` for a part of another relation's column `s`, or for an outer query's. Which files are missing would
+tell the hidden values.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from decimal import Decimal
 from typing import Any
 
 from sqlglot import exp
 
+from model.access import ReadRules
 from model.predicate import And, Compare, In, IsNull, Op, Or, Predicate, all_of
 from model.schema.schema import Schema
 from model.schema.types import DataType, DecimalType, LocalZonedTimestampType, TimestampType
@@ -24,16 +28,19 @@ _INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 _MOST_IN = 500
 
 
-def pushed(reference: TableReference, schema: Schema) -> Predicate | None:
-    """What is certain of every row of this mention that matters to the result; None for no restriction."""
+def pushed(reference: TableReference, schema: Schema, rules: ReadRules) -> Predicate | None:
+    """What is certain of every row of this mention that matters to the result; None for no restriction.
+
+    Only columns count that the rules show as they are.
+    """
     select = reference.node.find_ancestor(exp.Select)
-    if select is None or not _is_source_of(reference.node, select) or _is_reshaped(reference.node):
+    if select is None or not _is_source_of(reference.node, select) or _is_reshaped(reference.node, select):
         return None
-    reader = _Reader(reference, schema, alone=_alone(select))
+    reader = _Reader(reference, schema, rules.unseen(schema.field_names), alone=_alone(select))
     null_filled = _null_filled(reference.node, select)
     parts: list[Predicate | None] = []
     where = select.args.get("where")
-    if where is not None:
+    if where is not None and not _ends_with_its_join(reference.node, select):
         parts += [reader.read(c, rejects_null=null_filled) for c in _conjuncts(where.this)]
     parts += [reader.read(c, rejects_null=False) for c in _join_conditions(reference.node, select)]
     return all_of(*parts)
@@ -47,21 +54,36 @@ def _is_source_of(node: exp.Table, select: exp.Select) -> bool:
     return any(source is node for source in sources)
 
 
-def _is_reshaped(node: exp.Table) -> bool:
-    """Whether the query's conditions see other columns or rows than the table's: ``AS x(b, a)``, PIVOT, TABLESAMPLE."""
+def _is_reshaped(node: exp.Table, select: exp.Select) -> bool:
+    """Whether the query's conditions see other columns or rows than the table's: ``AS x(b, a)``, PIVOT, TABLESAMPLE, a join inside a join.
+
+    PIVOT is on all that was joined before it, whatever it stands behind.
+    """
     alias = node.args.get("alias")
-    return any((alias is not None and alias.args.get("columns"), node.args.get("pivots"), node.args.get("sample")))
+    inner = any(node.args.get(key) for key in ("pivots", "sample", "joins", "laterals"))
+    pivoted = any(join.args.get("pivots") or join.this.args.get("pivots") for join in select.args.get("joins") or ())
+    return inner or pivoted or (alias is not None and bool(alias.args.get("columns")))
 
 
 def _alone(select: exp.Select) -> bool:
     return not select.args.get("joins") and not select.args.get("laterals")
 
 
+def _position(node: exp.Table, select: exp.Select) -> int:
+    """Which of the query's joins adds the table; -1 for the one that stands first."""
+    return next((at for at, join in enumerate(select.args.get("joins") or ()) if join.this is node), -1)
+
+
+def _ends_with_its_join(node: exp.Table, select: exp.Select) -> bool:
+    """Whether only the ON of its own join knows the table: that of a SEMI or an ANTI join. Behind it the name means something else."""
+    at = _position(node, select)
+    return at >= 0 and str(select.args["joins"][at].args.get("kind") or "").upper() in ("SEMI", "ANTI")
+
+
 def _null_filled(node: exp.Table, select: exp.Select) -> bool:
     """Whether some outer join may put NULLs in place of this table's rows."""
-    joins = select.args.get("joins") or ()
-    position = next((i for i, join in enumerate(joins) if join.this is node), -1)
-    for index, join in enumerate(joins):
+    position = _position(node, select)
+    for index, join in enumerate(select.args.get("joins") or ()):
         side = str(join.args.get("side") or "").upper()
         if side == "FULL" or (index == position and side == "LEFT") or (index > position and side == "RIGHT"):
             return True
@@ -69,16 +91,20 @@ def _null_filled(node: exp.Table, select: exp.Select) -> bool:
 
 
 def _join_conditions(node: exp.Table, select: exp.Select) -> Iterator[exp.Expr]:
-    """ON conditions that every row must pass: those of inner joins, and an outer join's for the table whose rows it does not keep."""
-    for join in select.args.get("joins") or ():
+    """ON conditions that every row must pass: those of inner joins, and an outer join's for the table whose rows it does not keep.
+
+    Those before its own join do not know the table.
+    """
+    joins, at = select.args.get("joins") or [], _position(node, select)
+    for join in [joins[at]] if _ends_with_its_join(node, select) else joins[max(0, at) :]:
         on = join.args.get("on")
         side = str(join.args.get("side") or "").upper()
         kind = str(join.args.get("kind") or "").upper()
         if on is None or kind == "ANTI":
             continue
-        later_outer = any(str(j.args.get("side") or "").upper() in ("FULL",) for j in select.args.get("joins") or ())
+        later_outer = any(str(j.args.get("side") or "").upper() in ("FULL",) for j in joins)
         # Rows on the left that match none on the right are not in the result at all.
-        alone_on_the_left = side == "RIGHT" and join.this is not node and len(select.args["joins"]) == 1
+        alone_on_the_left = side == "RIGHT" and join.this is not node and len(joins) == 1
         if (
             (side == "" and not later_outer and not _null_filled(node, select))
             or (side == "LEFT" and join.this is node)
@@ -99,8 +125,8 @@ def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
 class _Reader:
     """Turns conditions on one table's columns and literals into predicates; what it does not understand is None."""
 
-    def __init__(self, reference: TableReference, schema: Schema, *, alone: bool) -> None:
-        self._schema = schema
+    def __init__(self, reference: TableReference, schema: Schema, unseen: Collection[str], *, alone: bool) -> None:
+        self._schema, self._unseen = schema, unseen
         self._alone = alone
         self._alias = reference.node.alias or reference.parts[-1]
 
@@ -141,7 +167,7 @@ class _Reader:
         if not node.table and not self._alone:
             return None
         field = self._schema.find(node.name)
-        return None if field is None else (field.name, field.type)
+        return None if field is None or field.name in self._unseen else (field.name, field.type)
 
     def _comparison(self, condition: exp.Expr, op: Op) -> Predicate | None:
         left, right = condition.args["this"], condition.args["expression"]

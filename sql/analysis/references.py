@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
 
-from model.errors import UnsupportedStatement
+from model.errors import AnalysisError, UnsupportedStatement
 from sql.dialect import OPTIONS_HINT
+from sql.execution.session_settings import HINTS_ENABLED
+
+OF_VIEW = "of view"
+"""Key of a table node's meta that tells that a view's text mentions it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -23,11 +27,25 @@ class TableReference:
     """The expression of FOR SYSTEM_TIME AS OF or TIMESTAMP AS OF."""
     as_of_kind: str | None
     """TIMESTAMP or VERSION."""
+    of_view: bool = False
+    """Whether a view's text mentions it, which others than the caller may have written."""
 
     @property
     def name(self) -> str:
         """The table as it was written."""
         return ".".join(self.parts)
+
+
+def check_hints(tree: exp.Expr, settings: Mapping[str, str]) -> None:
+    """Raise `AnalysisError` for an OPTIONS hint where the session takes none (`table.dynamic-table-options.enabled`), as Flink does."""
+    if HINTS_ENABLED.read(settings):
+        return
+    for table in tree.find_all(exp.Table):
+        if table.meta.get(OPTIONS_HINT):
+            raise AnalysisError(
+                f"{table.name} has an OPTIONS hint, and '{HINTS_ENABLED.key}' is 'false': leave the hint out, or SET the option to 'true'.",
+                fragment=table.name,
+            )
 
 
 def table_references(tree: exp.Expr) -> list[TableReference]:
@@ -104,6 +122,7 @@ def _reference(node: exp.Table) -> TableReference:
         options=options,
         as_of=version.args.get("expression") if version is not None else None,
         as_of_kind=str(version.args.get("this")) if version is not None else None,
+        of_view=bool(node.meta.get(OF_VIEW)),
     )
 
 
@@ -140,16 +159,3 @@ def _replace(reference: TableReference, new: exp.Expr) -> None:
         if value:
             new.set(key, value)
     reference.node.replace(new)
-
-
-def unqualify(tree: exp.Expr, replaced: Iterable[TableReference]) -> None:
-    """``d.t.a`` names column a of d.t; what will stand in its place is known as t alone. One walk for all that are replaced."""
-    qualified = {
-        reference.parts[-count:] for reference in replaced if not reference.node.alias for count in range(2, len(reference.parts) + 1)
-    }
-    if not qualified:
-        return
-    for column in tree.find_all(exp.Column):
-        if tuple(part.name for part in column.parts[:-1]) in qualified:
-            column.set("db", None)
-            column.set("catalog", None)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from model.errors import UnsupportedStatement, UnsupportedType
 from model.text.whole_number import whole_number
+from sql.analysis.unnest import expand_unnest
 from sql.analysis.windows import expand_windows
 from sql.dialect import Flink
 
@@ -33,13 +32,18 @@ def generated(tree: exp.Expr) -> str:
 def to_spark(tree: exp.Expr) -> exp.Expr:
     """Rewrite types and calls Spark spells differently, in place; raises `UnsupportedType` for types it has not."""
     expand_windows(tree)
+    expand_unnest(tree)
     for call in list(tree.find_all(exp.Anonymous)):
         _rewrite_call(call)
+    for any_ in list(tree.find_all(exp.Any)):
+        if isinstance(any_.this, exp.Paren) and not isinstance(any_.parent, exp.Like | exp.ILike):
+            # An aggregate; sqlglot would make `any(a) AND b` a search in an array, whose lambda's variable hides columns.
+            any_.replace(exp.Anonymous(this="any", expressions=[any_.this.this]))
     for bracket in list(tree.find_all(exp.Bracket)):
-        if _is_word(bracket.this, {"MAP"}) and bracket.expressions and len(bracket.expressions) % 2 == 0:
+        if isinstance(bracket.this, exp.Column) and is_call(bracket.this):
             bracket.replace(exp.Anonymous(this="map", expressions=bracket.expressions))
     for column in list(tree.find_all(exp.Column)):
-        if _is_word(column, _WITHOUT_PARENTHESES):
+        if is_call(column):
             column.replace(exp.Anonymous(this=column.name))
     for cast in list(tree.find_all(exp.Cast)):
         _rewrite_cast(cast)
@@ -48,9 +52,16 @@ def to_spark(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
-def _is_word(node: exp.Expr, words: Collection[str]) -> bool:
-    """Whether an unquoted name alone is one of the words that sqlglot takes for a column."""
-    return isinstance(node, exp.Column) and len(node.parts) == 1 and not node.this.args.get("quoted") and node.name.upper() in words
+def is_call(column: exp.Column) -> bool:
+    """Whether what sqlglot takes for a column is a call: ``LOCALTIMESTAMP``, and ``MAP`` in ``MAP['a', 1]``; with quotes it is a column."""
+    if len(column.parts) > 1 or column.this.args.get("quoted"):
+        return False
+    if column.name.upper() == "MAP":
+        bracket = column.parent
+        return (
+            isinstance(bracket, exp.Bracket) and column.arg_key == "this" and len(bracket.expressions) % 2 == 0 < len(bracket.expressions)
+        )
+    return column.name.upper() in _WITHOUT_PARENTHESES
 
 
 def _rewrite_call(call: exp.Anonymous) -> None:

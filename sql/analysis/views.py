@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
 from model.errors import AnalysisError, LakeError, SqlError, StatementTooLarge, UnsupportedStatement
 from model.identifier import Identifier
-from model.view import View, Views
+from model.view import COLUMNS_OPTION, OWN_DIALECT, View, Views
 from sql.analysis.limits.plan_size import MOST_NODES
-from sql.analysis.references import TableReference, replace_by_query, table_references, unqualify
+from sql.analysis.qualified import unqualify
+from sql.analysis.references import OF_VIEW, TableReference, check_hints, replace_by_query, table_references
 from sql.dialect import is_query, parse_one
 from sql.parsing.size import check_words
 from sql.statements.base import ExecutionContext
 
-DIALECTS = ("sluice", "spark", "flink")
+DIALECTS = (OWN_DIALECT, "spark", "flink")
 """Dialects whose queries can be read, the best first; a view without any of them is read by its plain query."""
 DATABASE_OPTION = "sluice.database"
 """The database in which a view's bare names are looked for; without it, its own."""
@@ -46,6 +48,7 @@ def expand_views(context: ExecutionContext, tree: exp.Expr, views: Views | None 
             if reference.options or reference.as_of is not None:
                 raise AnalysisError(f"{name} is a view; it has no options or snapshots to choose.", fragment=reference.name)
             added += view.mention(name)
+            check_hints(view.query, context.settings)
             if added > MOST_NODES:
                 raise _multiplied(known)
             replace_by_query(reference, view.query.copy(), view.columns)
@@ -106,6 +109,7 @@ def _query_of(name: Identifier, view: View) -> exp.Query:
         try:
             check_words(text)
             tree = parse_one(text, stored=True)
+            names = kept_names(view) if text == view.dialects.get(OWN_DIALECT) and tree.is_star else ()
         except (SqlError, StatementTooLarge) as refused:
             problem = problem or refused
             continue
@@ -113,9 +117,35 @@ def _query_of(name: Identifier, view: View) -> exp.Query:
             problem = problem or UnsupportedStatement("it is not a query")
             continue
         database = view.options.get(DATABASE_OPTION, name.database)
+        note_of_view(tree)
         for reference in table_references(tree):
             if len(reference.parts) == 1:
                 reference.node.set("db", exp.to_identifier(database, quoted=True))
         assert isinstance(tree, exp.Query)
-        return tree
+        return _named(tree, names, [field.name for field in view.fields]) if names else tree
     raise AnalysisError(f"The view {name} cannot be read here: {problem}", fragment=name.table)
+
+
+def note_of_view(query: exp.Expr) -> None:
+    """Let the tables that a view's query mentions be known as such: others than who reads it may have written their hints."""
+    for table in query.find_all(exp.Table):
+        table.meta[OF_VIEW] = True
+
+
+def kept_names(view: View) -> Sequence[str]:
+    """What the view's query called its columns when the view was made, one for each of its own; nothing where that is not known."""
+    try:
+        names = json.loads(view.options.get(COLUMNS_OPTION, "[]"))
+    except ValueError:
+        return ()
+    fits = isinstance(names, list) and len(names) == len(view.fields) and all(isinstance(name, str) for name in names)
+    return names if fits else ()
+
+
+def _named(query: exp.Query, names: Sequence[str], columns: Sequence[str]) -> exp.Query:
+    """The columns of these names of a query, whatever others it has by now and in whichever order."""
+    shown = [
+        exp.alias_(exp.column(exp.to_identifier(name, quoted=True)), column, quoted=True)
+        for name, column in zip(names, columns, strict=True)
+    ]
+    return exp.select(*shown).from_(query.subquery(alias=exp.to_identifier("__sluice_view", quoted=True), copy=False), copy=False)

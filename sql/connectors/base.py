@@ -36,6 +36,10 @@ class ConnectorTable:
     """METADATA columns that are only read."""
     watermark: Watermark | None = None
     comment: str | None = None
+    kept: bool = False
+    """Whether it is one of the catalog, which others than its maker read and write by grants; else the session's own."""
+    owned: bool = False
+    """Whether the caller holds ALL on it: the maker's secrets are his to use."""
 
     @property
     def connector(self) -> str:

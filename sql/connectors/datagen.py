@@ -36,7 +36,7 @@ from sql.connectors.base import Bound, Connector, ConnectorScope, ConnectorTable
 
 DATAGEN_OPTIONS = options_of("datagen", "Made-up rows: for trying things out and for measuring.")
 ROWS_PER_SECOND = DATAGEN_OPTIONS.declare(
-    Option("rows-per-second", integer(at_least=1, bits=64), 10_000, "Rows a stream makes in a second.")
+    Option("rows-per-second", integer(at_least=1, bits=64), 10_000, "Rows a stream makes in a second.", per_query=True)
 )
 NUMBER_OF_ROWS = DATAGEN_OPTIONS.declare(
     Option(
@@ -44,10 +44,17 @@ NUMBER_OF_ROWS = DATAGEN_OPTIONS.declare(
         optional(integer(at_least=0, bits=64)),
         None,
         "Rows in all; without it a stream has no end and a batch is refused.",
+        per_query=True,
     )
 )
 SCAN_PARALLELISM = DATAGEN_OPTIONS.declare(
-    Option("scan.parallelism", optional(integer(at_least=1)), None, "Tasks that make the rows; as many as there are cores by default.")
+    Option(
+        "scan.parallelism",
+        optional(integer(at_least=1)),
+        None,
+        "Tasks that make the rows; as many as there are cores by default.",
+        per_query=True,
+    )
 )
 T = TypeVar("T")
 _FIELD = r"fields\..+\."
@@ -62,7 +69,7 @@ for _suffix, _doc in (
     ("end", "Last value of a sequence."),
     ("null-rate", "Share of NULLs, from 0 to 1."),
 ):
-    DATAGEN_OPTIONS.family(f"{_FIELD}{_suffix}", Option(f"fields.<column>.{_suffix}", text(), "", _doc))
+    DATAGEN_OPTIONS.family(f"{_FIELD}{_suffix}", Option(f"fields.<column>.{_suffix}", text(), "", _doc, per_query=True))
 
 _INTEGERS = {TinyIntType: 1 << 7, SmallIntType: 1 << 15, IntType: 1 << 31, BigIntType: 1 << 63}
 _NUMBERS = (*_INTEGERS, FloatType, DoubleType, DecimalType)

@@ -19,22 +19,25 @@ PATH = FILE_OPTIONS.declare(
 FORMAT = FILE_OPTIONS.declare(Option("format", one_of("parquet", "csv", "json"), "parquet", "How the files are written."))
 CSV_DELIMITER = FILE_OPTIONS.declare(Option("csv.field-delimiter", text(), ",", "What separates the fields of a line."))
 CSV_HEADER = FILE_OPTIONS.declare(
-    Option("csv.header", boolean(), False, "Whether the first line holds names; columns are matched by position.")
+    Option("csv.header", boolean(), False, "Whether the first line holds names; columns are matched by position.", per_query=True)
 )
 CSV_QUOTE = FILE_OPTIONS.declare(Option("csv.quote-character", text(), '"', "What encloses a field that holds the delimiter."))
 CSV_ESCAPE = FILE_OPTIONS.declare(Option("csv.escape-character", optional(text()), None, "What escapes a quote inside a field."))
 CSV_NULL = FILE_OPTIONS.declare(Option("csv.null-literal", text(), "", "The field text that means NULL."))
-CSV_COMMENTS = FILE_OPTIONS.declare(Option("csv.allow-comments", boolean(), False, "Whether lines that begin with # are skipped."))
-IGNORE_ERRORS = FILE_OPTIONS.declare(
-    Option("csv.ignore-parse-errors", boolean(), False, "Whether a field that does not parse is NULL instead of an error.")
+CSV_COMMENTS = FILE_OPTIONS.declare(
+    Option("csv.allow-comments", boolean(), False, "Whether lines that begin with # are skipped.", per_query=True)
 )
-JSON_IGNORE_ERRORS = FILE_OPTIONS.declare(Option("json.ignore-parse-errors", boolean(), False, "The same for JSON lines."))
+IGNORE_ERRORS = FILE_OPTIONS.declare(
+    Option("csv.ignore-parse-errors", boolean(), False, "Whether a field that does not parse is NULL instead of an error.", per_query=True)
+)
+JSON_IGNORE_ERRORS = FILE_OPTIONS.declare(Option("json.ignore-parse-errors", boolean(), False, "The same for JSON lines.", per_query=True))
 MONITOR_INTERVAL = FILE_OPTIONS.declare(
     Option(
         "source.monitor-interval",
         optional(duration()),
         None,
         "How often a stream looks for new files, forever; without it the files that are there are read once.",
+        per_query=True,
     )
 )
 
@@ -84,7 +87,7 @@ def check_path(path: str, scope: ConnectorScope, *, may_be_empty: bool = False) 
             f"Option 'path' = {path!r} has {bad!r}, which no path and no pattern may have: `*`, `?` and `[…]` stand for parts of a name."
         )
     import_dirs = scope.import_dirs
-    if "://" in path and not path.startswith("file://"):
+    if in_store(path):
         roots = [root for root in import_dirs if "://" in root]
         if any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots) and ".." not in path.split("/"):
             scope.refuse_guarded([Location.parse(path)])
@@ -106,8 +109,18 @@ def check_path(path: str, scope: ConnectorScope, *, may_be_empty: bool = False) 
                 wanted.append(real)
     scope.refuse_guarded([Location.parse(place) for place in wanted])
     if not may_be_empty and (not paths or not all(os.path.exists(match) for match in paths)):
-        raise InvalidOption(f"Option 'path' = '{path}': there is no such file.")
+        raise no_such_file(path)
     return paths
+
+
+def in_store(path: str) -> bool:
+    """Whether a path lies in an object store, whose patterns are not looked for here."""
+    return "://" in path and not path.startswith("file://")
+
+
+def no_such_file(path: str) -> InvalidOption:
+    """The error for a path that means nothing."""
+    return InvalidOption(f"Option 'path' = '{path}': there is no such file.")
 
 
 def _matches(pattern: str) -> list[str]:

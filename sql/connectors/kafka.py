@@ -22,7 +22,11 @@ TOPIC_PATTERN = KAFKA_OPTIONS.declare(Option("topic-pattern", optional(text()), 
 SERVERS = KAFKA_OPTIONS.declare(Option("properties.bootstrap.servers", text(), "", "The brokers, `host:port` parted by commas."))
 GROUP_ID = KAFKA_OPTIONS.declare(
     Option(
-        "properties.group.id", optional(text()), None, "Prefix of the consumer groups Spark makes; where a job stands is in its checkpoint."
+        "properties.group.id",
+        optional(text()),
+        None,
+        "Prefix of the consumer groups Spark makes; where a job stands is in its checkpoint.",
+        per_query=True,
     )
 )
 OFFSET_RESET = KAFKA_OPTIONS.declare(
@@ -31,6 +35,7 @@ OFFSET_RESET = KAFKA_OPTIONS.declare(
         optional(one_of("earliest", "latest")),
         None,
         "Where `group-offsets` starts: groups hold no offsets here.",
+        per_query=True,
     )
 )
 FORMAT = KAFKA_OPTIONS.declare(Option("format", optional(_FORMATS), None, "How values are written; the same as `value.format`."))
@@ -41,7 +46,12 @@ KEY_PREFIX = KAFKA_OPTIONS.declare(
     Option("key.fields-prefix", text(), "", "Stands before the names of the key's columns in the table, and not in the key.")
 )
 FIELDS_INCLUDE = KAFKA_OPTIONS.declare(
-    Option("value.fields-include", one_of("all", "except_key"), "all", "Whether the value holds the key's columns, too: ALL or EXCEPT_KEY.")
+    Option(
+        "value.fields-include",
+        one_of("all", "except_key"),
+        "all",
+        "Whether the value holds the key's columns, too: ALL, and where a value has none the key's is read, or EXCEPT_KEY.",
+    )
 )
 STARTUP_MODE = KAFKA_OPTIONS.declare(
     Option(
@@ -49,6 +59,7 @@ STARTUP_MODE = KAFKA_OPTIONS.declare(
         one_of("earliest-offset", "latest-offset", "group-offsets", "timestamp", "specific-offsets"),
         "group-offsets",
         "Where reading starts; `group-offsets` needs `properties.auto.offset.reset`.",
+        per_query=True,
     )
 )
 STARTUP_OFFSETS = KAFKA_OPTIONS.declare(
@@ -57,6 +68,7 @@ STARTUP_OFFSETS = KAFKA_OPTIONS.declare(
         optional(text()),
         None,
         "`partition:0,offset:42;partition:1,offset:300`, every partition of the topic.",
+        per_query=True,
     )
 )
 STARTUP_TIMESTAMP = KAFKA_OPTIONS.declare(
@@ -65,6 +77,7 @@ STARTUP_TIMESTAMP = KAFKA_OPTIONS.declare(
         optional(integer(bits=64)),
         None,
         "Milliseconds since 1970: the first record of that time or later.",
+        per_query=True,
     )
 )
 BOUNDED_MODE = KAFKA_OPTIONS.declare(
@@ -73,11 +86,14 @@ BOUNDED_MODE = KAFKA_OPTIONS.declare(
         one_of("unbounded", "latest-offset", "group-offsets", "timestamp", "specific-offsets"),
         "unbounded",
         "Where reading ends; a batch ends with what is there.",
+        per_query=True,
     )
 )
-BOUNDED_OFFSETS = KAFKA_OPTIONS.declare(Option("scan.bounded.specific-offsets", optional(text()), None, "The first offsets not read."))
+BOUNDED_OFFSETS = KAFKA_OPTIONS.declare(
+    Option("scan.bounded.specific-offsets", optional(text()), None, "The first offsets not read.", per_query=True)
+)
 BOUNDED_TIMESTAMP = KAFKA_OPTIONS.declare(
-    Option("scan.bounded.timestamp-millis", optional(integer(bits=64)), None, "Records of that time or later are not read.")
+    Option("scan.bounded.timestamp-millis", optional(integer(bits=64)), None, "Records of that time or later are not read.", per_query=True)
 )
 KAFKA_OPTIONS.declare(
     Option(
@@ -85,10 +101,11 @@ KAFKA_OPTIONS.declare(
         optional(duration()),
         None,
         "New partitions are found with every batch, whatever it says.",
+        per_query=True,
     )
 )
 KAFKA_OPTIONS.declare(
-    Option("scan.parallelism", optional(integer(at_least=1)), None, "Spark reads a partition by a task, whatever it says.")
+    Option("scan.parallelism", optional(integer(at_least=1)), None, "Spark reads a partition by a task, whatever it says.", per_query=True)
 )
 IDLE_TIMEOUT = KAFKA_OPTIONS.declare(
     Option(
@@ -96,19 +113,34 @@ IDLE_TIMEOUT = KAFKA_OPTIONS.declare(
         optional(duration()),
         None,
         "A partition that gave nothing for so long holds the watermark back no longer, nor a source its alignment group.",
+        per_query=True,
     )
 )
 ALIGNMENT_GROUP = KAFKA_OPTIONS.declare(
-    Option("scan.watermark.alignment.group", optional(text()), None, "Sources of one group wait for each other's watermarks.")
+    Option(
+        "scan.watermark.alignment.group", optional(text()), None, "Sources of one group wait for each other's watermarks.", per_query=True
+    )
 )
 ALIGNMENT_DRIFT = KAFKA_OPTIONS.declare(
-    Option("scan.watermark.alignment.max-drift", optional(duration()), None, "How far a source may be ahead of its group.")
+    Option("scan.watermark.alignment.max-drift", optional(duration()), None, "How far a source may be ahead of its group.", per_query=True)
 )
 ALIGNMENT_INTERVAL = KAFKA_OPTIONS.declare(
-    Option("scan.watermark.alignment.update-interval", optional(duration()), None, "How often a group's watermarks are compared; 1 s.")
+    Option(
+        "scan.watermark.alignment.update-interval",
+        optional(duration()),
+        None,
+        "How often a group's watermarks are compared; 1 s.",
+        per_query=True,
+    )
 )
 KAFKA_OPTIONS.declare(
-    Option("sink.partitioner", one_of("default"), "default", "Kafka chooses the partition: by the key's hash where there is one.")
+    Option(
+        "sink.partitioner",
+        one_of("default"),
+        "default",
+        "Kafka chooses the partition: by the key's hash where there is one.",
+        per_query=True,
+    )
 )
 KAFKA_OPTIONS.declare(
     Option(
@@ -116,10 +148,11 @@ KAFKA_OPTIONS.declare(
         one_of("at-least-once"),
         "at-least-once",
         "Spark's writer repeats a batch after a failure, and has no transactions.",
+        per_query=True,
     )
 )
 KAFKA_OPTIONS.declare(
-    Option("sink.parallelism", optional(integer(at_least=1)), None, "Spark writes with the tasks it has, whatever it says.")
+    Option("sink.parallelism", optional(integer(at_least=1)), None, "Spark writes with the tasks it has, whatever it says.", per_query=True)
 )
 KAFKA_OPTIONS.refuse(r"sink\.transactional-id-prefix", "Spark's Kafka writer has no transactions; delivery is at-least-once.")
 _CLIENT_PROPERTIES = """
@@ -168,6 +201,7 @@ for _side in ("", "value.", "key."):
                 boolean(),
                 False,
                 "Whether what does not parse is NULL, and a record without any sense left out.",
+                per_query=True,
             )
         )
     TIMESTAMP_FORMAT[_side + "json"] = KAFKA_OPTIONS.declare(
@@ -178,9 +212,15 @@ for _side in ("", "value.", "key."):
             "`SQL` is `2024-05-01 08:30:00.123`, `ISO-8601` has a T.",
         )
     )
-    KAFKA_OPTIONS.declare(Option(f"{_side}json.fail-on-missing-field", only_false(), False, "A missing field is NULL."))
+    KAFKA_OPTIONS.declare(Option(f"{_side}json.fail-on-missing-field", only_false(), False, "A missing field is NULL.", per_query=True))
     KAFKA_OPTIONS.declare(
-        Option(f"{_side}json.encode.ignore-null-fields", boolean(), False, "Whether fields that are NULL are left out when written.")
+        Option(
+            f"{_side}json.encode.ignore-null-fields",
+            boolean(),
+            False,
+            "Whether fields that are NULL are left out when written.",
+            per_query=True,
+        )
     )
     KAFKA_OPTIONS.declare(Option(f"{_side}csv.field-delimiter", text(), ",", "What separates the fields."))
     KAFKA_OPTIONS.declare(Option(f"{_side}csv.quote-character", text(), '"', "What encloses a field that holds the delimiter."))
@@ -220,7 +260,7 @@ class Side:
         return column.name.removeprefix(self.strip)
 
 
-_LONGEST_TOPIC = 249
+LONGEST_TOPIC = 249
 """Characters of a topic's name, by Kafka's own limit."""
 
 
@@ -230,9 +270,9 @@ def _check_pattern(pattern: str) -> None:
         longest = longest_searched(pattern)
     except UnsupportedStatement as problem:
         raise InvalidOption(f"Option 'topic-pattern': {problem.message}") from problem
-    if longest is not None and longest < _LONGEST_TOPIC:
+    if longest is not None and longest < LONGEST_TOPIC:
         raise InvalidOption(
-            f"Option 'topic-pattern' = '{pattern[:80]}' has too many parts to be tried on names of {_LONGEST_TOPIC} characters; "
+            f"Option 'topic-pattern' = '{pattern[:80]}' has too many parts to be tried on names of {LONGEST_TOPIC} characters; "
             "repeat no long group in parentheses."
         )
 
@@ -250,6 +290,8 @@ class Kafka(Connector):
         options = table.options
         if (TOPIC.read(options) is None) == (TOPIC_PATTERN.read(options) is None):
             raise InvalidOption("A kafka table needs one of 'topic' and 'topic-pattern'.")
+        if (topic := TOPIC.read(options)) is not None and not topics_of(table):
+            raise InvalidOption(f"Option 'topic' = '{topic[:80]}' names no topic.")
         if (pattern := TOPIC_PATTERN.read(options)) is not None:
             _check_pattern(pattern)
         if not SERVERS.read(options):
@@ -354,11 +396,18 @@ def specific_offsets(table: ConnectorTable, written: str) -> str:
     return json.dumps({topic: offsets})
 
 
+def topics_of(table: ConnectorTable) -> list[str]:
+    """The topics it names, none where it has a pattern."""
+    return [name for part in (TOPIC.read(table.options) or "").split(";") if (name := part.strip())]
+
+
 def check_written(table: ConnectorTable) -> None:
     """Raise `InvalidOption` or `InvalidSchema` for a table that is only read."""
-    topic = TOPIC.read(table.options)
-    if (topic is None or ";" in topic) and "topic" not in table.metadata.values():
-        raise InvalidOption(f"{table.name}: rows are written to one 'topic'.")
+    written = {key for name, key in table.metadata.items() if name not in table.virtual}
+    if len(topics_of(table)) != 1 and "topic" not in written:
+        raise InvalidOption(
+            f"{table.name}: rows are written to one 'topic', or to those that a column 'topic' METADATA names, which is not VIRTUAL."
+        )
     for name, key in table.metadata.items():
         if name not in table.virtual and key not in _WRITTEN:
             raise InvalidSchema(f"Column {name}: '{key}' is given by Kafka; declare the column VIRTUAL and leave it out of the INSERT.")

@@ -13,7 +13,7 @@ TOKEN = PAIMON_OPTIONS.declare(Option("token", optional(text()), None, "The toke
 TABLE = PAIMON_OPTIONS.declare(Option("table", text(), "", "The table there, `database.table`."))
 PAIMON_OPTIONS.family(
     r"(scan|incremental|consumer|streaming|continuous)[-.].+",
-    Option("scan.…, consumer-…", text(), "", "Where reading begins, as in hints of the catalog's own tables."),
+    Option("scan.…, consumer-…", text(), "", "Where reading begins, as in hints of the catalog's own tables.", per_query=True),
 )
 _OWN = frozenset({"connector", URI.key, TOKEN.key, TABLE.key})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from model.errors import InvalidOption, InvalidSchema, nearest
+from model.errors import Forbidden, InvalidOption, InvalidSchema, nearest
 from model.schema.type_parts import unreadable_in_sql
 from model.schema.types import DataType, LocalZonedTimestampType, MapType, TimestampType
 from sql.analysis.references import TableReference
@@ -66,12 +66,12 @@ def check_table(table: ConnectorTable, scope: ConnectorScope) -> None:
 
 
 def hinted(table: ConnectorTable, reference: TableReference, scope: ConnectorScope) -> ConnectorTable:
-    """The table as a query mentions it: its options and over them the hint's; raises `InvalidOption`."""
+    """The table as a query mentions it: its options and over them the hint's; raises as `checked_options` does."""
     if reference.as_of is not None:
         raise InvalidOption(f"{reference.name} has connector {table.connector}; it has no snapshots to choose.")
     if not reference.options:
         return table
-    changed = replace(table, options={**table.options, **checked_options(table, reference.options)})
+    changed = replace(table, options={**table.options, **checked_options(table, reference.options, of_view=reference.of_view)})
     connector_named(table.connector).check(changed, scope)
     return changed
 
@@ -85,11 +85,24 @@ def _may_show(type_: DataType, metadata: DataType) -> bool:
     return type_.with_nullable(True) == metadata.with_nullable(True)
 
 
-def checked_options(table: ConnectorTable, hint: Mapping[str, str]) -> Mapping[str, str]:
-    """The options of a hint; raises `InvalidOption` for what the table's connector does not know."""
-    connector_named(table.connector).options.check(hint)
+def checked_options(table: ConnectorTable, hint: Mapping[str, str], *, of_view: bool = False) -> Mapping[str, str]:
+    """The options of a hint; raises `InvalidOption` for what the table's connector does not know.
+
+    Raises `Forbidden` for what says where the rows of a table of the catalog lie, and as what they are read: with its maker's secrets
+    would be had what only the table is granted for. Who holds ALL on it may give any, but not by a view's text (``of_view``), which
+    somebody else may have written.
+    """
+    group = connector_named(table.connector).options
+    group.check(hint)
     if "connector" in hint:
         raise InvalidOption("Option 'connector' cannot be given in a hint.")
+    for key in hint if table.kept and (of_view or not table.owned) else ():
+        if not group.known(key).per_query:
+            given = ", ".join(option.key for option in (*group, *group.families()) if option.per_query) or "none"
+            raise Forbidden(
+                f"Option '{key}' cannot be given in a hint: {table.name} stands for the rows that its options mean. Hints give {given}. "
+                "CREATE TEMPORARY TABLE makes a table with options of your own, and who holds ALL on the table gives any outside of views."
+            )
     return hint
 
 

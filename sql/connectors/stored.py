@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from lake import Lake, LakeTable
@@ -11,13 +12,13 @@ from model.catalog_errors import MetadataOnlyTable
 from model.errors import InvalidOption, TableNotExist
 from model.identifier import Identifier
 from model.options.watermark import PREFIX, watermark_of, watermark_options
-from model.schema.schema import Schema, new_schema, other_kind
+from model.schema.schema import CONNECTOR_KIND, Schema, new_schema, other_kind
 from sql.connectors.base import ConnectorScope, ConnectorTable
 from sql.connectors.registry import check_table
 from sql.execution.session import Session
 from sql.system.names import is_system
 
-KIND = "connector-table"
+KIND = CONNECTOR_KIND
 """The value of the option ``type`` such a table has."""
 EXTRA = "sluice.connector-table"
 """Key of the option that says what a schema has no place for."""
@@ -53,6 +54,7 @@ def table_of(name: str, schema: Schema) -> ConnectorTable:
         virtual=frozenset(extra["virtual"]),
         watermark=watermark_of(schema.options),
         comment=schema.comment,
+        kept=True,
     )
 
 
@@ -92,8 +94,9 @@ def opened_connector(lake: Lake, table: LakeTable, access: Access) -> ConnectorT
     """What `find_connector` gives for a table that has been opened."""
     if not is_connector_table(table.schema):
         return None
-    lake.caller.require(access, table_resource(table.identifier))
-    return table_of(str(table.identifier), table.schema)
+    resource = table_resource(table.identifier)
+    lake.caller.require(access, resource)
+    return replace(table_of(str(table.identifier), table.schema), owned=lake.caller.may(Access.ALL, resource))
 
 
 def means_connector(problem: MetadataOnlyTable) -> bool:

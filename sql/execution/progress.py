@@ -17,6 +17,7 @@ class SparkStage:
 
     id: int
     name: str
+    """What Spark does in it, without the place in the server's code from which it was told to."""
     done: int
     """Tasks that have ended."""
     active: int
@@ -52,6 +53,8 @@ class ProgressRecord:
     total_bytes: int | None = None
     stages: tuple[SparkStage, ...] = ()
     """Spark's stages of it, in the order they were planned."""
+    counted: bool = True
+    """Whether counts and stages are told: not where a part of a table is kept from whose statement it is; see `Progress.count_nothing`."""
 
     def to_json(self) -> dict[str, Any]:
         """The record as clients get it."""
@@ -75,7 +78,7 @@ class Progress:
     def begin(self, stage: str, *, total: int | None = None, total_bytes: int | None = None) -> None:
         """Say what comes now, and how much of it there is."""
         with self._lock:
-            self._record = ProgressRecord(stage=stage, total=total, total_bytes=total_bytes)
+            self._record = ProgressRecord(stage=stage, total=total, total_bytes=total_bytes, counted=self._record.counted)
 
     def advance(self, count: int = 1, size: int = 0) -> None:
         """Say that so many more are done."""
@@ -83,9 +86,18 @@ class Progress:
             now = self._record
             self._record = replace(now, done=now.done + count, done_bytes=now.done_bytes + size)
 
+    def count_nothing(self) -> None:
+        """Keep all counts back from now on: a part of a table is kept from whose statement it is.
+
+        How many files there are, and how many a condition leaves, tells of what they hold.
+        """
+        with self._lock:
+            self._record = replace(self._record, counted=False)
+
     def record(self) -> ProgressRecord:
-        """How far it is."""
-        return self._record
+        """How far it is, as far as that is told."""
+        known = self._record
+        return known if known.counted else ProgressRecord(stage=known.stage, counted=False)
 
 
 class SparkWatch:
@@ -95,13 +107,14 @@ class SparkWatch:
         self._ask = ask
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sluice-progress")
 
-    def look(self, statement_id: str, known: ProgressRecord) -> ProgressRecord:
+    def look(self, statement_id: str, progress: Progress) -> ProgressRecord:
         """What is known of a statement, with Spark's tasks where it counts nothing itself; Spark has a second to answer."""
         try:
             stages = self._thread.submit(self._ask, statement_id).result(_PATIENCE)
         except Exception:  # Spark is away, or busy: the statement itself will say so
-            return known
-        if not stages:
+            stages = None
+        known = progress.record()  # after Spark was asked: stages begin only when it is decided whether they are told
+        if not stages or not known.counted:
             return known
         if known.total is not None:
             return replace(known, stages=tuple(stages))

@@ -63,8 +63,13 @@ BAD_ROWS = SQL_OPTIONS.declare(
 STATEMENT_TIMEOUT = SQL_OPTIONS.declare(
     Option("statement.timeout", optional(duration()), None, "How long a statement may run, waiting included; none by default.")
 )
-OVERWRITE_DYNAMIC = SQL_OPTIONS.declare(
-    Option("table.dynamic-table-options.enabled", boolean(), True, "Whether `/*+ OPTIONS(…) */` hints are read; kept for Flink clients.")
+HINTS_ENABLED = SQL_OPTIONS.declare(
+    Option(
+        "table.dynamic-table-options.enabled",
+        boolean(),
+        True,
+        "Whether `/*+ OPTIONS(…) */` hints are taken; without it a statement with one is refused, also by a view that it reads.",
+    )
 )
 PIPELINE_NAME = SQL_OPTIONS.declare(
     Option("pipeline.name", text(), "", "The name of the jobs this session starts; they are called after their tables without it.")
@@ -74,7 +79,8 @@ DML_SYNC = SQL_OPTIONS.declare(
         "table.dml-sync",
         boolean(),
         True,
-        "Whether INSERT answers when its rows are committed; in batch mode it always does, and a job answers when it is created.",
+        "Kept for Flink's own client, which waits for a job where it is 'true'; the server answers an INSERT of batch mode when its rows "
+        "are committed, and one that is a job when that is created.",
     )
 )
 _CLIENT = "Kept for Flink's own client, which reads it back; it has no effect on the server."

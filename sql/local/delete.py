@@ -59,7 +59,7 @@ def plan_delete(tree: trees.DeleteRows, context: ExecutionContext) -> LocalDelet
     return LocalDelete(
         tree=tree,
         table=table,
-        predicate=pushed(reference, table.schema),
+        predicate=pushed(reference, table.schema, rules),
         condition=condition,
         columns=frozenset(conditions.columns),
     )

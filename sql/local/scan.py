@@ -17,13 +17,13 @@ from model.predicate import Predicate
 from model.schema.types import BigIntType, DataType, Field
 from model.snapshot import Snapshot
 from sql.analysis.predicates import pushed
-from sql.analysis.references import TableReference, table_references
+from sql.analysis.references import TableReference
 from sql.analysis.views import is_view
 from sql.connectors.stored import means_connector
 from sql.execution.results import ResultColumn, ResultSet, batch_of_rows, result_schema
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
-from sql.local.scope import Scope, is_star, limit_of, only_parts
+from sql.local.scope import Scope, is_star, limit_of, only_parts, only_stored_table
 from sql.statements.base import ExecutionContext, LocalStatement
 from table.format.rows.domain import value_fault
 from table.scan.aggregates import Aggregate, Function, exact_aggregates
@@ -31,7 +31,6 @@ from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import Selection, read_batches
 
 _SCAN_PARTS = frozenset({"expressions", "from_", "where", "limit"})
-_TABLE_PARTS = frozenset({"this", "db", "catalog", "alias"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +108,7 @@ def plan_select(tree: exp.Select, context: ExecutionContext) -> LocalScan | Meta
     return LocalScan(
         table=table,
         columns=columns,
-        predicate=pushed(reference, table.schema),
+        predicate=pushed(reference, table.schema, rules),
         condition=conditions.translate(where.this) if where is not None else None,
         condition_columns=frozenset(conditions.columns),
         limit=limit_of(tree),
@@ -118,20 +117,10 @@ def plan_select(tree: exp.Select, context: ExecutionContext) -> LocalScan | Meta
 
 def _only_table(tree: exp.Select, context: ExecutionContext) -> TableReference:
     """The one plain table the query reads."""
-    from_ = tree.args.get("from_")
-    node = from_.this if from_ is not None else None
-    if not isinstance(node, exp.Table) or any(value for key, value in node.args.items() if key not in _TABLE_PARTS):
+    reference = only_stored_table(tree, context)
+    if reference.options or reference.as_of is not None:
         raise NotLocal
-    alias = node.args.get("alias")
-    if alias is not None and alias.args.get("columns"):
-        raise NotLocal
-    references = table_references(tree)
-    if len(references) != 1 or references[0].node is not node or references[0].options or references[0].as_of is not None:
-        raise NotLocal
-    parts = references[0].parts
-    if "$" in parts[-1].replace("$branch_", "", 1) or (len(parts) == 1 and parts[0] in context.session.temporary_tables):
-        raise NotLocal
-    return references[0]
+    return reference
 
 
 def _metadata_answer(tree: exp.Select, reference: TableReference, table: LakeTable) -> MetadataAnswer:

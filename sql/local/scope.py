@@ -7,11 +7,14 @@ from sqlglot import exp
 from model.schema.schema import Schema
 from model.schema.types import Field
 from model.text.whole_number import whole_number
-from sql.analysis.references import TableReference
+from sql.analysis.references import TableReference, table_references
 from sql.local.literals import NotLocal
+from sql.statements.base import ExecutionContext
 
 _MOST_ROWS = 2**31 - 1
 """The largest LIMIT that Spark takes; it words the error for others."""
+
+_TABLE_PARTS = frozenset({"this", "db", "catalog", "alias"})
 
 
 class Scope:
@@ -48,6 +51,30 @@ class Scope:
                 field = self.column(node)
                 return [(field.name, field)]
         raise NotLocal
+
+
+def only_table(tree: exp.Select) -> TableReference:
+    """The one table a query reads; raises `NotLocal` unless it stands alone in FROM itself, in no subquery, with nothing behind it but an
+    alias that leaves its columns their names."""
+    from_ = tree.args.get("from_")
+    node = from_.this if from_ is not None else None
+    if not isinstance(node, exp.Table) or not only_parts(node, _TABLE_PARTS):
+        raise NotLocal
+    alias = node.args.get("alias")
+    references = table_references(tree)
+    if len(references) != 1 or references[0].node is not node or (alias is not None and alias.args.get("columns")):
+        raise NotLocal
+    return references[0]
+
+
+def only_stored_table(tree: exp.Select, context: ExecutionContext) -> TableReference:
+    """The same where it is a table of the catalog or a branch of one: none of its system tables, and none of the session."""
+    reference = only_table(tree)
+    if "$" in reference.parts[-1].replace("$branch_", "", 1) or (
+        len(reference.parts) == 1 and reference.parts[0] in context.session.temporary_tables
+    ):
+        raise NotLocal
+    return reference
 
 
 def limit_of(tree: exp.Select) -> int | None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from model.access import WHOLE
 from model.options.table import check_hint
 from model.predicate import Predicate
 from model.schema.schema import Schema
@@ -19,7 +20,7 @@ from sql.execution.held_results import gathered
 from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
-from sql.local.scope import Scope, limit_of, only_parts
+from sql.local.scope import Scope, limit_of, only_parts, only_table
 from sql.local.sorting import in_order
 from sql.statements.base import ExecutionContext, LocalStatement
 from sql.system import SystemScan, SystemTable, find_system_table
@@ -89,7 +90,7 @@ def plan_system(tree: exp.Select, context: ExecutionContext) -> SystemSelect | N
     references = table_references(tree)
     if len(references) != 1 or not is_system(references[0].parts):
         return None
-    reference = references[0]
+    reference = only_table(tree)
     if reference.as_of is not None or not only_parts(tree, _PARTS):
         raise NotLocal
     check_hint(reference.options)
@@ -119,7 +120,7 @@ def plan_system(tree: exp.Select, context: ExecutionContext) -> SystemSelect | N
 
 
 def _narrowed(scan: SystemScan, reference: TableReference, schema: Schema) -> SystemScan:
-    predicate: Predicate | None = pushed(reference, schema)
+    predicate: Predicate | None = pushed(reference, schema, WHOLE)
     return SystemScan(lake=scan.lake, table=scan.table, predicate=predicate, options=scan.options, zone=scan.zone)
 
 

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from lake import LakeTable, StreamStep, TableStream
 from lake.streams.snapshot_steps import TURN_SECONDS
+from model.access import WHOLE
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import StreamChanged, TableNotExist, UnsupportedStatement, UnsupportedType
 from model.options.table import stream_options
@@ -21,14 +22,14 @@ from model.predicate import Predicate
 from model.schema.schema import Schema
 from model.schema.types import Field
 from sql.analysis.predicates import pushed
-from sql.analysis.references import TableReference, table_references
+from sql.analysis.references import TableReference
 from sql.analysis.views import is_view, sources_of
 from sql.connectors.stored import means_connector
 from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.execution.session_settings import RUNTIME_MODE
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
-from sql.local.scope import Scope, limit_of, only_parts
+from sql.local.scope import Scope, limit_of, only_parts, only_stored_table
 from sql.local.stream_checks import all_end_now, is_bounded
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement
@@ -151,13 +152,9 @@ def is_stream(tree: exp.Expr | None, context: ExecutionContext) -> bool:
 
 def plan_tail(tree: exp.Expr, context: ExecutionContext) -> Tail:
     """The statement; raises `NotLocal` for what needs Spark: all but columns of one table, a plain condition and a LIMIT."""
-    if not isinstance(tree, exp.Select) or not _may_be_tail(tree):
+    if not isinstance(tree, exp.Select) or not only_parts(tree, _PARTS):
         raise NotLocal
-    (reference,) = table_references(tree)
-    if "$" in reference.parts[-1].replace("$branch_", "", 1) or (
-        len(reference.parts) == 1 and reference.parts[0] in context.session.temporary_tables
-    ):
-        raise NotLocal
+    reference = only_stored_table(tree, context)
     try:
         table = context.lake.open(context.session.identifier(reference.parts))
     except MetadataOnlyTable as other:
@@ -179,7 +176,7 @@ def plan_tail(tree: exp.Expr, context: ExecutionContext) -> Tail:
         reference=reference,
         table=table,
         columns=columns,
-        predicate=pushed(reference, table.schema),
+        predicate=pushed(reference, table.schema, WHOLE),  # of a part there are no streams
         condition=condition,
         condition_columns=frozenset(conditions.columns),
         limit=limit_of(tree),
@@ -197,15 +194,3 @@ def _columns(scope: Scope, part: exp.Expr) -> list[tuple[str, Field]]:
 
 
 _PARTS = frozenset({"expressions", "from_", "where", "limit", "hint"})
-_TABLE_PARTS = frozenset({"this", "db", "catalog", "alias"})
-
-
-def _may_be_tail(tree: exp.Select) -> bool:
-    """Whether the query has only the clauses of one: SELECT … FROM one table WHERE … LIMIT."""
-    from_ = tree.args.get("from_")
-    node = from_.this if from_ is not None else None
-    if not only_parts(tree, _PARTS) or not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-        return False
-    alias = node.args.get("alias")
-    renamed = alias is not None and bool(alias.args.get("columns"))
-    return len(table_references(tree)) == 1 and only_parts(node, _TABLE_PARTS) and not renamed

@@ -76,8 +76,8 @@ def plan_update(tree: trees.UpdateRows, context: ExecutionContext) -> LocalUpdat
     """The statement; raises `NotLocal` where Spark must decide which rows change, or to what."""
     table, assignments = update_target(context, tree)
     alias = tree.this.args["from_"].this.args.get("alias")
-    renamed = alias is not None and alias.args.get("columns")
-    if renamed or context.lake.read_rules(table).restricted or len(list(tree.find_all(exp.Query))) > 1:
+    renamed, rules = alias is not None and alias.args.get("columns"), context.lake.read_rules(table)
+    if renamed or rules.restricted or len(list(tree.find_all(exp.Query))) > 1:
         raise NotLocal  # what is kept from a caller is cut off in one place, before Spark sees it
     reference = reference_of(tree.this)
     where = tree.this.args.get("where")
@@ -86,7 +86,7 @@ def plan_update(tree: trees.UpdateRows, context: ExecutionContext) -> LocalUpdat
     return LocalUpdate(
         tree=tree,
         table=table,
-        predicate=pushed(reference, table.schema),
+        predicate=pushed(reference, table.schema, rules),
         condition=condition,
         columns=frozenset(conditions.columns),
         row=_row(table, assignments, tree.this.expressions, Literals(utc=context.zone == "UTC")),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sql.local.literals import Kind, LiteralValue, NotLocal, Origin, SpanOrigin, date_of, negated, number_of, time_of, timestamp_of
+from sql.parsing.turns import TURNS
 
 _NAME = r"(?:[A-Za-z_][A-Za-z0-9_]*|`[^`]+`)"
 _HEAD = re.compile(
@@ -47,13 +48,18 @@ class ValuesInsert:
 
 
 def read_values(text: str) -> ValuesInsert | None:
-    """The statement, where the text is one such and all of it is plain."""
+    """The statement, where the text is one such and all of it is plain; a long one waits for its turn."""
     head = _HEAD.match(text)
     if head is None:
         return None
     target = tuple(part.strip("`") for part in _PARTS.findall(head[1]))
     if head[1].upper() in _RESERVED:
         return None
+    with TURNS.reading(len(text)):
+        return _insert(text, head, target)
+
+
+def _insert(text: str, head: re.Match[str], target: tuple[str, ...]) -> ValuesInsert | None:
     rows: list[list[LiteralValue]] = []
     origins: list[Origin] = []
     at = head.end()

@@ -29,7 +29,8 @@ from sql.dialect import column_type, parse_one, split
 from sql.parameters.placeholders import PARAMETER, Bound, Placeholder
 from sql.parameters.texts import Misfit
 from sql.parameters.values import MOST_DIGITS, literal, read_json
-from sql.parsing.size import MOST_WORDS, check_values, values_in
+from sql.parsing.size import MOST_WORDS, check_values, check_words, values_in
+from sql.parsing.turns import LONG, TURNS
 from table.format.rows.arrow import arrow_type, data_type
 
 
@@ -154,7 +155,7 @@ def bind(texts: Sequence[str], parameters: Parameters, most_values: int = MOST_W
     Values by name are for all the statements, and each must be used by one; values by position go with a single statement.
     Raises `InvalidParameter`, with ``statement_index`` where there are several, and `StatementTooLarge` before anything runs.
     """
-    check_values(parameters.count(), most_values)
+    check_values(count := parameters.count(), most_values)
     if parameters.positional and len(texts) > 1:
         raise InvalidParameter(
             f"Values by position go with one statement, and the text holds {len(texts)}; "
@@ -164,7 +165,8 @@ def bind(texts: Sequence[str], parameters: Parameters, most_values: int = MOST_W
     trees = []
     for index, (text, binding) in enumerate(zip(texts, bindings, strict=True)):
         try:
-            trees.append(parse_one(text, binding))
+            with TURNS.reading(len(text) + count):
+                trees.append(parse_one(text, binding))
         except InvalidParameter as error:
             error.statement_index = index if len(texts) > 1 else None
             raise
@@ -231,8 +233,15 @@ def _integer_type(value: int) -> DataType:
     return DecimalType(precision=len(str(abs(value))), scale=0)
 
 
-@lru_cache(maxsize=1024)
 def _named_type(spelled: str) -> DataType:
+    if len(spelled) > LONG:
+        check_words(spelled)
+        return column_type(spelled)
+    return _short_type(spelled)
+
+
+@lru_cache(maxsize=1024)
+def _short_type(spelled: str) -> DataType:
     return column_type(spelled)
 
 
@@ -251,6 +260,8 @@ def _of_arrow(name: str, column: pa.Array) -> Parameter:
         return Parameter(type_, _from_arrow(type_, column[0].as_py()))
     except (pa.ArrowException, UnsupportedType) as problem:
         raise InvalidParameter(f"The value of parameter {name} ({column.type}) cannot be a literal: {problem}") from None
+    except (OverflowError, ValueError):  # Python has no other days, alone or inside another value
+        raise InvalidParameter(f"The value of parameter {name} ({column.type}) is, or holds, a time outside the years 1 to 9999.") from None
 
 
 def _values_of(array: pa.Array) -> int:

@@ -8,12 +8,13 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 from sqlglot import exp
 
 from model.errors import UnsupportedType
+from model.schema.decimals import held
 from model.schema.types import (
     INTEGER_BITS,
     ArrayType,
@@ -111,16 +112,10 @@ def _decimal(type_: DataType, value: Any) -> Decimal:
         number = value if isinstance(value, Decimal) else Decimal(without_marks(str(value)).strip())
     except (InvalidOperation, ValueError):
         raise Misfit(wanted) from None
-    if not number.is_finite():
+    exact = held(type_, number)
+    if exact is None:
         raise Misfit(wanted)
-    _, digits, exponent = number.as_tuple()
-    assert isinstance(exponent, int)
-    behind = -exponent if number else 0
-    while behind > type_.scale and digits and digits[-1] == 0:
-        digits, behind = digits[:-1], behind - 1
-    if behind > type_.scale or (number and len(digits) - behind > type_.precision - type_.scale):
-        raise Misfit(wanted)
-    return number
+    return exact
 
 
 def _string(type_: DataType, value: Any) -> str:
@@ -228,7 +223,7 @@ def _cast(value: exp.Expr, type_: DataType) -> exp.Expr:
     return made
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _template(spelled: str) -> exp.Expr:
     """A cast to the type as the parser makes it."""
     return parse_one(f"SELECT CAST(NULL AS {spelled})").expressions[0]  # type: ignore[no-any-return]

@@ -16,6 +16,7 @@ EXECUTED: dict[type[exp.Expr], frozenset[str]] = {
         }
     ),
     exp.Table: frozenset({"this", "db", "catalog", "alias", "joins", "laterals", "pivots", "sample", "version"}),
+    exp.Distinct: frozenset({"expressions"}),
     exp.Subquery: frozenset(
         {
             *("alias", "cluster", "distribute", "joins", "laterals", "limit", "offset", "order", "pivots", "sample", "sort", "this"),
@@ -61,6 +62,7 @@ _WRITTEN = {
     "locks": "FOR UPDATE",
     "match": "MATCH_RECOGNIZE",
     "method": "BERNOULLI or SYSTEM",
+    "on": "DISTINCT ON",
     "ordinality": "WITH ORDINALITY",
     "when": "AT or BEFORE",
     "where": "REPLACE WHERE",
@@ -73,15 +75,19 @@ _WAYS_OUT = {
     "hints": "options of a read go into a hint behind the table: /*+ OPTIONS('scan.snapshot-id' = '1') */",
     "locks": "a query reads one snapshot, which nothing changes",
     "method": "TABLESAMPLE (10 PERCENT) takes a sample",
+    "on": "number the rows of each key in a subquery, ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) AS n, and take those WHERE n = 1",
     "returning": "SELECT the rows after the INSERT",
     "when": "FOR SYSTEM_TIME AS OF TIMESTAMP '…' reads the table as it was then",
     "where": "INSERT OVERWRITE t PARTITION (…) replaces a partition",
 }
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 
 
 def check_clauses(tree: exp.Expr) -> None:
     """Raise `UnsupportedStatement` for the first clause that would not be executed."""
     for node in tree.walk():
+        if isinstance(node, exp.Any | exp.All):
+            _check_quantified(node)
         executed = EXECUTED.get(type(node))
         if executed is None:
             continue
@@ -92,6 +98,15 @@ def check_clauses(tree: exp.Expr) -> None:
                 words = _WRITTEN.get(slot, slot.strip("_").upper().replace("_", " "))
                 advice = f"; {_WAYS_OUT[slot]}" if slot in _WAYS_OUT else ""
                 raise UnsupportedStatement(f"{words} is not available here{advice}.", fragment=_fragment(words))
+
+
+def _check_quantified(node: exp.Any | exp.All) -> None:
+    """Raise `UnsupportedStatement` where a value is compared with any or all of several; ``any(a)`` elsewhere is an aggregate's call."""
+    comparison = node.parent
+    if isinstance(comparison, _COMPARISONS) and comparison.expression is node:
+        word = "ANY" if isinstance(node, exp.Any) else "ALL"
+        ways = "exists(array, x -> x = 1), forall(array, x -> x > 1), IN (SELECT …) and comparisons with (SELECT MAX(…) …)"
+        raise UnsupportedStatement(f"A comparison with {word} (…) is not available here; {ways} are.", fragment=word)
 
 
 def _is_written(table: exp.Expr) -> bool:

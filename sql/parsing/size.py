@@ -9,6 +9,7 @@ from sqlglot.tokenizer_core import TokenizerCore, TokenType
 
 from model.errors import StatementTooLarge
 from sql.dialect import tokenizer_core
+from sql.parsing.turns import TURNS
 
 MOST_WORDS = 50_000
 """A parser's node for each of so many takes a second and some 50 MB."""
@@ -55,7 +56,8 @@ def check_words(text: str, most: int = MOST_WORDS) -> None:
     if len(text) <= most:
         return
     try:
-        _Bounded(tokenizer_core(), most).count(text)
+        with TURNS.reading(len(text)):
+            _Bounded(tokenizer_core(), most).count(text)
     except _TooManyError:
         raise StatementTooLarge(
             f"The text has more than {most} words, signs and literals. Rows in bulk go to POST /tables/{{database}}/{{table}}/rows; "

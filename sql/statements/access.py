@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from lake.access.permissions import Permissions
-from model.access import Access, Columns, Grant, Policy, Resource, ResourceType, columns_in
+from model.access import Access, Columns, Grant, Policy, Resource, ResourceType
 from model.errors import InvalidGrant
 from model.identifier import MAIN_BRANCH
 from sql.analysis.policies import mask, row_filter
@@ -129,9 +129,6 @@ class CreatePolicy(LocalStatement):
             rule = row_filter(args["rule"], table.schema)
         else:
             rule = mask(args["rule"], table.schema.field(column, table=str(table.identifier)), table.schema)
-            masked = {policy.column for policy in _permissions(context).policies(table.identifier)}
-            if read := sorted((columns_in(rule) - {column}) & masked):
-                raise InvalidGrant(f"The mask of column {column} reads column {read[0]}, which is masked itself and would be shown raw.")
         policy = Policy(name=args["name"], column=column, principals=tuple(args["principals"]), sql=args["source"], rule=rule)
         _permissions(context).create_policy(table.identifier, policy, claim=context.idempotency)
         return ResultSet.ok()

@@ -20,6 +20,7 @@ from sql.dialect import parse_one
 from sql.execution.results import ResultColumn, ResultSet
 from sql.execution.session import Session
 from sql.parsing import trees
+from sql.parsing.turns import TURNS
 from sql.statements.base import ExecutionContext, LocalStatement, LookingStatement, handles
 from sql.statements.databases import database_name
 from sql.statements.insert import source_of
@@ -75,20 +76,24 @@ class Undrop(LocalStatement):
         name: tuple[str, ...] = args["name"]
         to: tuple[str, ...] | None = args.get("to")
         restarted: list[UUID] = []
+        renamed: tuple[object, object] | None = None
 
         def restarts(jobs: Sequence[Job], tables: Sequence[Identifier], views: Views) -> Sequence[UUID]:
             if args["restart_jobs"]:
-                restarted.extend(_to_restart(context, jobs, frozenset(tables), views))
+                with TURNS.at_once():  # others wait for the transaction
+                    restarted.extend(_to_restart(context, jobs, frozenset(tables), views))
+                if not restarted and renamed is not None:
+                    raise _nothing_restarts(*renamed)
             return restarted
 
         if args["what"] == "DATABASE":
-            database = database_name(to) if to else None
-            back = lake.undrop_database(
-                database_name(name), drop_id=args["drop_id"], to=database, restarts=restarts, claim=context.idempotency
-            )
+            dropped, database = database_name(name), database_name(to) if to else None
+            renamed = None if database in (None, dropped) else (dropped, database)
+            back = lake.undrop_database(dropped, drop_id=args["drop_id"], to=database, restarts=restarts, claim=context.idempotency)
         else:
             target = None if to is None else _within(context, to, context.session.identifier(name).database)
             table = context.session.identifier(name)
+            renamed = None if target in (None, table) else (table, target)
             back = [lake.undrop_table(table, drop_id=args["drop_id"], to=target, restarts=restarts, claim=context.idempotency)]
         rows = [("table", str(table)) for table in back] + [("job", str(job_id)) for job_id in restarted]
         return ResultSet.of_strings(("restored", "name"), rows)
@@ -111,6 +116,15 @@ class PurgeTable(LocalStatement):
 def _within(context: ExecutionContext, parts: tuple[str, ...], database: str) -> Identifier:
     """A bare new name stays in the table's database."""
     return Identifier(database, parts[0]) if len(parts) == 1 else context.session.identifier(parts)
+
+
+def _nothing_restarts(name: object, to: object) -> AnalysisError:
+    """Jobs name what they read and write: those of the old name would not find it under another."""
+    return AnalysisError(
+        f"RESTART JOBS starts jobs that have failed and name {to}, as which it would come back, and there is none: those that name {name} "
+        "would not find it. Leave RESTART JOBS out and start new jobs, or bring it back under its own name.",
+        fragment="RESTART JOBS",
+    )
 
 
 def _to_restart(context: ExecutionContext, jobs: Sequence[Job], tables: frozenset[Identifier], views: Views) -> Iterator[UUID]:

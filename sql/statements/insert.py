@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
+import numpy as np
 from sqlglot import exp
 
 from lake import LakeTable
 from lake.commit.write_context import Write
 from model.access import Access
-from model.errors import AnalysisError, InvalidSchema
+from model.catalog_errors import TableChanged
+from model.errors import AnalysisError, InvalidSchema, RewriteConflict
 from model.options.table import TABLE_OPTIONS, check_hint
 from model.schema.schema import Schema, new_schema
 from model.snapshot import CommitKind
@@ -27,7 +32,17 @@ from sql.parsing import trees
 from sql.statements.base import ExecutionContext, handles
 from table.format.manifests.entries import NewFile
 from table.format.rows import binary_row
+from table.write.seen import Seen
 from table.write.snapshot_builder import CommitRequest, everything
+
+if TYPE_CHECKING:
+    from sql.spark.read.prepared import PlannedTable
+
+_log = logging.getLogger(__name__)
+_PLAIN_NUMBER = re.compile(r"(0|[1-9]\d*)(\.\d+)?")
+"""Spelled as Spark spells it as a text."""
+_ATTEMPTS = 5
+"""Runs of an overwrite by a query of its own table, as long as others write to what it replaces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,9 +69,13 @@ class Insert:
         sink = connector_sink(context, self.tree)
         if sink is not None:
             return ResultSet.written(_pass_on(context, self.tree, sink), None)
-        target = target_of(context, self.tree)
-        with target.table.write() as write:
-            return commit(context, target, write, source_of(self.tree))
+
+        def once() -> ResultSet:
+            target = target_of(context, self.tree)
+            with target.table.write() as write:
+                return commit(context, target, write, source_of(self.tree))
+
+        return until_it_holds(once)
 
 
 @handles(trees.StatementSet)
@@ -69,28 +88,35 @@ class StatementSet:
 
     def run(self, context: ExecutionContext) -> ResultSet:
         """Write every INSERT's rows, then commit all at once."""
-        done: list[tuple[Target, Write]] = []
+        return until_it_holds(lambda: self._once(context))
+
+    def _once(self, context: ExecutionContext) -> ResultSet:
+        done: list[tuple[Target, Write, Seen | None]] = []
         with contextlib.ExitStack() as writes:
             for insert in self.tree.expressions:
                 target = target_of(context, insert)
-                same = [other for other, _ in done if other.table.table_id == target.table.table_id]
+                same = [other for other, _, _ in done if _place(other) == _place(target)]
                 if any(member.overwrite for member in (target, *same)) and same:
                     raise AnalysisError(
                         f"{target.table.identifier} stands twice in the statement set, and only INSERT INTO can be repeated there."
                     )
                 write = writes.enter_context(target.table.write())
-                write.add(write_query(context, target, source_of(insert)))
-                done.append((target, write))
+                done.append((target, write, write_query(context, target, write, source_of(insert))))
             return self._commit(context, done)
 
     @staticmethod
-    def _commit(context: ExecutionContext, done: list[tuple[Target, Write]]) -> ResultSet:
-        rows = sum(write.rows for _, write in done)
-        requests = [(target.table, request) for target, write in done if (request := request_of(target, write)) is not None]
+    def _commit(context: ExecutionContext, done: list[tuple[Target, Write, Seen | None]]) -> ResultSet:
+        rows = sum(write.rows for _, write, _ in done)
+        requests = [(target.table, request) for target, write, seen in done if (request := request_of(target, write, seen)) is not None]
         if not requests:
             return ResultSet.written(0, None)
-        snapshots = context.lake.commit_all(requests, claim=context.idempotency, answer=written_answer(rows))
+        with _by_own_rows(*(request for _, request in requests)):
+            snapshots = context.lake.commit_all(requests, claim=context.idempotency, answer=written_answer(rows))
         return ResultSet.written(rows, snapshots[0].id)
+
+
+def _place(target: Target) -> tuple[UUID, str]:
+    return target.table.table_id, target.table.identifier.branch
 
 
 def source_of(insert: exp.Insert) -> exp.Expr:
@@ -190,35 +216,90 @@ def _check_columns(table: LakeTable, columns: tuple[str, ...] | None, fixed: Map
         raise AnalysisError(f"Column {missing[0]} of {table.identifier} is NOT NULL and gets no value.", fragment=missing[0])
 
 
-def write_query(context: ExecutionContext, target: Target, query: exp.Expr) -> list[NewFile]:
-    """Run the query and write its rows as files of the table, not yet committed."""
+def until_it_holds(once: Callable[[], ResultSet]) -> ResultSet:
+    """Run an INSERT, and anew where what it replaces by a query of the same table was changed meanwhile, or its columns are others by now.
+
+    The last time raises `RewriteConflict` or `TableChanged`.
+    """
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            return once()
+        except TableChanged:
+            if not left:
+                raise
+        except _OwnRowsChanged as changed:
+            lost = changed.lost
+            if not left:
+                raise RewriteConflict(
+                    f"INSERT OVERWRITE by a query of the table it replaces: others wrote to what it replaces during each of {_ATTEMPTS} "
+                    f"runs. Nothing was changed; repeat it when they have done. The last time: {lost.message}",
+                    resource_name=lost.resource_name,
+                ) from lost
+            _log.info("An INSERT OVERWRITE begins anew: %s", lost.message)
+    raise AssertionError("the last attempt returns or raises")
+
+
+@contextlib.contextmanager
+def _by_own_rows(*requests: CommitRequest) -> Iterator[None]:
+    """Around a commit that loses where rows of the table itself, by which it was made, are others by now."""
+    try:
+        yield
+    except RewriteConflict as lost:
+        if all(request.seen is None for request in requests):
+            raise
+        raise _OwnRowsChanged(lost) from lost
+
+
+class _OwnRowsChanged(Exception):
+    """An overwrite is to be run anew."""
+
+    def __init__(self, lost: RewriteConflict) -> None:
+        super().__init__(lost.message)
+        self.lost = lost
+
+
+def write_query(context: ExecutionContext, target: Target, write: Write, query: exp.Expr) -> Seen | None:
+    """Run the query and write its rows as files of the table, not yet committed; what an overwrite has seen of its own table."""
     from sql.spark.read.prepared import prepared
     from sql.spark.write.assign import assigned, literals
     from sql.spark.write.sorting import Order
-    from sql.spark.write.writes import write
+    from sql.spark.write.writes import write as written
 
     order = Order.of_writes(target.table.schema)
     with prepared(context, query) as rows:
         context.cancellation.check()
         frame = assigned(rows.frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
-        return before_commit(target.table, write(frame.sparkSession, frame, target.table, arrange=order.arrange() if order else None))
+        files = written(frame.sparkSession, frame, target.table, arrange=order.arrange() if order else None)
+        write.add(before_commit(target.table, files))
+        return _seen(target, rows.tables) if target.overwrite else None
 
 
-def request_of(target: Target, write: Write) -> CommitRequest | None:
+def _seen(target: Target, tables: Sequence[PlannedTable]) -> Seen | None:
+    """What a query has read of the table whose rows it replaces; None where that is nothing, or rows it names by their time."""
+    own = [one for one in tables if (one.table.table_id, one.table.identifier.branch) == _place(target) and not one.of_a_time]
+    if not own:
+        return None
+    return Seen.of(own[0].present, own[0].plan.predicate if len(own) == 1 else None)
+
+
+def request_of(target: Target, write: Write, seen: Seen | None = None) -> CommitRequest | None:
     """The commit an INSERT asks for; None where it changes nothing (`paimon-append.md` §6.3, 6.5)."""
     if not target.overwrite:
         return write.request(CommitKind.APPEND) if write.files else None
     replaced = _replaced(target, write.files)
-    return None if replaced is None else write.request(CommitKind.OVERWRITE, overwrite=replaced, operation="OVERWRITE")
+    if replaced is None:
+        return None
+    own = None if seen is None else replace(seen, replaced=replaced)
+    return write.request(CommitKind.OVERWRITE, overwrite=replaced, operation="OVERWRITE", seen=own)
 
 
 def _replaced(target: Target, files: list[NewFile]) -> Callable[[bytes], bool] | None:
-    """Which partitions an overwrite replaces: those of the rows, those PARTITION names, or the whole table."""
+    """Which partitions an overwrite replaces: those of the rows, or else those PARTITION names or the whole table; None for nothing."""
     schema = target.table.schema
     if not schema.partition_keys or (not target.fixed and not target.dynamic):
         return everything
     written = {new.partition for new in files}
-    if target.dynamic and len(target.fixed) < len(schema.partition_keys):
+    if target.dynamic:  # without rows nothing goes, also where PARTITION names all of one (Paimon's `overwritePartition`)
         return written.__contains__ if written else None
     types = [f.type for f in schema.partition_fields]
     positions = [schema.partition_keys.index(name) for name in target.fixed]
@@ -228,6 +309,13 @@ def _replaced(target: Target, files: list[NewFile]) -> Callable[[bytes], bool] |
         values = binary_row.decode(types, partition)
         return [values[at] for at in positions] == wanted
 
+    for partition in written:
+        if not named(partition):  # read as another value than it is written as, and what it names would stay beside the rows
+            values = binary_row.decode(types, partition)
+            name, value = next((n, values[at]) for n, at, want in zip(target.fixed, positions, wanted, strict=True) if values[at] != want)
+            raise AnalysisError(
+                f"PARTITION ({name} = {target.fixed[name].sql('spark')}) is {value!s} in the table: name that value.", fragment=name
+            )
     return named
 
 
@@ -241,7 +329,12 @@ def _partition_value(target: Target, name: str) -> object:
     field = target.table.schema.field(name)
     value = literal_value(node, field.type)
     if value is None and isinstance(node, exp.Literal):
-        value = literal_value(exp.Literal.number(node.name) if node.is_string else exp.Literal.string(node.name), field.type)
+        if node.is_string:
+            value = literal_value(exp.Literal.number(node.name), field.type)
+        elif _PLAIN_NUMBER.fullmatch(node.name):  # of 007 and 1e2 Spark makes the texts 7 and 100.0
+            value = literal_value(exp.Literal.string(node.name), field.type)
+    if field.type.root == "FLOAT" and isinstance(value, float):
+        value = float(np.float32(value))
     if value is None:
         raise AnalysisError(f"PARTITION ({name} = {node.sql('spark')}): a literal of type {field.type.sql()} is expected.")
     return value
@@ -249,12 +342,13 @@ def _partition_value(target: Target, name: str) -> object:
 
 def commit(context: ExecutionContext, target: Target, write: Write, query: exp.Expr) -> ResultSet:
     """Write the query's rows and commit them."""
-    write.add(write_query(context, target, query))
-    request = request_of(target, write)
+    seen = write_query(context, target, write, query)
+    request = request_of(target, write, seen)
     if request is None:
         return ResultSet.written(0, None)
     context.cancellation.check()
-    snapshot = context.lake.commit(target.table, request, claim=context.idempotency, answer=written_answer(write.rows))
+    with _by_own_rows(request):
+        snapshot = context.lake.commit(target.table, request, claim=context.idempotency, answer=written_answer(write.rows))
     return ResultSet.written(write.rows, snapshot.id)
 
 

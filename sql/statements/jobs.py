@@ -143,9 +143,10 @@ def _described(job: Job) -> tuple[object, ...]:
     watermark = None if job.watermark is None else dt.datetime.fromtimestamp(job.watermark / 1000, dt.UTC)
     source = json.dumps(job.source) if job.source else None
     waits = job.next_start if job.state.value == "RESTARTING" else None
+    lag = None if job.lag is None else str(job.lag)
     return (
-        *_shown(job), job.statement, job.principal, job.server, job.batches, job.rows, source, job.lag, watermark, job.restarts,
-        job.attempts, waits, job.error, job.error_at, job.ended_at,
+        *_shown(job), job.statement, job.principal, job.server, job.batches, job.rows, source, lag, watermark,
+        job.restarts, job.attempts, waits, job.error, job.error_at, job.ended_at,
     )  # fmt: skip
 
 

@@ -17,9 +17,11 @@ from sql.statements.base import ExecutionContext, handles
 from sql.statements.plan_json import PlanPicture, shown, table_picture
 from sql.statements.rows.changing import target_of
 from sql.statements.rows.merge import explained
+from table.retention.health import before_write
 
 if TYPE_CHECKING:
     from sql.spark.read.prepared import Prepared
+    from sql.statements.insert import Target
 
 
 _LOCATIONS = re.compile(r"^Location(?: \[not included in comparison\])?:.*\n?", re.MULTILINE)
@@ -86,13 +88,38 @@ class Explain:
 
 
 def _advice(context: ExecutionContext, insert: exp.Insert) -> list[str]:
-    """What `sys.doctor` would say of the table rows go to."""
-    from sql.statements.insert import target_of
-    from sql.statements.procedures.doctor import findings
+    """What `sys.doctor` would say of the table rows go to, and what the write itself would suffer from."""
+    from sql.statements.insert import connector_sink, target_of
+    from sql.statements.procedures.doctor import WRITERS, findings
 
-    table = target_of(context, insert).table
-    advice = findings(table) if context.lake.tells_counts(table) else []
+    if connector_sink(context, insert) is not None:
+        return []
+    target = target_of(context, insert)
+    table = target.table
+    advice = before_write(table.schema, table=table.identifier, writers=WRITERS, at_once=_partitions_written(insert, target))
+    advice += findings(table) if context.lake.tells_counts(table) else []
     return [line for finding in advice for line in ("", "== Advice ==", f"{finding.what}: {finding.why}", f"  {finding.statement}")]
+
+
+def _partitions_written(insert: exp.Insert, target: Target) -> int | None:
+    """To how many partitions an INSERT brings rows, at most; None where its text does not tell."""
+    schema, rows = target.table.schema, insert.args["expression"]
+    chosen = [key for key in schema.partition_keys if key not in target.fixed]
+    if not chosen:
+        return 1
+    names = target.columns or tuple(field.name for field in schema.fields if field.name not in target.fixed)
+    if not isinstance(rows, exp.Values) or not set(chosen) <= set(names):
+        return None
+    at = [names.index(key) for key in chosen]
+    tuples = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in rows.expressions]
+    if any(len(row) != len(names) or not all(_is_constant(row[n]) for n in at) for row in tuples):
+        return None
+    return len({tuple(row[n].sql("spark") for n in at) for row in tuples})
+
+
+def _is_constant(value: exp.Expr) -> bool:
+    inner = value.this if isinstance(value, exp.Neg | exp.Cast) else value
+    return isinstance(inner, exp.Literal | exp.Null | exp.Boolean)
 
 
 def _plan_told(context: ExecutionContext, query: Prepared) -> str:

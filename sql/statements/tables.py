@@ -26,7 +26,7 @@ from model.options.masking import names_secret
 from model.options.rules import check_together
 from model.options.table import TABLE_OPTIONS, told_apart
 from model.options.watermark import watermark_of, watermark_options
-from model.schema.change import AddColumn, RemoveOption, SchemaChange, SetOption, UpdateColumnType
+from model.schema.change import AddColumn, RemoveOption, SchemaChange, SetOption, UpdateColumnType, UpdateComment
 from model.schema.schema import Schema, new_schema, with_queue_defaults
 from model.schema.type_parts import unreadable_in_sql
 from model.schema.types import DataType, Field
@@ -37,7 +37,7 @@ from sql.execution.results import ResultSet
 from sql.parsing import trees
 from sql.parsing.ddl import LikeClause, TableDefinition
 from sql.statements.base import ExecutionContext, LocalStatement, handles
-from sql.statements.procedures.partition_choice import matching
+from sql.statements.procedures.partition_choice import matching, without_rows
 from table.format.layout import DEFAULT_PARTITION_NAME
 from table.format.rows import binary_row
 from table.write.snapshot_builder import CommitRequest, everything
@@ -119,14 +119,15 @@ class CreateTable:
         columns = tuple(Field(id=-1, name=c.name, type=c.type) for c in query_columns(context, query))
         schema = schema_of(replace(definition, columns=columns))
         begun_as = context.idempotency.work if context.idempotency else None
-        if not context.lake.create_table(table, schema, if_not_exists=self.tree.args["if_not_exists"], begun_as=begun_as):
+        made = context.lake.create_table(table, schema, if_not_exists=self.tree.args["if_not_exists"], begun_as=begun_as)
+        if made is None:
             return ResultSet.ok()
         try:
             return _told(insert_query(context, context.lake.open(table), query), definition.options)
         except (OutcomeUnknown, IdempotencyInProgress):
             raise  # the rows may be there, or another server fills it now
-        except BaseException:  # whatever stopped it, also a cancel: there is no table half made
-            context.lake.discard_table(table)
+        except BaseException as problem:  # whatever stopped it, also a cancel: there is no table half made
+            context.lake.take_back(table, made, problem)
             raise
 
 
@@ -139,6 +140,10 @@ def _told(result: ResultSet, options: Mapping[str, str]) -> ResultSet:
 def _under_todays_keys(change: SchemaChange) -> Iterator[SchemaChange]:
     """A change of options under their keys by now; what is reset is so under those of earlier versions of Paimon, too."""
     match change:
+        case SetOption(key="comment", value=value):  # Flink's form of what others say by COMMENT
+            yield UpdateComment(comment=value)
+        case RemoveOption(key="comment"):
+            yield UpdateComment(comment=None)
         case SetOption(key=key, value=value):
             yield from (SetOption(key=now, value=text) for now, text in of_today({key: value}).items())
         case RemoveOption(key=key):
@@ -275,21 +280,27 @@ class AlterTable(LocalStatement):
         """Remove partitions with all their rows, as one commit; a spec that leaves out columns means all it fits."""
         table = context.lake.open_to_change(name)
         schema = table.schema
-        default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
         types = [f.type for f in schema.partition_fields]
         present = {binary_row.encode_prefixed(types, p.values): p for p in context.lake.partitions(table, table.latest())}
+        default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
         gone: set[bytes] = set()
+        made_by_name: dict[str, Mapping[str, str]] = {}
         for spec in specs:
             for key in spec:
                 if key not in schema.partition_keys:
                     keys = ", ".join(schema.partition_keys) or "none"
                     raise AnalysisError(f"{key} is no partition column of {name}; there are {keys}.", fragment=key)
-            matches = matching(schema, present, [{key: default if text is None else text for key, text in spec.items()}])
-            if not matches and not present_only:
+            matches = matching(schema, present, [spec])
+            spelled = {key: default if text is None else text for key, text in spec.items()}
+            found = {} if matches else without_rows(context.lake, table, [spelled])
+            made_by_name |= found
+            if not matches and not found and not present_only:
                 named = ", ".join(f"{key} = {'NULL' if text is None else text}" for key, text in spec.items())
                 raise AnalysisError(f"Table {name} has no partition ({named}); DROP IF EXISTS PARTITION takes that for done.")
             gone |= matches
         dropped = [partition for row, partition in present.items() if row in gone]
+        if made_by_name:
+            context.lake.drop_partitions(table, list(map(dict, made_by_name.values())))
         drop_partitions(context.lake, table, dropped, claim=context.idempotency)
 
     @staticmethod

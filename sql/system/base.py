@@ -76,18 +76,20 @@ REGISTRY: dict[str, SystemTable] = {}
 """The metadata tables by the word behind the ``$``."""
 
 
-def columns_of(text: Mapping[str, str]) -> tuple[ResultColumn, ...]:
-    """Columns with their types as SQL spells them."""
+def columns_of(text: Mapping[str, str | DataType]) -> tuple[ResultColumn, ...]:
+    """Columns with their types, as SQL spells those that it spells in a word."""
     return tuple(ResultColumn(name, _type(spelled)) for name, spelled in text.items())
 
 
-def _type(spelled: str) -> DataType:
+def _type(spelled: str | DataType) -> DataType:
+    if isinstance(spelled, DataType):
+        return spelled
     if spelled.startswith("ARRAY<"):
         return parse_type({"type": "ARRAY", "element": spelled[6:-1]})
     return parse_type(spelled)
 
 
-def system_table(name: str, **columns: str) -> Callable[[Rows], Rows]:
+def system_table(name: str, **columns: str | DataType) -> Callable[[Rows], Rows]:
     """Register a table whose rows are made one by one."""
 
     def register(rows: Rows) -> Rows:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from model.predicate import And, Compare, In, Op, Predicate
+from model.schema.types import ArrayType, BigIntType, DataType, Field, IntType, RowType, VarCharType
 from sql.system.base import SystemScan, as_json, moment, shown_row, system_table
+from table.format.deletions import deletions_of
 from table.format.formats import format_of
 from table.format.layout import partition_shown, partition_spec
 from table.format.manifests.entries import ManifestEntry, ManifestFile
@@ -16,7 +18,12 @@ from table.format.rows.stats import column_stats
 from table.index.container import SUFFIX, decode
 from table.scan.planning.live_files import BucketSums, LiveFiles
 
-_FILE_COLUMNS = {
+_VECTOR = {
+    "f0": VarCharType(nullable=False), "f1": IntType(nullable=False), "f2": IntType(nullable=False), "_CARDINALITY": BigIntType(),
+}  # fmt: skip
+"""A deletion vector as Paimon tells it: the data file, where the vector begins in the index file, its bytes, the rows it takes away."""
+_VECTORS = ArrayType(element=RowType(fields=tuple(Field(id=at, name=name, type=type_) for at, (name, type_) in enumerate(_VECTOR.items()))))
+_FILE_COLUMNS: dict[str, str | DataType] = {
     "partition": "STRING",
     "bucket": "INT NOT NULL",
     "file_path": "STRING NOT NULL",
@@ -192,6 +199,7 @@ class _Partition:
     options="STRING",
     total_buckets="INT NOT NULL",
     done="BOOLEAN NOT NULL",
+    deleted_record_count="BIGINT",
 )
 def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """The partitions of the snapshot, by name."""
@@ -200,9 +208,19 @@ def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
     for of_bucket in live.sums():
         sums.setdefault(of_bucket.partition, _Partition()).add(of_bucket)
     by_name = sorted(sums.items(), key=lambda item: live.name(item[0]))
+    deleted = _deleted(scan)
     for (partition, s), done in zip(by_name, _done(scan, [partition for partition, _ in by_name]), strict=True):
-        name = live.name(partition)
-        yield name, s.rows, s.size, s.files, moment(s.last), moment(s.oldest), None, None, None, s.buckets, done
+        name, gone = live.name(partition), deleted.get(partition, 0)
+        yield name, s.rows, s.size, s.files, moment(s.last), moment(s.oldest), None, None, None, s.buckets, done, gone
+
+
+def _deleted(scan: SystemScan) -> dict[bytes, int | None]:
+    """How many rows of each partition deletion vectors take away; None where one does not tell, as of writers before Paimon 1.0."""
+    counts: dict[bytes, int | None] = {}
+    for (partition, _, _), vector in deletions_of(scan.opened.files, scan.opened.schema, scan.snapshot).items():
+        before = counts.get(partition, 0)
+        counts[partition] = None if before is None or vector.cardinality is None else before + vector.cardinality
+    return counts
 
 
 def _done(scan: SystemScan, partitions: Sequence[bytes]) -> Sequence[bool]:
@@ -238,23 +256,34 @@ def buckets(scan: SystemScan) -> Iterable[Sequence[Any]]:
     file_name="STRING NOT NULL",
     file_size="BIGINT NOT NULL",
     row_count="BIGINT NOT NULL",
-    dv_ranges="STRING",
+    dv_ranges=_VECTORS,
     row_range_start="BIGINT",
     row_range_end="BIGINT",
     index_field_id="INT",
     index_field_name="STRING",
 )
 def table_indexes(scan: SystemScan) -> Iterable[Sequence[Any]]:
-    """The index files of the snapshot: deletion vectors that other clients wrote."""
+    """The index files of the snapshot: deletion vectors and global indexes."""
     snapshot = scan.snapshot
     if snapshot is None or snapshot.index_manifest is None:
         return
     for entry in scan.opened.files.index_manifest(snapshot.index_manifest):
         ranges = entry.get("_DELETIONS_VECTORS_RANGES")
+        vectors = None if ranges is None else [{name: vector.get(name) for name in _VECTOR} for vector in ranges]
         yield (
             _braces(scan, entry["_PARTITION"]), entry["_BUCKET"], entry["_INDEX_TYPE"], entry["_FILE_NAME"], entry["_FILE_SIZE"],
-            entry["_ROW_COUNT"], None if ranges is None else as_json(ranges), None, None, None, None,
+            entry["_ROW_COUNT"], vectors, *_global_index(scan, entry.get("_GLOBAL_INDEX")),
         )  # fmt: skip
+
+
+def _global_index(scan: SystemScan, meta: Mapping[str, Any] | None) -> tuple[int | None, int | None, int | None, str | None]:
+    """The rows that an index is about, the id of its first column and the names of all; no names where a column is gone."""
+    if meta is None:
+        return None, None, None, None
+    names = {field.id: field.name for field in scan.opened.schema.fields}
+    ids = [meta["_INDEX_FIELD_ID"], *(meta.get("_EXTRA_FIELD_IDS") or ())]
+    shown = ",".join(names[field_id] for field_id in ids) if names.keys() >= set(ids) else None
+    return meta["_ROW_RANGE_START"], meta["_ROW_RANGE_END"], meta["_INDEX_FIELD_ID"], shown
 
 
 @system_table(

@@ -17,6 +17,7 @@ from model.identifier import MAIN_BRANCH, Identifier
 from model.options.masking import masked_all
 from model.predicate import And, Compare, Op
 from model.schema.schema import other_kind
+from model.wall_clock import epoch_of_wall
 from sql.execution.session import CATALOG
 from sql.system.base import Rows, SystemScan, SystemTable, columns_of, in_batches
 from table.format.layout import partition_spec
@@ -75,17 +76,24 @@ def tables(scan: SystemScan) -> Iterable[Sequence[Any]]:
             )  # fmt: skip
 
 
+def _moment(last_file_millis: int | None) -> int | None:
+    """Milliseconds since 1970 of what files tell by the wall clock; 0 is no file."""
+    return last_file_millis and epoch_of_wall(last_file_millis)
+
+
 def _sizes(scan: SystemScan, summary: TableSummary) -> tuple[int | None, ...] | None:
     """Rows, bytes, files and the newest of them; None for a table that is gone meanwhile."""
     if not summary.told:
         return (None, None, None, None)
     if summary.counted:
-        return (summary.record_count, summary.file_size, summary.file_count, summary.last_file_millis)
+        return (summary.record_count, summary.file_size, summary.file_count, _moment(summary.last_file_millis))
     # Taken over or brought back, and never asked for since: its manifests are counted once.
     if (table := _opened(scan, summary)) is None:
         return None
     _, counts = scan.lake.totals(table) or (None, None)
-    return (0, 0, 0, None) if counts is None else (counts.record_count, counts.file_size, counts.file_count, counts.last_file_millis)
+    return (
+        (0, 0, 0, None) if counts is None else (counts.record_count, counts.file_size, counts.file_count, _moment(counts.last_file_millis))
+    )
 
 
 def _count_of_tables(scan: SystemScan) -> int | None:
@@ -121,7 +129,8 @@ def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
         specs = [partition_spec(table.schema, p.values) for p in listed]
         for p, done in zip(listed, scan.lake.partitions_done(table, specs), strict=True):
             yield (
-                table.identifier.database, table.identifier.table, p.name, p.record_count, p.file_size, p.file_count, p.last_file_millis,
+                table.identifier.database, table.identifier.table, p.name, p.record_count, p.file_size, p.file_count,
+                _moment(p.last_file_millis),
                 done,
             )  # fmt: skip
 

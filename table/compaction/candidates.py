@@ -40,6 +40,8 @@ class CompactionRules:
     most_candidates: int
     every_file: bool
     """Whether a full compaction takes files of the right size, too."""
+    deleted_share: float
+    """A file of which a larger share of rows is deleted is rewritten, however large or alone."""
     task_bytes: int | None = None
     """Input of one task at most; None for no limit."""
 
@@ -55,12 +57,20 @@ class CompactionRules:
             open_cost=_option(schema, "source.split.open-file-cost"),
             most_candidates=_option(schema, "compaction.file-num-limit"),
             every_file=_option(schema, "compaction.force-rewrite-all-files"),
+            deleted_share=_option(schema, "compaction.delete-ratio-threshold"),
             task_bytes=task_bytes,
         )
 
     def small(self, entry: ManifestEntry) -> bool:
         """Whether a file is worth merging with others."""
         return entry.file.file_size < self.small_bytes
+
+    def mostly_deleted(self, entry: ManifestEntry) -> bool:
+        """Whether so many rows of a file are deleted that it is rewritten; one whose vector does not tell how many counts."""
+        vector = entry.vector
+        if vector is None:
+            return False
+        return vector.cardinality is None or vector.cardinality > self.deleted_share * entry.file.row_count
 
 
 def by_bucket(schema: Schema, entries: Iterable[ManifestEntry]) -> dict[BucketKey, list[ManifestEntry]]:
@@ -197,27 +207,46 @@ def choose(
     if clustering is not None:
         entries = list(entries)
         tasks += choose_clusters(clustering, entries, full=full, columns_at=columns_at)
-        return tasks + (_with_deleted_rows(schema, entries, tasks) if full else [])
+        return tasks + (_with_deleted_rows(schema, by_bucket(schema, entries).values(), tasks, rules) if full else [])
     buckets = by_bucket(schema, entries)
     for files in buckets.values():
         if schema.bucket > 0:
             tasks += (ordered_full if full else ordered_minor)(files, rules)
         else:
             tasks += unordered_bins(files, rules, all_of_them=all_of_them)
-    return tasks + (_with_deleted_rows(schema, [entry for files in buckets.values() for entry in files], tasks) if full else [])
+    return tasks + _with_deleted_rows(schema, buckets.values(), tasks, rules, full=full)
 
 
-def _with_deleted_rows(schema: Schema, entries: Iterable[ManifestEntry], tasks: Sequence[CompactionTask]) -> list[CompactionTask]:
-    """Files of which rows are deleted and that no task takes: however large or alone, a full compaction leaves no deleted row behind."""
+def _with_deleted_rows(
+    schema: Schema,
+    buckets: Iterable[Sequence[ManifestEntry]],
+    tasks: Sequence[CompactionTask],
+    rules: CompactionRules,
+    *,
+    full: bool = True,
+) -> list[CompactionTask]:
+    """Files of which rows are deleted and that no task takes, however large or alone.
+
+    A full compaction leaves no deleted row behind; any other takes those with more than `compaction.delete-ratio-threshold`.
+    """
     taken = {entry.key() for task in tasks for entry in task.inputs}
-    more = []
-    for files in by_bucket(schema, entries).values():
-        runs: list[list[ManifestEntry]] = []
-        for entry in files:  # in an ordered bucket those that share numbers stay together
-            shared = schema.bucket > 0 and runs and entry.file.min_sequence_number <= runs[-1][-1].file.max_sequence_number
-            if shared:
-                runs[-1].append(entry)
-            else:
-                runs.append([entry])
-        more += [_bin(run) for run in runs if any(e.vector is not None for e in run) and not any(e.key() in taken for e in run)]
+    more: list[CompactionTask] = []
+    for files in buckets:
+        for run in _apart(schema, files):
+            wanted = any(entry.vector is not None if full else rules.mostly_deleted(entry) for entry in run)
+            if wanted and not any(entry.key() in taken for entry in run):
+                more.append(_bin(run))
     return more
+
+
+def _apart(schema: Schema, files: Sequence[ManifestEntry]) -> Iterator[Sequence[ManifestEntry]]:
+    """What can be rewritten alone: each file; in an ordered bucket those that share sequence numbers stay together."""
+    run: list[ManifestEntry] = []
+    for entry in files:
+        shared = schema.bucket > 0 and run and entry.file.min_sequence_number <= run[-1].file.max_sequence_number
+        if run and not shared:
+            yield run
+            run = []
+        run.append(entry)
+    if run:
+        yield run

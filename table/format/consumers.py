@@ -71,8 +71,13 @@ def told_at(files: TableFiles, name: str) -> int | None:
     return None
 
 
-def write_consumer(files: TableFiles, name: str, next_snapshot: int) -> None:
-    """Note a consumer's progress."""
+def write_consumer(files: TableFiles, name: str, next_snapshot: int, *, restored: bool = False) -> None:
+    """Note a consumer's progress; raises `Unavailable` where the table's directory is not there.
+
+    The schemas of one that is being ``restored`` are written after all else, by who opens it.
+    """
+    if not restored:
+        files.require_there()
     files.io.write(files.layout.consumer_file(name), json.dumps({"nextSnapshot": next_snapshot}).encode())
 
 

@@ -16,15 +16,16 @@ from model.errors import InvalidData, InvalidSchema, UnsupportedType
 from model.schema.schema import Schema
 from model.schema.type_parts import unreadable_in_sql
 from model.schema.types import BigIntType, DataType, DateType, Field, IntType, LocalZonedTimestampType, TimestampType, VarCharType
+from model.wall_clock import local_wall_millis
 from table.format.io.file_io import FileIO, FileStatus
 from table.format.io.storage_errors import translating
-from table.format.manifests.entries import EMPTY_ROW, NewFile
+from table.format.manifests.entries import NewFile
 from table.format.orc import OrcHead, orc_head
 from table.format.parquet.metadata import footer_of, metadata_of
 from table.format.rows import binary_row
 from table.format.rows.arrow import data_type
 from table.format.rows.stats import ColumnStats, StatsModes, stats_from_parquet
-from table.write.data_file import describe, local_wall_millis
+from table.write.data_file import describe
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 NULL_NAMES = frozenset({HIVE_NULL, "__DEFAULT_PARTITION__"})
@@ -239,7 +240,7 @@ def registered(file: HiveFile, schema: Schema) -> NewFile:
     described = describe(
         schema, modes, file.name_needed, size=file.size, rows=file.rows, stats=stats, first_sequence=0, created_millis=now, external=True
     )
-    return NewFile(partition=binary_row.encode_prefixed(types, values) if types else EMPTY_ROW, bucket=0, file=described)
+    return NewFile(partition=binary_row.encode_prefixed(types, values), bucket=0, file=described)
 
 
 def column_names(io: FileIO, path: str) -> frozenset[str] | None:

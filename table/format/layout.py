@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
@@ -18,6 +19,7 @@ EARLIEST, LATEST = "EARLIEST", "LATEST"
 """The hints beside the snapshots."""
 _NO_BREAK = frozenset("\x85\xa0\u2007\u202f")
 """What Python takes for a space and Java's `Character.isWhitespace` does not: a partition of such a value has a directory of its own."""
+_ESCAPE = re.compile("%([0-7][0-9A-Fa-f])")
 _ESCAPED = frozenset(chr(c) for c in range(0x20)) | frozenset("\"#%'*/:=?\\\x7f{}[]^")
 
 
@@ -195,6 +197,11 @@ def partition_shown(schema: Schema, values: Sequence[object]) -> str:
 def escape(text: str) -> str:
     """Percent-escape what Paimon escapes in directory names; spaces and non-ASCII letters stay."""
     return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in text)
+
+
+def unescape(text: str) -> str:
+    """What `escape` made of a text, as it was."""
+    return _ESCAPE.sub(lambda found: chr(int(found.group(1), 16)), text)
 
 
 def _is_no_break(text: str) -> bool:

@@ -42,6 +42,7 @@ from table.format.schema_file import publish_schema
 from table.format.schemas import KnownSchemas, Schemas
 from table.format.snapshot_file import Published as Published
 from table.format.snapshot_file import publish, snapshot_bytes
+from table.format.table_directory import opened_in, require_there
 from table.scan.planning.column_cache import COLUMNS
 from table.scan.planning.live import Irregular, merge_entries, never_added, only_added
 from table.scan.planning.live_files import BucketSums, ColumnFiles, ListedFiles, LiveFiles
@@ -149,8 +150,12 @@ class TableFiles:
             raise self.damaged(path, f"is no snapshot: {problem}", snapshot_id=snapshot_id) from problem
 
     def snapshots(self, *, make: bool = True) -> AbstractContextManager[Directory]:
-        """A hand on the directory of snapshots, for `publish_snapshot` and `write_hints`; see `FileIO.directory`."""
-        return self.io.directory(self.layout.snapshot_dir(), make=make)
+        """A hand on the directory of snapshots, for `publish_snapshot` and `write_hints`; see `table_directory.opened_in`."""
+        return opened_in(self.io, self.location, self.layout.snapshot_dir(), make=make)
+
+    def require_there(self) -> None:
+        """Raise `Unavailable` where the table's directory is not there; see `table.format.table_directory`."""
+        require_there(self.io, self.location, self.name)
 
     def publish_snapshot(self, snapshot: Snapshot, place: Directory, *, free: bool = False) -> Published:
         """Put the decided snapshot's file there (`snapshot_file.publish`)."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from model.schema.decimals import held
 from model.schema.types import DataType, DecimalType, LocalZonedTimestampType, TimestampType
 from table.format.rows.arrow import arrow_type
 
@@ -106,10 +107,8 @@ def literal(type_: DataType, value: object) -> pa.Array | None:
 def _decimal(type_: DecimalType, value: object) -> pa.Array | None:
     if isinstance(value, bool) or not isinstance(value, Decimal | int):
         return None
-    try:
-        return pa.array([Decimal(value)], arrow_type(type_))
-    except pa.ArrowInvalid:  # more digits than the column has
-        return None
+    exact = held(type_, Decimal(value))
+    return None if exact is None else pa.array([exact], arrow_type(type_))
 
 
 def _in_range(root: str, value: object) -> bool:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from itertools import chain
 from typing import Any
 
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
-from model.snapshot import CommitKind, Snapshot
+from model.snapshot import Snapshot
 from model.text.file_name import file_name
 from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.format.store import TableFiles
+from table.retention.named_again import KeptBeside, named_again
+from table.retention.named_files import metadata_of, paths_of
 from table.scan.skipping.partition_filter import BucketFilter
 
 
@@ -30,8 +31,6 @@ class ExpiryRules:
     retained: timedelta
     per_run: int | None
     """Snapshots that go in one run at most; None for no limit."""
-    consumers_pin: bool = True
-    """Whether what a consumer has not read stays."""
 
     @classmethod
     def of(cls, schema: Schema) -> ExpiryRules:
@@ -41,7 +40,6 @@ class ExpiryRules:
             at_most=_option(schema, "snapshot.num-retained.max"),
             retained=_option(schema, "snapshot.time-retained"),
             per_run=_option(schema, "snapshot.expire.limit"),
-            consumers_pin=not _option(schema, "consumer.changelog-only"),
         )
 
 
@@ -58,7 +56,7 @@ def expired_before(
     earliest = history[0].id
     latest = history[-1].id if latest is None else latest
     end = latest - rules.at_least + 1
-    if first_unread is not None and rules.consumers_pin:
+    if first_unread is not None:
         end = min(end, first_unread)
     if rules.per_run is not None:
         end = min(end, earliest + rules.per_run)
@@ -93,38 +91,8 @@ class Garbage:
         return Garbage(data=data, metadata=metadata)
 
 
-def lost_changelog(files: TableFiles, snapshot: Snapshot) -> bool:
-    """Whether a snapshot's list of changelogs is gone since it expired: Java's expiry leaves a tag of it all else."""
-    name, layout = snapshot.changelog_manifest_list, files.layout
-    return name is not None and not any(map(files.io.file_exists, (layout.manifest(name), layout.snapshot_file(snapshot.id))))
-
-
-def metadata_of(files: TableFiles, snapshot: Snapshot) -> Iterator[tuple[str, int]]:
-    """Paths of a snapshot's manifests, manifest lists, index files and statistics, with the bytes that are known."""
-    layout = files.layout
-    lists = [
-        (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
-        (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
-        (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),
-    ]
-    for name, size in lists:
-        if name is None or (name == snapshot.changelog_manifest_list and lost_changelog(files, snapshot)):
-            continue
-        yield from ((layout.manifest(meta.file_name), meta.file_size) for meta in files.manifest_list(name))
-        yield layout.manifest(name), size or 0
-    if snapshot.index_manifest is not None:
-        for entry in files.index_manifest(snapshot.index_manifest):
-            yield layout.index_file(str(entry["_FILE_NAME"])), entry["_FILE_SIZE"]
-        yield layout.manifest(snapshot.index_manifest), 0
-    if snapshot.statistics is not None:
-        yield layout.statistics_file(snapshot.statistics), 0
-
-
 CameBack = Callable[[], Sequence[Snapshot]]
-"""The snapshots after another that may hold again what an earlier one took away: those of kind OVERWRITE, and at last the latest.
-
-Java's `rollbackToAsLatest` adds the files, the index manifest and the statistics of an earlier snapshot again.
-"""
+"""The snapshots after another that tell of what was there again: those that may take files away, and at last the latest."""
 
 
 def left_by_expiry(
@@ -147,9 +115,7 @@ def left_by_expiry(
                     gone.pop(path, None)
     beside = {(snapshot.index_manifest, snapshot.statistics) for snapshot in expired} - {(first.index_manifest, first.statistics)}
     again = came_back() if gone or beside else ()
-    for path in _added(files, schema, again):
-        gone.pop(path, None)
-    return _garbage(files, schema, gone, expired, [first, *again], [*kept, *again[-1:]])
+    return _garbage(files, schema, gone, expired, [first], [*kept, *again[-1:]], again[:-1])
 
 
 def _added(files: TableFiles, schema: Schema, snapshots: Iterable[Snapshot]) -> dict[str, _Candidate]:
@@ -168,14 +134,10 @@ def left_by_rollback(
     """What only the snapshots after those ``before`` needed, which are rolled back: the files they added and none before had."""
     to = before[-1]
     added = _added(files, schema, removed)
-    again = [snapshot for snapshot in removed if snapshot.commit_kind is CommitKind.OVERWRITE]  # see `CameBack`
-    for entry in chain.from_iterable(map(files.delta_entries, before)) if again and added else ():
-        if entry.kind is EntryKind.DELETE:
-            for path in _candidates(files, schema, entry):
-                added.pop(path, None)
     named = {name: snapshot for snapshot in before for name in (snapshot.index_manifest, snapshot.statistics) if name is not None}
-    same = [named[name] for snapshot in again for name in (snapshot.index_manifest, snapshot.statistics) if name in named]
-    return _garbage(files, schema, added, removed, same, [to, *kept])
+    same = [named[name] for snapshot in removed for name in (snapshot.index_manifest, snapshot.statistics) if name in named]
+    takers = [snapshot for snapshot in before if snapshot.may_take_files] if added else []  # what was there and came back, see `CameBack`
+    return _garbage(files, schema, added, removed, same, [to, *kept], takers)
 
 
 def left_by_branch(files: TableFiles, schema: Schema, gone: Sequence[Snapshot], kept: Sequence[Snapshot]) -> Garbage:
@@ -183,12 +145,12 @@ def left_by_branch(files: TableFiles, schema: Schema, gone: Sequence[Snapshot], 
     return _garbage(files, schema, _added(files, schema, gone), gone, [], kept)
 
 
-def left_by_tag(files: TableFiles, schema: Schema, tagged: Snapshot, kept: Sequence[Snapshot]) -> Garbage:
-    """What only a dropped tag needed, whose snapshot has expired; ``kept`` are its neighbours and the branches."""
+def left_by_tag(files: TableFiles, schema: Schema, tagged: Snapshot, beside: KeptBeside) -> Garbage:
+    """What only a dropped tag needed, whose snapshot has expired."""
     live: dict[str, _Candidate] = {}
     for entry in files.live_entries(tagged):
         live.update(_candidates(files, schema, entry))
-    return _garbage(files, schema, live, [tagged], [], kept)
+    return _garbage(files, schema, live, [tagged], [], beside.kept, beside.takers)
 
 
 _Candidate = tuple[bytes, int]
@@ -197,18 +159,18 @@ _Candidate = tuple[bytes, int]
 
 def _candidates(files: TableFiles, schema: Schema, entry: ManifestEntry) -> dict[str, _Candidate]:
     """An entry's data file and what lies beside it, by path."""
-    candidates = {files.data_path(schema, entry): (entry.partition, entry.file.file_size)}
-    candidates.update((path, (entry.partition, 0)) for path in files.extra_paths(schema, entry))
-    return candidates
+    data, *beside = paths_of(files, schema, entry)
+    return {data: (entry.partition, entry.file.file_size), **dict.fromkeys(beside, (entry.partition, 0))}
 
 
-def _garbage(
+def _garbage(  # noqa: PLR0913 - who keeps what in which way
     files: TableFiles,
     schema: Schema,
     candidates: Mapping[str, _Candidate],
     gone: Iterable[Snapshot],
     stay: Iterable[Snapshot],
     kept: Sequence[Snapshot],
+    takers: Sequence[Snapshot] = (),
 ) -> Garbage:
     garbage = Garbage()
     used = _names_used(files, schema, candidates, kept)
@@ -218,7 +180,8 @@ def _garbage(
     needed = {path for snapshot in (*stay, *kept) for path, _ in metadata_of(files, snapshot)}
     for snapshot in gone:
         garbage.metadata.update((path, size) for path, size in metadata_of(files, snapshot) if path not in needed)
-    return garbage
+    names = {file_name(path) for path in (*garbage.data, *garbage.metadata)}
+    return garbage.without(named_again(files, schema, takers, names)) if takers and names else garbage
 
 
 def _names_used(files: TableFiles, schema: Schema, candidates: Mapping[str, _Candidate], kept: Sequence[Snapshot]) -> set[str]:

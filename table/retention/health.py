@@ -80,8 +80,10 @@ def _shown(size: float) -> str:
     raise AssertionError("unreachable")
 
 
-def _written_anew(table: Identifier) -> str:
-    return f"INSERT OVERWRITE {table.quoted()} SELECT * FROM {table.quoted()}"  # noqa: S608 - told, not run
+def _rescaled(table: Identifier, buckets: int | None = None) -> str:
+    """Write partitions anew with the table's number of buckets, or another: keys keep their order, and streams see no row again."""
+    rescale = f"CALL sys.rescale({literal(table.written())})"
+    return rescale if buckets is None else f"ALTER TABLE {table.quoted()} SET ('bucket' = '{buckets}'); {rescale}"
 
 
 def _small_files(
@@ -98,6 +100,28 @@ def _small_files(
         )
 
 
+def before_write(schema: Schema, *, table: Identifier, writers: int, at_once: int | None) -> list[Finding]:
+    """What a write would suffer from, before anything is written: the rule `(N · B) / P < 100`.
+
+    ``at_once`` is to how many partitions it brings rows; None where that is not known before it runs: then how many are cheap is told.
+    """
+    if not schema.partition_keys:
+        return []
+    if at_once is not None:
+        return list(_too_wide(schema, at_once, writers, table, of_this="would be"))
+    buckets = max(schema.bucket, 1)
+    most = max(1, (_MOST_A_WRITER * writers - 1) // buckets)
+    return [
+        Finding(
+            what=f"up to {most} partitions of {buckets} bucket(s) are cheap to write at once",
+            why=f"(N·B)/P = (N·{buckets})/{writers} is below {_MOST_A_WRITER} open files for each writer up to N = {most}; "
+            "to how many partitions the query brings rows is not known before it runs",
+            statement=f"INSERT INTO {table.quoted()} PARTITION (…) SELECT …, or WHERE a range of {', '.join(schema.partition_keys)}, "
+            "where there are more",
+        )
+    ]
+
+
 def _wide_writes(
     schema: Schema, live: list[ManifestEntry], partitions: dict[bytes, _Part], writers: int, table: Identifier
 ) -> Iterator[Finding]:
@@ -107,18 +131,24 @@ def _wide_writes(
         return
     newest = max(millis for millis, _ in written)
     at_once = len({partition for millis, partition in written if newest - millis <= _AT_ONCE_MILLIS})
+    average = f", and a file of {_shown(sum(part.size for part in partitions.values()) / len(live))} on average"
+    yield from _too_wide(schema, at_once, writers, table, files=average)
+
+
+def _too_wide(
+    schema: Schema, at_once: int, writers: int, table: Identifier, *, files: str = "", of_this: str = "were"
+) -> Iterator[Finding]:
     buckets = max(schema.bucket, 1)
     open_ = at_once * buckets / writers
     if open_ < _MOST_A_WRITER:
         return
     fitting = max(1, min(buckets - 1, (_MOST_A_WRITER - 1) * writers // at_once))
-    fewer = f"ALTER TABLE {table.quoted()} SET ('bucket' = '{fitting}'); {_written_anew(table)}"
     coarser = f"CREATE TABLE … PARTITIONED BY a coarser column than ({', '.join(schema.partition_keys)})"
     yield Finding(
-        what=f"{at_once} partitions of {buckets} bucket(s) were written at once",
-        why=f"(N·B)/P = ({at_once}·{buckets})/{writers} = {open_:.0f} open files for each writer, and a file of "
-        f"{_shown(sum(part.size for part in partitions.values()) / len(live))} on average; below {_MOST_A_WRITER} it stays cheap",
-        statement=fewer if buckets > 1 else coarser,
+        what=f"{at_once} partitions of {buckets} bucket(s) {of_this} written at once",
+        why=f"(N·B)/P = ({at_once}·{buckets})/{writers} = {open_:.0f} open files for each writer{files}; "
+        f"below {_MOST_A_WRITER} it stays cheap",
+        statement=_rescaled(table, fitting) if buckets > 1 else coarser,
     )
 
 
@@ -149,7 +179,7 @@ def _too_many_buckets(schema: Schema, partitions: dict[bytes, _Part], rules: Com
         what=f"{schema.bucket} buckets are too many",
         why=f"the largest partition holds {_shown(largest)}, {_shown(per_bucket)} a bucket, where a file should reach "
         f"{_shown(rules.target_bytes)}",
-        statement=f"ALTER TABLE {table.quoted()} SET ('bucket' = '{fitting}'); {_written_anew(table)}",
+        statement=_rescaled(table, fitting),
     )
 
 
@@ -199,5 +229,5 @@ def _other_bucket_numbers(schema: Schema, live: list[ManifestEntry], table: Iden
         yield Finding(
             what=f"{len(live) - file_count} files were written with another number of buckets",
             why="such partitions are not merged, and nothing more can be inserted into them",
-            statement=_written_anew(table),
+            statement=_rescaled(table) if schema.bucket > 0 else f"INSERT OVERWRITE {table.quoted()} SELECT * FROM {table.quoted()}",  # noqa: S608
         )

@@ -10,7 +10,7 @@ from model.snapshot import Snapshot
 from table.format.io.file_io import FileStatus
 from table.format.manifests.entries import EntryKind
 from table.format.store import TableFiles
-from table.retention.expiry import metadata_of
+from table.retention.named_files import metadata_of
 from table.scan.going_on import Check
 
 _KEPT_IN_SNAPSHOT_DIR = ("snapshot-", "changelog-", "EARLIEST", "LATEST")

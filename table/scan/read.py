@@ -15,9 +15,8 @@ from pyarrow.fs import LocalFileSystem
 
 from model.errors import LakeError, ResultTooLarge, UnsupportedType
 from model.options.table import is_on
-from model.schema.casting import is_cast, parts_cast
 from model.schema.schema import Schema
-from model.schema.types import DataType, Field, RowType
+from model.schema.types import DataType, Field
 from model.text.file_name import file_name
 from table.format.deletions import alive, positions
 from table.format.formats import format_of
@@ -29,13 +28,13 @@ from table.format.orc import orc_parts, rows_of
 from table.format.parquet.batches import BATCH_ROWS, bounded_batches, opened, untrusted_batches
 from table.format.parquet.identity import TAIL_BYTES, identity_fault
 from table.format.rows.arrow import arrow_schema, arrow_type
-from table.format.rows.convert import converted
 from table.format.rows.domain import value_fault
 from table.format.rows.stats import column_stats
 from table.format.rows.unpacked import pieces
 from table.format.store import TableFiles
 from table.scan.checks.checksums import check_bytes
 from table.scan.checks.statistics import ToldStats, has_checksums
+from table.scan.evolution import evolved, in_form
 from table.scan.going_on import Check, go_on
 from table.scan.planning.plan import PlannedFile
 
@@ -241,7 +240,7 @@ class Projection:
             yield from self._alive(files, self._rows_only())
             return
         for raw in self._alive(files, self._checked(files)):
-            shaped = self._shaped(raw)
+            shaped = self._in_shape(files, raw)
             for name, values in zip(shaped.schema.names, shaped.columns, strict=True):
                 if (fault := value_fault(values)) is not None:
                     raise files.damaged(self._planned.path, f"holds in column {name} what is no value of its type: {fault}")
@@ -329,6 +328,12 @@ class Projection:
             while chunk := list(islice(rows, _AVRO_ROWS)):
                 yield pa.RecordBatch.from_pylist(chunk, schema=target)
 
+    def _in_shape(self, files: TableFiles, raw: pa.RecordBatch) -> pa.RecordBatch:
+        try:
+            return self._shaped(raw)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as problem:
+            raise files.damaged(self._planned.path, f"has values that are none of its schema's types: {problem}") from problem
+
     def _shaped(self, raw: pa.RecordBatch) -> pa.RecordBatch:
         columns = []
         rows = raw.num_rows
@@ -352,7 +357,7 @@ def problem_of_rows(stats: ToldStats, raw: pa.RecordBatch) -> str | None:
     there = set(raw.schema.names)
     try:
         columns = {name: (raw.column(name), type_) for name, type_ in stats.columns if name in there}
-        return stats.look({name: array if type_ is None else _in_form(array, type_) for name, (array, type_) in columns.items()})
+        return stats.look({name: array if type_ is None else in_form(array, type_) for name, (array, type_) in columns.items()})
     except pa.ArrowException as problem:
         return f"has values that are none of its schema's types: {problem}"
 
@@ -361,58 +366,3 @@ def _partition_scalar(value: object, type_: DataType) -> pa.Scalar:
     if type_.root == "TIME" and value is not None:
         return pa.scalar(value, pa.int32()).cast(pa.time32("ms"))
     return pa.scalar(value, arrow_type(type_))
-
-
-def evolved(array: pa.Array, source: DataType, target: DataType, name: str) -> pa.Array:
-    """Column ``name`` as a file holds it, under the type the table has now."""
-    if isinstance(source, RowType) and isinstance(target, RowType):
-        return _evolved_row(array, source, target, name)
-    if is_cast(source, target):
-        return converted(_in_form(array, source), source, target, name)
-    check_parts(source, target, name)
-    return _in_form(array, target)
-
-
-def check_parts(source: DataType, target: DataType, name: str) -> None:
-    """Raise `UnsupportedType` where elements of arrays or maps would have to be cast, which only other engines' ALTER asks for."""
-    if parts_cast(source, target):
-        raise UnsupportedType(
-            f"Column {name} was {source.sql()} when some rows were written and is {target.sql()} now: values inside arrays and maps "
-            "are not cast here. Give the column its old type again, or read it with a Paimon client."
-        )
-
-
-def _in_form(array: pa.Array, target: DataType) -> pa.Array:
-    """Values of a type, or of one it holds every value of, in the type's Arrow form."""
-    wanted = arrow_type(target)
-    if array.type == wanted:
-        return array
-    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(array.type):
-        # Whether the file says UTC or not, the instant on the clock face is the same number.
-        return (
-            array.cast(pa.timestamp(array.type.unit)).cast(pa.timestamp(wanted.unit)).cast(wanted)
-            if wanted.tz is None
-            else _zoned(array, wanted)
-        )
-    if pa.types.is_time(wanted) and pa.types.is_integer(array.type):
-        return array.cast(pa.int32()).cast(wanted)
-    if pa.types.is_decimal(wanted) and pa.types.is_integer(array.type):
-        return array.cast(pa.decimal128(38, 0)).cast(wanted)
-    return array.cast(wanted)
-
-
-def _zoned(array: pa.Array, wanted: pa.TimestampType) -> pa.Array:
-    return array.cast(pa.timestamp(array.type.unit)).cast(pa.timestamp(wanted.unit)).cast(pa.int64()).cast(wanted)
-
-
-def _evolved_row(array: pa.Array, source: RowType, target: RowType, name: str) -> pa.Array:
-    by_id = {f.id: (i, f) for i, f in enumerate(source.fields)}
-    parts = []
-    for field in target.fields:
-        position = by_id.get(field.id)
-        if position is None:
-            parts.append(pa.nulls(len(array), arrow_type(field.type)))
-        else:
-            parts.append(evolved(array.field(position[0]), position[1].type, field.type, f"{name}.{field.name}"))
-    names = [pa.field(f.name, arrow_type(f.type)) for f in target.fields]
-    return pa.StructArray.from_arrays(parts, fields=names, mask=array.is_null())

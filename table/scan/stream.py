@@ -11,6 +11,7 @@ from cachetools import LRUCache
 from model.predicate import Predicate
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Operation, Snapshot
+from model.wall_clock import epoch_of_wall
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
 from table.format.store import TableFiles
 from table.scan.planning.entry_scan import PlannedFile, plan_entries, plan_scan
@@ -139,7 +140,7 @@ def plan_next(  # noqa: PLR0913 - where a stream is and what it reads
         return tuple(plan_scan(files, schema, snapshot, predicate).files)
     if cursor.whole:
         since = cursor.created_since
-        entries = [e for e in files.live_entries(snapshot) if since is None or e.file.creation_time_millis >= since]
+        entries = [e for e in files.live_entries(snapshot) if since is None or epoch_of_wall(e.file.creation_time_millis) >= since]
     elif snapshot.commit_kind is CommitKind.APPEND or (
         rules.overwrites and snapshot.commit_kind is CommitKind.OVERWRITE and snapshot.done not in _IN_PLACE
     ):

@@ -12,11 +12,15 @@ from model.errors import InvalidOption, SnapshotNotExist, TagNotExist
 from model.options.scan import parse_time
 from model.options.scan_mode import scan_mode
 from model.options.table import TABLE_OPTIONS
+from model.partition import partition_name
 from model.predicate import Predicate
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Snapshot
 from model.text.whole_number import signed_number, whole_number
+from model.wall_clock import epoch_of_wall
+from table.format.layout import partition_spec
 from table.format.manifests.entries import EntryKind, ManifestEntry
+from table.format.rows import binary_row
 from table.format.store import TableFiles
 from table.retention.tag_periods import TagPeriods
 from table.scan.compacted import last_compacted
@@ -73,7 +77,7 @@ def plan_batch(files: TableFiles, schema: Schema, scan: BatchScan, predicate: Pr
     if scan.whole:
         return plan_scan(files, schema, scan.snapshot, predicate)
     if scan.added_by is None:
-        return plan_entries(files, schema, scan.snapshot, _entries(files, scan), predicate)
+        return plan_entries(files, schema, scan.snapshot, _entries(files, schema, scan), predicate)
     # Snapshot by snapshot: an overwrite starts a bucket's sequence numbers anew.
     plans = [plan_entries(files, schema, snapshot, _added(files, snapshot), predicate) for snapshot in scan.added_by]
     first_seen: dict[tuple[object, ...], int] = {}
@@ -93,12 +97,29 @@ def _added(files: TableFiles, snapshot: Snapshot) -> Iterator[ManifestEntry]:
     return (entry for entry in files.delta_entries(snapshot) if entry.kind is EntryKind.ADD)
 
 
-def _entries(files: TableFiles, scan: BatchScan) -> Iterator[ManifestEntry]:
-    before = {entry.key() for entry in files.live_entries(scan.without)}
+def _entries(files: TableFiles, schema: Schema, scan: BatchScan) -> Iterator[ManifestEntry]:
+    earlier = list(files.live_entries(scan.without))
+    before = {entry.key() for entry in earlier}
+    buckets = {entry.partition: entry.total_buckets for entry in earlier} if schema.bucket != -1 else {}
     since = scan.created_since
     for entry in files.live_entries(scan.snapshot):
-        if entry.key() not in before and (since is None or entry.file.creation_time_millis >= since):
+        if buckets.get(entry.partition, entry.total_buckets) != entry.total_buckets:
+            _refuse_rescaled(schema, scan, entry, buckets[entry.partition])
+        if entry.key() not in before and (since is None or epoch_of_wall(entry.file.creation_time_millis) >= since):
             yield entry
+
+
+def _refuse_rescaled(schema: Schema, scan: BatchScan, entry: ManifestEntry, before: int) -> None:
+    """Raise `InvalidOption`: all rows of a partition that was rescaled lie in new files, as if all had come anew."""
+    assert scan.without is not None
+    assert scan.snapshot is not None
+    spec = partition_spec(schema, binary_row.decode([field.type for field in schema.partition_fields], entry.partition))
+    name = partition_name(spec, schema.partition_keys)
+    raise InvalidOption(
+        f"Snapshots {scan.without.id} and {scan.snapshot.id} cannot be told apart: {f'partition {name}' if name else 'the table'} had "
+        f"{before} buckets and has {entry.total_buckets}, so that all its rows lie in new files. Read from a tag that was made after it "
+        f"was rescaled, or what was added since ('incremental-between' = '{scan.without.id},{scan.snapshot.id}')."
+    )
 
 
 def resolve(versions: Versions, options: Mapping[str, str], schema: Schema, *, zone: str = "UTC") -> BatchScan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from decimal import Decimal
@@ -63,6 +64,24 @@ def internal_values(type_: DataType, column: pa.Array) -> list[object]:
     return list(column.to_pylist())
 
 
+def partitions_of(schema: Schema, batch: pa.RecordBatch) -> tuple[list[tuple[object, ...]], np.ndarray[Any, np.dtype[np.int64]]]:
+    """The partitions of a batch's rows, as first seen, and which of them each row is of; a zero with a sign is another than one without."""
+    fields = schema.partition_fields
+    columns = [internal_values(field.type, batch.column(batch.schema.get_field_index(field.name))) for field in fields]
+    if not columns:
+        return [()], np.zeros(batch.num_rows, dtype=np.int64)
+    told_apart = [_by_bits(values) if f.type.root in ("FLOAT", "DOUBLE") else values for f, values in zip(fields, columns, strict=True)]
+    seen: dict[tuple[object, ...], int] = {}
+    groups = np.fromiter((seen.setdefault(row, len(seen)) for row in zip(*told_apart, strict=True)), dtype=np.int64, count=batch.num_rows)
+    firsts = np.unique(groups, return_index=True)[1].tolist()
+    return [tuple(values[first] for values in columns) for first in firsts], groups
+
+
+def _by_bits(values: list[Any]) -> list[object]:
+    """Floats by what tells them apart in row bytes: -0.0 is equal to 0.0, and NaN to nothing."""
+    return [None if value is None else struct.pack("<d", value) for value in values]
+
+
 def _hive_hash(type_: DataType, value: Any) -> int:
     """The 32-bit hash of one field as Hive computes it."""
     if value is None:
@@ -73,9 +92,9 @@ def _hive_hash(type_: DataType, value: Any) -> int:
     if root == "BIGINT":
         return _fold(value)
     if root == "FLOAT":
-        return int(struct.unpack("<i", struct.pack("<f", value or 0.0))[0])
+        return int(struct.unpack("<i", struct.pack("<f", _one_of_its_kind(value)))[0])
     if root == "DOUBLE":
-        return _fold(struct.unpack("<q", struct.pack("<d", value or 0.0))[0])
+        return _fold(struct.unpack("<q", struct.pack("<d", _one_of_its_kind(value)))[0])
     if root == "DATE":
         return int(value.toordinal() - binary_row.EPOCH_DAY)
     if root == "DECIMAL":
@@ -88,16 +107,21 @@ def _hive_hash(type_: DataType, value: Any) -> int:
     return int(value)
 
 
+def _one_of_its_kind(value: float) -> float:
+    """Java hashes one zero and one NaN, whatever their signs."""
+    return math.nan if value != value else value or 0.0
+
+
 def _fold(value: int) -> int:
     bits = value & 0xFFFFFFFFFFFFFFFF
     return (bits ^ bits >> 32) & _MASK
 
 
 def _decimal_hash(value: Decimal) -> int:
-    """``BigDecimal.hashCode`` of the value without trailing zeros: 31 · hash(unscaled) + scale."""
+    """``BigDecimal.hashCode`` of the value without trailing zeros behind the point: 31 · hash(unscaled) + scale."""
     sign, digits, exponent = value.normalize(binary_row.WIDE).as_tuple()
-    unscaled = int("".join(map(str, digits)))
-    scale = -int(exponent)
+    scale = max(0, -int(exponent))
+    unscaled = int("".join(map(str, digits))) * 10 ** max(0, int(exponent))
     hashed, magnitude = 0, unscaled
     words = []
     while magnitude:

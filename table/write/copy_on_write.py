@@ -19,7 +19,7 @@ from table.format.store import TableFiles
 from table.scan.going_on import Check, go_on
 from table.scan.planning.entry_scan import PlannedFile
 from table.scan.read import Selection, read_batches
-from table.write.bucket import buckets_of, internal_values
+from table.write.bucket import buckets_of, partitions_of
 from table.write.places import overlapping
 from table.write.sequences import one_after_another
 from table.write.writer import TableWriter, write_bucket
@@ -184,15 +184,8 @@ class _Place:
 
     def holds(self, rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
         """Of each row, whether it does."""
-        fields = self._schema.partition_fields
-        here = np.ones(rows.num_rows, dtype=bool)
-        if fields:
-            columns = [internal_values(f.type, rows.column(rows.schema.get_field_index(f.name))) for f in fields]
-            known: dict[tuple[object, ...], bool] = {}
-            for at, values in enumerate(zip(*columns, strict=True)):
-                if values not in known:
-                    known[values] = self._bytes(values) == self._partition
-                here[at] = known[values]
+        partitions, of = partitions_of(self._schema, rows)
+        here: npt.NDArray[np.bool_] = np.array([self._bytes(values) == self._partition for values in partitions], dtype=bool)[of]
         if self._schema.bucket > 1:
             here &= buckets_of(self._schema, rows) == self._bucket
         return here

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -18,6 +17,7 @@ from model.errors import InvalidData
 from model.schema.schema import Schema
 from model.schema.types import DataType, DoubleType, FloatType
 from model.text.file_name import file_name
+from model.wall_clock import local_wall_millis
 from table.format.formats import FileFormat
 from table.format.io.storage_errors import translating
 from table.format.manifests.entries import DataFile, FileSource
@@ -315,10 +315,3 @@ def creation_millis() -> int:
         # A clock that was set back is not waited for, and one that was ahead for a while is not followed.
         _last_created = _last_created + 1 if now < _last_created < now + 1000 else now
         return _last_created
-
-
-def local_wall_millis() -> int:
-    """The local wall clock stored as if it were UTC: how Paimon records when a file was made."""
-    now = time.time()
-    offset = dt.datetime.fromtimestamp(now).astimezone().utcoffset() or dt.timedelta()
-    return int(now * 1000) + int(offset.total_seconds() * 1000)

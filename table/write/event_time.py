@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable
+from dataclasses import replace
 
 from model.schema.schema import Schema
 from table.format.manifests.entries import NewFile
@@ -11,6 +12,11 @@ from table.format.rows.stats import column_stats
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _MILLISECOND = dt.timedelta(milliseconds=1)
+
+
+def telling_time(schema: Schema, column: str) -> Schema:
+    """The schema as files are written under whose statistics tell a column's largest time, also where the table keeps none of it."""
+    return replace(schema, options={**schema.options, f"fields.{column}.stats-mode": "full"})
 
 
 def largest_time(files: Iterable[NewFile], schema: Schema, column: str) -> int | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 
 from model.errors import RewriteConflict
 from model.predicate import Predicate
 from model.schema.schema import Schema
-from model.snapshot import Snapshot
+from model.snapshot import CommitKind, Operation, Snapshot
 from table.format.manifests.entries import EntryKind
 from table.format.store import TableFiles
 from table.scan.planning.entry_scan import plan_entries
@@ -26,11 +26,22 @@ class Seen:
     """What is certain of every row that matters; None for no restriction."""
     whole: bool = False
     """Whether rows matter that are not changed, too: those a subquery reads, or that a MERGE finds missing."""
+    replaced: Callable[[bytes], bool] | None = None
+    """Of an overwrite by rows of the table itself: the partitions it replaces. What came into one or went matters, rows that were only
+    added too, as they would go unseen; elsewhere, what changed rows that match."""
 
     @classmethod
-    def of(cls, snapshot: Snapshot | None, predicate: Predicate | None, *, whole: bool) -> Seen:
+    def of(
+        cls,
+        snapshot: Snapshot | None,
+        predicate: Predicate | None,
+        *,
+        whole: bool = False,
+        replaced: Callable[[bytes], bool] | None = None,
+    ) -> Seen:
         """Rows of a snapshot, None for a table without any."""
-        return cls(snapshot=snapshot.id if snapshot else 0, key=snapshot.key if snapshot else None, predicate=predicate, whole=whole)
+        number, key = (snapshot.id, snapshot.key) if snapshot else (0, None)
+        return cls(snapshot=number, key=key, predicate=predicate, whole=whole, replaced=replaced)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +51,8 @@ class Later:
     id: int
     key: str
     change: Snapshot | None
-    """The snapshot, where it may have changed rows: it neither appends rows that went by nothing, nor has the same rows in other files."""
+    """The snapshot, where it may have changed rows: it does not have the same rows in other files, nor, where appends do not matter,
+    appends rows that went by nothing."""
 
 
 def check_seen(files: TableFiles, schema: Schema, seen: Seen, later: Iterable[Later]) -> Seen:
@@ -55,7 +67,7 @@ def check_seen(files: TableFiles, schema: Schema, seen: Seen, later: Iterable[La
             continue
         if snapshot.id != last + 1:
             raise _gone(last)
-        if snapshot.change is not None and (seen.whole or _concerns(files, schema, snapshot.change, seen.predicate)):
+        if snapshot.change is not None and _matters(files, schema, snapshot.change, seen):
             raise RewriteConflict(
                 f"Snapshot {snapshot.id} changed rows that may matter while others were being changed; nothing was changed.",
                 resource_name=str(snapshot.id),
@@ -63,7 +75,7 @@ def check_seen(files: TableFiles, schema: Schema, seen: Seen, later: Iterable[La
         last, key = snapshot.id, snapshot.key
     if seen.snapshot and not looked:
         raise _gone(seen.snapshot)
-    return Seen(snapshot=last, key=key, predicate=seen.predicate, whole=seen.whole)
+    return replace(seen, snapshot=last, key=key)
 
 
 def _gone(snapshot: int) -> RewriteConflict:
@@ -72,6 +84,16 @@ def _gone(snapshot: int) -> RewriteConflict:
         "'snapshot.num-retained.min' keeps more of them.",
         resource_name=str(snapshot),
     )
+
+
+def _matters(files: TableFiles, schema: Schema, change: Snapshot, seen: Seen) -> bool:
+    if seen.replaced is None:
+        return seen.whole or _concerns(files, schema, change, seen.predicate)
+    entries = list(files.delta_entries(change))
+    if any(seen.replaced(entry.partition) for entry in entries):
+        return True
+    only_added = change.commit_kind is CommitKind.APPEND and change.operation != Operation.MERGE
+    return not only_added and bool(plan_entries(files, schema, change, entries, seen.predicate).files)
 
 
 def _concerns(files: TableFiles, schema: Schema, snapshot: Snapshot, predicate: Predicate | None) -> bool:

@@ -9,7 +9,7 @@ from model.commit_phase import CommitProgress
 from model.errors import InvalidOption, RewriteConflict, UnsupportedType
 from model.options.table import TABLE_OPTIONS, is_on
 from model.schema.schema import Schema
-from model.snapshot import BATCH_COMMIT_IDENTIFIER, OPERATION, CommitKind, Snapshot, told_operation
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, NO_WATERMARK, OPERATION, CommitKind, Snapshot, told_operation
 from table.format.deletions import deletions_of, index_after, index_written, key_of, say_the_same, with_vectors
 from table.format.manifests.columns import digest_of
 from table.format.manifests.entries import DataFile, EntryKind, ManifestEntry, NewFile
@@ -181,7 +181,7 @@ def _watermark(latest: Snapshot | None, requests: Sequence[CommitRequest]) -> in
     known = [request.watermark for request in requests]
     if latest:
         known.append(latest.watermark)
-    return max((mark for mark in known if mark is not None and mark > -(2**63)), default=None)
+    return max((mark for mark in known if mark is not None and mark > NO_WATERMARK), default=None)
 
 
 def _changes(

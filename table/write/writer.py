@@ -17,7 +17,7 @@ from model.errors import Unavailable
 from model.schema.schema import Schema
 from table.format.discard import discard
 from table.format.formats import FileFormat
-from table.format.manifests.entries import EMPTY_ROW, DataFile, FileSource, NewFile
+from table.format.manifests.entries import EMPTY_ROW, DataFile, EntryKind, FileSource, ManifestEntry, NewFile
 from table.format.rows import binary_row
 from table.format.rows.arrow import arrow_schema
 from table.format.rows.stats import StatsModes
@@ -25,7 +25,7 @@ from table.format.store import TableFiles
 from table.index.build import FileIndexes, attached
 from table.index.checksum import container_of
 from table.index.container import SUFFIX
-from table.write.bucket import buckets_of, internal_values
+from table.write.bucket import buckets_of, partitions_of
 from table.write.data_file import OpenFile, describe, open_file
 from table.write.spill import BufferRules, Spill
 
@@ -88,6 +88,12 @@ def write_bucket(
     except BaseException:
         writer.abort()
         raise
+
+
+def paths_of(files: TableFiles, schema: Schema, new: NewFile) -> list[str]:
+    """Where a written data file lies, and what lies beside it."""
+    entry = ManifestEntry(kind=EntryKind.ADD, partition=new.partition, bucket=new.bucket, total_buckets=schema.bucket, file=new.file)
+    return [files.data_path(schema, entry), *files.extra_paths(schema, entry)]
 
 
 class TableWriter:
@@ -175,14 +181,8 @@ def route(schema: Schema, batch: pa.RecordBatch) -> Iterator[tuple[bytes, tuple[
     """The batch split by partition and bucket, each part in the batch's order: row bytes, values, bucket, rows."""
     if batch.num_rows == 0:
         return
-    groups: np.ndarray[tuple[int], np.dtype[np.int64]] = np.zeros(batch.num_rows, dtype=np.int64)
-    distinct: list[tuple[object, ...]] = [()]
     types = [f.type for f in schema.partition_fields]
-    if types:
-        columns = [internal_values(f.type, batch.column(batch.schema.get_field_index(f.name))) for f in schema.partition_fields]
-        seen: dict[tuple[object, ...], int] = {}
-        groups = np.fromiter((seen.setdefault(row, len(seen)) for row in zip(*columns, strict=True)), dtype=np.int64, count=batch.num_rows)
-        distinct = list(seen)
+    distinct, groups = partitions_of(schema, batch)
     total = max(schema.bucket, 1)
     keys = groups * total + (buckets_of(schema, batch) if schema.bucket > 1 else 0)
     order = np.argsort(keys, kind="stable")

@@ -17,6 +17,7 @@ _ENDLESS = "SELECT count(DISTINCT id % 1009) FROM range(0, 100000000000, 1, 1000
 """Ten thousand tasks of ten million rows: between two of them Spark's cores are somebody else's, if shares are kept."""
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 def test_a_light_user_is_answered_while_every_statement_of_a_heavy_one_still_runs_or_waits(start_server: StartServer) -> None:
     server = start_server(SLUICE_TOKEN="root")

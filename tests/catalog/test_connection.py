@@ -122,7 +122,7 @@ def test_what_postgres_refuses_at_the_commit_is_known_to_have_changed_nothing(ds
     def discard() -> None:
         with catalog.transaction() as tx:
             tx.databases._conn.execute("SET LOCAL lock_timeout = 1")
-            tx.tables.discard("/nowhere")
+            tx.directories.discard("/nowhere")
 
     with psycopg.connect(dsn) as other:
         other.execute("LOCK TABLE dropped_directory")

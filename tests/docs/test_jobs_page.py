@@ -13,6 +13,7 @@ from tests.torture.job_campaign import until
 PAGE = Path(__file__).parents[2] / "docs" / "jobs.md"
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_examples_run_from_top_to_bottom(start_server: StartServer) -> None:

@@ -26,6 +26,7 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", (DOCS / page).read_text(), re.M | re.S)
 
 
+@pytest.mark.torture
 @pytest.mark.spark
 def test_the_examples_of_both_pages(spark: SparkSession, start_server: StartServer, tmp_path: Path) -> None:
     server = start_server(SLUICE_SPARK_DRIVER_MEMORY="1g")

@@ -22,7 +22,7 @@ from model.errors import LakeError, StorageFull, TableDamaged, TableDiverged, Un
 from sql.dialect import split
 from tests.disks import MEGABYTE, fill, mounted, read_only
 from tests.lake.register.damage import cut, data_files, forget_metadata
-from tests.server.commands.test_restore import Server
+from tests.server.commands.conftest import Server
 from workers.pool import WorkerPool
 
 PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
@@ -139,7 +139,8 @@ def test_what_broke_comes_back(tour: Tour) -> None:
     assert tour.rows() == WHOLE
     assert tour.server is not None
     tour.server.lake.standing.look_around(tables=None)
-    damaged, _ = tour.statements(tour.blocks[4][0])
+    ahead, undrop, purge = tour.blocks[4]
+    damaged, _ = tour.statements(ahead)
     assert len(damaged) == 1
     assert tour.rows() == [*WHOLE, (4, "d")]
     with psycopg.connect(tour.dsn, autocommit=True) as conn:
@@ -154,6 +155,26 @@ def test_what_broke_comes_back(tour: Tour) -> None:
     tour.open()
     tour.statements(repair)
     assert tour.rows() == [*WHOLE, (4, "d")]
+
+    # 4: tables that an old catalog calls dropped, and that were used since
+    newest_before = max(snapshot for (snapshot,) in tour.ask("SELECT snapshot_id FROM shop.orders$snapshots"))
+    tour.ask("CREATE TABLE shop.unwanted (id INT)")
+    tour.ask("DROP TABLE shop.orders")
+    tour.ask("DROP TABLE shop.unwanted")
+    assert tour.command("sluice backup /backups/dropped.tar.gz")[0] == 0
+    for name in ("orders", "unwanted"):
+        tour.ask(f"UNDROP TABLE shop.{name}")
+    tour.ask("INSERT INTO shop.orders VALUES (5, 'e')")
+    tour.close()
+    status, told = tour.command("sluice restore /backups/dropped.tar.gz --replace")
+    assert (status, "UNDROP TABLE `shop`.`orders`" in told) == (3, True), told
+    tour.open()
+    tour.statements(undrop)
+    assert tour.rows() == [*WHOLE, (4, "d"), (5, "e")]
+    assert (tour.table / "_undropped").exists()
+    tour.statements(purge)
+    assert tour.ask("SHOW DROPPED TABLES IN shop") == []
+    tour.ask(f"CALL sys.rollback_to('shop.orders', {newest_before})")
 
     # 1: a data file
     assert tour.command(backup)[0] == 0
@@ -194,7 +215,8 @@ def test_what_broke_comes_back(tour: Tour) -> None:
 @pytest.mark.slow
 def test_an_upgrade_that_failed_changed_nothing(tour: Tour) -> None:
     tour.close()
-    before, again = tour.blocks[10][0].splitlines()
+    forth, back = tour.blocks[10]
+    before, again = forth.splitlines()
     downgrade(tour.dsn, "0018")
     status, told = tour.command(before)
     assert status == 0, told
@@ -209,6 +231,18 @@ def test_an_upgrade_that_failed_changed_nothing(tour: Tour) -> None:
     status, told = tour.command(again)
     assert (status, "The catalog is up to date.\n" in told) == (0, True), told
     assert revision_of(tour.dsn) == newest()
+    tour.open()
+    assert tour.rows() == WHOLE
+    tour.close()
+
+    with psycopg.connect(tour.dsn, autocommit=True) as conn:  # as a newer version leaves it
+        conn.execute("UPDATE alembic_version SET version_num = '9999'")
+    status, told = tour.command("sluice migrate")
+    assert (status, told.count("\n")) == (2, 1), told
+    status, told = tour.command(back.strip())
+    assert (status, "stands in the schema replaced_" in told, "Bring the files back" in told) == (3, True, False), told
+    with psycopg.connect(tour.dsn) as conn:
+        assert len(conn.execute("SELECT FROM pg_namespace WHERE nspname LIKE 'replaced\\_%'").fetchall()) == 1
     tour.open()
     assert tour.rows() == WHOLE
 

@@ -16,8 +16,11 @@ import httpx
 import psycopg
 import pytest
 
+from catalog import CatalogStore
+from lake.peers import Peers
 from lake.process_name import process_space
 from model.work.handle import new_handle, server_of
+from server.sql.peer_connections import PROOF, PROVE, proof
 from sluice.dbapi import connect
 from sluice.errors import OperationalError
 from tests.balancer import Balancer
@@ -210,11 +213,16 @@ def test_a_server_that_could_not_tell_that_it_lives_is_asked_itself(pair: Pair, 
 def test_what_may_have_been_done_by_a_server_that_did_not_answer_is_told_so(pair: Pair, module_dsn: str) -> None:
     _, first, _ = pair
     handle = new_handle(60002)
+    with contextlib.closing(CatalogStore(module_dsn)) as store:
+        seal = Peers(store, "test.0/1").seal
 
     def hang_up() -> None:
         with contextlib.suppress(OSError):
             while True:
-                client, _ = listening.accept()
+                client, end = listening.accept()
+                (asked,) = re.findall(rf"(?i){PROVE}: (.*?)\r", client.recv(1 << 16).decode())
+                shown = proof(60002, seal, asked, (end[0], str(end[1])))
+                client.send(f"HTTP/1.1 204 No Content\r\n{PROOF}: {shown}\r\n\r\n".encode())
                 client.recv(1 << 16)
                 client.close()
 
@@ -252,6 +260,53 @@ def test_pages_stop_and_close_what_another_server_has(pair: Pair) -> None:
     with httpx.Client(base_url=second.url, headers=ALLOWED, timeout=120) as http:
         assert http.get(f"/statements/{waiting}").json()["state"] == "CANCELED"
         assert "SessionNotExist" in http.get(f"/v2/sessions/{session}").text
+
+
+def test_the_audit_log_tells_of_what_was_passed_on_once_and_from_where(pair: Pair) -> None:
+    """A page's cancel was told twice, what came by another server was of that one's address, and who canceled for others was not told."""
+    _, first, second = pair
+    client = httpx.HTTPTransport(local_address="127.0.0.2")
+    with httpx.Client(base_url=second.url, headers=ALLOWED, timeout=120) as http:
+        token = http.post("/tokens", json={"name": "ada", "principal": "ada"}).json()["token"]
+        http.post("/sql", content="GRANT SELECT ON t TO ada")
+    with httpx.Client(base_url=second.url, headers={"Authorization": f"Bearer {token}"}, timeout=120) as hers:
+        waiting, named = (later(hers, "SELECT sum(id) FROM t") for _ in range(2))
+        session = flink(hers, "POST", "/v2/sessions", {"sessionName": "s"})["sessionHandle"]
+    with httpx.Client(base_url=first.url, headers={"Authorization": f"Bearer {token}"}, transport=client, timeout=120) as hers:
+        operation = flink(hers, "POST", f"/v2/sessions/{session}/statements", {"statement": "SHOW CATALOGS"})["operationHandle"]
+    client = httpx.HTTPTransport(local_address="127.0.0.2")
+    with httpx.Client(base_url=first.url, transport=client, timeout=120) as browser:
+        (secret,) = SECRET.findall(browser.get("/ui/login").text)
+        browser.post("/ui/login", data={"_csrf": secret, "token": TOKEN, "next": "/ui/catalog"}, headers={"Origin": first.url})
+        (secret,) = SECRET.findall(browser.get("/ui/statements").text)
+        gone = new_handle(server_of(waiting) or 0)
+        for handle, status in ((waiting, 303), (gone, 404)):
+            canceled = browser.post(f"/ui/statements/{handle}/cancel", data={"_csrf": secret}, headers={"Origin": first.url})
+            assert canceled.status_code == status
+        assert browser.delete(f"/statements/{named}", headers=ALLOWED).status_code == 200
+    with httpx.Client(base_url=second.url, headers=ALLOWED, timeout=120) as http:
+        asked = "SELECT principal, address, statement_id, action, outcome FROM sys.audit_log WHERE address = '127.0.0.2'"
+
+        def entries() -> list[list[Any]]:
+            rows = http.post("/sql", content=asked, headers={"Accept": "application/json"}).json()["rows"]
+            return sorted(
+                (row for row in rows if row[2] == operation or "cancel" in row[3] or "DELETE" in row[3]),
+                key=str,
+            )
+
+        assert eventually(lambda: len(entries()) >= 4)
+        time.sleep(1)  # a second entry would have come by now
+        assert entries() == [
+            ["ada", "127.0.0.2", operation, "SHOW CATALOGS", "FINISHED"],
+            *sorted(
+                [
+                    ["administrator", "127.0.0.2", None, f"DELETE /statements/{named} /* a statement of ada */", "FINISHED"],
+                    ["administrator", "127.0.0.2", None, f"POST /ui/statements/{waiting}/cancel", "FINISHED"],
+                    ["administrator", "127.0.0.2", None, f"POST /ui/statements/{gone}/cancel", "ERROR"],
+                ],
+                key=str,
+            ),
+        ]
 
 
 def test_what_a_server_knew_that_is_gone_is_told_so(pair: Pair) -> None:

@@ -320,6 +320,7 @@ def big_table(server: RunningServer, rows: int) -> None:
     server.sql(f"INSERT INTO big SELECT {columns} FROM range(0, {rows})", timeout=600)
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize("rows", [800_000, pytest.param(20_000_000, marks=[pytest.mark.torture, pytest.mark.timeout(3600)])])

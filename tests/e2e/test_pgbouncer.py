@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from model.errors import IllegalMove, InvalidOption
-from server.commands.backup import backup, restore
+from server.commands.backup import backup
+from server.commands.restore import restore
 from server.settings.settings import read_settings
 from tests.fix_server import StartServer
 

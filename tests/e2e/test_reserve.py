@@ -9,15 +9,20 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.disks import MEGABYTE, fill, mounted
+from tests.e2e.agreement import assert_agreement, embedded_dsn
 from tests.fix_server import StartServer
-from tests.running import Refused
+from tests.running import Refused, RunningServer
 from tests.waiting import eventually
+
+_ROWS = 1000
+"""In a body of many."""
 
 
 @pytest.fixture
@@ -35,31 +40,48 @@ def test_many_writers_on_a_nearly_full_disk_leave_the_reserve_alone(disk: Path, 
     reserve = usage.total // 20
     fill(disk / "ballast", leave=reserve + 40 * MEGABYTE)
     least, answers = usage.free, Counter[int]()
-    body = "".join(f'{{"id": 1, "v": "{os.urandom(400).hex()}"}}\n' for _ in range(1000)).encode()
+    values = [os.urandom(400).hex() for _ in range(_ROWS)]
 
-    def write(client: int) -> None:
+    def write(client: int) -> list[int]:
+        """Send requests, each with ids of its own; returns those that were acknowledged."""
         nonlocal least
+        acknowledged: list[int] = []
         with httpx.Client(timeout=300) as http:
-            for _ in range(40):
+            for number in range(40):
+                ids = range((client * 40 + number) * _ROWS, (client * 40 + number + 1) * _ROWS)
                 if client % 2:
-                    text = f"INSERT INTO t VALUES ({client}, '{os.urandom(4000).hex()}')"
+                    ids = ids[:1]
+                    text = f"INSERT INTO t VALUES ({ids[0]}, '{os.urandom(4000).hex()}')"
                     answer = http.post(f"{server.url}/sql", content=text, headers={"Content-Type": "application/sql"})
                 else:
+                    body = "".join(f'{{"id": {id_}, "v": "{value}"}}\n' for id_, value in zip(ids, values, strict=True))
                     answer = http.post(
                         f"{server.url}/tables/default/t/rows", content=body, headers={"Content-Type": "application/x-ndjson"}
                     )
                 answers[answer.status_code] += 1
+                acknowledged += ids if answer.status_code == 200 else ()
                 least = min(least, shutil.disk_usage(disk).free)
+        return acknowledged
 
     with ThreadPoolExecutor(16) as pool:
-        list(pool.map(write, range(16)))
+        expected = sorted(chain.from_iterable(pool.map(write, range(16))))
     assert set(answers) == {200, 507}, answers
     assert answers[507] > answers[200], "the disk is filled, and more is sent"
     assert least >= reserve
-    assert server.sql("SELECT COUNT(*) FROM t WHERE id = 1")
     assert httpx.get(f"{server.url}/readyz", timeout=60).json()["postgres"] == {"ok": True}
+    assert_holds(server, expected)
     (disk / "ballast").unlink()
-    assert eventually(lambda: server.post("INSERT INTO t VALUES (7, 'there is space')").status_code == 200)
+    assert eventually(lambda: server.post("INSERT INTO t VALUES (-7, 'there is space')").status_code == 200)
+    assert_holds(server, [-7, *expected])
+    assert_agreement(embedded_dsn(server), server, "default.t")
+    assert server.log.stat().st_size < MEGABYTE, "a refusal is no traceback, and neither is a beat on a full disk"
+
+
+def assert_holds(server: RunningServer, expected: list[int]) -> None:
+    """Each row is there once, as COUNT(*) tells and as they are read, and no file is amiss."""
+    assert server.value("SELECT COUNT(*) FROM t") == len(expected)
+    assert sorted(id_ for (id_,) in server.sql("SELECT id FROM t")) == expected
+    assert server.sql("CALL sys.check_table('t')") == []
 
 
 @pytest.mark.spark
@@ -93,28 +115,38 @@ def test_bodies_and_results_on_their_way_leave_the_reserve_alone(disk: Path, tmp
         server.sql("CREATE TABLE t (id BIGINT, v STRING) WITH ('bucket' = '-1')")
         usage = shutil.disk_usage(disk)
         reserve = usage.total // 20
-        body = "".join(f'{{"id": 1, "v": "{os.urandom(500).hex()}"}}\n' for _ in range(20_000)).encode()
+        values = [os.urandom(500).hex() for _ in range(20_000)]
+
+        def body_of(request: int) -> bytes:
+            return "".join(f'{{"id": {request}, "v": "{value}"}}\n' for value in values).encode()
+
+        body = body_of(0)
         fill(
             disk / "ballast", leave=reserve + 2 * len(body) + 80 * MEGABYTE
         )  # a body comes in, and is given to a worker; Postgres has its log
-        least, answers = usage.free, []
+        least, answers = usage.free, dict[int, httpx.Response]()
         headers = {"Content-Type": "application/x-ndjson"}
 
         def write(client: int) -> None:
             nonlocal least
-            for _ in range(4):
+            for number in range(4):
+                request = 1 + client * 4 + number
+                sent = body_of(request)
                 with contextlib.suppress(httpx.TransportError):  # refused, and the answer not taken in time
-                    answers.append(httpx.post(f"{server.url}/tables/default/t/rows", content=body, headers=headers, timeout=300))
+                    answers[request] = httpx.post(f"{server.url}/tables/default/t/rows", content=sent, headers=headers, timeout=300)
                 least = min(least, shutil.disk_usage(disk).free)
 
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(write, range(8)))
-        refused = [answer for answer in answers if answer.status_code != 200]
+        refused = [answer for answer in answers.values() if answer.status_code != 200]
         assert refused, "eight at a time are too many for the space"
         assert {answer.status_code for answer in refused} == {507}
         assert all("are kept free there (SLUICE_STORAGE_RESERVE)" in answer.json()["detail"] for answer in refused), refused[0].text
         assert least >= reserve
-        assert server.value("SELECT COUNT(*) FROM t") >= 20_000 * (len(answers) - len(refused))
+        found = Counter(id_ for (id_,) in server.sql("SELECT id FROM t"))
+        assert set(found.values()) <= {20_000}, "a body is there once, and wholly"
+        assert {request for request, answer in answers.items() if answer.status_code == 200} == set(found) & set(answers)
+        assert server.sql("CALL sys.check_table('t')") == []
         server.sql("DROP TABLE t PURGE")  # those that were taken have the space
         server.sql("CREATE TABLE t (id BIGINT, v STRING) WITH ('bucket' = '-1')")
 

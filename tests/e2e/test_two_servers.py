@@ -14,6 +14,7 @@ import pytest
 from table.format.manifests.codec import encode_manifest_list
 from tests.fix_server import StartServer
 from tests.running import RunningServer
+from tests.waiting import eventually
 
 TABLE = "/v1/sluice/databases/default/tables/t"
 
@@ -166,3 +167,66 @@ def test_two_servers_that_write_one_table_share_it(start_server: StartServer, ds
 @pytest.mark.timeout(1800)
 def test_two_servers_share_a_table_for_ten_minutes(start_server: StartServer, dsn: str, tmp_path: Path) -> None:
     _side_by_side(start_server, dsn, tmp_path, writers=8, seconds=600, least=0.4)
+
+
+def _copied(server: RunningServer, source: str) -> str:
+    """Start the job that copies a table of an alignment group into another; returns its id."""
+    settings = {"execution.runtime-mode": "streaming", "execution.checkpointing.interval": "200 ms"}
+    group = "'scan.watermark.alignment.group' = 'servers', 'scan.watermark.alignment.max-drift' = '1 min'"
+    statement = f"INSERT INTO {source}_copy SELECT * FROM {source} /*+ OPTIONS({group}) */"
+    answer = httpx.post(f"{server.url}/sql", json={"statement": statement, "settings": settings}, timeout=300)
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["rows"][0][0])
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.torture
+@pytest.mark.timeout(1800)
+def test_a_job_waits_for_one_of_another_server_until_that_is_killed(start_server: StartServer, dsn: str, tmp_path: Path) -> None:
+    """Each server runs one job at most, so that nobody takes over the one whose server is gone."""
+    shared = {"SLUICE_CATALOG_DSN": dsn, "SLUICE_WAREHOUSE": str(tmp_path / "warehouse"), "SLUICE_SPARK_MASTER": "local[1]"}
+    shared |= {"SLUICE_SPARK_DRIVER_MEMORY": "1g", "SLUICE_JOBS_MOST": "1"}
+    dies, lives = start_server("first", **shared), start_server("second", **shared)
+    for name in ("slow", "fast"):
+        lives.sql(f"CREATE TABLE {name} (id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND)")
+        lives.sql(f"CREATE TABLE {name}_copy (id BIGINT, ts TIMESTAMP(3))")
+    jobs = {name: _copied(lives, name) for name in ("slow", "fast")}
+
+    def on(job: str) -> Any:
+        return lives.sql(f"DESCRIBE JOB '{job}'")[0][6]
+
+    def rows(name: str) -> int:
+        return int(lives.value(f"SELECT count(*) FROM {name}_copy"))
+
+    def told(job: str) -> bool:
+        source = lives.sql(f"DESCRIBE JOB '{job}'")[0][9]
+        return '"watermark": ' in str(source) and '"watermark": null' not in str(source)
+
+    def send(name: str, id_: int, minute: int) -> None:
+        lives.sql(f"INSERT INTO {name} VALUES ({id_}, TIMESTAMP '2024-01-01 00:{minute:02}:00')")
+
+    try:
+        assert eventually(lambda: None not in {on(job) for job in jobs.values()}, 300), [on(job) for job in jobs.values()]
+        assert on(jobs["slow"]) != on(jobs["fast"])
+        for name, minute in (("slow", 0), ("fast", 10)):
+            send(name, 1, minute)
+            assert eventually(lambda: rows(name) == 1 and told(jobs[name]), 300)  # noqa: B023 - asked at once
+        sent = 1
+        for minute in (11, 12, 13):  # the batch that is planned already may pass
+            sent += 1
+            send("fast", sent, minute)
+            time.sleep(5)
+            if held := rows("fast") < sent:
+                break
+        assert held, [on(job) for job in jobs.values()]
+        time.sleep(15)  # longer than a lease
+        assert rows("fast") < sent
+        if str(on(jobs["slow"])).endswith(f"/{lives.process.pid}"):
+            dies, lives = lives, dies
+        dies.kill()
+        assert eventually(lambda: rows("fast") == sent, 120)
+        assert rows("slow") == 1
+    finally:
+        for job in jobs.values():
+            lives.sql(f"STOP JOB '{job}'")

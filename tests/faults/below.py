@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -19,6 +20,8 @@ from tests.faults.shim import KILL, POWER_CUT, Shim
 from tests.faults.world import Answer, World, world
 
 ROOT = Path(__file__).parents[2]
+FIRST, EVERY = (int(os.environ.get(f"SLUICE_TEST_{name}", "1")) for name in ("FIRST", "EVERY"))
+"""Which calls a long campaign strikes: a part of them takes less time."""
 
 
 class CampaignBelow:
@@ -47,10 +50,13 @@ class CampaignBelow:
         self._worker.stdout.close()
         self._maker.close()
 
-    def run(self, operation: Operation, *, fail_at: int, error: int = 0, left: Left | None = None) -> tuple[bool, bool]:
+    def run(
+        self, operation: Operation, *, fail_at: int, error: int = 0, left: Left | None = None, reads: bool = False
+    ) -> tuple[bool, bool]:
         """Let one call of an operation fail, and look; returns whether the call came, and whether it failed.
 
-        With ``left`` the power goes at the call, or right after the answer where there is no such call.
+        With ``left`` the power goes at the call, or right after the answer where there is no such call. With ``reads`` only what reads
+        counts, and who is refused is told what the disk said.
         """
         self._tables += 1
         table = f"t{self._tables}"
@@ -58,13 +64,15 @@ class CampaignBelow:
         operation.prepare(self._maker, table)
         self._maker.settle()
         disk = Disk(self._shim.root) if left else None
-        self._shim.load(fail_at=fail_at, error=POWER_CUT if left else error)
+        self._shim.load(fail_at=fail_at, error=POWER_CUT if left else error, reads=reads)
         answers = self._asked(operation, table, goes_on=left is None)
         calls, faults = self._shim["calls"], self._shim["faults"]
         self._shim.disarm()
         if disk is not None and left is not None:
             disk.replay(self._shim.journal)
             disk.write(self._shim.root, left)
+        if reads:
+            told_by_the_disk(answers, error)
         self._verified(operation, table, answers)
         return calls >= fail_at, faults > 0
 
@@ -117,6 +125,13 @@ class CampaignBelow:
         return report
 
 
+def told_by_the_disk(answers: Sequence[Answer], error: int) -> None:
+    """Who is refused hears what the disk said, so that he takes it for no mistake of his and the table for none that is damaged."""
+    for answer in answers:
+        assert answer.ok or os.strerror(error) in str(answer.body), answer
+        assert "TableDamaged" not in str(answer.body), answer
+
+
 def _heard(operation: Operation, report: dict[str, Any]) -> list[Answer]:
     """What the clients heard; of a server that died, nothing."""
     if report.get("killed"):
@@ -135,13 +150,13 @@ def below(module_dsn: str, tmp_path_factory: pytest.TempPathFactory, shim_librar
     shim.close()
 
 
-def each(strike: Callable[[int], tuple[bool, bool]], *, every: int = 1, begin: int = 1) -> tuple[int, int]:
+def each(strike: Callable[[int], tuple[bool, bool]], *, every: int = 1, begin: int = 1, tries: int | None = None) -> tuple[int, int]:
     """Strike at call after call of an operation, up to its last; returns how many calls came, and how many were struck.
 
     How many calls an operation takes differs by a few from run to run: it ends at the first call that three runs do not reach,
     or one run where not every call is struck anyway.
     """
-    tries = 3 if every == 1 else 1
+    tries = tries or (3 if every == 1 else 1)
     calls = struck = 0
     for number in count(begin, every):
         runs = (strike(number) for _ in range(tries))
@@ -155,6 +170,11 @@ def each(strike: Callable[[int], tuple[bool, bool]], *, every: int = 1, begin: i
 def counted(campaign: CampaignBelow, operation: Operation, errors: Sequence[int], *, every: int = 1, begin: int = 1) -> tuple[int, int]:
     """Let call after call fail with one error after the other; returns how many came and how many failed."""
     return each(lambda number: campaign.run(operation, fail_at=number, error=errors[number % len(errors)]), every=every, begin=begin)
+
+
+def unread(campaign: CampaignBelow, operation: Operation, *, every: int = 1, begin: int = 1) -> tuple[int, int]:
+    """Let the disk fail at reading after reading; returns how many came and how many failed."""
+    return each(lambda number: campaign.run(operation, fail_at=number, error=errno.EIO, reads=True), every=every, begin=begin)
 
 
 def killed(campaign: CampaignBelow, operation: Operation, *, every: int = 1, begin: int = 1) -> tuple[int, int]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.below import below as below
+from tests.faults.s3_campaign import s3_campaign as s3_campaign
 from tests.faults.shim import shim_library as shim_library
 from tests.faults.world import World, world
 from tests.fix_s3 import Bucket

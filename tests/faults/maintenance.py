@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +12,8 @@ import pyarrow.parquet as pq
 from model.errors import LakeError
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
-from tests.faults.operation import BEFORE, Operation, Told, asking, branched_off, is_there, refused
+from sql.statements.procedures.analyze import commit_statistics
+from tests.faults.operation import BEFORE, Operation, Told, all_files, asking, branched_off, is_there, place, refused
 from tests.faults.world import Answer, World
 
 _DAY_SECONDS = 86_400
@@ -35,13 +35,9 @@ def _partitioned(*, by: Sequence[str] = ("a", "b")) -> Callable[[World, str], No
 
 
 def _marked(world: World, table: str, told: Told) -> str:
-    markers = list(_place(world, table).rglob("s=a/_SUCCESS"))
+    markers = [path for path in all_files(world, place(world, table)) if path.endswith("/s=a/_SUCCESS")]
     assert len(markers) in told.one_of(0, 1)
     return table
-
-
-def _place(world: World, table: str) -> Path:
-    return world.directory / "warehouse" / "default.db" / table
 
 
 def _branch(before: Sequence[str], after: Sequence[str]) -> Callable[[World, str, Told], str]:
@@ -78,6 +74,28 @@ def _purged(world: World, table: str, told: Told) -> str:
     return table
 
 
+def _analyzed(world: World, table: str) -> Sequence[Answer]:
+    """As `sys.analyze_table` commits, which lets Spark count."""
+    try:
+        opened = world.lake.open(Identifier("default", table))
+        latest = opened.latest()
+        assert latest is not None
+        counts = {"snapshotId": latest.id, "schemaId": latest.schema_id, "mergedRecordCount": len(BEFORE), "mergedRecordSize": 1000}
+        commit_statistics(world.lake, opened, {**counts, "colStats": {}})
+    except LakeError as problem:
+        return [refused(problem)]
+    return [Answer(status=200, body=None)]
+
+
+def has_statistics(world: World, table: str, told: Told) -> str:
+    """Statistics that can be read, and no file of any that are none."""
+    found = world.rows(f"SELECT snapshot_id, mergedRecordCount FROM {table}$statistics")
+    assert found in told.one_of([], [(3, len(BEFORE))])
+    there = all_files(world, f"{place(world, table)}/statistics")
+    assert len(there) in ((len(found),) if told is not Told.UNKNOWN else (len(found), 1)), there
+    return table
+
+
 def _no_consumers(world: World, table: str, told: Told) -> str:
     assert world.rows(f"SELECT * FROM {table}$consumers") in told.one_of([("c", 2)], [])
     return table
@@ -103,18 +121,29 @@ def _replaced(world: World, table: str) -> Sequence[Answer]:
     return [Answer(status=200, body=None)]
 
 
+def _ingested(world: World, table: str) -> Sequence[Answer]:
+    """Rows of Flight SQL in the place of a table, with a column more."""
+    try:
+        world.ingest(table, pa.table({"id": pa.array([20], pa.int32()), "s": ["z"], "n": pa.array([1], pa.int32())}))
+    except LakeError as problem:
+        return [refused(problem)]
+    return [Answer(status=200, body=None)]
+
+
 def _has_the_schema(world: World, table: str, told: Told) -> str:
     """The schema goes with the rows."""
     columns = [row[0] for row in world.rows(f"DESCRIBE {table}")]
-    empty = world.ids(table) == []
-    assert columns == (["id", "s", "n"] if empty else ["id", "s"])
+    before = world.ids(table) == list(BEFORE)
+    assert columns == (["id", "s"] if before else ["id", "s", "n"])
     return table
 
 
 def _file_lost(world: World, table: str) -> None:
     """The first data file is gone: from outside."""
     (first, *_) = world.rows(f"SELECT file_path FROM {table}$files WHERE min_value_stats LIKE '%1%' ORDER BY creation_time LIMIT 1")
-    Path(str(first[0]).removeprefix("file://")).unlink()
+    path = str(first[0])
+    assert world.store.exists(path)
+    world.store.delete(path)
 
 
 def _rescaled(world: World, table: str, told: Told) -> str:
@@ -134,19 +163,19 @@ def _litter(world: World, table: str) -> None:
     """What crashes left, two days old."""
     old = time.time() - 2 * _DAY_SECONDS
     for name in ("bucket-0/data-dead-0.parquet", "manifest/manifest-dead-0", "snapshot/.snapshot-9.dead.tmp"):
-        path = _place(world, table) / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"x")
-        os.utime(path, (old, old))
+        path = f"{place(world, table)}/{name}"
+        world.store.write(path, b"x")
+        if world.store.atomic_rename:  # nobody tells a store how old an object is
+            os.utime(path, (old, old))
 
 
 def _foreign_files(world: World, table: str) -> None:
     """Files of another engine, where they may be taken over."""
-    place = world.directory / "elsewhere" / f"{table}_files"
-    place.mkdir(parents=True)
     rows = pa.table({"id": pa.array([7, 8], pa.int32()), "s": ["c", "d"]})
     for number in range(2):
-        pq.write_table(rows.slice(number, 1), place / f"part-{number}.parquet")
+        file = pa.BufferOutputStream()
+        pq.write_table(rows.slice(number, 1), file)
+        world.store.write(f"{world.elsewhere}/{table}_files/part-{number}.parquet", file.getvalue().to_pybytes())
 
 
 def _migrated(world: World, table: str, told: Told) -> str:
@@ -158,16 +187,17 @@ def _migrated(world: World, table: str, told: Told) -> str:
 
 
 def _migrate(world: World, table: str) -> str:
-    return f"CALL sys.migrate_table(`table` => '{world.directory}/elsewhere/{table}_files', target_table => '{table}_m')"
+    return f"CALL sys.migrate_table(`table` => '{world.elsewhere}/{table}_files', target_table => '{table}_m')"
 
 
 def _add_files(world: World, table: str) -> str:
-    return f"CALL sys.migrate_file(source_table => '{world.directory}/elsewhere/{table}_files', target_table => '{table}')"
+    return f"CALL sys.migrate_file(source_table => '{world.elsewhere}/{table}_files', target_table => '{table}')"
 
 
 MAINTENANCE = [
     Operation(name="create", run=asking("CREATE TABLE {t}_made (id INT, s STRING)"), check=_created),
     Operation(name="replace", run=_replaced, check=_has_the_schema, after=()),
+    Operation(name="ingest in the place of a table", run=_ingested, check=_has_the_schema, after=(20,)),
     Operation(name="drop partition", run=asking("ALTER TABLE {t} DROP PARTITION (s = 'a')"), prepare=_partitioned(), after=(2, 4, 6)),
     Operation(
         name="drop partition by procedure", run=asking("CALL sys.drop_partition('{t}', 's=a')"), prepare=_partitioned(), after=(2, 4, 6)
@@ -196,6 +226,7 @@ MAINTENANCE = [
         run=asking("CALL sys.rewrite_file_index('{t}')"),
         prepare=lambda world, table: world.must(f"ALTER TABLE {table} SET ('file-index.bloom-filter.columns' = 'id')"),
     ),
+    Operation(name="analyze", run=_analyzed, check=has_statistics),
     Operation(name="merge manifests", run=asking("CALL sys.compact_manifest('{t}')")),
     Operation(
         name="remove unexisting files",

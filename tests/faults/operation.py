@@ -65,6 +65,19 @@ def branched_off(world: World, table: str) -> None:
     world.must(f"CALL sys.create_branch('{table}', 'b')", f"INSERT INTO {table}$branch_b VALUES (50, 'x')")
 
 
+def place(world: World, table: str) -> str:
+    """The directory of a table."""
+    return world.lake.open(Identifier("default", table)).location
+
+
+def all_files(world: World, directory: str) -> list[str]:
+    """Every file below a directory."""
+    found = []
+    for status in world.store.list(directory):
+        found += all_files(world, status.path) if status.is_dir else [status.path]
+    return found
+
+
 def refused(problem: LakeError) -> Answer:
     """What a client is told of an error."""
     return Answer(status=problem.status, body={"errorClass": type(problem).__name__, "detail": problem.message})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from model.errors import LakeError
 from model.identifier import Identifier
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from model.snapshot import Operation as SnapshotOperation
+from table.format.manifests.entries import NewFile
 from table.format.rows.arrow import arrow_schema
 from table.scan.planning.entry_scan import PlannedFile, plan_scan
 from table.scan.read import read_batches
@@ -25,7 +27,21 @@ from table.write.copy_on_write import FileChange
 from table.write.snapshot_builder import CommitRequest, build_snapshot, everything
 from table.write.writer import write_batches
 from tests.faults.maintenance import MAINTENANCE
-from tests.faults.operation import BEFORE, KEY, QUEUE, Operation, Told, asking, branched_off, hint_holds, is_there, made, refused
+from tests.faults.operation import (
+    BEFORE,
+    KEY,
+    QUEUE,
+    Operation,
+    Told,
+    all_files,
+    asking,
+    branched_off,
+    hint_holds,
+    is_there,
+    made,
+    place,
+    refused,
+)
 from tests.faults.world import Answer, World
 
 
@@ -48,13 +64,48 @@ def _overwritten(world: World, table: str) -> Sequence[Answer]:
     """As INSERT OVERWRITE commits, which takes its rows from Spark."""
     try:
         opened = world.lake.open(Identifier("default", table))
-        batch = pa.RecordBatch.from_pydict({"id": [20], "s": ["z"]}, schema=arrow_schema(opened.schema.fields))
-        files = tuple(write_batches(opened.files, opened.schema, [batch]))
+        files = tuple(_rows(opened, 20))
         request = CommitRequest(kind=CommitKind.OVERWRITE, adds=files, overwrite=everything, commit_user="u", operation="OVERWRITE")
         world.lake.commit(opened, request)
     except LakeError as problem:
         return [refused(problem)]
     return [Answer(status=200, body=None)]
+
+
+def _rows(table: LakeTable, *ids: int) -> list[NewFile]:
+    """Data files of rows, not yet committed."""
+    batch = pa.RecordBatch.from_pydict({"id": list(ids), "s": ["c"] * len(ids)}, schema=arrow_schema(table.schema.fields))
+    return write_batches(table.files, table.schema, [batch])
+
+
+def with_another(world: World, table: str) -> None:
+    """Make a table beside it, which holds a row."""
+    world.must(f"CREATE TABLE {table}_too (id INT, s STRING)", f"INSERT INTO {table}_too VALUES (1, 'a')")
+
+
+def _committed_together(world: World, table: str) -> Sequence[Answer]:
+    """As a statement set commits, and a job that puts bad rows aside, which take their rows from Spark."""
+    try:
+        with contextlib.ExitStack() as writes:
+            commits = []
+            for name, ids in ((table, (7, 8)), (f"{table}_too", (9,)), (table, (10,))):
+                opened = world.lake.open(Identifier("default", name))
+                write = writes.enter_context(opened.write())
+                write.add(_rows(opened, *ids))
+                commits.append((opened, write.request(CommitKind.APPEND)))
+            world.lake.commit_all(commits)
+    except LakeError as problem:
+        return [refused(problem)]
+    return [Answer(status=200, body=None)]
+
+
+def of_both(world: World, table: str, told: Told) -> str:
+    """Both tables have their rows, or none."""
+    expected = [1, 9] if 7 in world.ids(table) else [1]
+    assert world.ids(f"{table}_too") == expected
+    world.must(f"INSERT INTO {table}_too VALUES (99, 'next')")
+    assert world.ids(f"{table}_too") == [*expected, 99]
+    return table
 
 
 def _erasable(world: World, table: str) -> None:
@@ -190,8 +241,7 @@ def _built(world: World, table: str) -> Path:
 
 def _client_builds(world: World, table: str) -> None:
     opened = world.lake.open(Identifier("default", table))
-    batch = pa.RecordBatch.from_pydict({"id": [7, 8], "s": ["c", "d"]}, schema=arrow_schema(opened.schema.fields))
-    request = CommitRequest(kind=CommitKind.APPEND, adds=tuple(write_batches(opened.files, opened.schema, [batch])), commit_user="client")
+    request = CommitRequest(kind=CommitKind.APPEND, adds=tuple(_rows(opened, 7, 8)), commit_user="client")
     latest = opened.latest()
     assert latest is not None
     snapshot = build_snapshot(opened.files, opened.schema, latest, [request], uuid=str(uuid4()), time_millis=latest.time_millis + 1)
@@ -207,7 +257,9 @@ def _client_builds(world: World, table: str) -> None:
 
 def _client_commits(world: World, table: str) -> Sequence[Answer]:
     answer = world.post(f"/v1/sluice/databases/default/tables/{table}/commit", _built(world, table).read_bytes())
-    if answer.status == 500 and answer.body["message"].startswith("No space left"):  # the protocol has no word for it
+    if answer.status == 500 and answer.body["message"].startswith(
+        ("No space left", "Nothing new is written")
+    ):  # the protocol has no word for it
         return [Answer(status=507, body=answer.body)]
     return [answer if answer.body == {"success": True} else Answer(status=max(answer.status, 409), body=answer.body)]
 
@@ -215,11 +267,11 @@ def _client_commits(world: World, table: str) -> Sequence[Answer]:
 def _written_past(world: World, table: str) -> None:
     """A writer that knows only the files has committed to them, and then somebody has put there what is no snapshot."""
     _client_builds(world, table)
-    directory = world.directory / "warehouse" / "default.db" / table / "snapshot"
+    snapshots = f"{place(world, table)}/snapshot"
     theirs = json.loads(_built(world, table).read_bytes())["snapshot"]
-    (directory / "snapshot-4").write_text(json.dumps(theirs))
-    (directory / "snapshot-5").write_text("{}")
-    (directory / "LATEST").write_text("5")
+    world.store.write(f"{snapshots}/snapshot-4", json.dumps(theirs).encode())
+    world.store.write(f"{snapshots}/snapshot-5", b"{}")
+    world.store.write(f"{snapshots}/LATEST", b"5")
 
 
 def _repaired(world: World, table: str, told: Told) -> str:
@@ -232,19 +284,14 @@ def _repaired(world: World, table: str, told: Told) -> str:
 
 def _unregistered(world: World, table: str) -> None:
     """A table's directory of another catalog, where it may be taken over."""
-    source = world.directory / "warehouse" / "default.db" / table
-    target = world.directory / "elsewhere" / table
-    target.parent.mkdir(exist_ok=True)
-    for path in sorted(source.rglob("*")):
-        if path.is_file():
-            copy = target / path.relative_to(source)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(path.read_bytes())
+    source = place(world, table)
+    for path in all_files(world, source):
+        world.store.write(f"{world.elsewhere}/{table}{path.removeprefix(source)}", world.store.read(path))
     world.must(f"DROP TABLE {table}")
 
 
 def _register(world: World, table: str) -> Sequence[Answer]:
-    return [world.ask(f"CALL sys.register_table('{table}', '{world.directory}/elsewhere/{table}')")]
+    return [world.ask(f"CALL sys.register_table('{table}', '{world.elsewhere}/{table}')")]
 
 
 def _registered(world: World, table: str, told: Told) -> str:
@@ -278,6 +325,7 @@ OPERATIONS = [
     Operation(name="inserts at once", run=_grouped, each=_AT_ONCE),
     Operation(name="rows by body", run=_by_body, after=(*BEFORE, 7, 8)),
     Operation(name="overwrite", run=_overwritten, after=(20,)),
+    Operation(name="statement set", run=_committed_together, prepare=with_another, check=of_both, after=(*BEFORE, 7, 8, 10)),
     Operation(name="delete", run=asking("DELETE FROM {t} WHERE id IN (2, 5)"), prepare=_erasable, after=(1, 3, 4, 6)),
     Operation(name="update", run=asking("UPDATE {t} SET id = 20 WHERE id = 2"), prepare=_erasable, after=(1, 3, 4, 5, 6, 20)),
     Operation(name="merge", run=_merged, prepare=_erasable, after=(2, 4, 5, 6, 7, 8, 10)),
@@ -351,6 +399,27 @@ OPERATIONS = [
     Operation(name="commit of a client", run=_client_commits, prepare=_client_builds, after=(*BEFORE, 7, 8)),
     *MAINTENANCE,
 ]
+
+
+def _reading(text: str, expected: Sequence[tuple[int, ...]]) -> Callable[[World, str], Sequence[Answer]]:
+    """Ask for rows; those that come are the right ones."""
+
+    def run(world: World, table: str) -> Sequence[Answer]:
+        answer = world.ask(text.replace("{t}", table))
+        told = sorted(map(tuple, answer.body.get("rows", ())))
+        assert told == list(expected) if answer.ok else set(told) <= set(expected), answer
+        return [answer]
+
+    return run
+
+
+READINGS = [
+    Operation(name="SELECT", run=_reading("SELECT id FROM {t}", [(number,) for number in BEFORE])),
+    Operation(name="SELECT with a condition", run=_reading("SELECT id FROM {t} WHERE s = 'a' AND id > 2", [(3,), (5,)])),
+    Operation(name="COUNT", run=_reading("SELECT COUNT(*) FROM {t}", [(6,)])),
+    Operation(name="time travel", run=_reading("SELECT id FROM {t} FOR VERSION AS OF 1", [(1,), (2,)])),
+]
+"""What changes nothing, and reads."""
 NO_FILES = ("rename", "drop for a while")
 """Decided in Postgres alone."""
-BY_NAME = {operation.name: operation for operation in OPERATIONS}
+BY_NAME = {operation.name: operation for operation in (*OPERATIONS, *READINGS)}

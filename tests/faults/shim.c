@@ -1,4 +1,4 @@
-/* Counts the system calls that change or open files below one directory, fails the n-th, and keeps a journal of all.
+/* Counts the system calls that change, open or read files below one directory, fails the n-th, and keeps a journal of all.
  *
  * Preloaded under Python, Arrow and the JVM. What it is to do stands in a file that all processes map (struct control); the
  * journal tells `tests/faults/disk.py` what a power cut would leave. Calls that fail by themselves are not written down; what a
@@ -28,6 +28,7 @@
 #define SHORT_WRITE (-1)
 #define POWER_CUT (-2)
 #define KILL (-3)
+#define HOLD (-4)
 
 struct control {
     int64_t armed;   /* 0: nothing is counted */
@@ -40,6 +41,8 @@ struct control {
     int64_t shadows; /* copies made of flushed files */
     int64_t sends;   /* what is sent counts as two calls, one before and one after */
     int64_t changes; /* only calls that change what is there are counted: no flushes, and no opening of what is there */
+    int64_t held;    /* whoever calls waits until this is 0 again */
+    int64_t reads;   /* only readings, and openings of what is there, are counted */
     int64_t victim;  /* the process that KILL ends, and whose sends to local sockets count; 0: whoever calls, and all sends */
 };
 
@@ -108,20 +111,41 @@ static int watching(void) { return control && !inside && (control->armed || cont
 
 static void noted(char what, uint64_t inode, const char *one, const char *other);
 
+static void wait_while_held(void) {
+    struct timespec moment = {0, 2000000};
+    while (__atomic_load_n(&control->held, __ATOMIC_SEQ_CST)) nanosleep(&moment, NULL);
+}
+
+enum kind { CHANGE, OPENING, FLUSH, READING };
+
+/* Whether calls of a kind are counted now: readings only where they are asked for, and then nothing that changes anything. */
+static int is_counted(enum kind kind) {
+    if (control->reads) return kind == READING || kind == OPENING;
+    return kind == CHANGE || (kind != READING && !control->changes);
+}
+
 /* Count a call on a path; 1 where it must fail, with errno set; 2 where it writes a part only. */
 static int counted(int writes, const char *path) {
     if (control->dead) {
         kill(getpid(), SIGKILL);
         for (;;) pause();
     }
+    wait_while_held();
     int64_t number = __atomic_add_fetch(&control->calls, 1, __ATOMIC_SEQ_CST), at = control->fail_at;
     if (!at || number < at || (number > at && !control->lasting)) return 0;
     __atomic_add_fetch(&control->faults, 1, __ATOMIC_SEQ_CST);
-    noted('X', (uint64_t)number, path, NULL);
+    char who[24];
+    snprintf(who, sizeof who, "%d", (int)getpid());
+    noted('X', (uint64_t)number, path, who);
     if (control->error == POWER_CUT) {
         control->dead = 1;
         kill(getpid(), SIGKILL);
         for (;;) pause();
+    }
+    if (control->error == HOLD) {
+        control->held = 1;
+        wait_while_held();
+        return 0;
     }
     if (control->error == KILL) {
         pid_t victim = control->victim ? (pid_t)control->victim : getpid();
@@ -229,7 +253,7 @@ static int opened(int directory, const char *path, int flags, mode_t mode, int (
     char full[PATH_MAX];
     if (!watching() || !resolved(directory, path, full)) return call(directory, path, flags, mode);
     int fresh = (flags & O_CREAT) && !inode_of(full);
-    if ((fresh || (flags & O_TRUNC) || !control->changes) && counted(0, full)) return -1;
+    if (is_counted(fresh || (flags & O_TRUNC) ? CHANGE : OPENING) && counted(0, full)) return -1;
     int handle = call(directory, path, flags, mode);
     if (handle >= 0 && fresh) noted('C', inode_of(full), full, NULL);
     else if (handle >= 0 && (flags & O_TRUNC)) noted('T', inode_of(full), full, NULL);
@@ -263,7 +287,7 @@ static ssize_t half(size_t size) { return size > 1 ? (ssize_t)(size / 2) : (ssiz
 #define WRITING(handle) \
     char full[PATH_MAX]; \
     int fate = 0; \
-    if (watching() && of_handle(handle, full)) fate = counted(1, full); \
+    if (watching() && is_counted(CHANGE) && of_handle(handle, full)) fate = counted(1, full); \
     if (fate == 1) return -1;
 
 ssize_t write(int handle, const void *data, size_t size) {
@@ -303,6 +327,48 @@ int ftruncate64(int handle, off64_t size) {
     return real_ftruncate64(handle, size);
 }
 
+/* Reading */
+
+#define READING_OF(handle) \
+    char full[PATH_MAX]; \
+    if (watching() && is_counted(READING) && of_handle(handle, full) && counted(0, full)) return -1;
+
+ssize_t read(int handle, void *data, size_t size) {
+    REAL(ssize_t, read, int, void *, size_t)
+    READING_OF(handle)
+    return real_read(handle, data, size);
+}
+
+ssize_t pread(int handle, void *data, size_t size, off_t at) {
+    REAL(ssize_t, pread, int, void *, size_t, off_t)
+    READING_OF(handle)
+    return real_pread(handle, data, size, at);
+}
+
+ssize_t pread64(int handle, void *data, size_t size, off64_t at) {
+    REAL(ssize_t, pread64, int, void *, size_t, off64_t)
+    READING_OF(handle)
+    return real_pread64(handle, data, size, at);
+}
+
+ssize_t readv(int handle, const struct iovec *parts, int count) {
+    REAL(ssize_t, readv, int, const struct iovec *, int)
+    READING_OF(handle)
+    return real_readv(handle, parts, count);
+}
+
+ssize_t preadv(int handle, const struct iovec *parts, int count, off_t at) {
+    REAL(ssize_t, preadv, int, const struct iovec *, int, off_t)
+    READING_OF(handle)
+    return real_preadv(handle, parts, count, at);
+}
+
+ssize_t preadv64(int handle, const struct iovec *parts, int count, off64_t at) {
+    REAL(ssize_t, preadv64, int, const struct iovec *, int, off64_t)
+    READING_OF(handle)
+    return real_preadv64(handle, parts, count, at);
+}
+
 /* Flushing: what a file holds now is copied aside, as what a power cut leaves of it. */
 
 static void flushed(int handle, const char *full) {
@@ -331,7 +397,7 @@ static void flushed(int handle, const char *full) {
         REAL(int, name, int) \
         char full[PATH_MAX]; \
         int seen = watching() && of_handle(handle, full); \
-        if (seen && !control->changes && counted(0, full)) { \
+        if (seen && is_counted(FLUSH) && counted(0, full)) { \
             noted('F', 0, full, NULL); \
             return -1; \
         } \
@@ -352,7 +418,7 @@ static int two(char what, int from, const char *old, int to, const char *new, in
         second = resolved(to, new, other);
         seen = first || second;
     }
-    if (seen && counted(0, second ? other : one)) return -1;
+    if (seen && is_counted(CHANGE) && counted(0, second ? other : one)) return -1;
     uint64_t inode = seen ? inode_of(one) : 0;
     int done = call(from, old, to, new, flags);
     if (seen && !done) noted(what, inode, one, other);
@@ -371,7 +437,7 @@ int linkat(int from, const char *old, int to, const char *new, int flags) { retu
 static int one_name(char what, int directory, const char *path, int (*call)(int, const char *, int), int argument) {
     char full[PATH_MAX];
     int seen = watching() && resolved(directory, path, full);
-    if (seen && counted(0, full)) return -1;
+    if (seen && is_counted(CHANGE) && counted(0, full)) return -1;
     uint64_t inode = seen && what == 'U' ? inode_of(full) : 0;
     int done = call(directory, path, argument);
     if (seen && !done) noted(what, what == 'M' ? inode_of(full) : inode, full, NULL);

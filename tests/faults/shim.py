@@ -15,9 +15,9 @@ import pytest
 from tests.running import RunningServer
 
 SOURCE = Path(__file__).parent / "shim.c"
-SHORT_WRITE, POWER_CUT, KILL = -1, -2, -3
+SHORT_WRITE, POWER_CUT, KILL, HOLD = -1, -2, -3, -4
 """What may happen at a call instead of an errno."""
-_FIELDS = ("armed", "calls", "fail_at", "error", "lasting", "faults", "dead", "shadows", "sends", "changes", "victim")
+_FIELDS = ("armed", "calls", "fail_at", "error", "lasting", "faults", "dead", "shadows", "sends", "changes", "held", "reads", "victim")
 _SIZE = 8 * len(_FIELDS)
 
 
@@ -49,12 +49,21 @@ class Shim:
         struct.pack_into("q", self._map, 8 * _FIELDS.index(name), value)
 
     def load(
-        self, *, fail_at: int = 0, error: int = 0, lasting: bool = False, sends: bool = False, changes: bool = False, victim: int = 0
+        self,
+        *,
+        fail_at: int = 0,
+        error: int = 0,
+        lasting: bool = False,
+        sends: bool = False,
+        changes: bool = False,
+        reads: bool = False,
+        victim: int = 0,
     ) -> None:
         """Let the n-th call fail of those that come once a process, or `arm`, says that it begins.
 
         With ``sends`` every message to another process counts as two: one before it is on its way, and one after. With ``changes`` only
-        calls that change what is there count. A ``victim`` is who `KILL` ends instead of the caller, and whose messages to Postgres count.
+        calls that change what is there count, with ``reads`` only openings of what is there and readings. A ``victim`` is who `KILL` ends
+        instead of the caller, and whose messages to Postgres count.
         """
         self.forget_journal()
         for name, value in {
@@ -62,11 +71,13 @@ class Shim:
             "calls": 0,
             "faults": 0,
             "dead": 0,
+            "held": 0,
             "fail_at": fail_at,
             "error": error,
             "lasting": int(lasting),
             "sends": int(sends),
             "changes": int(changes),
+            "reads": int(reads),
             "victim": victim,
         }.items():
             self._set(name, value)
@@ -76,8 +87,8 @@ class Shim:
         self._set("armed", 1)
 
     def disarm(self) -> None:
-        """Count and fail nothing; the power is on again."""
-        for name in ("armed", "fail_at", "dead"):
+        """Count and fail nothing; the power is on again, and who was held goes on."""
+        for name in ("armed", "fail_at", "dead", "held"):
             self._set(name, 0)
 
     def forget_journal(self) -> None:
@@ -102,10 +113,10 @@ def shim_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def server_below(library: Path, directory: Path) -> Iterator[tuple[RunningServer, Shim]]:
+def server_below(library: Path, directory: Path, **settings: str) -> Iterator[tuple[RunningServer, Shim]]:
     """A server of which all processes are under the shim, as they work below its warehouse."""
     shim = Shim(library, directory, directory / "server" / "data" / "warehouse")
-    server = RunningServer(directory / "server", **shim.environment)
+    server = RunningServer(directory / "server", **shim.environment, **settings)
     try:
         server.start()
         yield server, shim

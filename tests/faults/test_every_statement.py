@@ -16,7 +16,7 @@ _MANY = "one decision a table, each as the procedure of one table"
 CALLS = {
     "repair_table": "repair",
     "alter_column_default_value": "alter",
-    "analyze_table": _ON_SPARK,
+    "analyze_table": "analyze",
     "compact": "compaction",
     "compact_database": _MANY,
     "compact_manifest": "merge manifests",
@@ -88,7 +88,7 @@ STATEMENTS = {
     "RevokeAccess": _POSTGRES,
     "SetOption": _SESSION,
     "SetQuota": _POSTGRES,
-    "StatementSet": _ON_SPARK,
+    "StatementSet": "statement set",
     "StopJob": _POSTGRES,
     "TruncateTable": "truncate",
     "Undrop": "undrop",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,19 +10,9 @@ import pytest
 
 from model.errors import Unavailable
 from table.format.io.file_io import file_io_for
+from tests.faults.s3_campaign import PATIENT, nth, since
 from tests.faults.world import World, world
 from tests.fix_s3_proxy import Fate, Proxy
-
-PATIENT = [Fate.SLOW_DOWN, Fate.INTERNAL, Fate.TOO_MANY, Fate.LOST, Fate.CUT, Fate.AWAY]
-"""What is tried again without anybody noticing."""
-
-
-def nth(number: int, fate: Fate) -> Callable[[int, str, str], Fate]:
-    return lambda at, method, path: fate if at == number else Fate.SERVED
-
-
-def since(number: int, fate: Fate) -> Callable[[int, str, str], Fate]:
-    return lambda at, method, path: fate if at >= number else Fate.SERVED
 
 
 def test_a_small_object_is_one_put(lakeside: str, s3_proxy: Proxy) -> None:
@@ -100,22 +88,6 @@ def test_a_store_that_is_away_is_told_and_comes_back(
         assert fresh.ids("t") == [1, 2, *told, 99]
 
 
-def test_a_request_that_hangs_holds_no_thread_for_ever(lakeside: str, s3_proxy: Proxy) -> None:
-    io = file_io_for(lakeside)
-    io.add(f"{lakeside}/a", b"1")
-    s3_proxy.reset(lambda number, method, path: Fate.HELD if number == 1 else Fate.SERVED)
-    done = threading.Event()
-
-    def read() -> None:
-        assert io.read(f"{lakeside}/a") == b"1"
-        done.set()
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    assert done.wait(50), "the request was given up and made again"
-    thread.join()
-
-
 def test_an_upload_of_many_parts_that_is_cut_leaves_no_object(lakeside: str, s3_proxy: Proxy) -> None:
     io = file_io_for(lakeside)
     s3_proxy.reset(lambda number, method, path: Fate.FORBIDDEN if "partNumber=2" in path else Fate.SERVED)
@@ -127,3 +99,22 @@ def test_an_upload_of_many_parts_that_is_cut_leaves_no_object(lakeside: str, s3_
     io.add(f"{lakeside}/large", b"x" * (25 << 20))
     assert s3_proxy.faults
     assert io.size(f"{lakeside}/large") == 25 << 20
+
+
+def test_what_is_removed_is_removed_though_its_directory_gets_no_mark(lakeside: str, s3_proxy: Proxy) -> None:
+    """Arrow puts an empty object for the directory once a file in it is gone."""
+    io = file_io_for(lakeside)
+    for name in ("a/b", "c/d/e", "f/g"):
+        io.add(f"{lakeside}/{name}", b"1")
+    s3_proxy.reset(lambda number, method, path: Fate.FORBIDDEN if method == "PUT" and path.endswith("/") else Fate.SERVED)
+    io.delete(f"{lakeside}/a/b")
+    io.delete_tree(f"{lakeside}/c/d")
+    io.rename(f"{lakeside}/f/g", f"{lakeside}/h/i")
+    assert s3_proxy.faults >= 3, s3_proxy.requests
+    assert [io.exists(f"{lakeside}/{name}") for name in ("a/b", "c/d/e", "f/g", "h/i")] == [False, False, False, True]
+    s3_proxy.reset(lambda number, method, path: Fate.FORBIDDEN if method == "PUT" else Fate.SERVED)
+    with pytest.raises(Unavailable):
+        io.add(f"{lakeside}/h/j", b"1")
+    with pytest.raises(Unavailable):
+        io.rename(f"{lakeside}/h/i", f"{lakeside}/h/k")
+    assert io.read(f"{lakeside}/h/i") == b"1"

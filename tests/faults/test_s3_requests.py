@@ -52,6 +52,18 @@ def test_every_statement_takes_the_requests_that_the_document_tells(on_s3: World
     assert {name: len(asked[name]) for name in told()} == told(), asked
 
 
+def test_a_look_at_a_table_takes_the_requests_that_the_document_tells(on_s3: World, s3_proxy: Proxy) -> None:
+    counted = {}
+    for name in ("the first one, and after `looks.list-interval`", "any other"):
+        s3_proxy.reset()
+        on_s3.lake.standing.look_around(tables=None)
+        lists = sum("list-type=2" in request for request in s3_proxy.requests)
+        counted[name] = (lists, len(s3_proxy.requests) - lists)
+    section = _DOC.read_text().partition("## What looking at tables costs")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (.+?) \| (\d+) \| (\d+) \|", section, re.MULTILINE)
+    assert {name: (int(lists), int(others)) for name, lists, others in rows} == counted
+
+
 def test_what_an_insert_waits_for_is_four_steps_deep(on_s3: World, s3_proxy: Proxy) -> None:
     """The files of the commit beside each other, a look at the next name, and after the decision the snapshot and the hint."""
     s3_proxy.reset()

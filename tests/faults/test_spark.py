@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.e2e.agreement import embedded_dsn
-from tests.faults.below import each
-from tests.faults.disk import Disk
-from tests.faults.operation import BEFORE, Operation, made, verified
+from tests.faults.below import EVERY, FIRST, each, told_by_the_disk
+from tests.faults.disk import Disk, lines_of
+from tests.faults.operation import Operation, made, verified
 from tests.faults.shim import SHORT_WRITE, Shim, server_below
+from tests.faults.spark_statements import ADDED, ANALYZE, BULK, COPY, DELETE, ERASE, MERGE, OVERWRITE, SELECT, SET, SORT, UPDATE, Statement
 from tests.faults.test_order import checked
 from tests.faults.world import Answer, World, world
 from tests.running import RunningServer
@@ -24,37 +26,7 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.spark
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EROFS, SHORT_WRITE)
-_ADDED = "SELECT CAST(id AS INT), CAST(id % 2 AS STRING) FROM range(7, 9)"
 _JOB_SECONDS = 120.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """What Spark does to a table ``{t}`` that holds `BEFORE`."""
-
-    name: str
-    text: str
-    after: Sequence[int] = BEFORE
-    before: Sequence[str] = ()
-    """What is done to the table first."""
-
-
-BULK = Statement(name="bulk INSERT", text=f"INSERT INTO {{t}} {_ADDED}", after=(*BEFORE, 7, 8))
-OVERWRITE = Statement(name="INSERT OVERWRITE by Spark", text=f"INSERT OVERWRITE {{t}} {_ADDED}", after=(7, 8))
-SORT = Statement(name="sort compaction", text="CALL sys.compact(`table` => '{t}', order_strategy => 'order', order_by => 'id')")
-
-_ERASABLE = ("ALTER TABLE {t} SET ('rows.erasable' = 'true')",)
-_SOURCE = "SELECT CAST(id AS INT) AS id FROM range(6, 8)"
-DELETE = Statement(name="DELETE by Spark", text="DELETE FROM {t} WHERE id % 3 = 2", after=(1, 3, 4, 6), before=_ERASABLE)
-UPDATE = Statement(name="UPDATE", text="UPDATE {t} SET id = 20 + id % 2 WHERE id = 2", after=(1, 3, 4, 5, 6, 20), before=_ERASABLE)
-MERGE = Statement(
-    name="MERGE",
-    text=f"MERGE INTO {{t}} t USING ({_SOURCE}) s ON t.id = s.id "
-    "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, s) VALUES (s.id, 'c')",
-    after=(1, 2, 3, 4, 5, 7),
-    before=_ERASABLE,
-)
-ERASE = Statement(name="sys.erase", text="CALL sys.erase('{t}', 'id % 3 = 2')", after=(1, 3, 4, 6), before=_ERASABLE)
 
 
 class SparkCampaign:
@@ -64,38 +36,49 @@ class SparkCampaign:
         self.server, self.shim = server, shim
         self._dsn = embedded_dsn(server)
         self._tables = self._rows = 0
+        self.readers: Counter[str] = Counter()
         self._maker = self._world()
         server.sql("CREATE TABLE t0 (id INT, s STRING)")
-        server.sql(f"INSERT INTO t0 {_ADDED}")  # Spark is warm
+        server.wait_for_spark(600)
+        server.sql(f"INSERT INTO t0 {ADDED}")  # and warm
 
     def _world(self) -> World:
         return World(self._dsn, self.server.directory, warehouse=str(self.server.warehouse))
 
-    def run(self, statement: Statement, *, fail_at: int, error: int = 0) -> tuple[bool, bool]:
-        """Let one call of a statement fail, and look; returns whether the call came, and whether it failed."""
+    def run(self, statement: Statement, *, fail_at: int, error: int = 0, reads: bool = False) -> tuple[bool, bool]:
+        """Let one call of a statement fail, and look; returns whether the call came, and whether it failed.
+
+        With ``reads`` only what reads counts, and who is refused is told what the disk said.
+        """
         self._tables += 1
         table = f"t{self._tables}"
         made(self._maker, table)
         self._maker.must(*(text.replace("{t}", table) for text in statement.before))
         self._maker.settle()
-        with self._failing(fail_at, error):
+        with self._failing(fail_at, error, reads=reads):
             answer = self._asked(statement.text.replace("{t}", table))
             self._maker.settle()
+        if reads:
+            self._note_reader()
+            told_by_the_disk([answer], error)
+        if answer.ok and statement.rows is not None:
+            assert sorted(map(tuple, answer.body["rows"])) == list(statement.rows), answer
         there = self.server.value(f"SELECT count(*) FROM {table}")
         with world(self._dsn, self.server.directory, warehouse=str(self.server.warehouse)) as fresh:
             assert there == len(fresh.ids(table)), "the server that met the fault sees the same"
-            verified(fresh, Operation(name=statement.name, run=lambda world, table: [], after=statement.after), table, [answer])
+            done = Operation(name=statement.name, run=lambda world, table: [], after=statement.after, check=statement.check)
+            verified(fresh, done, table, [answer])
             fresh.must(f"DROP TABLE {table}")
         return self._struck(fail_at)
 
     def _asked(self, text: str) -> Answer:
         answer = self.server.post(text)
         body = answer.json()
-        return Answer(status=500 if answer.status_code == 200 and "error" in body else answer.status_code, body=body)
+        return Answer(status=body["error"]["status"] if answer.status_code == 200 and "error" in body else answer.status_code, body=body)
 
     @contextmanager
-    def _failing(self, fail_at: int, error: int) -> Iterator[None]:
-        self.shim.load(fail_at=fail_at, error=error)
+    def _failing(self, fail_at: int, error: int, *, reads: bool = False) -> Iterator[None]:
+        self.shim.load(fail_at=fail_at, error=error, reads=reads)
         self.shim.arm()
         try:
             yield
@@ -109,9 +92,21 @@ class SparkCampaign:
         """Let call after call fail with one error after the other; returns how many came and how many failed."""
         return each(lambda number: self.run(statement, fail_at=number, error=ERRORS[number % len(ERRORS)]), every=every, begin=begin)
 
-    def batch(self, job_id: str, *, fail_at: int, error: int = 0) -> tuple[bool, bool]:
+    def unread(self, statement: Statement, *, every: int = 1, begin: int = 1) -> tuple[int, int]:
+        """Let the disk fail at reading after reading; returns how many came and how many failed."""
+        struck = each(lambda number: self.run(statement, fail_at=number, error=errno.EIO, reads=True), every=every, begin=begin)
+        print(f"{statement.name}: {dict(self.readers)}")
+        return struck
+
+    def _note_reader(self) -> None:
+        """Which process could not read."""
+        for line in lines_of(self.shim.journal):
+            if line.startswith("X\t"):
+                self.readers[psutil.Process(int(line.split("\t")[3])).name()] += 1
+
+    def batch(self, job_id: str, *, fail_at: int, error: int = 0, reads: bool = False) -> tuple[bool, bool]:
         """Let one call fail while a job brings a row from ``src`` to ``dst``; returns whether the call came, and whether it failed."""
-        with self._failing(fail_at, error):
+        with self._failing(fail_at, error, reads=reads):
             self._maker.must(f"INSERT INTO src VALUES ({self._rows}, 'x')")
             self._rows += 1
             until(lambda: self._arrived(job_id), seconds=_JOB_SECONDS, what=lambda: (job(self.server, job_id), self.server.words()))
@@ -170,9 +165,25 @@ def test_some_calls_of_a_bulk_insert_fail(spark_below: SparkCampaign) -> None:
     _reported(BULK.name, *spark_below.counted(BULK, every=40, begin=17), least=2)
 
 
+@pytest.mark.parametrize("statement", [SELECT, SORT], ids=lambda statement: statement.name)
+def test_the_disk_fails_at_some_readings_of_spark(spark_below: SparkCampaign, statement: Statement) -> None:
+    _reported(f"readings of {statement.name}", *spark_below.unread(statement, every=31, begin=9), least=2)
+
+
 @pytest.mark.torture
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("statement", [BULK, OVERWRITE, SORT, DELETE, UPDATE, MERGE, ERASE], ids=lambda statement: statement.name)
+@pytest.mark.parametrize("statement", [SELECT, COPY, SORT, DELETE, UPDATE, MERGE, ERASE], ids=lambda statement: statement.name)
+def test_the_disk_fails_at_every_reading_of_spark(spark_below: SparkCampaign, statement: Statement) -> None:
+    spark_below.readers.clear()
+    _reported(f"readings of {statement.name}", *spark_below.unread(statement, every=EVERY, begin=FIRST), least=2)
+    assert spark_below.readers["java"], "Spark reads, too"
+
+
+@pytest.mark.torture
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize(
+    "statement", [BULK, OVERWRITE, SORT, SET, ANALYZE, DELETE, UPDATE, MERGE, ERASE], ids=lambda statement: statement.name
+)
 def test_every_call_of_spark_fails(spark_below: SparkCampaign, statement: Statement) -> None:
     _reported(statement.name, *spark_below.counted(statement), least=20)
 
@@ -186,5 +197,7 @@ def test_every_call_of_a_jobs_batch_fails(spark_below: SparkCampaign) -> None:
     until(lambda: job(spark_below.server, job_id)["startedAt"] is not None)
     struck = each(lambda number: spark_below.batch(job_id, fail_at=number, error=ERRORS[number % len(ERRORS)]))
     _reported("a batch of a job", *struck, least=20)
+    struck = each(lambda number: spark_below.batch(job_id, fail_at=number, error=errno.EIO, reads=True))
+    _reported("readings of a batch of a job", *struck, least=10)
     assert spark_below.server.sql("SELECT * FROM dst EXCEPT SELECT * FROM src") == []
     spark_below.server.sql(f"STOP JOB '{job_id}'")

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from uuid import UUID
+
+import pyarrow as pa
 
 from catalog import CatalogStore
 from gateway.gateway import Gateway, GatewayLimits
+from gateway.ingest import IfExists
 from lake import Lake
-from model.identifier import MAIN_BRANCH
+from model.identifier import Identifier
 from server.app import create_app
 from server.process.services import Services
 from server.settings.settings import read_settings
-from table.format.io.file_io import FileIO
+from table.format.io.file_io import FileIO, file_io_for
 from tests import fix_gateway
 from tests.server.conftest import NoSpark
 
@@ -48,8 +52,10 @@ class World:
         self.directory = directory
         self._put_off: set[UUID] = set()
         self._catalog = CatalogStore(dsn)
-        where = warehouse or str(directory / "warehouse")
-        self.lake = Lake(self._catalog, where, file_io=file_io, import_dirs=[str(directory / "elsewhere")])
+        self.warehouse = warehouse or str(directory / "warehouse")
+        self.elsewhere = str(directory / "elsewhere") if warehouse is None else f"{warehouse}-elsewhere"
+        """Where what others wrote may be taken over from."""
+        self.lake = Lake(self._catalog, self.warehouse, file_io=file_io, import_dirs=[self.elsewhere])
         self._gateway = Gateway(
             self.lake, fix_gateway.NoSpark() if begins else NoSpark(), limits=GatewayLimits(local_threads=4, spark_statements=1)
         )
@@ -67,8 +73,21 @@ class World:
         response = self._app.test_client().post(path, data=body, headers=headers)
         text = response.get_data(as_text=True)
         answer = json.loads(text) if text.startswith("{") else text
-        failed = isinstance(answer, dict) and "error" in answer  # a stream that broke after its first row
-        return Answer(status=500 if failed else response.status_code, body=answer)
+        broken = answer.get("error") if isinstance(answer, dict) else None  # a stream that broke after its first row
+        return Answer(status=broken["status"] if broken else response.status_code, body=answer)
+
+    def ingest(self, table: str, rows: pa.Table) -> None:
+        """Put rows with columns of their own in the place of a table, as Flight SQL does; raises what it answers."""
+
+        def body() -> IO[bytes]:
+            made = tempfile.TemporaryFile()  # noqa: SIM115 - who reads it closes it
+            with pa.ipc.new_stream(made, rows.schema) as stream:
+                stream.write_table(rows)
+            made.seek(0)
+            return made
+
+        name = Identifier("default", table)
+        self._gateway.ingest(name, rows.schema, body, create=False, if_exists=IfExists.REPLACE)
 
     def rows(self, text: str) -> list[tuple[Any, ...]]:
         """The rows of a query that must be answered."""
@@ -87,6 +106,11 @@ class World:
         assert self.rows(f"SELECT COUNT(*) FROM {table}") == [(len(found),)]
         return found
 
+    @property
+    def store(self) -> FileIO:
+        """Where the warehouse and what others wrote lie, as somebody else reaches it: nothing fails there."""
+        return file_io_for(self.warehouse)
+
     def settle(self) -> None:
         """Wait for the thread that flushes and notes what was published, so that its calls count for the operation they belong to.
 
@@ -99,7 +123,7 @@ class World:
 
     def _behind(self) -> set[UUID]:
         with self._catalog.reading() as tx:
-            return {table_id for table_id, branch in tx.publications.tables_with_unpublished() if branch == MAIN_BRANCH}
+            return {table_id for table_id, _ in tx.publications.tables_with_unpublished()}
 
     def close(self) -> None:
         """Stop the server."""

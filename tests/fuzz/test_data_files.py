@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from table.format.manifests.avro import records_in
 from table.format.orc import orc_parts
 from table.format.parquet.batches import opened, untrusted_batches
 from tests.fuzz.data_files import FORMATS, hostile
+from tests.fuzz.inputs import most_held
 from workers.orc import OrcProcesses
 from workers.pool import WorkerLimits
 
@@ -66,7 +66,7 @@ def campaign(format_: str, first: int, last: int) -> None:
                 answered["refused"] += 1
             took = time.process_time() - begun
             assert took < _MOST_SECONDS, f"{format_} {seed} took {took:.0f} s"
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+            peak = most_held()
             assert peak < _MOST_BYTES, f"{format_} {seed}: {peak:,} bytes"
         processes.close()
     print(f"done {answered}", flush=True)

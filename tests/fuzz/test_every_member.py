@@ -7,6 +7,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from server.pages.tables.sides import TABS
-from tests.fuzz.oracle import judge, sql
+from tests.fuzz.oracle import judged, sql
 from tests.fuzz.records import BYTES, NUMBERS, places
 from tests.lake.register.damage import forget_metadata
 
@@ -116,8 +117,8 @@ def sweep(client: FlaskClient, place: Path, pattern: str, *, every: int = 1) -> 
             file.write_bytes(made)
             forget_metadata()
             for text in _READS if every == 1 else _READS[count % 3 :: 3]:
-                response = client.post("/sql", data=text, headers={"Content-Type": "application/sql"}, buffered=True)
-                judge(response, f"member {file.name} {what}: {text}", text.encode())
+                send = partial(client.post, "/sql", data=text, headers={"Content-Type": "application/sql"}, buffered=True)
+                response = judged(send, f"member {file.name} {what}: {text}", text.encode())
                 answered[response.status_code] += 1
             for path in [f"/v1/sluice/databases/default/tables/t/{part}" for part in _REST] + [
                 f"/ui/tables/default/t{tab}" for tab in _PAGES

@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from tests.fuzz.inputs import drawn, mutated, value
-from tests.fuzz.oracle import Flat, judge, sql, tree_digest
+from tests.fuzz.oracle import Flat, judged, sql, tree_digest
 from tests.fuzz.records import retold, rewritten
 from tests.lake.register.damage import forget_metadata
 
@@ -147,9 +147,9 @@ class Place:
 
 def said(client: FlaskClient, text: str, where: str) -> TestResponse:
     """The answer to a statement, which the oracle has nothing against."""
-    response = client.post("/sql", data=text.encode(), headers={"Content-Type": "application/sql"}, buffered=True)
-    judge(response, f"{where}: {text}", text.encode())
-    return response
+    sent = text.encode()
+    headers = {"Content-Type": "application/sql"}
+    return judged(lambda: client.post("/sql", data=sent, headers=headers, buffered=True), f"{where}: {text}", sent)
 
 
 def campaign(client: FlaskClient, warehouse: Path, seeds: Iterable[int]) -> None:

@@ -9,10 +9,11 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
 
 from server.paimon.routes import registered
 from tests.fuzz.inputs import deep, drawn, mutated, value
-from tests.fuzz.oracle import Flat, judge, sql
+from tests.fuzz.oracle import Flat, failed_once, judged, kept_if_it_fails, sql
 
 SHORT, PART, PARTS = 300, 5_000, 12
 _QUIET = ("/ui/static", "/tokens")
@@ -89,6 +90,16 @@ def routes(client: FlaskClient) -> list[tuple[str, str]]:
     return sorted(found)
 
 
+def asked(client: FlaskClient, what: tuple[str, str, dict[str, str]], sent: bytes) -> TestResponse:
+    """The answer to a request, given as method, path and headers."""
+    method, path, headers = what
+    where = f"request {json.dumps(what)}"
+    with kept_if_it_fails(where, sent):
+        response = judged(lambda: client.open(path, method=method, data=sent, headers=headers, buffered=True), where, sent)
+        assert response.status_code != 401, "a request made a token, and closed the server to all that follow"
+    return response
+
+
 def campaign(client: FlaskClient, seeds: range) -> Counter[int]:
     """Send them; returns how many were answered with 2xx, 4xx, …"""
     answered: Counter[int] = Counter()
@@ -113,9 +124,7 @@ def campaign(client: FlaskClient, seeds: range) -> Counter[int]:
                 ["http://[", "é", "x" * 9000, "a=b;q=z"]
             )
         path = "/".join(parts)
-        response = client.open(f"{path}?{query}", method=method, data=sent, headers=headers, buffered=True)
-        judge(response, f"request {method} {path}?{query} seed {seed}", sent)
-        assert response.status_code != 401, "a request made a token, and closed the server to all that follow"
+        response = asked(client, (method, f"{path}?{query}", headers), sent)
         answered[response.status_code // 100] += 1
         if seed % 50 == 0:  # some drop it
             sql(client, "CREATE TABLE IF NOT EXISTS t (id INT, s STRING)")
@@ -132,4 +141,11 @@ def test_requests_of_every_route_are_answered(table: FlaskClient) -> None:
 @pytest.mark.torture
 @pytest.mark.parametrize("part", range(PARTS))
 def test_thousands_of_requests(table: FlaskClient, part: int) -> None:
+    flat = Flat()
     campaign(table, range(SHORT + part * PART, SHORT + (part + 1) * PART))
+    flat.check(files=40)
+
+
+def test_what_failed_once(table: FlaskClient) -> None:
+    for _, what, sent in failed_once("request"):
+        asked(table, tuple(json.loads(what)), sent)

@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from tests.fuzz.inputs import BODIES, drawn
-from tests.fuzz.oracle import judge, tree_digest
+from tests.fuzz.oracle import Flat, failed_once, judged, kept_if_it_fails, tree_digest
 from tests.fuzz.records import retold
 from tests.fuzz.test_sql import almost, statements
 from tests.server.paimon.exchanges import ALL
@@ -116,6 +116,18 @@ def exchange(rng: random.Random, snapshot: dict[str, Any]) -> tuple[str, str, by
     return method, path, json.dumps(body).encode() if rng.random() < 0.4 else retold(rng, body, _NAMES)
 
 
+def asked(world: World, what: tuple[str, str, str, str], body: bytes) -> TestResponse:
+    """The answer to a request, given as who, method, path and media type: it shows nothing of what was not granted."""
+    who, method, path, media_type = what
+    where = f"rights {json.dumps(what)}"
+    with kept_if_it_fails(where, body):
+        response = judged(lambda: world.send(who, method, path, body, media_type), where, body)
+        assert _CANARY not in response.text, f"{where}: {response.text[:500]}"
+        assert response.status_code < 400 or world.place not in response.text, f"{where}: {response.text[:500]}"
+        assert response.status_code != 401, where
+    return response
+
+
 def campaign(world: World, seeds: range) -> Counter[str]:
     """Send them; returns how many were answered with 2xx, 4xx, … to whom."""
     answered: Counter[str] = Counter()
@@ -132,15 +144,10 @@ def campaign(world: World, seeds: range) -> Counter[str]:
                 method, path, body = exchange(rng, world.snapshot)
             case _:
                 media_type, method, path, body = "application/sql", "POST", "/sql", statement(rng, every)
-        response = world.send(who, method, path, body, media_type)
-        where = f"rights seed {seed} {who} {method} {path}"
-        judge(response, where, body)
-        assert _CANARY not in response.text, f"{where}: {response.text[:500]}"
-        assert response.status_code < 400 or world.place not in response.text, f"{where}: {response.text[:500]}"
-        assert response.status_code != 401, where
+        response = asked(world, (who, method, path, media_type), body)
         answered[f"{who} {response.status_code // 100}"] += 1
         if seed % 40 == 39:
-            world.check(where)
+            world.check(f"rights seed {seed} or one of the 39 before it")
     world.check("at the end")
     return answered
 
@@ -158,4 +165,12 @@ def test_who_may_do_little_reads_and_changes_nothing_else(world: World) -> None:
 @pytest.mark.torture
 @pytest.mark.parametrize("part", range(PARTS))
 def test_thousands_by_who_may_do_little(world: World, part: int) -> None:
+    flat = Flat()
     campaign(world, range(SHORT + part * PART, SHORT + (part + 1) * PART))
+    flat.check(files=40)
+
+
+def test_what_failed_once(world: World) -> None:
+    for _, what, body in failed_once("rights"):
+        asked(world, tuple(json.loads(what)), body)
+    world.check("what failed once")

@@ -15,7 +15,7 @@ from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake
 from sql.spark.session.pool import SparkPool
 from tests.fuzz.inputs import drawn
-from tests.fuzz.oracle import FAILED, judge, sql
+from tests.fuzz.oracle import failed_once, judged, sql
 from tests.fuzz.queries import query
 from workers.pool import WorkerPool
 
@@ -46,9 +46,8 @@ def gateway(dsn: str, tmp_path: Path, workers: WorkerPool, pool: SparkPool) -> I
 def run(client: FlaskClient, text: str, what: str) -> int:
     """Send one; returns its status."""
     sent = text.encode()
-    response = client.post("/sql?timeout=30&max_rows=100", data=sent, headers={"Content-Type": "application/sql"}, buffered=True)
-    judge(response, what, sent)
-    return response.status_code
+    headers = {"Content-Type": "application/sql"}
+    return judged(lambda: client.post("/sql?timeout=30&max_rows=100", data=sent, headers=headers, buffered=True), what, sent).status_code
 
 
 def campaign(client: FlaskClient, seeds: range, *, seconds: float = float("inf")) -> Counter[int]:
@@ -80,7 +79,5 @@ def test_thousands_of_queries(client: FlaskClient, part: int) -> None:
 def test_what_failed_once(client: FlaskClient) -> None:
     for text in TABLE:
         sql(client, text)
-    for kept in sorted(FAILED.glob("*.bin")):
-        what, _, sent = kept.read_bytes().partition(b"\n")
-        if what.startswith(b"spark "):
-            run(client, sent.decode(), f"spark kept as {kept.name}")
+    for name, _, sent in failed_once("spark"):
+        run(client, sent.decode(), f"spark kept as {name}")

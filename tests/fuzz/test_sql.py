@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
 
 from tests.fuzz.inputs import drawn, mutated
-from tests.fuzz.oracle import FAILED, Flat, judge, sql
+from tests.fuzz.oracle import Flat, failed_once, judged, sql
 from tests.server.conftest import NoSpark
 
 SHORT, PART, PARTS = 250, 6_000, 8
@@ -75,6 +76,10 @@ def almost(rng: random.Random, every: list[str]) -> str:
     return made[:60_000]
 
 
+def run(client: FlaskClient, sent: bytes, what: str) -> TestResponse:
+    return judged(lambda: client.post("/sql", data=sent, headers={"Content-Type": "application/sql"}, buffered=True), what, sent)
+
+
 def campaign(client: FlaskClient, seeds: range) -> Counter[int]:
     """Send them; returns how many were answered with 2xx, 4xx, …"""
     answered: Counter[int] = Counter()
@@ -82,8 +87,7 @@ def campaign(client: FlaskClient, seeds: range) -> Counter[int]:
     for seed in seeds:
         rng = drawn("sql", seed)
         sent = almost(rng, every).encode("utf-8", "surrogatepass")
-        response = client.post("/sql", data=sent, headers={"Content-Type": "application/sql"}, buffered=True)
-        judge(response, f"sql seed {seed}", sent)
+        response = run(client, sent, f"sql seed {seed}")
         assert response.status_code != 401, "a statement closed the server to all that follow"
         answered[response.status_code // 100] += 1
         if seed % 50 == 0:  # some drop it
@@ -107,7 +111,5 @@ def test_thousands_of_statements(table: FlaskClient, part: int) -> None:
 
 
 def test_what_failed_once(table: FlaskClient) -> None:
-    for kept in sorted(FAILED.glob("*.bin")):
-        what, _, sent = kept.read_bytes().partition(b"\n")
-        if what.startswith(b"sql "):
-            judge(table.post("/sql", data=sent, headers={"Content-Type": "application/sql"}), f"sql kept as {kept.name}", sent)
+    for name, _, sent in failed_once("sql"):
+        run(table, sent, f"sql kept as {name}")

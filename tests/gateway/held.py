@@ -19,8 +19,11 @@ class Held:
     reached: threading.Event = field(default_factory=threading.Event)
     let_go: threading.Event = field(default_factory=threading.Event)
     freed: threading.Event = field(default_factory=threading.Event)
+    asks: Callable[[ExecutionContext], object] = lambda context: None
+    """What it does before it is held."""
 
     def run(self, context: ExecutionContext) -> ResultSet:
+        self.asks(context)
         self.reached.set()
         assert self.let_go.wait(120)
         result = ResultSet.ok()

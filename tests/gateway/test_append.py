@@ -163,6 +163,20 @@ def test_text_is_not_turned_into_numbers_where_the_body_has_types(gateway: Gatew
         gateway.append(T, io.BytesIO(arrow(pa.table({"id": ["1"]}))), ARROW)
 
 
+@pytest.mark.parametrize("kind", [CSV, NDJSON])
+def test_a_number_with_an_exponent_far_off_is_judged_by_its_value(gateway: Gateway, lake: Lake, kind: str) -> None:
+    """In a column, and as the default of one, which this process reads: Arrow would end it."""
+    gateway.run("CREATE TABLE t (a DECIMAL(10, 2))").close()
+    body = "a\n{}\n" if kind == CSV else '{{"a": "{}"}}'
+    gateway.append(T, io.BytesIO(body.format("0e-600000000").encode()), kind)
+    gateway.append(T, io.BytesIO(body.format("1." + "0" * 200_000).encode()), kind)
+    with pytest.raises(InvalidData, match="Column a, row 1"):
+        gateway.append(T, io.BytesIO(body.format("1e-600000000").encode()), kind)
+    assert sorted(all_rows(gateway)) == [(Decimal(0),), (Decimal(1),)]
+    with pytest.raises(LakeError, match="default"):
+        gateway.run("CREATE TABLE u (a DECIMAL(10, 2) DEFAULT '1e-600000000')")
+
+
 def test_csv_tells_null_from_the_empty_string(gateway: Gateway, lake: Lake) -> None:
     make_table(lake, id="INT", a="STRING", b="STRING")
     gateway.append(T, io.BytesIO(b'id,a,b\n1,,""\n2,"x,\n""y""", z \n,NULL,NA\n'), CSV)

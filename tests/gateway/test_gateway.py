@@ -40,6 +40,21 @@ def test_what_a_text_sets_is_gone_after_it(gateway: Gateway) -> None:
         gateway.run("INSERT INTO t VALUES (1)")
 
 
+def test_what_a_text_sets_goes_before_what_is_sent_with_it(gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE t (id INT)").close()
+    streaming, key = {"execution.runtime-mode": "streaming"}, "execution.runtime-mode"
+
+    def unbounded(text: str) -> bool:
+        with gateway.run(text, settings=streaming) as result:
+            return result.unbounded
+
+    assert unbounded("SELECT * FROM t")
+    assert not unbounded(f"SET '{key}' = 'batch'; SELECT * FROM t")
+    assert unbounded("SET 'pipeline.name' = 'a'; SELECT * FROM t")
+    assert unbounded(f"SET '{key}' = 'batch'; RESET '{key}'; SELECT * FROM t")
+    assert unbounded(f"SET '{key}' = 'batch'; RESET; SELECT * FROM t")
+
+
 def test_a_text_may_begin_in_another_database(gateway: Gateway) -> None:
     gateway.run("CREATE DATABASE d; CREATE TABLE d.t (id INT)").close()
     assert gateway.run("INSERT INTO t VALUES (1)", database="d").collect() == [(1, 1)]

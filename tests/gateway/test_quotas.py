@@ -6,6 +6,7 @@ import io
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -216,6 +217,78 @@ def test_quotas_hold_over_all_servers(gateway: Gateway, other: Gateway) -> None:
     gateway.close_session(session)
     wait_for(lambda: allowed() == 2)
     other.open_session(caller=ANNA)
+
+
+_FOLLOW = "SELECT a FROM t /*+ OPTIONS('scan.mode'='latest') */"
+_STREAMING = {"execution.runtime-mode": "streaming"}
+
+
+def _take(gateway: Gateway, name: str) -> Callable[[], None]:
+    """Take as anna nearly all that a quota of 10 lets; what gives it back."""
+    match name:
+        case "streams.open":
+            opened = [gateway.run(_FOLLOW, settings=_STREAMING, caller=ANNA) for _ in range(9)]
+
+            def close() -> None:
+                for stream in opened:
+                    stream.close()
+
+            return close
+        case "jobs.running":
+            jobs = gateway.lake.for_caller(ANNA).jobs
+            for _ in range(9):
+                jobs.create(name=uuid4().hex, statement="INSERT …", database="default", settings={}, tables={})
+        case "ingest.bytes-per-minute":
+            gateway.append(Identifier("default", "t"), io.BytesIO(b"a\n1\n1\n12"), "text/csv", caller=ANNA)
+            gateway.lake.quotas.check_ingest(ANNA)
+        case "spool.bytes":
+            made = gateway._spool.new(Cancellation(), caller=ANNA)
+            gateway.lake.file_io.write(f"{made.path}/part", b"x" * 9)
+            made.finish()
+    return lambda: None
+
+
+@pytest.mark.parametrize("name", ["streams.open", "jobs.running", "ingest.bytes-per-minute", "spool.bytes"])
+def test_what_one_server_gives_another_does_not_give_again(gateway: Gateway, other: Gateway, name: str) -> None:
+    gateway.run("CREATE TABLE t (a INT)").close()
+    gateway.run(f"SET QUOTA {name} = 10 FOR USER anna").close()
+
+    def left() -> int | None:
+        other.lake.quotas.note(ANNA)
+        return other.lake.quotas.left("anna", name)
+
+    wait_for(lambda: left() == 10)
+    give_back = _take(gateway, name)
+    if name != "jobs.running":  # Postgres counts these at once
+        wait_for(lambda: left() in (1, 2))
+    with pytest.raises(QuotaExceeded, match=f"quota {name} = 10"):
+        _take(other, name)
+    if name == "streams.open":
+        give_back()
+        wait_for(lambda: left() == 10)
+
+
+def test_a_statement_waits_for_one_on_another_server(gateway: Gateway, other: Gateway, held: Callable[..., Held]) -> None:
+    gateway.run("SET QUOTA statements.running = 1 FOR USER anna").close()
+    first, second, bens = (held(name, needs_spark=True) for name in ("first", "second", "bens"))
+    one = in_background(lambda: gateway.run("SELECT first()", caller=ANNA))
+    assert first.reached.wait(10)
+
+    def left() -> int | None:
+        other.lake.quotas.note(ANNA)
+        return other.lake.quotas.left("anna", RUNNING)
+
+    wait_for(lambda: left() == 0)
+    two = in_background(lambda: other.run("SELECT second()", caller=ANNA))
+    three = in_background(lambda: other.run("SELECT bens()", caller=BEN))
+    assert bens.reached.wait(10), "others are not held up"
+    bens.let_go.set()
+    assert not second.reached.wait(0.5), "though a thread is free"
+    first.let_go.set()
+    assert second.reached.wait(10), "within seconds"
+    second.let_go.set()
+    for join in (one, two, three):
+        join().close()
 
 
 def test_bytes_taken_in_are_forgotten_after_a_minute(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import sql.statements.all  # noqa: F401 - registers every statement
 from gateway.gateway import Gateway
 from lake import Caller, Lake, LakeTable
 from lake.commit.idempotency import Idempotency
-from model.errors import TableAlreadyExist
+from model.errors import ExecutionError, TableAlreadyExist
 from model.identifier import Identifier
 from model.schema.types import IntType
 from model.snapshot import CommitKind
@@ -247,7 +247,7 @@ def test_a_table_that_was_made_and_not_filled_is_filled_by_the_repeat(
     with monkeypatch.context() as dying:
         for method in ("finish", "abandon"):
             dying.setattr(Idempotency, method, Idempotency.release)
-        dying.setattr(Lake, "discard_table", lambda *_: None)
+        dying.setattr(Lake, "discard_table", lambda *_: True)
         dying.setattr("sql.statements.insert.insert_query", _dead)
         with pytest.raises(SystemError):
             gateway.run(text, idempotency_key="k", caller=ME)
@@ -260,6 +260,22 @@ def test_a_table_that_was_made_and_not_filled_is_filled_by_the_repeat(
     monkeypatch.setattr("sql.statements.insert.insert_query", lambda context, table, _: _filled(lake, table, made, filled))
     assert gateway.run(text, idempotency_key="k", caller=ME).collect() == [("OK",)]
     assert filled
+    gateway.close()
+
+
+def test_a_table_that_could_not_be_filled_stays_where_others_wrote_to_it(
+    catalog_lake: Lake, spark_stub: NoSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(context: object, table: LakeTable, query: object) -> ResultSet:
+        catalog_lake.commit(table, CommitRequest(kind=CommitKind.APPEND, commit_user="u", operation="WRITE"))
+        raise ExecutionError("It failed.")
+
+    monkeypatch.setattr("sql.statements.insert.query_columns", lambda *_: [ResultColumn("a", IntType())])
+    monkeypatch.setattr("sql.statements.insert.insert_query", fail)
+    gateway = Gateway(catalog_lake, spark_stub)
+    with pytest.raises(ExecutionError, match=r"It failed\. The table default\.n was made, and stays: others have written to it"):
+        gateway.run("CREATE TABLE n AS SELECT 1 AS a")
+    assert catalog_lake.open(Identifier("default", "n")).latest() is not None
     gateway.close()
 
 

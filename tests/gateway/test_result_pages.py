@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.page_readers import READERS, PageReaders
 from gateway.result_pages import NotReady, Pages
 from model.errors import InvalidData, InvalidToken
 from model.schema.types import BigIntType, VarCharType
 from sql.execution.results import ResultColumn, ResultSet
+from tests.waiting import eventually
 
 COLUMNS = (ResultColumn("n", BigIntType()),)
 
@@ -96,7 +98,9 @@ def test_the_last_page_frees_the_result() -> None:
     assert result.closed
 
 
-def slow_after_a_row(come: threading.Event, begun: list[str], fails: bool = False) -> Pages:
+def slow_after_a_row(
+    come: threading.Event, begun: list[str], fails: bool = False, *, owner: str = "", readers: PageReaders = READERS
+) -> Pages:
     """Pages of a row each, of which the second is there when somebody says so."""
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -107,7 +111,23 @@ def slow_after_a_row(come: threading.Event, begun: list[str], fails: bool = Fals
             if fails:
                 raise InvalidData("broken file")
 
-    return Pages(ResultSet.streaming(COLUMNS, batches), rows=1)
+    return Pages(ResultSet.streaming(COLUMNS, batches), owner=owner, rows=1, readers=readers)
+
+
+def test_pages_are_read_in_turns_and_none_has_all_threads() -> None:
+    come, begun = threading.Event(), list[str]()
+    readers = PageReaders(4, of_one=2, kept=1)
+    of_ada = [slow_after_a_row(come, begun, owner="ada", readers=readers) for _ in range(10)]
+    of_bob = slow_after_a_row(come, begun, owner="bob", readers=readers)
+    for pages in (*of_ada, of_bob):
+        assert numbers(pages, 0) == [0]
+    assert [pages.find(1, 0.01, empty=False) for pages in of_ada] == [NotReady()] * 10
+    assert of_bob.find(1, 0.01, empty=False) == NotReady()
+    assert eventually(lambda: len(begun) == 3, pause=0.01)
+    assert of_ada[9].find(1, 0.01, empty=False) == NotReady()
+    assert len(begun) == 3, "two of ada, one of bob"
+    come.set()
+    assert [numbers(pages, 1) for pages in (*of_ada, of_bob)] == [[1]] * 11
 
 
 def test_rows_that_take_long_come_with_a_later_page() -> None:

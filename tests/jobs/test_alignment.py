@@ -31,6 +31,7 @@ def told(server: RunningServer, job: str) -> Any:
     return '"watermark":' in progress.replace(" ", "") and '"watermark":null' not in progress.replace(" ", "")
 
 
+@pytest.mark.torture
 def test_who_is_too_far_ahead_waits_also_where_tables_are_read(server: RunningServer) -> None:
     server.sql("CREATE DATABASE aligned")
     for name, options in (("slow", f"WITH ({GROUP})"), ("fast", "")):  # said by the table, and by a hint

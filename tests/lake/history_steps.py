@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import copy
 import datetime as dt
-from collections.abc import Collection, Mapping
+import time
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow.compute as pc
 
-from lake import LakeTable
+from lake import Lake, LakeTable
+from lake.commit.clients.commit import ClientCommit
 from lake.rewrite.change_rows import Changes, Find, change_rows, deletion_of
 from lake.rewrite.compaction import compact, live_files, plan
 from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rename_tag, replace_tag, rollback, tags_of
 from model.identifier import MAIN_BRANCH
-from model.snapshot import CommitKind, Operation, Snapshot
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
 from table.compaction.rewrite import planned
+from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.retention.expiry import ExpiryRules
 from table.scan.planning.entry_scan import PlannedFile, plan_scan
 from table.scan.read import Selection, read_batches
 from table.write.copy_on_write import FileChange, matching_rows
 from table.write.snapshot_builder import CommitRequest, everything
-from tests.lake.histories import MODES, Action, History, Line, Step, World
+from tests.lake.histories import MODES, Action, History, Line, Place, Step, World
 from tests.lake.rewrite.test_compaction import commit_tied
 
 
@@ -194,6 +199,70 @@ def rows_of(ids: Collection[int]) -> Find:
     return find
 
 
+def again(history: History, after: World) -> Action | None:
+    """A client adds files again that were live: all of a snapshot's, those of a compaction that it takes back, or some that went."""
+    branch = history.branch(after)
+    table, line = history.table(branch), after[branch]
+    kept = [(snapshot, line.snapshots[snapshot.id]) for snapshot in history.lake.snapshots(table)]
+    kept += [(tag.snapshot, line.tags[tag.name][1]) for tag in tags_of(history.lake, table)]
+    latest = {entry.key(): entry for entry in table.files.live_entries(table.latest())}
+    for (snapshot, state), kind in history.random.sample([(one, kind) for one in kept for kind in _AGAIN], len(kept) * len(_AGAIN)):
+        then = {entry.key(): entry for entry in table.files.live_entries(snapshot)}
+        gone = [entry for key, entry in latest.items() if key not in then]
+        back = [entry for key, entry in then.items() if key not in latest]
+        if kind is CommitKind.COMPACT:
+            same = {place for place in state if state[place] == line.now.get(place)}
+            gone, back = ([entry for entry in entries if place_of(table, entry) in same] for entries in (gone, back))
+            state = line.now
+        elif kind is CommitKind.APPEND:
+            there = {number for ids in line.now.values() for number in ids}
+            back = [entry for entry in back if history.mode == "scalable" and there.isdisjoint(ids_in(table, entry))]
+            gone, rows = [], [(place_of(table, entry)[0], number) for entry in back for number in ids_in(table, entry)]
+            state = history.added(line.now, rows) if rows else state
+        if back:
+            line.commit(state)
+            changes = [*map(deletion, gone), *back]
+            return lambda kind=kind, changes=changes: client_commit(history.lake, history.table(branch), kind, changes)  # type: ignore[misc]
+    return None
+
+
+_AGAIN = (CommitKind.APPEND, CommitKind.COMPACT, CommitKind.OVERWRITE)
+
+
+def place_of(table: LakeTable, entry: ManifestEntry) -> Place:
+    """Where an entry's rows lie."""
+    partition = planned(table.files, table.schema, [entry])[0].partition
+    return (partition or (None,))[0], entry.bucket  # type: ignore[return-value]
+
+
+def ids_in(table: LakeTable, entry: ManifestEntry) -> list[int]:
+    """The ids of a file's rows."""
+    batches = read_batches(table.files, table.schema, planned(table.files, table.schema, [entry]))
+    return [number for batch in batches for number in batch.column("id").to_pylist()]
+
+
+def deletion(entry: ManifestEntry) -> ManifestEntry:
+    """What takes a live entry away."""
+    return replace(entry, kind=EntryKind.DELETE)
+
+
+def client_commit(lake: Lake, table: LakeTable, kind: CommitKind, changes: Sequence[ManifestEntry]) -> None:
+    """A commit on the latest snapshot as a client of the REST catalog builds it."""
+    files, base = table.files, table.latest()
+    assert base is not None
+    types = [field.type for field in table.schema.partition_fields]
+    # All of what is live, as of `rollbackToAsLatest`: in others the removal of what comes back would stand.
+    before = files.new_manifest_list(files.new_manifests(list(files.live_entries(base)), types, target=1 << 20))
+    delta = files.new_manifest_list(files.new_manifests(changes, types, target=1 << 20))
+    rows = sum(entry.file.row_count * (1 if entry.kind is EntryKind.ADD else -1) for entry in changes)
+    snapshot = replace(
+        base.with_lists(before, delta), id=base.id + 1, uuid=str(uuid4()), commit_user="client", commit_identifier=BATCH_COMMIT_IDENTIFIER,
+        commit_kind=kind, time_millis=time.time_ns() // 1_000_000, total_record_count=base.total_record_count + rows,
+        delta_record_count=rows, operation=None, properties={},
+    )  # fmt: skip
+    assert lake.client_commit(table.identifier, ClientCommit(snapshot=snapshot, table_id=table.table_id, base_given=True, base=base.uuid))
+
+
 def manifests(history: History, after: World) -> Action | None:
     branch = history.branch(after)
     if not after[branch].snapshots:
@@ -208,8 +277,8 @@ def _ignore(_: object) -> None:
 
 
 def expire(history: History, after: World) -> Action:
-    count = history.random.randint(1, 4)
     line = after[MAIN_BRANCH]
+    count = history.random.randint(1, max(4, len(line.snapshots)))
     # Ids may have gaps where a branch was moved to: what is kept is counted back from the latest.
     line.snapshots = {number: state for number, state in line.snapshots.items() if number > line.top - count}
     rules = ExpiryRules(at_least=count, at_most=count, retained=dt.timedelta(0), per_run=None)
@@ -221,9 +290,9 @@ def tagged(history: History, after: World) -> Action | None:
     line = after[branch]
     if not line.snapshots:
         return None
-    chosen, replace = history.random.choice(sorted(line.snapshots)), name in line.tags
+    chosen, is_there = history.random.choice(sorted(line.snapshots)), name in line.tags
     line.tags[name] = (chosen, line.snapshots[chosen])
-    change = replace_tag if replace else create_tag
+    change = replace_tag if is_there else create_tag
     return lambda: _ignore(change(history.lake, history.table(branch), name, snapshot_id=chosen))
 
 
@@ -297,7 +366,9 @@ def fast_forward(history: History, after: World) -> Action | None:
     name = history.random.choice(names)
     main, line = after[MAIN_BRANCH], after[name]
     first = min(line.snapshots)
-    main.snapshots = {number: state for number, state in main.snapshots.items() if number < first} | line.snapshots
+    ours, theirs = ({s.id: s.key for s in history.lake.snapshots(history.table(branch))} for branch in (MAIN_BRANCH, name))
+    goes_on = ours.get(first) == theirs[first]  # else main has gone another way before
+    main.snapshots = {number: state for number, state in main.snapshots.items() if number < first and goes_on} | line.snapshots
     main.tags = {tag: kept for tag, kept in main.tags.items() if kept[0] < first or line.tags.get(tag) == kept} | line.tags
     return lambda: _ignore(history.lake.branches.fast_forward(history.table(), name))
 
@@ -314,5 +385,10 @@ STEPS: list[tuple[Step, int]] = [
     (insert, 12), (tied, 3), (overwrite, 3), (minor, 4), (full, 3), (sort, 2), (lost_race, 1), (won_race, 3), (erased, 4), (changed, 5),
     (manifests, 1), (expire, 4),
     (tagged, 4), (renamed_tag, 1), (untag, 2), (back, 2), (new_branch, 2), (drop_branch, 1), (fast_forward, 1), (orphans, 2),
-    (read_all, 1),
+    (read_all, 1), (again, 3),
 ]  # fmt: skip
+COMING_BACK: list[tuple[Step, int]] = [
+    (insert, 5), (overwrite, 1), (minor, 4), (full, 4), (erased, 2), (again, 10), (manifests, 1), (expire, 4), (tagged, 3), (untag, 2),
+    (back, 2), (new_branch, 2), (drop_branch, 1), (fast_forward, 1), (orphans, 1), (read_all, 1),
+]  # fmt: skip
+"""Histories in which files come back again and again."""

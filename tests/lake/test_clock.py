@@ -13,7 +13,9 @@ import pytest
 from catalog import CatalogStore
 from lake import Lake
 from lake.clock import Clock
+from lake.commit.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.rewrite.maintenance import maintain
+from lake.rewrite.orphans import remove_orphan_files
 from model.catalog_errors import ClockInDoubt
 from model.schema.schema import column, new_schema
 from tests.lake.tables.test_partitions import append as append_rows
@@ -130,6 +132,49 @@ def test_only_what_is_old_expires_of_a_table_with_snapshots_from_the_future(lake
     lake.clock.confirm()
     assert not maintain(lake, lake.open(T)).waits
     assert [snapshot.id for snapshot in lake.snapshots(lake.open(T))] == [3, 4, 5], "the one that was current stays, and none ahead is old"
+
+
+def test_files_that_are_being_written_stay_while_it_is_in_doubt(lake: Lake, table: object, conn: psycopg.Connection) -> None:
+    opened = lake.open(T)
+    lake.commit(opened, append("a"))
+    path = f"{opened.files.layout.manifest_dir()}/manifest-being-written"
+    opened.files.io.create(path, b"")
+    seen(conn, dt.timedelta(days=365))
+    older = max(status.mtime_millis for status in opened.files.io.list(opened.files.layout.manifest_dir())) + 1
+    with pytest.raises(ClockInDoubt):
+        remove_orphan_files(lake, opened, older_than_millis=older, check=lambda: None)
+    assert opened.files.io.exists(path)
+    assert path in remove_orphan_files(lake, opened, older_than_millis=older, dry_run=True, check=lambda: None).paths
+    lake.clock.confirm()
+    assert path in remove_orphan_files(lake, opened, older_than_millis=older, check=lambda: None).paths
+    assert not opened.files.io.exists(path)
+
+
+def test_a_key_counts_until_the_time_is_believed(catalog: CatalogStore, clock: Clock, conn: psycopg.Connection) -> None:
+    keys = Idempotency(catalog, clock)
+    claim = keys.claim("k", scope="sql:", body_hash="h")
+    assert isinstance(claim, IdempotencyClaim)
+    keys.finish(claim, {"rows": 1})
+    conn.execute("UPDATE idempotency_key SET created_at = now() - interval '2 days'")  # as if the clock had jumped
+    seen(conn, dt.timedelta(days=365))
+    keys.forget_old()
+    assert keys.claim("k", scope="sql:", body_hash="h") == Replay(answer={"rows": 1}), "a repeat does not insert again"
+    clock.confirm()
+    keys.forget_old()
+    assert isinstance(keys.claim("k", scope="sql:", body_hash="h"), IdempotencyClaim)
+    keys.close()
+
+
+def test_the_audit_log_keeps_its_entries_while_it_is_in_doubt(lake: Lake, conn: psycopg.Connection) -> None:
+    values = "now() - interval '1 year', 'p', 'd', 'a', 'DONE', 1"
+    conn.execute(f"INSERT INTO audit_log (time, principal, door, action, outcome, millis) VALUES ({values})")
+    count = "SELECT count(*) FROM audit_log"
+    seen(conn, dt.timedelta(days=365))
+    lake.audit.forget_old()
+    assert conn.execute(count).fetchone() == (1,)
+    lake.clock.confirm()
+    lake.audit.forget_old()
+    assert conn.execute(count).fetchone() == (0,)
 
 
 def test_what_was_dropped_is_kept_while_it_is_in_doubt(lake: Lake, conn: psycopg.Connection) -> None:

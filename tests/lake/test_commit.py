@@ -10,6 +10,7 @@ import pytest
 
 from catalog import CatalogStore
 from lake import IdempotencyClaim, Lake, LakeTable, Replay
+from model.catalog_errors import TableChanged
 from model.errors import (
     IdempotencyInProgress,
     IdempotencyMismatch,
@@ -20,6 +21,7 @@ from model.errors import (
     TagNotExist,
 )
 from model.identifier import Identifier
+from model.schema.change import SetOption
 from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind, Snapshot
 from table.format.manifests.entries import EMPTY_ROW, DataFile, NewFile, SimpleStats
@@ -136,6 +138,14 @@ def test_several_tables_commit_together_or_not_at_all(lake: Lake, table: LakeTab
     with pytest.raises(TableNotExist):
         lake.commit_all([(table, append("c")), (other, append("d"))])
     assert names(table) == ["a"]
+
+
+def test_a_table_that_is_filled_twice_has_one_schema_for_both(lake: Lake, table: LakeTable) -> None:
+    """One opened before an ALTER of the number of its buckets and one after it have files of different layouts."""
+    lake.alter_table(T, [SetOption(key="bucket", value="2")])
+    with pytest.raises(TableChanged):
+        lake.commit_all([(table, append("a")), (lake.open(T), append("b"))])
+    assert table.latest() is None
 
 
 def test_an_overwrite_is_atomic(lake: Lake, table: LakeTable) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,8 @@ from lake.rewrite.compaction import compact, plan
 from lake.rewrite.expiry import create_tag, expire_snapshots, rename_tag, rollback, tags_of
 from lake.rewrite.orphans import remove_orphan_files
 from tests.interop.strict import check_warehouse
-from tests.lake.histories import MODES, History
-from tests.lake.history_steps import STEPS
+from tests.lake.histories import MODES, History, Step
+from tests.lake.history_steps import COMING_BACK, STEPS
 from tests.lake.kept import go_on, keep
 from tests.lake.mortal import Killed, MortalIO
 from tests.lake.rewrite.test_compaction import QUEUE, append, ids
@@ -26,11 +27,11 @@ from tests.sql.tables import make_table
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261121"))
 
 
-def live(catalog: CatalogStore, warehouse: Path, mode: str, seed: int, *, steps: int) -> None:
+def live(catalog: CatalogStore, warehouse: Path, mode: str, seed: int, *, steps: int, of: Sequence[tuple[Step, int]] = STEPS) -> None:
     """One history, checked at every step and wholly at its end."""
     print(f"{mode}, seed {seed}")
     history = History(catalog, warehouse, mode, seed)
-    history.run(steps, STEPS)
+    history.run(steps, of)
     history.check_all()
     history.check_nothing_left()
     history.check_all()
@@ -44,11 +45,16 @@ def test_any_history(catalog: CatalogStore, warehouse: Path, mode: str, seed: in
     live(catalog, warehouse, mode, SEED + seed, steps=40)
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_any_history_in_which_files_come_back(catalog: CatalogStore, warehouse: Path, mode: str) -> None:
+    live(catalog, warehouse, mode, SEED, steps=40, of=COMING_BACK)
+
+
 @pytest.mark.torture
 @pytest.mark.parametrize("mode", MODES)
 def test_many_histories(catalog: CatalogStore, warehouse: Path, mode: str) -> None:
     for seed in range(int(os.environ.get("SLUICE_TEST_HISTORIES", "300"))):
-        live(catalog, warehouse, mode, SEED + 1000 + seed, steps=80)
+        live(catalog, warehouse, mode, SEED + 1000 + seed, steps=80, of=COMING_BACK if seed % 4 == 3 else STEPS)
 
 
 # What the histories have found

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 
 from catalog import CatalogStore
+from catalog.backup.archive import jobs_of
+from catalog.work.jobs import JobRepository
 from lake import Caller, Lake, LakeTable
 from lake.jobs import BatchClaim
 from model.errors import Forbidden, IllegalMove, JobLeaseLost, JobNotExist
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from model.work.job import Job, JobLease, JobRequest, JobState
+from model.work.job_lag import JobLag
 from tests.lake.test_commit import append, names
+from tests.waiting import eventually
 
 T = Identifier("default", "t")
 ONE, OTHER = uuid4(), uuid4()
@@ -64,6 +70,25 @@ def test_a_server_whose_job_was_taken_over_cannot_commit(lake: Lake, catalog: Ca
     assert len(names(table)) == 2
     found = lake.jobs.get(first.job_id)
     assert (found.batches, found.rows) == (2, 2)
+
+
+@pytest.mark.parametrize("request_", [JobRequest.STOP, JobRequest.RESTART])
+def test_a_server_that_stood_still_changes_nothing_of_what_was_asked_meanwhile(
+    lake: Lake, catalog: CatalogStore, table: LakeTable, request_: JobRequest
+) -> None:
+    made(lake)
+    job = take(catalog, seconds=0.0)
+    lake.jobs.request(job.job_id, request_)
+    asked = lake.jobs.get(job.job_id)
+    lease = JobLease(job_id=job.job_id, epoch=job.epoch)
+    with catalog.transaction() as tx:
+        assert not tx.jobs.retry(lease, error="the machine stood still", after=timedelta(0))
+        assert not tx.jobs.end(lease, JobState.FINISHED)
+        assert not tx.jobs.begin(lease, "0", {}, checkpoint="c")
+        assert not tx.jobs.progress(lease, source={"0": []}, lag=JobLag(snapshots=1))
+    assert lake.jobs.get(job.job_id) == asked
+    with pytest.raises(JobLeaseLost):
+        commit(lake, table, claim(job, 0))
 
 
 def test_a_batch_lands_once_also_when_its_snapshot_is_gone(lake: Lake, catalog: CatalogStore, table: LakeTable) -> None:
@@ -173,3 +198,59 @@ def test_everybody_sees_their_own_jobs(lake: Lake) -> None:
         bob.jobs.request(job_id, JobRequest.STOP)
     with pytest.raises(JobNotExist):
         lake.jobs.get(uuid4())
+
+
+_NOW_WAITS = """
+    CREATE SCHEMA slow;
+    CREATE FUNCTION slow.now() RETURNS timestamptz LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM pg_advisory_lock_shared(7), pg_advisory_unlock_shared(7);
+        RETURN pg_catalog.now();
+    END $$
+"""
+
+
+@pytest.mark.parametrize("meanwhile", ["stopped", "put off", "taken and failed"])
+def test_a_job_that_ends_while_it_is_about_to_be_taken_stays_so(lake: Lake, dsn: str, meanwhile: str) -> None:
+    """The statement that takes jobs has seen them wait, and is held up before it locks them: its clock waits."""
+    job_id = made(lake)
+
+    def take_slowly() -> None:
+        with psycopg.connect(dsn) as conn:
+            conn.execute("SET search_path = slow, pg_catalog, public")
+            taken.extend(JobRepository(conn).take(ONE, "here", most=5))
+
+    taken: list[Job] = []
+    slow = threading.Thread(target=take_slowly)
+    with psycopg.connect(dsn, autocommit=True) as gate:
+        gate.execute(_NOW_WAITS)
+        try:
+            gate.execute("SELECT pg_advisory_lock(7)")
+            slow.start()
+            waits = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 7 AND NOT granted"
+            assert eventually(lambda: gate.execute(waits).fetchone() is not None)
+            if meanwhile == "stopped":
+                lake.jobs.request(job_id, JobRequest.STOP)
+            else:
+                job = take(lake.catalog, OTHER)
+                lease = JobLease(job_id=job.job_id, epoch=job.epoch)
+                with lake.catalog.transaction() as tx:
+                    if meanwhile == "put off":
+                        tx.jobs.retry(lease, error="away", after=timedelta(hours=1))
+                    else:
+                        tx.jobs.end(lease, JobState.FAILED, error="it stays")
+            before = lake.jobs.get(job_id)
+        finally:
+            gate.execute("SELECT pg_advisory_unlock_all()")
+            slow.join(20)
+            gate.execute("DROP SCHEMA slow CASCADE")
+    assert taken == []
+    assert lake.jobs.get(job_id) == before
+
+
+def test_jobs_in_a_state_that_only_a_newer_version_knows_are_not_read(lake: Lake, dsn: str) -> None:
+    """What restores a backup over that catalog asks for its jobs before it looks at its version."""
+    made(lake)
+    with psycopg.connect(dsn) as conn:
+        conn.execute("ALTER TABLE stream_job DROP CONSTRAINT stream_job_state_check")
+        conn.execute("UPDATE stream_job SET state = 'PAUSED'")
+    assert jobs_of(dsn) is None

@@ -86,6 +86,6 @@ def test_a_server_finishes_what_a_killed_one_left_before_anybody_asks(
     lake.close()
     server = start_server(SLUICE_CATALOG_DSN=dsn, SLUICE_WAREHOUSE=str(warehouse))
     assert eventually(lambda: "Recovery after the start" in server.words())
-    assert "1 directories removed, 0 tables and the snapshots of 1 branches published" in server.words()
+    assert "1 directories removed, 0 tables and the snapshots and tags of 1 branches published" in server.words()
     assert snapshot_file(warehouse, 2).exists()
     assert not Path(row.location).exists()

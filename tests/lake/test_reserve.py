@@ -149,3 +149,7 @@ def test_what_is_spooled_elsewhere_than_the_warehouse_is_promised_on_its_own_dis
             pass
     with reserve.promise(50 * MEGABYTE, at=str(disk)):
         pass
+    with reserve.promise(9 * MEGABYTE, 40 * MEGABYTE, at=str(disk)), reserve.promise(9 * MEGABYTE, 31 * MEGABYTE, at=str(disk)):
+        pass  # what must be left beside it is no promise
+    with pytest.raises(StorageFull, match="What one sends takes half of the space"), reserve.promise(1, 60 * MEGABYTE, at=str(disk)):
+        pass

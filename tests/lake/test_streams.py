@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,9 +18,12 @@ from hypothesis import strategies as st
 from catalog import CatalogStore
 from lake import Lake, LakeTable
 from lake.access.callers import Caller
+from lake.streams import snapshot_steps
 from lake.streams.followers import Follower
+from lake.streams.snapshot_steps import TICK_SECONDS
+from lake.streams.streams import LEAST_DISCOVERY
 from lake.tables.consumers import ConsumerProgress, forget_consumer
-from model.errors import ConsumerTaken, InvalidOption, LakeError, SnapshotNotExist
+from model.errors import ConsumerTaken, InvalidOption, LakeError, OutcomeUnknown, SnapshotNotExist, Unavailable
 from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind, Snapshot
 from table.format.consumers import read_consumers
@@ -226,6 +230,10 @@ def test_one_caller_does_not_take_all_places_of_those_who_wait(lake: Lake, table
             threads.submit(wait, bob)
             waiting(3)
             assert not left.is_set()
+            tails = [lake.catalog.notices.subscribe(table.table_id, f"b{number}", lambda: None) for number in range(5)]
+            assert not left.wait(2 * TICK_SECONDS), "tables that tails follow take no places of requests"
+            for end in tails:
+                end()
         finally:
             stopping.set()
     stopping.clear()
@@ -233,6 +241,48 @@ def test_one_caller_does_not_take_all_places_of_those_who_wait(lake: Lake, table
         threads.submit(wait, ann)
         waiting(1)
         stopping.set()
+
+
+def test_a_stream_that_looks_for_news_without_a_pause_makes_one(lake: Lake, table: LakeTable) -> None:
+    lake.commit(table, append("f0"))
+    with contextlib.closing(lake.follow(table, {"continuous.discovery-interval": "0 ms"})) as stream:
+        assert stream._rules.discovery == LEAST_DISCOVERY
+
+
+@pytest.mark.parametrize("problem", [Unavailable, OutcomeUnknown])
+def test_a_stream_goes_on_while_its_progress_cannot_be_noted(
+    lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch, problem: type[LakeError]
+) -> None:
+    away, asked, told = True, [], ConsumerProgress.tell
+
+    def tell(self: ConsumerProgress, *arguments: Any, **more: Any) -> None:
+        asked.append(arguments)
+        if away:
+            raise problem("It is away.")
+        told(self, *arguments, **more)
+
+    def next_file() -> str:
+        step = next(step for step in steps if step)
+        return step.planned[0].file.file_name
+
+    monkeypatch.setattr(snapshot_steps, "SETTLED_SECONDS", 0.05)
+    monkeypatch.setattr(snapshot_steps, "TICK_SECONDS", 0.05)
+    monkeypatch.setattr(ConsumerProgress, "tell", tell)
+    for number in range(3):
+        lake.commit(table, append(f"f{number}"))
+    steps = lake.follow(table, {"scan.snapshot-id": "1", "consumer-id": "c"}).steps()
+    assert [next_file(), next_file(), next_file()] == ["f0", "f1", "f2"]
+    for _ in range(10):
+        next(steps)
+    assert len(asked) > 2
+    assert "c" not in lake.consumers(table)
+    away = False
+    assert eventually(lambda: next(steps) is None and lake.consumers(table).get("c") == 4, pause=0)
+    monkeypatch.setattr(snapshot_steps, "_PATIENCE_SECONDS", 0.2)
+    away = True
+    lake.commit(table, append("f3"))
+    with pytest.raises(problem, match="It is away"):
+        list(steps)
 
 
 def test_a_consumer_whose_next_snapshot_expired_is_told_what_is_there(

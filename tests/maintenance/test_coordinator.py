@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import threading
 import time
@@ -9,12 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 
 from catalog import CatalogStore
 from catalog.records import CompactionRunRow
+from catalog.work.maintenance import LeaseRepository
 from gateway.gateway import Gateway
 from lake import Lake, LakeTable
 from lake.rewrite.compaction import plan
@@ -26,9 +28,11 @@ from model.errors import InvalidOption, Unavailable
 from model.identifier import Identifier
 from model.options.option import Option
 from model.schema.change import SetOption
+from model.snapshot import CommitKind
 from model.work.work_limits import MaintenanceLimits, hours
 from tests.lake.kept import history
 from tests.lake.rewrite.test_compaction import append, ids, live
+from tests.sql.statements.test_deletions import delete
 from tests.sql.tables import make_table
 
 LIMITS = MaintenanceLimits(interval=0.1, patience=0.5)
@@ -136,6 +140,19 @@ def test_the_last_few_files_are_merged_when_nothing_comes_any_more(lake: Lake, s
     until(lambda: [run.outcome for run in runs_of(lake, table)] == ["done"])
     (run,) = runs_of(lake, table)
     assert (run.reason, run.outcome, run.files_before, run.files_after, run.row_count) == ("age", "done", 2, 1, 2)
+
+
+def test_files_with_many_deleted_rows_are_rewritten_without_them(lake: Lake, start: Start, gateway: Gateway) -> None:
+    """By `compaction.delete-ratio-threshold`, however large they are, also where nothing but the deletions was committed."""
+    options = {"bucket": "-1", "compaction.small-file-ratio": "0"}
+    table = make_table(lake, options=options, id="INT")
+    append(lake, table, [0, 1, 2, 3])
+    append(lake, table, [4, 5, 6, 7])
+    start()
+    delete(gateway, 0, 1, 2)
+    until(lambda: table.latest().index_manifest is None)  # type: ignore[union-attr]
+    assert sorted(ids(table)) == [3, 4, 5, 6, 7]
+    assert [snapshot.commit_kind for snapshot in [table.latest()] if snapshot] == [CommitKind.COMPACT]
 
 
 def test_every_so_many_commits_a_bucket_is_merged_whole(lake: Lake, start: Start) -> None:
@@ -564,6 +581,45 @@ def test_a_retention_that_fails_is_not_tried_again_at_once(lake: Lake, monkeypat
     assert retention.due(time.monotonic() + 10, "a snapshot")
 
 
+def test_commits_wake_a_server_for_its_own_tables_alone(lake: Lake) -> None:
+    ours, theirs = (make_table(lake, name, options=QUEUE, id="INT") for name in ("ours", "theirs"))
+    for table in (ours, theirs):
+        append(lake, table, [0])
+    other = uuid4()
+    with lake.catalog.transaction() as tx:
+        assert not tx.leases.renew(other, "other", 3600)
+        assert tx.leases.take([theirs.table_id], other)
+    coordinator = Coordinator(lake, replace(LIMITS, patience=3600.0))
+
+    def wakes(table: LakeTable, files: int) -> bool:
+        until(lambda: not any(coordinator._busy_with(one.table_id) for one in (ours, theirs)))  # what ends wakes it, too
+        coordinator._wake.clear()
+        for _ in range(files):
+            append(lake, table, [1])
+            coordinator._heard(table.table_id, 1)
+        return coordinator._wake.is_set()
+
+    try:
+        assert wakes(theirs, 16), "it may be nobody's"
+        coordinator.round()
+        assert not wakes(theirs, 17)
+        coordinator.round()
+        assert not wakes(theirs, 17)
+        assert not wakes(ours, 15)
+        assert wakes(ours, 1)
+        assert not wakes(ours, 1), "it is awake"
+        with lake.catalog.transaction() as tx:
+            tx.leases.release(other)
+        coordinator.round()
+        assert wakes(theirs, 16)
+        coordinator.round()
+        coordinator._heard(uuid4(), 1)
+        coordinator.round()
+        assert coordinator._added == {}, "what was written once is not kept in mind"
+    finally:
+        coordinator.close()
+
+
 def test_what_was_dropped_long_ago_is_swept(catalog: CatalogStore, warehouse: Path, start: Start) -> None:
     lake = Lake(catalog, str(warehouse), drop_retention=dt.timedelta(milliseconds=1))
     table = make_table(lake, options=LOOSE, id="INT")
@@ -586,3 +642,40 @@ def test_nothing_is_merged_while_changes_of_rows_stand_in_line(lake: Lake, start
         assert len(live(table)) == 8
     until(lambda: len(live(table)) < 8)
     assert ids(table) == list(range(8))
+
+
+@pytest.mark.parametrize("is_over", [True, False], ids=["dropped", "being dropped"])
+def test_a_table_that_is_dropped_before_it_is_taken_keeps_no_other_waiting(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_over: bool
+) -> None:
+    """The round has seen it, and a lease names a table that is there: the one that is not aborted the leases of all."""
+    gone, other = (make_table(lake, called, options=LOOSE, id="INT") for called in ("gone", "other"))
+    for table in (gone, other):
+        for n in range(6):
+            append(lake, table, [n])
+    take = LeaseRepository.take
+    asked: list[UUID] = []
+    with contextlib.ExitStack() as dropping:
+
+        def too_late(self: LeaseRepository, tables: Sequence[UUID], owner: UUID) -> list[UUID]:
+            if gone.table_id in tables and not asked:
+                tx = dropping.enter_context(lake.catalog.transaction())
+                tx.tables.lock(gone.identifier)
+                tx.tables.drop(gone.table_id, None)
+                if is_over:
+                    dropping.close()
+            asked.extend(tables)
+            return take(self, tables, owner)
+
+        monkeypatch.setattr(LeaseRepository, "take", too_late)
+        coordinator = Coordinator(lake, LIMITS)
+        coordinator.round()
+        assert {gone.table_id, other.table_id} <= set(asked)
+        assert not coordinator.looks_after(gone.table_id)
+        assert coordinator.looks_after(other.table_id)
+        until(lambda: len(live(other)) == 1)
+    coordinator.round()
+    assert not coordinator.looks_after(gone.table_id)
+    coordinator.close()
+    assert ids(other) == list(range(6))
+    assert [record for record in caplog.records if record.exc_info] == []

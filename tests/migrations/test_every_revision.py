@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake, Replay
-from migrations import NewerSchema, _followed, upgrade
+from migrations import NewerSchema, _followed, downgrade, upgrade
+from model.access import Access
 from model.errors import IdempotencyMismatch
 from model.identifier import Identifier
 from tests.migrations.make_dumps import DUMPS, PLACE, WAREHOUSE, append, chain
@@ -73,6 +75,36 @@ def shape(dsn: str) -> set[tuple[str, ...]]:
         return set(conn.execute(query).fetchall())
 
 
+_OF_THIRD_0025 = """
+    CREATE TABLE expired_snapshot (
+        table_id uuid NOT NULL, branch text NOT NULL, snapshot_id bigint NOT NULL, body jsonb NOT NULL,
+        CONSTRAINT expired_snapshot_pkey PRIMARY KEY (table_id, branch),
+        CONSTRAINT expired_snapshot_table_fkey FOREIGN KEY (table_id) REFERENCES table_entry (table_id) ON DELETE CASCADE)
+"""
+
+
+@pytest.mark.parametrize("by_hand", ["DROP TABLE removed_file", _OF_THIRD_0025], ids=["the first", "the third"])
+def test_each_shape_that_a_revision_had_on_main_ends_as_the_newest(empty_dsn: str, tmp_path: Path, by_hand: str) -> None:
+    """Revision 0025 was changed twice on its day and then back: what it left out for whoever had it already, later ones make."""
+    upgrade(empty_dsn)
+    newest = shape(empty_dsn)
+    with psycopg.connect(empty_dsn, autocommit=True) as conn:
+        conn.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    opened(empty_dsn, "0025", tmp_path / "warehouse")
+    with psycopg.connect(empty_dsn, autocommit=True) as conn:
+        conn.execute("SET search_path = public")  # which the dump empties
+        conn.execute(by_hand)
+    upgrade(empty_dsn)
+    assert shape(empty_dsn) == newest
+    catalog = CatalogStore(empty_dsn, max_connections=2)
+    lake = Lake(catalog, str(tmp_path / "warehouse"))
+    lake.recover()
+    lake.history.rollback_to_snapshot(lake.open(T), 1)
+    assert rows(lake) == 2
+    lake.close()
+    catalog.close()
+
+
 @pytest.mark.parametrize("revision", sorted(file.stem for file in DUMPS.glob("*.sql")))
 def test_it_is_opened_brought_up_to_date_and_used(empty_dsn: str, tmp_path: Path, revision: str) -> None:
     warehouse = tmp_path / "warehouse"
@@ -97,6 +129,49 @@ def test_it_is_opened_brought_up_to_date_and_used(empty_dsn: str, tmp_path: Path
         assert not isinstance(lake.claim("old", scope="sql:anonymous", body_hash="h"), Replay)
     lake.close()
     catalog.close()
+
+
+def test_who_held_update_holds_delete_as_well_after_the_upgrade(empty_dsn: str, tmp_path: Path) -> None:
+    """UPDATE covered both until revision 0016: nobody may do less than before, nobody more, nor for longer."""
+    opened(empty_dsn, "0015", tmp_path / "warehouse")
+    add = """
+        INSERT INTO public.access_grant (resource_type, database, table_id, object, access, principal, expires_at)
+        VALUES ('TABLE', NULL, (SELECT table_id FROM public.sluice_table), NULL, 'UPDATE', 'ada', '9999-01-31Z'),
+               ('DATABASE_ALL', 'default', NULL, NULL, 'UPDATE', 'analysts', NULL),
+               ('TABLE', NULL, (SELECT table_id FROM public.sluice_table), NULL, 'SELECT', 'bob', NULL),
+               ('TABLE', NULL, (SELECT table_id FROM public.sluice_table), NULL, 'UPDATE', 'late', '2020-01-01Z')
+    """
+    with psycopg.connect(empty_dsn, autocommit=True) as conn:
+        conn.execute("SET search_path = public")
+        conn.execute(add)
+    upgrade(empty_dsn)
+    before = held(empty_dsn, tmp_path / "warehouse")
+    at_an_end = dt.datetime(9999, 1, 31, tzinfo=dt.UTC)
+    assert before == {
+        ("ada", Access.UPDATE, "TABLE", "default", "t", at_an_end),
+        ("ada", Access.DELETE, "TABLE", "default", "t", at_an_end),
+        ("analysts", Access.UPDATE, "DATABASE_ALL", "default", None, None),
+        ("analysts", Access.DELETE, "DATABASE_ALL", "default", None, None),
+        ("bob", Access.SELECT, "TABLE", "default", "t", None),
+    }
+    downgrade(empty_dsn, "0015")
+    upgrade(empty_dsn)
+    assert held(empty_dsn, tmp_path / "warehouse") == before
+
+
+def held(dsn: str, warehouse: Path) -> set[tuple[object, ...]]:
+    """Who may do what on what, and until when, as the access of a catalog tells it."""
+    catalog = CatalogStore(dsn, max_connections=2)
+    lake = Lake(catalog, str(warehouse))
+    with catalog.reading() as tx:
+        grants = tx.grants.all()
+    lake.close()
+    catalog.close()
+    found: set[tuple[object, ...]] = set()
+    for grant in grants:
+        what = grant.resource
+        found.add((grant.principal, grant.access, what.type.value, what.database, what.name, grant.expires_at))
+    return found
 
 
 def test_a_newer_schema_is_refused_and_left_alone(dsn: str) -> None:

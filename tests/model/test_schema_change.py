@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from model.errors import ColumnAlreadyExist, ColumnNotExist, InvalidOption, InvalidSchemaChange, LakeError
+from model.errors import ColumnAlreadyExist, ColumnNotExist, InvalidOption, InvalidSchema, InvalidSchemaChange, LakeError
 from model.schema.casting import casts
 from model.schema.change import (
     AddColumn,
@@ -36,6 +36,24 @@ def a_schema(**options: str) -> Schema:
 
 def change(schema: Schema, *changes: SchemaChange, has_snapshot: bool = True) -> Schema:
     return apply_changes(schema, changes, table="d.t", has_snapshot=has_snapshot, time_millis=9)
+
+
+def test_thousands_of_changes_are_made_and_ten_thousand_columns_fit() -> None:
+    wide = change(a_schema(), *(AddColumn(name=f"c{at}", type=IntType()) for at in range(9990)))
+    named = change(wide, *(RenameColumn(name=f"c{at}", to=f"d{at}") for at in range(9990)))
+    assert named.field_names[:4] == ("id", "dt", "note", "d0")
+    moved = change(named, UpdateColumnPosition(name="d9989", position=Position(first=True)), UpdateColumnComment(name="id", comment="it"))
+    assert (moved.field_names[0], moved.field("id").description) == ("d9989", "it")
+    assert change(named, *(DropColumn(name=f"d{at}") for at in reversed(range(9990)))).field_names == ("id", "dt", "note")
+    with pytest.raises(InvalidSchema, match="at most 10,000"):
+        change(wide, *(AddColumn(name=f"e{at}", type=IntType()) for at in range(8)))
+    inside = RowType(fields=tuple(Field(id=at, name=f"f{at}", type=IntType()) for at in range(10_000)))
+    with pytest.raises(InvalidSchema, match="at most 10,000"):
+        change(a_schema(), AddColumn(name="r", type=inside))
+    with pytest.raises(InvalidSchemaChange, match="10,000 are the most"):
+        change(a_schema(), *(UpdateComment(comment=str(at)) for at in range(10_001)))
+    with pytest.raises(ColumnNotExist):
+        change(wide, UpdateColumnPosition(name="c1", position=Position(after="c1")))
 
 
 def test_several_changes_make_one_version() -> None:

@@ -44,9 +44,9 @@ class NoSpark(fix_gateway.NoSpark):
 
 
 @pytest.fixture
-def gateway(dsn: str, tmp_path: Path, workers: WorkerPool) -> Iterator[Gateway]:
+def gateway(dsn: str, tmp_path: Path, workers: WorkerPool, import_dirs: list[str]) -> Iterator[Gateway]:
     catalog = CatalogStore(dsn)
-    lake = Lake(catalog, str(tmp_path / "warehouse"))
+    lake = Lake(catalog, str(tmp_path / "warehouse"), import_dirs=import_dirs)
     made = Gateway(lake, NoSpark(), limits=GatewayLimits(local_threads=4, spark_statements=1), workers=workers)
     made.start()
     yield made

@@ -112,5 +112,7 @@ class History:
         held = self._steps[self._last].held
         if millis <= self._steps[self._last].newest_files_since:
             return held
-        assert millis > self._steps[self._last].millis, "the model knows no single files"
-        return ()
+        later = [step for step in self._steps.values() if self._after(millis) <= step.id <= self._last]
+        known = all(step.kind == "APPEND" for step in later) and millis - 1 in {step.millis for step in self._steps.values()}
+        assert known, "the model knows the files of no snapshot but by what came after it"
+        return tuple(row for step in later for row in step.added)

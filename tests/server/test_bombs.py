@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -51,6 +53,23 @@ def test_a_body_that_unfolds_past_a_workers_memory_is_refused(client: FlaskClien
     assert (answer.status_code, count(client)) == ((200, [[10]]) if name in _WHOLE else (400, [[0]])), answer.text
     if name not in _WHOLE:
         assert answer.get_json()["errorClass"] in ("InvalidData", "UnsupportedType"), answer.text
+
+
+def test_forms_are_bounded_before_they_are_taken_apart(client: FlaskClient) -> None:
+    """Who has no token may send 64 kB to log in, which as gzip unfold to 64 MB of fields, each some objects."""
+    fields = b"a&" * (4 << 20)
+    form = "application/x-www-form-urlencoded"
+    folded = client.post("/ui/login", data=gzip.compress(fields), content_type=form, headers={"Content-Encoding": "gzip"})
+    assert (folded.status_code, "compressed" in folded.text) == (415, True)
+    chunked = {"wsgi.input": io.BytesIO(fields), "wsgi.input_terminated": True}
+    long = client.post("/ui/login", environ_overrides=chunked, content_type=form)
+    assert (long.status_code, "larger than the" in long.text) == (413, True)
+    many = client.post("/ui/login", data=fields[:4_000], content_type=form)
+    assert (many.status_code, "more than 1000 fields" in many.text) == (413, True)
+    part = b"--x\r\nContent-Disposition: form-data; name=a; filename=a\r\n\r\n" + fields + b"\r\n--x--\r\n"
+    assert client.post("/ui/login", data=part, content_type="multipart/form-data; boundary=x").status_code < 500
+    statement = b"-- %41\nSELECT 1"
+    assert client.post("/sql", data=gzip.compress(statement), content_type=form, headers={"Content-Encoding": "gzip"}).status_code == 200
 
 
 @pytest.fixture(scope="module")

@@ -36,6 +36,8 @@ def test_any_value_comes_back_from_the_text_spark_gets(values: list[Any]) -> Non
 TYPED = [
     ("BIGINT", 7, "CAST(7 AS BIGINT)"),
     ("DECIMAL(10,2)", "1.20", "CAST('1.20' AS DECIMAL(10, 2))"),
+    ("DECIMAL(10,2)", "0e600000000", "CAST('0.00' AS DECIMAL(10, 2))"),
+    ("DECIMAL(10,2)", "1.5" + "0" * 300_000, "CAST('1.50' AS DECIMAL(10, 2))"),
     ("date", "2024-02-29", "CAST('2024-02-29' AS DATE)"),
     ("TIMESTAMP", "2024-02-29T01:02:03.5", "CAST('2024-02-29 01:02:03.500000' AS TIMESTAMP)"),
     ("TIMESTAMP_LTZ(3)", "2024-02-29T01:02:03+02:00", "CAST('2024-02-28 23:02:03Z' AS TIMESTAMP_LTZ)"),
@@ -167,3 +169,17 @@ def test_an_idempotency_key_stands_for_the_values_too(gateway: Gateway) -> None:
     with pytest.raises(LakeError, match="another"):
         gateway.run(text, parameters=two, idempotency_key="k")
     assert gateway.run("SELECT a FROM t").collect() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "type_", [pa.date32(), pa.timestamp("us"), pa.timestamp("ms", "UTC"), pa.list_(pa.date32()), pa.map_(pa.string(), pa.date32())]
+)
+def test_a_time_that_python_has_not_is_refused(type_: pa.DataType) -> None:
+    plain = type_.item_type if pa.types.is_map(type_) else type_.value_type if pa.types.is_list(type_) else type_
+    beyond = pa.array([3_000_000 if pa.types.is_date(plain) else 2**62], pa.int32() if pa.types.is_date(plain) else pa.int64()).cast(plain)
+    if pa.types.is_map(type_):
+        column = pa.MapArray.from_arrays([0, 1], ["k"], beyond)
+    else:
+        column = pa.ListArray.from_arrays([0, 1], beyond) if pa.types.is_list(type_) else beyond
+    with pytest.raises(InvalidParameter, match=r"parameter a .* a time outside the years 1 to 9999"):
+        Parameters.from_arrow(pa.record_batch({"a": column}), 0)

@@ -19,7 +19,8 @@ from model.identifier import Identifier
 from model.schema.change import SetOption
 from model.snapshot import CommitKind, Snapshot
 from table.format.manifests.entries import DataFile, ManifestEntry, NewFile
-from table.retention.expiry import ExpiryRules, metadata_of
+from table.retention.expiry import ExpiryRules
+from table.retention.named_files import metadata_of
 from table.write.snapshot_builder import CommitRequest, build_snapshot
 from table.write.writer import write_batches
 from tests.fix_gateway import NoSpark

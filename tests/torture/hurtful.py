@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import adbc_driver_flightsql.dbapi as dbapi
@@ -116,6 +117,13 @@ HURTFUL: dict[str, list[str]] = {
         "SELECT count(*) FROM (SELECT id % 1000000 AS k, collect_list(id) FROM range(100000000) GROUP BY 1)",
     ],
 }
+AT_ONCE = [
+    f"SELECT a FROM probe WHERE a IN ({','.join('1' for _ in range(24_900))})",
+    f"SELECT {','.join('id' for _ in range(24_900))} FROM nowhere",
+    f"INSERT INTO nowhere VALUES {','.join('(1)' for _ in range(249_000))}",
+]
+"""Texts just short enough to be read, which are sent many at once."""
+CALLERS = 24
 ALL = [text for texts in HURTFUL.values() for text in texts]
 SHORT = [texts[at] for kind, texts in HURTFUL.items() for at in ((0, 1) if kind == "memory" else (0,))]
 
@@ -204,6 +212,21 @@ class Probes:
         for name, one in self.all.items():
             lines += [f"{name} failed {times} times: {words}" for words, times in Counter(one.refusals).most_common(9)]
         return "\n".join(lines)
+
+
+def hurt_at_once(server: RunningServer, text: str, seconds: float) -> list[int]:
+    """Keep `CALLERS` requests of a statement under way for so long; the statuses."""
+    until = time.monotonic() + seconds
+
+    def call() -> list[int]:
+        statuses = []
+        while time.monotonic() < until:
+            statuses.append(hurt(server, text, seconds))
+        return statuses
+
+    with ThreadPoolExecutor(CALLERS) as callers:
+        calls = [callers.submit(call) for _ in range(CALLERS)]
+    return [status for one in calls for status in one.result()]
 
 
 def hurt(server: RunningServer, text: str, seconds: float) -> int:

@@ -176,8 +176,10 @@ class Load:
     def __init__(self, server: RunningServer) -> None:
         self._server = server
         self.failures: list[str] = []
-        server.sql("CREATE TABLE queue (id BIGINT, v STRING) WITH ('bucket' = '2', 'bucket-key' = 'id')")
-        server.sql("CREATE TABLE plain (id BIGINT, v STRING) WITH ('bucket' = '-1')")
+        # Snapshots expire while it runs, so that the tables are as long as they are when the first figures are taken.
+        expires = "'snapshot.time-retained' = '5 min'"
+        server.sql(f"CREATE TABLE queue (id BIGINT, v STRING) WITH ('bucket' = '2', 'bucket-key' = 'id', {expires})")
+        server.sql(f"CREATE TABLE plain (id BIGINT, v STRING) WITH ('bucket' = '-1', {expires})")
         self._kinds: list[Callable[[httpx.Client, int], None]] = [
             self._insert,
             self._read,

@@ -13,6 +13,7 @@ SIDE_BY_SIDE_SECONDS = float(os.environ.get("SLUICE_TEST_SECONDS", "180"))
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261121"))
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 def test_a_kill_while_files_are_merged(start_server: StartServer) -> None:
     run(start_server(), kills=1, seed=SEED, seconds=4, pause=0.1)

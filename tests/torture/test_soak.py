@@ -16,13 +16,15 @@ from tests.fix_server import StartServer
 from tests.torture.soak import Footprint, JvmMemory, Load, files_of, footprint, growth, jvm_memory, settled
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-COUNTS = ("threads", "files", "jvm_files", "connections", "workers", "temporary_files")
+COUNTS = ("threads", "files", "jvm_threads", "jvm_files", "connections", "workers", "temporary_files")
+JUDGED = (*COUNTS, "own_memory", "postgres_memory", "log")
 WARM_UP_SECONDS = float(os.environ.get("SLUICE_TEST_WARM_UP", "600"))
 MB = 1 << 20
 HEAP_SECONDS = 300
 """So often the JVM collects all of its heap and tells what is left."""
 
 
+@pytest.mark.torture
 def test_more_of_the_same_work_leaves_no_thread_file_or_connection(start_server: StartServer) -> None:
     server = start_server()
     server.wait_for_spark()
@@ -67,8 +69,14 @@ def test_an_hour_of_steady_work(start_server: StartServer) -> None:
             print(f"{kind.__name__}.{field.name}: {first:,.0f} → {last:,.0f} ({last / max(first, 1) - 1:+.1%} in {minutes} minutes)")
     assert load.failures == []
     print(f"{len(samples)} samples")
-    grown = growth(samples, hours=minutes / 60, names=(*COUNTS, "own_memory", "postgres_memory", "log"))
+    grown = growth(samples, hours=minutes / 60, names=JUDGED)
     assert grown | growth(heaps, hours=minutes / 60, names=("live", "outside") if heaps else ()) == {}
+
+
+def test_all_that_a_server_holds_is_judged_but_pages_and_a_heap_that_is_to_be_filled() -> None:
+    assert {field.name for field in fields(Footprint)} - set(JUDGED) == {"memory", "jvm_memory"}
+    samples = [SimpleNamespace(**dict.fromkeys(JUDGED, 0) | {"jvm_threads": 75 + n * 2}) for n in range(360)]
+    assert set(growth(samples, hours=1, names=JUDGED)) == {"jvm_threads"}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pyarrow as pa
 import pytest
 
@@ -96,3 +98,16 @@ def test_decimals_whose_scale_no_column_has_are_refused_unread(scale: int) -> No
     batch = pa.record_batch([pa.nulls(1, pa.decimal128(10, scale))], ["n"])
     with pytest.raises(UnsupportedType, match=r"Column n: decimal128.* a decimal's scale lies between 0 and its precision"):
         validated(batch)
+
+
+@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("length", [-1, -(2**63), 2**62])
+def test_a_part_whose_length_is_none_ends_nothing(number: int, length: int) -> None:
+    """Arrow believes the lengths in a message, and ends the process where it cuts a part of a ROW that has fewer than none."""
+    batch = pa.record_batch({"v": pa.array([{"x": [1]}, {"x": [2]}, {"x": [3]}])})
+    sent, node = bytearray(batch.serialize()), struct.pack("<qq", 3, 0)
+    at = [place for place in range(len(sent)) if sent.startswith(node, place)]
+    assert len(at) == 3  # of the ROW, of the list in it, of that list's values
+    sent[at[number] : at[number] + 8] = struct.pack("<q", length)
+    with pytest.raises((InvalidData, OSError), match=r"Column v|did not match"):  # Arrow itself compares the outermost with the batch's
+        validated(pa.ipc.read_record_batch(pa.py_buffer(bytes(sent)), batch.schema))

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import json
 import queue
 import threading
 import weakref
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+from sluice.errors import OperationalError
 
 if TYPE_CHECKING:
     import httpx
+
+
+def notices(response: httpx.Response) -> list[str]:
+    """What the server tells beside the rows."""
+    return [json.loads(f'"{notice}"') for notice in response.headers.get_list("X-Notice")]
 
 
 class Answer(io.RawIOBase):
@@ -57,6 +67,18 @@ class Closer:
         watching = weakref.finalize(owner, self._dropped.put, answer)
         watching.atexit = False
         return watching
+
+
+@contextlib.contextmanager
+def breaking_off() -> Iterator[None]:
+    """A failure on the way has no words in Arrow: the answer just breaks off. Raises `OperationalError` for it."""
+    import httpx
+    import pyarrow as pa
+
+    try:
+        yield
+    except (httpx.HTTPError, httpx.StreamError, pa.ArrowException, OSError) as problem:
+        raise OperationalError(f"The rows broke off before all had come: {problem}") from problem
 
 
 def _close(dropped: queue.SimpleQueue[Answer | None]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from sluice.names import rows_path, table_of
+from sluice.transport import http_client
 
 if TYPE_CHECKING:
     import httpx
@@ -39,11 +40,10 @@ class Client:
     """One server, as one caller sees it."""
 
     def __init__(self, url: str = DEFAULT_URL, token: str | None = None) -> None:
-        import httpx
-
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        # Statements may run for an hour before the first byte comes; only the connection is waited for briefly.
-        self._http = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=httpx.Timeout(None, connect=10.0))
+        try:
+            self._http = http_client(url, {"Authorization": f"Bearer {token}"} if token else {})
+        except ValueError as problem:
+            raise ServerError(str(problem)) from problem
         self.url = url.rstrip("/")
 
     def close(self) -> None:

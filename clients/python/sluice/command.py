@@ -15,9 +15,11 @@ from uuid import uuid4
 
 import click
 
+from sluice.answers import notices
 from sluice.client import DEFAULT_URL, Client, ServerError, describe, lines
 from sluice.names import table_of
 from sluice.progress_bar import bar
+from sluice.terminal import printable_lines
 from sluice.token_command import token as token_command
 
 ACCEPTS = {
@@ -104,8 +106,8 @@ def sql(  # noqa: PLR0913 - the command's options, which click gives by name
                 response = open_.enter_context(
                     client.sql(text, accept=ACCEPTS[format_], database=database, timeout=timeout, request_id=request_id)
                 )
-            for notice in response.headers.get_list("X-Notice"):
-                click.echo(json.loads(f'"{notice}"'), err=True)
+            for notice in notices(response):
+                click.echo(printable_lines(notice), err=True)
             if format_ == "table":
                 from sluice.table_view import draw
 
@@ -182,7 +184,7 @@ def _load_all(client: Client, table: str, files: tuple[Path, ...], key: str) -> 
                 content_type=CONTENT_TYPES[file.suffix.lower()],
                 length=size,
                 key=f"{key}/{number}",
-                retrying=lambda error: console.print(f"[yellow]trying again:[/yellow] {error}"),
+                retrying=lambda error: console.print(f"trying again: {printable_lines(str(error))}", style="yellow", markup=False),
             )
             again = ", loaded before under this key" if answer.get("replayed") else ""
             progress.console.print(f"{file.name}: {answer['rows']} rows, snapshot {answer['snapshotId']}{again}", highlight=False)
@@ -197,14 +199,12 @@ def _chunks(file: Path, sent: Callable[[int], None]) -> Iterator[bytes]:
 
 def _with_client(url: str, token: str | None, work: Callable[[Client], None]) -> None:
     """Run a piece of work against the server; what goes wrong is one message and status 1."""
-    client = Client(url, token)
     try:
-        work(client)
+        with contextlib.closing(Client(url, token)) as client:
+            work(client)
     except ServerError as error:
-        click.echo(f"sluice: {error}", err=True)
+        click.echo(f"sluice: {printable_lines(str(error))}", err=True)
         sys.exit(1)
     except BrokenPipeError:  # `sluice sql … | head` has seen enough
         sys.stderr.close()
         sys.exit(0)
-    finally:
-        client.close()

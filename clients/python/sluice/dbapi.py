@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -12,7 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from sluice.answers import Answer, Closer
+from sluice.answers import Answer, Closer, breaking_off, notices
+from sluice.batches import Batches
+from sluice.columns import column
 from sluice.errors import DatabaseError as DatabaseError
 from sluice.errors import DataError as DataError
 from sluice.errors import Error as Error
@@ -23,8 +24,10 @@ from sluice.errors import NotSupportedError as NotSupportedError
 from sluice.errors import OperationalError as OperationalError
 from sluice.errors import ProgrammingError as ProgrammingError
 from sluice.errors import Warning as Warning  # noqa: A004 - PEP 249's name
-from sluice.errors import refusal
+from sluice.errors import refusal, suppress_refusal
 from sluice.names import parts_of, rows_path
+from sluice.plain_insert import PlainInsert
+from sluice.transport import http_client
 from sluice.values import BINARY as BINARY
 from sluice.values import DATETIME as DATETIME
 from sluice.values import NUMBER as NUMBER
@@ -62,11 +65,6 @@ __all__ = [
 
 ARROW = "application/vnd.apache.arrow.stream"
 Parameters = Sequence[Any] | Mapping[str, Any]
-_INSERT = re.compile(
-    r"\s*INSERT\s+INTO\s+(?P<table>(?:`[^`]+`|\w+)(?:\.(?:`[^`]+`|\w+))?)\s*(?:\((?P<columns>[^()?]*)\)\s*)?"
-    r"VALUES\s*\((?P<marks>\s*\?(?:\s*,\s*\?)*\s*)\)\s*;?\s*",
-    re.IGNORECASE,
-)
 
 
 def connect(
@@ -91,10 +89,11 @@ class Connection:
     def __init__(
         self, url: str, *, token: str | None, database: str | None, settings: Mapping[str, str] | None, timeout: float | None
     ) -> None:
-        import httpx
-
         headers = {"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {})
-        self._http: httpx.Client | None = httpx.Client(base_url=url.rstrip("/"), headers=headers, timeout=httpx.Timeout(None, connect=10.0))
+        try:
+            self._http: httpx.Client | None = http_client(url, headers)
+        except ValueError as problem:
+            raise InterfaceError(str(problem)) from problem
         self.database = database
         self._settings = dict(settings or {})
         self._timeout = timeout
@@ -114,7 +113,7 @@ class Connection:
         """Follow a query's tables: batches of rows as they are committed, without end; closing the iterator ends it."""
         cursor = self.cursor()
         cursor._run(operation, parameters, mode="streaming")
-        return Batches(cursor)
+        return Batches(cursor._batch, cursor.close, tuple(cursor.messages))
 
     def commit(self) -> None:
         """Nothing to do: every statement was committed when it ended."""
@@ -137,19 +136,32 @@ class Connection:
             raise InterfaceError("The connection is closed.")
         return self._http
 
+    @property
+    def zone(self) -> str:
+        """The name of the zone in which statements read times that have none."""
+        return self._settings.get("table.local-time-zone", "UTC")
+
     def request(self, method: str, path: str, **more: Any) -> httpx.Response:
         """Send a request and read only the answer's head; raises what the server refuses with."""
         import httpx
 
         http = self.http()
         try:
-            response = http.send(http.build_request(method, path, **more), stream=True)
+            request = http.build_request(method, path, **more)
+        except (ValueError, TypeError) as problem:  # half a surrogate pair, an object inside of a Typed
+            raise ProgrammingError(f"The statement or its values cannot be sent: {problem}") from problem
+        try:
+            response = http.send(request, stream=True)
             if response.is_success:
                 return response
             with contextlib.closing(response):
                 response.read()
         except httpx.HTTPError as problem:
             raise OperationalError(f"{http.base_url} cannot be reached: {problem}") from problem
+        except RuntimeError as problem:
+            if http.is_closed:
+                raise InterfaceError("The connection was closed by another thread.") from problem
+            raise
         raise refusal(response.status_code, response.text)
 
     def __enter__(self) -> Connection:
@@ -175,6 +187,8 @@ class Cursor:
         self.connection = connection
         self.description: list[tuple[Any, ...]] | None = None
         self.rowcount = -1
+        self.messages: list[tuple[type[Warning], Warning]] = []
+        """What the server told beside the rows of what was run last, such as that a table is behind its warehouse (PEP 249's extension)."""
         self._request_id: str | None = None
         self._asking = False
         """Whether a statement's answer has not begun."""
@@ -186,19 +200,27 @@ class Cursor:
 
     def execute(self, operation: str, parameters: Parameters | None = None) -> Cursor:
         """Run a statement with values for its ``?`` (a sequence) or ``:name`` (a mapping)."""
+        self.messages.clear()
         self._run(operation, parameters)
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> Cursor:
         """Run a statement for many values: ``INSERT INTO t [(…)] VALUES (?, …)`` as one commit, anything else one by one."""
+        self.messages.clear()
         rows = list(seq_of_parameters)
-        insert = _INSERT.fullmatch(operation)
+        insert = PlainInsert.of(operation)
         if insert is not None and rows and all(isinstance(row, Sequence) for row in rows):
-            self._insert(insert, operation, rows)
+            self._insert(insert, rows)
             return self
         count = 0
-        for row in rows:
-            self.execute(operation, row)
+        for number, row in enumerate(rows):
+            try:
+                self._run(operation, row)
+            except Error as problem:
+                self.rowcount = count
+                if number:
+                    problem.args = (f"{problem}\nTook effect before it: the first {number} of {len(rows)} rows of values.",)
+                raise
             count += max(0, self.rowcount)
         self.rowcount = count
         return self
@@ -253,6 +275,7 @@ class Cursor:
         """Let the result go; a statement that still runs is canceled."""
         self._let_go()
         self._closed = True
+        self.messages.clear()
 
     def setinputsizes(self, sizes: Sequence[Any]) -> None:
         """Nothing needs it."""
@@ -284,8 +307,10 @@ class Cursor:
         finally:
             self._asking = False
         answer = self._answer = Answer(response)
+        told = {str(message) for _, message in self.messages}  # by the rows of values before
+        self.messages += [(Warning, Warning(notice)) for notice in notices(response) if notice not in told]
         self._watching = self.connection.closer.watch(self, answer).detach
-        with self._broken():
+        with breaking_off():
             self._reader = ipc.open_stream(io.BufferedReader(answer, buffer_size=1 << 20))
         assert self._reader is not None
         affected = response.headers.get("X-Affected-Rows")
@@ -296,27 +321,29 @@ class Cursor:
             return
         self.description = [(field.name, sql_type(field.type), None, None, *_digits(field.type), None) for field in self._reader.schema]
 
-    def _insert(self, insert: re.Match[str], operation: str, rows: Sequence[Any]) -> None:
-        """Rows as Arrow in the table's own types; what has no such form goes as one INSERT with all its values."""
+    def _insert(self, insert: PlainInsert, rows: Sequence[Any]) -> None:
+        """Rows as Arrow in the table's own types; what has no such form, or is refused so, goes as one INSERT with all its values."""
+        if wrong := next((row for row in rows if len(row) != insert.width), None):
+            raise ProgrammingError(f"{len(wrong)} values for the {insert.width} placeholders of: {insert.text.strip()}")
+        arrays = self._columns(insert, rows)
+        place = (self.connection.database or "default", *parts_of(insert.table))
+        if arrays is not None:
+            with suppress_refusal():
+                self.rowcount = self._append(place[-2], place[-1], arrays)
+                return
+        self._run(insert.of_rows(len(rows)), [value for row in rows for value in row])
+
+    def _columns(self, insert: PlainInsert, rows: Sequence[Any]) -> pa.Table | None:
+        """The rows in the types of the columns they fill, which who may only write cannot ask for; None where the server must judge."""
         import pyarrow as pa
 
-        width = insert["marks"].count("?")
-        if wrong := next((row for row in rows if len(row) != width), None):
-            raise ProgrammingError(f"{len(wrong)} values for the {width} placeholders of: {operation.strip()}")
-        self._run(f"SELECT {insert['columns'] or '*'} FROM {insert['table']} LIMIT 0", None)  # noqa: S608 - the parts of the user's own text
-        schema = self.fetch_arrow().schema
-        try:
-            arrays = [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(schema)]
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            tuples = ", ".join(f"({insert['marks']})" for _ in rows)
-            self._run(operation[: insert.start("marks") - 1] + tuples, [value for row in rows for value in row])
-            return
-        if len(arrays) != width:
-            raise ProgrammingError(f"{insert['table']} has {len(arrays)} columns, and the statement gives {width} values.")
-        *database, table = parts_of(insert["table"])
-        self.rowcount = self._append(
-            database[0] if database else self.connection.database or "default", table, pa.table(arrays, schema=schema)
-        )
+        with suppress_refusal(of_reading=True):
+            self._run(insert.asking_types(), None)
+            schema = self.fetch_arrow().schema
+            if len(schema) == insert.width:
+                arrays = [column([row[at] for row in rows], field.type, self.connection.zone) for at, field in enumerate(schema)]
+                return None if any(array is None for array in arrays) else pa.table(arrays, schema=schema)
+        return None
 
     def _append(self, database: str, table: str, rows: pa.Table) -> int:
         import pyarrow.ipc as ipc
@@ -347,24 +374,13 @@ class Cursor:
     def _batch(self) -> pa.RecordBatch | None:
         """The next rows, as they come; None at the end, where the answer is let go."""
         while self._reader is not None and self._answer is not None:
-            with self._broken():
+            with breaking_off():
                 batch = next(self._reader, None)
             if batch is None:
                 self._close_answer()
             elif batch.num_rows:
                 return batch
         return None
-
-    @contextlib.contextmanager
-    def _broken(self) -> Iterator[None]:
-        """A failure on the way has no words in Arrow: the answer just breaks off."""
-        import httpx
-        import pyarrow as pa
-
-        try:
-            yield
-        except (httpx.HTTPError, httpx.StreamError, pa.ArrowException, OSError) as problem:
-            raise OperationalError(f"The rows broke off before all had come: {problem}") from problem
 
     def _let_go(self) -> None:
         self._close_answer()
@@ -375,31 +391,6 @@ class Cursor:
         if answer is not None:
             answer.let_go()
             self._watching()
-
-
-class Batches:
-    """The rows of a streaming query, batch by batch; made by `Connection.stream`."""
-
-    def __init__(self, cursor: Cursor) -> None:
-        self._cursor = cursor
-
-    def __iter__(self) -> Batches:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        if (batch := self._cursor._batch()) is None:
-            raise StopIteration
-        return batch
-
-    def close(self) -> None:
-        """End the query."""
-        self._cursor.close()
-
-    def __enter__(self) -> Batches:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
 
 
 def _digits(type_: pa.DataType) -> tuple[int | None, int | None]:

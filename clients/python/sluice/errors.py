@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from sluice.client import describe
@@ -89,3 +91,21 @@ def refusal(status: int, text: str) -> DatabaseError:
         return _BY_STATUS.get(status, OperationalError)(f"The server answered {status}: {text[:200]}", status=status)
     kind = _BY_CLASS.get(str(document.get("errorClass"))) or _BY_STATUS.get(status, ProgrammingError)
     return kind(describe(document), status=status, document=document)
+
+
+_OTHER_WAYS = frozenset({"Forbidden", "MetadataOnlyTable"})
+
+
+@contextlib.contextmanager
+def suppress_refusal(*, of_reading: bool = False) -> Iterator[None]:
+    """Let a statement be tried another way where the caller may not do it this way, or not with this table: nothing was written.
+
+    What only reads may be refused for any reason but that it was canceled, or that the server wants to be left alone.
+    """
+    try:
+        yield
+    except DatabaseError as refused:
+        if of_reading and refused.status not in (None, 401, 408, 429) and refused.error_class != "StatementCanceled":
+            return
+        if refused.error_class not in _OTHER_WAYS:
+            raise

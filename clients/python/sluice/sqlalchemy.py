@@ -6,10 +6,12 @@ import re
 from types import ModuleType
 from typing import Any
 
-from sqlalchemy import sql, types
+from sqlalchemy import sql, types, util
 from sqlalchemy.engine import URL, default, reflection
+from sqlalchemy.exc import ArgumentError, NoSuchTableError, ProgrammingError
 from sqlalchemy.sql import compiler
 
+_ZONE = "table.local-time-zone"
 _TYPE = re.compile(r"(?P<root>[A-Z_]+)(?:\((?P<numbers>[\d, ]+)\))?")
 _TYPES: dict[str, type[types.TypeEngine[Any]]] = {
     "BOOLEAN": types.BOOLEAN,
@@ -105,10 +107,34 @@ class SluiceDialect(default.DefaultDialect):
         return sluice.dbapi
 
     def create_connect_args(self, url: URL) -> Any:
-        """``sluice://[:token@]host:port/database[?secure=true]``."""
-        secure = str(url.query.get("secure", "false")).lower() in ("true", "1")
-        address = f"{'https' if secure else 'http'}://{url.host or '127.0.0.1'}:{url.port or 8083}"
-        return [address], {"token": url.password, "database": url.database}
+        """``sluice://[:token@]host:port/database[?secure=true&timeout=seconds&table.local-time-zone=…]``; raises `ArgumentError`."""
+        query = dict(url.query)
+        if several := [name for name, value in query.items() if not isinstance(value, str)]:
+            raise ArgumentError(f"{several[0]} is given more than once in the URL.")
+        secure = _secure(str(query.pop("secure", "false")))
+        timeout = _seconds(str(query.pop("timeout"))) if "timeout" in query else None
+        settings = {name: str(query.pop(name)) for name in sorted(query) if "." in name}
+        if query:
+            raise ArgumentError(f"The URL's {min(query)} is unknown here: there are secure, timeout, and session options such as {_ZONE}.")
+        host = url.host or "127.0.0.1"
+        address = f"{'https' if secure else 'http'}://{f'[{host}]' if ':' in host else host}:{url.port or 8083}"
+        token = url.password or url.username
+        return [address], {"token": token, "database": url.database, "timeout": timeout, "settings": settings}
+
+    def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
+        """Run a statement; what the server tells beside its rows is a Python warning, as most who use the dialect see no cursor."""
+        cursor.execute(statement, parameters)
+        _warn(cursor)
+
+    def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:
+        """The same without values."""
+        cursor.execute(statement)
+        _warn(cursor)
+
+    def do_executemany(self, cursor: Any, statement: str, parameters: Any, context: Any = None) -> None:
+        """The same for many values."""
+        cursor.executemany(statement, parameters)
+        _warn(cursor)
 
     def do_rollback(self, dbapi_connection: Any) -> None:
         """Statements have taken effect; SQLAlchemy asks for this whenever a connection goes back to its pool."""
@@ -142,14 +168,17 @@ class SluiceDialect(default.DefaultDialect):
         return [row[0] for row in connection.exec_driver_sql(f"SHOW {what}{place}")]
 
     def has_table(self, connection: Any, table_name: str, schema: str | None = None, **kw: Any) -> bool:
-        """Whether a table or view of that name is there."""
-        return table_name in self._listed(connection, "TABLES", schema) or table_name in self._listed(connection, "VIEWS", schema)
+        """Whether a table or view of that name is there; False also where the database is not."""
+        try:
+            return table_name in self._listed(connection, "TABLES", schema) or table_name in self._listed(connection, "VIEWS", schema)
+        except ProgrammingError as problem:
+            if getattr(problem.orig, "error_class", None) == "DatabaseNotExist":
+                return False
+            raise
 
     @reflection.cache
     def get_columns(self, connection: Any, table_name: str, schema: str | None = None, **kw: Any) -> Any:
         """The columns with their types; raises `NoSuchTableError`."""
-        from sqlalchemy.exc import NoSuchTableError, ProgrammingError
-
         quote = self.identifier_preparer.quote_identifier
         name = ".".join(quote(part) for part in (schema, table_name) if part)
         try:
@@ -173,6 +202,27 @@ class SluiceDialect(default.DefaultDialect):
     def get_unique_constraints(self, connection: Any, table_name: str, schema: str | None = None, **kw: Any) -> list[Any]:
         """None."""
         return []
+
+
+def _warn(cursor: Any) -> None:
+    for _, message in cursor.messages:
+        util.warn(str(message))
+
+
+def _secure(value: str) -> bool:
+    if value.lower() not in ("true", "1", "false", "0"):
+        raise ArgumentError(f"The URL's secure is true or false, and not {value!r}.")
+    return value.lower() in ("true", "1")
+
+
+def _seconds(value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise ArgumentError(f"The URL's timeout is a number of seconds, and not {value!r}.")
+    return seconds
 
 
 def type_of(spelled: str) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from sluice.client import ServerError, describe
+from sluice.terminal import printable
 
 BLOCK_ROWS = 1000
 """Columns are as wide as the values of the first so many rows; later blocks are measured anew."""
@@ -20,7 +21,7 @@ def draw(lines: Iterable[str]) -> Iterator[str]:
     source = iter(lines)
     head = json.loads(next(source) + "]}")
     columns = head["columns"]
-    names = [column["name"] for column in columns]
+    names = [printable(column["name"]) for column in columns]
     right = [str(column["type"]).startswith(_NUMBERS) for column in columns]
     block: list[list[str]] = []
     count = 0
@@ -63,6 +64,4 @@ def _padded(text: str, width: int, right: bool) -> str:
 def _shown(value: Any) -> str:
     if value is None:
         return "NULL"
-    if isinstance(value, str):
-        return value.replace("\n", "\\n").replace("\t", "\\t")
-    return json.dumps(value, ensure_ascii=False)
+    return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

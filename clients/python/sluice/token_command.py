@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import re
 import sys
@@ -11,6 +12,7 @@ from typing import TypeVar
 import click
 
 from sluice.client import DEFAULT_URL, Client, ServerError
+from sluice.terminal import printable, printable_lines
 
 _UNITS = {"m": dt.timedelta(minutes=1), "h": dt.timedelta(hours=1), "d": dt.timedelta(days=1), "y": dt.timedelta(days=365)}
 _url = click.option("--url", envvar="SLUICE_URL", default=DEFAULT_URL, show_default=True, help="The server. [SLUICE_URL]")
@@ -63,7 +65,9 @@ def list_(url: str, token: str | None) -> None:
         until = each["expiresAt"]
         ended = until is not None and dt.datetime.fromisoformat(until) <= now
         end = "never expires" if until is None else f"{'expired' if ended else 'expires'} {until}"
-        click.echo(f"{each['name']}\t{each['principal']}\t{'administrator' if each['administrator'] else 'user'}\t{end}")
+        click.echo(
+            f"{printable(each['name'])}\t{printable(each['principal'])}\t{'administrator' if each['administrator'] else 'user'}\t{end}"
+        )
 
 
 @token.command()
@@ -77,11 +81,9 @@ def revoke(name: str, url: str, token: str | None) -> None:
 
 
 def _with_client(url: str, token: str | None, work: Callable[[Client], T]) -> T:
-    client = Client(url, token)
     try:
-        return work(client)
+        with contextlib.closing(Client(url, token)) as client:
+            return work(client)
     except ServerError as error:
-        click.echo(f"sluice: {error}", err=True)
+        click.echo(f"sluice: {printable_lines(str(error))}", err=True)
         sys.exit(1)
-    finally:
-        client.close()

@@ -61,26 +61,49 @@ def TimestampFromTicks(ticks: float) -> dt.datetime:  # noqa: N802 - PEP 249's n
     return dt.datetime(*time.localtime(ticks)[:6])
 
 
-def sent(value: Any) -> Any:  # noqa: C901 - a case for each type of Python
+def plain(value: Any) -> Any:
+    """A value of numpy or pandas as Python's own, what they have for a missing one as None; any other as it is."""
+    kind = type(value)
+    if kind.__module__ == "numpy":
+        return _of_numpy(value)
+    if kind.__module__.startswith("pandas."):
+        if kind.__name__ in ("NaTType", "NAType"):
+            return None
+        if isinstance(value, dt.datetime) and hasattr(value, "to_pydatetime"):
+            return value.to_pydatetime(warn=False)  # no column here has nanoseconds
+    return value
+
+
+def _of_numpy(value: Any) -> Any:
+    """Of its times ``tolist`` makes numbers where they have nanoseconds."""
+    name = str(getattr(value, "dtype", ""))
+    if getattr(value, "shape", None) == () and name.startswith(("datetime64", "timedelta64")):
+        days = name in ("datetime64[D]", "datetime64[W]", "datetime64[M]", "datetime64[Y]")
+        made = value.astype(f"{name.partition('[')[0]}[{'D' if days else 'us'}]").tolist()
+        if isinstance(made, int):
+            raise ProgrammingError(f"{value} is no time of the years 1 to 9999.")
+        return made
+    return value.tolist()
+
+
+def sent(value: Any) -> Any:
     """A Python value as a parameter of ``POST /sql``; raises `ProgrammingError` for one that has no type of its own."""
-    if type(value).__module__ == "numpy":
-        value = value.item()
+    value = plain(value)
     match value:
         case None | bool() | str():
             return value
         case Typed(type=type_, value=inner):
-            return {"type": type_, "value": inner}
+            return {"type": type_, "value": _spelled(inner)}
         case int():
             return value if -(1 << 63) <= value < 1 << 63 else {"type": "DECIMAL(38, 0)", "value": str(value)}
         case float():
-            return value if math.isfinite(value) else {"type": "DOUBLE", "value": {"nan": "NaN"}.get(repr(value)) or _infinity(value)}
+            return value if math.isfinite(value) else {"type": "DOUBLE", "value": _spelled(value)}
         case Decimal():
             return _decimal(value)
         case bytes() | bytearray() | memoryview():
             return {"type": "BYTES", "value": base64.b64encode(bytes(value)).decode()}
         case dt.datetime():
-            moment = value.to_pydatetime() if hasattr(value, "to_pydatetime") else value
-            return {"type": "TIMESTAMP" if moment.tzinfo is None else "TIMESTAMP_LTZ", "value": moment.isoformat()}
+            return {"type": "TIMESTAMP" if value.tzinfo is None else "TIMESTAMP_LTZ", "value": value.isoformat()}
         case dt.date():
             return {"type": "DATE", "value": value.isoformat()}
         case dt.time():
@@ -88,8 +111,16 @@ def sent(value: Any) -> Any:  # noqa: C901 - a case for each type of Python
     raise ProgrammingError(f'A value of type {type(value).__name__} needs its SQL type: sluice.Typed("ARRAY<INT>", [1, 2]).')
 
 
-def _infinity(value: float) -> str:
-    return "Infinity" if value > 0 else "-Infinity"
+def _spelled(value: Any) -> Any:
+    """What stands inside of a `Typed`, with the numbers JSON has none for as text."""
+    match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        case list() | tuple():
+            return [_spelled(part) for part in value]
+        case dict():
+            return {key: _spelled(part) for key, part in value.items()}
+    return value
 
 
 def _decimal(value: Decimal) -> Any:

@@ -21,6 +21,8 @@ from catalog.commits.reservations import Client
 from catalog.records import HeadRow, SnapshotRow
 from lake.commit.clients.judgement import EVERY_RIGHT, Judge, Judged, Rights, RowsChanged
 from lake.commit.clients.past_lists import PastLists
+from lake.commit.clients.schema_named import check_older_schema, check_placed, check_replaced, check_schema
+from lake.commit.clients.told_gone import require_not_told_gone
 from lake.commit.core import CommitCore, Prepared
 from lake.commit.metrics import CommitNote, noting
 from lake.commit.publish import Publisher
@@ -28,12 +30,14 @@ from lake.commit.turns import ClientTurns
 from lake.commit.writers import Writers, same_committer
 from lake.inspect.counts import added_by, by_name, committed_by, takes_files_away
 from lake.reserve import StorageReserve
-from model.catalog_errors import InvalidCommit
+from model.catalog_errors import InvalidCommit, MetadataOnlyTable
 from model.errors import CommitConflict, LakeError, OutcomeUnknown, TableDiverged, TableNotExist, Unavailable
 from model.identifier import Identifier
 from model.partition import PartitionStatistics
-from model.schema.schema import Schema
-from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from model.schema.replaced import means_other_columns
+from model.schema.schema import Schema, other_kind
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, TAKES_FILES, CommitKind, Snapshot
+from model.text.sql_text import literal
 from table.format.io.directory import Directory
 from table.format.io.file_io import FileIO
 from table.format.store import TableFiles
@@ -98,9 +102,10 @@ class ClientCommitter:
         self._heads: LRUCache[Identifier, HeadRow] = LRUCache(10_000)
         """Tables as they were when this process last committed to them; which snapshot is the newest is the publisher's to guess."""
 
-    def commit(self, table: Identifier, commit: ClientCommit, rights: Rights = EVERY_RIGHT) -> bool:
-        """Make the snapshot the table's latest; False when the client must look again and rebuild.
+    def commit(self, table: Identifier, commit: ClientCommit, rights: Rights = EVERY_RIGHT) -> str | None:
+        """Make the snapshot the table's latest; None when the client must look again and rebuild.
 
+        Returns the key of the snapshot it is: its own, or of a repeat the one that landed, whose files may be others.
         Raises `TableNotExist` (also for a table dropped and made anew), `InvalidCommit`, `TableDiverged`, `Unavailable`,
         `StorageFull` for rows that come while the reserve is being used, or `OutcomeUnknown` when Postgres stays away after a lost
         answer, and what the caller's ``rights`` raise.
@@ -109,11 +114,11 @@ class ClientCommitter:
             before = self._remembered(table)
             with self._turn(table):
                 quickly = self._as_remembered(table, commit, before, rights)
-            made = self._as_asked(table, commit, rights) if quickly is None else quickly
-            if not made:
+            landed = self._as_asked(table, commit, rights) if quickly is None else commit.snapshot.key if quickly else None
+            if landed is None:
                 note.outcome = "conflict"
                 self._take_turn(table, commit)
-            return made
+            return landed
 
     def _take_turn(self, table: Identifier, commit: ClientCommit) -> None:
         with self._lock:
@@ -134,33 +139,34 @@ class ClientCommitter:
             if mine:
                 turn.release()
 
-    def _as_asked(self, table: Identifier, commit: ClientCommit, rights: Rights) -> bool:
+    def _as_asked(self, table: Identifier, commit: ClientCommit, rights: Rights) -> str | None:
         """The commit by what Postgres says of the table now."""
         head = self._head(table, commit)
         if head is None:
-            return False
+            return None
         files = TableFiles(self._io, head.location, table.branch, name=table.written(), allowed=head.allowed_locations)
         if head.stale:
             self._publisher.remove_stale(head.table_id, files)
-        if self._repeat(table, head, files, commit):
-            return True
+        if (landed := self._repeat(table, head, files, commit)) is not None:
+            return landed
         if head.diverged_at:
             raise TableDiverged(table, path=head.diverged_at)
         if not _goes_on(head, commit):
-            return False
+            return None
         try:
             judged = self._judged(table, head, files, commit, rights)
-        except CommitConflict:
-            return False
-        if head.snapshot_key and not head.published and not self._publisher.known(head.table_id, table.branch, head.snapshot_key):
-            self._publisher.try_to_catch_up(head.table_id, files, table.branch)
-        try:
+            if head.snapshot_key and not head.published and not self._publisher.known(head.table_id, table.branch, head.snapshot_key):
+                self._publisher.try_to_catch_up(head.table_id, files, table.branch)
             self._publisher.check_free(head.table_id, files, table, commit.snapshot.id, head.snapshot_key)
         except CommitConflict:
-            return False
-        with self._core.places([files]) as (place,):
+            return self._lost(table, head, files, commit)
+        except InvalidCommit:  # of what it found of itself, perhaps: sent to another server too, it has landed since it was looked for
+            if (landed := self._lost(table, head, files, commit)) is not None:
+                return landed
+            raise
+        with self._core.places([(table, head.table_id, files)]) as (place,):
             taken = self._take(table, head, commit, judged, files, place)
-        return taken or self._lost(table, head, files, commit)
+        return commit.snapshot.key if taken else self._lost(table, head, files, commit)
 
     def _as_remembered(self, table: Identifier, commit: ClientCommit, before: HeadRow | None, rights: Rights) -> bool | None:
         """The commit by what this process knows of the table: the decision confirms all of it. None says nothing: Postgres is to be asked.
@@ -181,7 +187,7 @@ class ClientCommitter:
             self._publisher.doubt(head.table_id, table.branch)
             return None
         try:
-            with self._core.places([files], make=False) as (place,):
+            with self._core.places([(table, head.table_id, files)], make=False) as (place,):
                 free = not place.exists(files.layout.snapshot_name(snapshot.id))
                 taken = free and self._take(table, head, commit, judged, files, place, still=bool(judged.versions))
             if taken:
@@ -213,6 +219,9 @@ class ClientCommitter:
 
         The files are the client's to sync.
         """
+        if judged.rows.taken and commit.snapshot.commit_kind is CommitKind.APPEND:
+            properties = {**commit.snapshot.properties, TAKES_FILES: "true"}
+            commit = dataclasses.replace(commit, snapshot=dataclasses.replace(commit.snapshot, properties=properties))
         prepared = Prepared(identifier=table, table_id=head.table_id, files=files, snapshot=commit.snapshot, place=place)
 
         def remember() -> None:
@@ -231,13 +240,13 @@ class ClientCommitter:
             raise TableNotExist(str(table))
         return None if head.moving_from else head
 
-    def _repeat(self, table: Identifier, head: HeadRow, files: TableFiles, commit: ClientCommit) -> bool:
-        """Whether this very commit has been made; then its file is seen to."""
+    def _repeat(self, table: Identifier, head: HeadRow, files: TableFiles, commit: ClientCommit) -> str | None:
+        """The key of the snapshot this very commit has made, whose file is seen to; None where it has not been made."""
         snapshot = commit.snapshot
         told_apart = snapshot.commit_identifier != BATCH_COMMIT_IDENTIFIER
         past = head.snapshot_id is not None and snapshot.id <= head.snapshot_id
         if not told_apart and not past:  # nearly every commit: nothing to ask
-            return False
+            return None
         candidates: list[SnapshotRow] = []
         with self._catalog.reading() as tx:
             landed = tx.snapshots.by_uuid(head.table_id, snapshot.key, table.branch) if past else None
@@ -249,10 +258,10 @@ class ClientCommitter:
         if landed is None:
             landed = next((row for row in candidates if commit.identifier_decides or _sent_again(files, row, snapshot)), None)
         if landed is None:
-            return False
+            return None
         if not landed.published:
             self._publisher.try_to_catch_up(head.table_id, files, table.branch)
-        return True
+        return landed.snapshot_uuid
 
     def _decide(self, table: Identifier, head: HeadRow, commit: ClientCommit, judged: Judged, *, still: bool) -> bool:
         snapshot = commit.snapshot
@@ -271,7 +280,7 @@ class ClientCommitter:
         named = by_name(judged.statistics, keys)
         try:
             if keys and takes_files_away(judged.statistics):
-                with self._catalog.transaction() as tx:
+                with self._catalog.transaction(brief=True) as tx:
                     decided = tx.decisions.decide(decision)
                     if decided:
                         tx.partitions.add(head.table_id, table.branch, named, by=committed_by(snapshot))
@@ -288,31 +297,50 @@ class ClientCommitter:
         rights.table(head.table_id)
         if not rights.take_over:
             self._writers.require_own(table, head.table_id, snapshot)
-        _check_schema(table, head, snapshot)
+        check_schema(table, head, snapshot)
         schema, base = self._schema(table, head), self._base(table, head)
+        if (kind := other_kind(schema.options)) not in (None, "materialized-table"):
+            raise MetadataOnlyTable(str(table), kind)
         files.partition_types = [field.type for field in schema.partition_fields]
         judged = self._judge.judge(table, head.table_id, files, schema, base, snapshot, rights)
-        self._check_versions(table, head, {snapshot.schema_id, *judged.versions})
+        self._check_versions(table, head, files, snapshot, judged.versions)
         if snapshot.schema_id < (head.snapshot_schema_id or 0):
-            _check_older_schema(table, files, snapshot)
+            check_older_schema(table, files, snapshot)
         if added_by(judged.statistics).size > 0:  # what takes away, or merges, frees space, though only as the past expires
             self._reserve.require()
         if judged.versions:  # it adds files
             self._past.require_new(table, head.table_id, _at(head), head.beside, snapshot)
+            require_not_told_gone(table, files, snapshot)
         commit.judged(judged.rows)
         return judged
 
-    def _check_versions(self, table: Identifier, head: HeadRow, versions: set[int]) -> None:
-        """Raise where a file was written by a version of the schema that is gone: nobody could read it."""
+    def _check_versions(self, table: Identifier, head: HeadRow, files: TableFiles, snapshot: Snapshot, added: frozenset[int]) -> None:
+        """Raise where a file was written by a version of the schema that is gone, or replaced by other columns: nobody could read it.
+
+        But for a way back to a snapshot whose rows have been read without their values of such columns since these were replaced.
+        """
+        versions = {snapshot.schema_id, *added}
         if not versions - {head.schema_id}:
             return
         with self._catalog.reading() as tx:
-            there = {schema_id for schema_id, _ in tx.tables.schemas(head.table_id, table.branch)}
-        if gone := sorted(versions - there):
+            there = {schema_id: Schema.from_json(body) for schema_id, body in tx.tables.schemas(head.table_id, table.branch)}
+        present = self._schema(table, head)
+        versions_there = {number: there[number] for number in versions & there.keys()}
+        if replaced := {number: one for number, one in versions_there.items() if means_other_columns(one, present)}:
+            check_replaced(table, files, snapshot, replaced, present, lambda: self._all_kept(table, head))
+        check_placed(table, versions_there, present)
+        if gone := sorted(versions - there.keys()):
             raise InvalidCommit(
                 f"Version {gone[0]} of the schema of {table} is gone, as after fast_forward. Load the table again and write with its "
                 "present schema."
             )
+
+    def _all_kept(self, table: Identifier, head: HeadRow) -> list[tuple[str, Snapshot]]:
+        """The snapshots of the table or branch, the newest first, then its tags, each with what means it in a CALL."""
+        with self._catalog.reading() as tx:
+            bodies = [(str(row.snapshot_id), row.body) for row in reversed(tx.snapshots.history(head.table_id, table.branch))]
+            bodies += [(literal(tag.name), tag.snapshot) for tag in tx.tags.all(head.table_id, table.branch)]
+        return [(meant, Snapshot.from_json(body)) for meant, body in bodies]
 
     def _base(self, table: Identifier, head: HeadRow) -> Snapshot | None:
         """The snapshot the table points at."""
@@ -341,15 +369,15 @@ class ClientCommitter:
                 self._schemas[key] = schema
         return schema
 
-    def _lost(self, table: Identifier, head: HeadRow, files: TableFiles, commit: ClientCommit) -> bool:
-        """What a decision that moved nothing means: dropped, marked, a repeat that was faster, or a race lost."""
+    def _lost(self, table: Identifier, head: HeadRow, files: TableFiles, commit: ClientCommit) -> str | None:
+        """What a decision that moved nothing means: dropped, marked, a repeat that was faster, or a race lost (None)."""
         with self._catalog.reading() as tx:
             now = tx.snapshots.head(table)
         if now is None or now.table_id != head.table_id:
             raise TableNotExist(str(table))
         if now.diverged_at:
             raise TableDiverged(table, path=now.diverged_at)
-        return now.location == head.location and self._repeat(table, now, files, commit)
+        return self._repeat(table, now, files, commit) if now.location == head.location else None
 
 
 def _goes_on(head: HeadRow, commit: ClientCommit) -> bool:
@@ -390,24 +418,3 @@ def _after(head: HeadRow, newest: Snapshot) -> HeadRow:
         snapshot_schema_id=newest.schema_id,
         published=True,
     )
-
-
-def _check_schema(table: Identifier, head: HeadRow, snapshot: Snapshot) -> None:
-    """Raise where nobody could read the snapshot by its schema; an OVERWRITE may go back to an older one, as `rollbackToAsLatest` does."""
-    if snapshot.schema_id < (head.snapshot_schema_id or 0) and snapshot.commit_kind is not CommitKind.OVERWRITE:
-        raise InvalidCommit(
-            f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}, and the snapshot before it has "
-            f"{head.snapshot_schema_id}: a schema id never shrinks. Load the table again and write with its present schema."
-        )
-    if snapshot.schema_id > head.schema_id:
-        raise InvalidCommit(f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}; the newest is {head.schema_id}.")
-
-
-def _check_older_schema(table: Identifier, files: TableFiles, snapshot: Snapshot) -> None:
-    """Raise where a snapshot of an older schema holds a file of a newer one: a branch of it would not have the schema its rows need."""
-    newest = max((entry.file.schema_id for entry in files.live_entries(snapshot)), default=0)
-    if newest > snapshot.schema_id:
-        raise InvalidCommit(
-            f"Snapshot {snapshot.id} of {table} has the schema id {snapshot.schema_id}, and holds files of schema {newest}: an OVERWRITE "
-            "goes back to an older schema with files of it alone. Load the table again and write with its present schema."
-        )

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from lake.commit.clients.index_lines import IndexChange, index_change
-from lake.commit.clients.kept_rows import same_counts, same_row_ids
+from lake.commit.clients.kept_rows import Place, same_counts, same_row_ids
 from lake.commit.clients.live_digests import BYTES_A_FILE, Live, data_paths, live_in, path_digest
+from lake.commit.clients.marks import Marks, WrongMarks
 from lake.commit.clients.merged import renumbered_rows, same_manifest, told
 from lake.inspect.counts import sums_of_entries
 from model.catalog_errors import InvalidCommit
@@ -113,6 +114,7 @@ class Judge:
             case.check_names()
             merged_away, merged = case.check_base()
             changes = case.changes()
+            gone = case.deleted_already(changes)
         except (InvalidCommit, StorageFull, Unavailable):
             raise
         except LakeError as problem:  # a name that leads elsewhere, a file that is no manifest
@@ -121,7 +123,7 @@ class Judge:
             raise case.fault(f"its manifests cannot be read: {problem or type(problem).__name__}") from problem
         case.check_merged(merged_away, merged, alone=not changes)
         live = case.check_changes(changes, self._known(table_id, table.branch, files, schema, base))
-        case.check_counts(changes)
+        case.check_counts(changes, gone)
         case.check_row_ids(changes)
         takes_away = case.takes_away(changes)
         if takes_away or case.goes_back():
@@ -359,7 +361,16 @@ class _Case:
         if actual_size != size:
             raise self.fault(f"it adds {path} with {size:,} bytes, and the file has {actual_size:,}.")
 
-    def check_counts(self, changes: Sequence[ManifestEntry]) -> None:
+    def deleted_already(self, changes: Sequence[ManifestEntry]) -> Mapping[Place, int]:
+        """How many rows of files that a compaction takes away were deleted, by bucket; raises for marks that do not fit."""
+        if self.snapshot.commit_kind is not CommitKind.COMPACT and not self.index.deletions:
+            return {}  # which takes nothing that others could have marked, and marks nothing: the marks are not read
+        try:
+            return Marks.of(self.files, self.schema, self.base, self.snapshot).deleted_already(changes, changed=self.index.deletions)
+        except WrongMarks as problem:
+            raise self.fault(str(problem)) from problem
+
+    def check_counts(self, changes: Sequence[ManifestEntry], gone: Mapping[Place, int]) -> None:
         rows = sum(entry.file.row_count if entry.kind is EntryKind.ADD else -entry.file.row_count for entry in changes)
         new = self.snapshot
         if new.delta_record_count != rows:
@@ -370,9 +381,8 @@ class _Case:
         if new.commit_kind is CommitKind.ANALYZE and changes:
             raise self.fault("an ANALYZE changes no files.")
         if new.commit_kind is CommitKind.COMPACT:
-            shrunk = self.index.deletions  # by rows already deleted
             evolves = is_on(self.schema.options, "data-evolution.enabled")
-            if not (same_row_ids if evolves else same_counts)(changes, shrunk=shrunk):
+            if not (same_row_ids(changes, gone=gone, shrunk=self.index.deletions) if evolves else same_counts(changes, gone=gone)):
                 raise self.fault("a COMPACT keeps the number of rows of each bucket.")
 
     def check_row_ids(self, changes: Sequence[ManifestEntry]) -> None:
@@ -392,9 +402,10 @@ class _Case:
         return (self.base.next_row_id or 0) if self.base is not None else 0
 
     def goes_back(self) -> bool:
-        """Whether it is dated long before the snapshot it builds on: expiry by age would then take that one away early."""
+        """Whether it is dated before the snapshot it builds on, and not about now: expiry by age would then take that one away early."""
+        # Held against now: with an hour before the base, a chain of commits would go back so far as anybody likes.
         limit = time.time_ns() // 1_000_000 - CLOCK_SKEW_MILLIS
-        return self.base is not None and self.snapshot.time_millis < min(self.base.time_millis - CLOCK_SKEW_MILLIS, limit)
+        return self.base is not None and self.snapshot.time_millis < min(self.base.time_millis, limit)
 
     def takes_away(self, changes: Sequence[ManifestEntry]) -> bool:
         """Whether live rows go: files without a compaction's new ones in their place, or rows by other deletion vectors."""

@@ -10,15 +10,16 @@ from catalog import CatalogStore
 from catalog.objects.drops import DroppedTable
 from catalog.records import PointerRow
 from lake.commit.ahead import ahead_of
+from lake.register.listed import listed_damage
 from lake.register.own_files import others_schema, way_out
 from lake.register.restored.used_since import undrop_of, used_since
 from lake.register.unknown_branches import unknown_branches
 from lake.register.whole import is_readable
 from model.errors import LakeError
-from model.identifier import Identifier
+from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import Snapshot
 from model.text.file_name import file_name
-from model.text.sql_text import literal
+from model.text.sql_text import literal, quote
 from table.format.io.file_io import FileIO, file_io_for
 from table.format.layout import TableLayout
 from table.format.store import TableFiles
@@ -42,6 +43,7 @@ def differences(catalog: CatalogStore, warehouse: str, *, kept: Collection[str] 
     with catalog.reading() as tx:
         pointers = tx.overview.pointers()
         dropped = tx.drops.tables()
+        databases = set(tx.databases.names())
         locations = [row.location for row in tx.tables.all()] + [table.location for table in dropped]
     known = {location.rstrip("/") for location in locations}
     looked_at = set[UUID]()
@@ -59,7 +61,7 @@ def differences(catalog: CatalogStore, warehouse: str, *, kept: Collection[str] 
             yield from _of_dropped(catalog, table)
         except (LakeError, OSError) as problem:
             yield Difference(table=str(table.identifier), what=f"is dropped and cannot be looked at: {problem}", statement="")
-    yield from unknown_tables(io, warehouse, known, kept=kept)
+    yield from unknown_tables(io, warehouse, known, kept=kept, databases=databases)
 
 
 def _repair(identifier: Identifier) -> str:
@@ -100,6 +102,10 @@ def _of_table(catalog: CatalogStore, row: PointerRow, identifier: Identifier) ->
     elif latest.id not in there and not later:
         what = f"snapshot {latest.id}, the catalog's newest, has no file in the warehouse; it is written again by a repair"
         yield Difference(table=str(identifier), what=what, statement=_repair(identifier))
+    elif not later and (found := listed_damage(catalog, row.table_id, files)) is not None:
+        path, problem, _ = found
+        check = f"CALL sys.check_table({literal(identifier.written())})"
+        yield Difference(table=str(identifier), what=f"{file_name(path)} {problem}", statement=check)
 
 
 def _of_dropped(catalog: CatalogStore, dropped: DroppedTable) -> Iterator[Difference]:
@@ -108,6 +114,16 @@ def _of_dropped(catalog: CatalogStore, dropped: DroppedTable) -> Iterator[Differ
         then = f"{_repair(dropped.identifier)} then brings both together"
         what = f"is dropped in the catalog, and seems to have been used since: {use}; {then}"
         yield Difference(table=str(dropped.identifier), what=what, statement=undrop_of(dropped))
+        return
+    location = dropped.own_directory or dropped.location
+    files = TableFiles(file_io_for(location), location)
+    with catalog.reading() as tx:
+        row = tx.snapshots.latest(dropped.table_id, MAIN_BRANCH)
+    latest = None if row is None else Snapshot.from_json(row.body)
+    lists = () if latest is None else (latest.base_manifest_list, latest.delta_manifest_list)
+    if gone := [name for name in lists if not files.io.file_exists(files.layout.manifest(name))]:
+        what = f"is dropped and kept, and the warehouse lacks {', '.join(gone)}: {undrop_of(dropped)} would bring back what cannot be read"
+        yield Difference(table=str(dropped.identifier), what=what, statement="")
 
 
 def _another_table(catalog: CatalogStore, row: PointerRow, files: TableFiles) -> str | None:
@@ -138,11 +154,11 @@ def keep_discarded(catalog: CatalogStore) -> frozenset[str]:
     It may have been made since, in the place of what was removed. Returns these directories.
     """
     with catalog.reading() as tx:
-        directories = tx.tables.dropped_directories()
+        directories = tx.directories.dropped_directories()
     occupied = frozenset(one for one in directories if file_io_for(one).list(TableLayout(one).schema_dir()))
     with catalog.transaction() as tx:
         for directory in occupied:
-            tx.tables.directory_removed(directory)
+            tx.directories.directory_removed(directory)
     return occupied
 
 
@@ -169,16 +185,23 @@ def tags_without_files(catalog: CatalogStore) -> Iterator[Difference]:
             yield Difference(table=str(table), what=what, statement=statement)
 
 
-def unknown_tables(io: FileIO, warehouse: str, known: set[str], *, kept: Collection[str] = ()) -> Iterator[Difference]:
-    """The tables that lie in a warehouse's databases and are none of the known locations."""
+def unknown_tables(
+    io: FileIO, warehouse: str, known: set[str], *, kept: Collection[str] = (), databases: Collection[str] | None = None
+) -> Iterator[Difference]:
+    """The tables that lie in a warehouse's databases and are none of the known locations; before them their database, where it is none."""
     for database in io.list(warehouse):
         name = database.path.rstrip("/").rpartition("/")[2]
         if not name.endswith(".db"):
             continue
+        missing = None if databases is None or name.removesuffix(".db") in databases else name.removesuffix(".db")
         for table in io.list(f"{warehouse.rstrip('/')}/{name}"):
             own = table.path.rstrip("/").rpartition("/")[2]
             location = f"{warehouse.rstrip('/')}/{name}/{own}"
             if location not in known and own[:1] not in "._" and io.list(TableLayout(location).schema_dir()):
+                if missing is not None:
+                    what = "tables of it lie in the warehouse, and the catalog has no such database: make it before one is registered"
+                    yield Difference(table=f"database {missing}", what=what, statement=f"CREATE DATABASE {quote(missing)}", known=False)
+                    missing = None
                 identifier = Identifier(name.removesuffix(".db"), own)
                 register = f"CALL sys.register_table({literal(identifier.written())}, {literal(location)})"
                 what = f"lies in the warehouse at {location}, and the catalog has no such table"

@@ -63,7 +63,8 @@ _FLIGHT_MESSAGES = {
     "Ticket": "ticket=1 bytes",
     "FlightEndpoint": "ticket=1 Ticket",
     "FlightInfo": (
-        "schema=1 bytes, flight_descriptor=2 FlightDescriptor, endpoint=3 FlightEndpoint[], total_records=4 int64, total_bytes=5 int64"
+        "schema=1 bytes, flight_descriptor=2 FlightDescriptor, endpoint=3 FlightEndpoint[], total_records=4 int64, total_bytes=5 int64, "
+        "app_metadata=7 bytes"
     ),
     "SchemaResult": "schema=1 bytes",
     "FlightData": "flight_descriptor=1 FlightDescriptor, data_header=2 bytes, app_metadata=3 bytes, data_body=1000 bytes",

@@ -46,14 +46,18 @@ class Message:
         """Rows of a batch; 0 for anything else."""
         return self._batch.number("q", 0) if self.kind == _BATCH else 0
 
+    @property
+    def is_compressed(self) -> bool:
+        """Whether a batch's buffers have to be unfolded."""
+        return self._batch.has(3)
+
     def unfolded_bytes(self) -> int:
         """What its buffers take once they are decompressed; raises `BadRequest` for a header that does not fit its body."""
         if self.kind not in (_DICTIONARY, _BATCH):
             return 0
         if _root(self.header).number("q", 3) != len(self.body):
             raise BadRequest("The rows cannot be read: a message's body is not as long as its header says.")
-        batch, total = self._batch, 0
-        compressed = batch.has(3)
+        batch, total, compressed = self._batch, 0, self.is_compressed
         for offset, length in batch.pairs(2):
             if offset < 0 or length < 0:
                 raise BadRequest("The rows cannot be read: a buffer begins or ends before its message.")

@@ -38,9 +38,15 @@ def line(points: Sequence[tuple[float, float]], *, most_points: int = 120) -> Li
     return Line(path=path, area=area, least=min(v for _, v in points), most=most, last=points[-1][1], begin=begin, end=end)
 
 
-def lag_line(points: Sequence[JobPoint]) -> Line | None:
-    """How far a job's sources were ahead of it."""
-    return line([(point.at, float(point.lag)) for point in points if point.lag is not None])
+def lag_unit(points: Sequence[JobPoint]) -> str:
+    """What a job's lag is drawn in: ``records`` where a source tells them, else ``snapshots``; two units are in no one line."""
+    return "records" if any(point.lag and point.lag.records is not None for point in points) else "snapshots"
+
+
+def lag_line(points: Sequence[JobPoint], unit: str) -> Line | None:
+    """How far a job's sources were ahead of it, in one unit."""
+    counts = [(point.at, point.lag.by_unit().get(unit)) for point in points if point.lag]
+    return line([(at, float(count)) for at, count in counts if count is not None])
 
 
 def rate_line(points: Sequence[JobPoint]) -> Line | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from model.errors import InvalidOption, InvalidSchema
+from model.options.rules import check_contradictions
 from model.options.table import TABLE_OPTIONS, keyed_only
 from model.schema.lengths import check_lengths
 from model.schema.schema import Schema, check_schema, every_field, highest_id, other_kind
@@ -52,6 +53,8 @@ def schema_of(body: dict[str, Any]) -> tuple[Schema, str | None]:
     elif kind not in _KINDS:
         raise InvalidOption(f"Option 'type' = '{kind}' is no kind of a table; there are table, {', '.join(_KINDS)}.")
     check_schema(schema)
+    if kind is None:
+        check_contradictions(options, options)
     check_lengths(schema)
     return schema, path
 

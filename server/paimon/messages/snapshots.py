@@ -13,6 +13,7 @@ from model.partition import PartitionStatistics
 from model.schema.lengths import MOST_NAME_BYTES, MOST_SNAPSHOT_BYTES
 from model.snapshot import CommitKind, Snapshot
 from model.text.whole_number import signed_number
+from model.wall_clock import wall_of_epoch
 from server.paimon.messages.wire import reading
 from server.sql.bodies import member
 
@@ -132,7 +133,7 @@ def statistics(body: dict[str, Any], name: str) -> tuple[PartitionStatistics, ..
                 record_count=_count(entry, "recordCount"),
                 file_size=_count(entry, "fileSizeInBytes"),
                 file_count=_count(entry, "fileCount"),
-                last_file_millis=_count(entry, "lastFileCreationTime"),
+                last_file_millis=last if (last := _count(entry, "lastFileCreationTime")) <= 0 else wall_of_epoch(last),
                 total_buckets=_count(entry, "totalBuckets", bits=31),
             )
         )

@@ -33,11 +33,24 @@ _OF_LITERALS = frozenset({"make_dt_interval", "map", "array", "struct", "named_s
 _MOST_PLAIN = 12
 """Nodes of what is written out again."""
 _GIVEN = "__given"
+_OURS = "ours"
 
 
 def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     """A call of Spark's."""
     return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def matches(text: exp.Expr, pattern: str) -> exp.Expr:
+    """Whether a text has what a pattern of ours describes, which ends on any text: it is not judged as a caller's is."""
+    made = call("regexp_like", text.copy(), exp.Literal.string(pattern))
+    made.meta[_OURS] = True
+    return made
+
+
+def is_ours(node: exp.Expr) -> bool:
+    """Whether it was made by `matches`."""
+    return _OURS in node.meta
 
 
 def number(value: float) -> exp.Expr:
@@ -89,10 +102,9 @@ def guard_call(node: exp.Anonymous, needed: Iterable[int], condition: Callable[.
         _refuse_chance(arguments[place])
     if not all(is_fixed(arguments[place]) or _is_plain(arguments[place]) for place in needed):
         # All of them: what stands in a lambda may be no aggregate, and one that stands outside may.
-        bound = {f"a{place}": argument for place, argument in enumerate(arguments) if not is_fixed(argument)}
-        for place, argument in enumerate(arguments):
-            if not is_fixed(argument):
-                arguments[place] = exp.column(f"a{place}", table=_GIVEN)
+        # A lambda is no value, and stays.
+        bound = {f"a{at}": one for at, one in enumerate(arguments) if not (is_fixed(one) or isinstance(one, exp.Lambda))}
+        arguments = [exp.column(f"a{at}", table=_GIVEN) if f"a{at}" in bound else one for at, one in enumerate(arguments)]
     else:
         bound = {}
     arguments[at] = _raising(condition(*(arguments[place] for place in needed)), message, arguments[at])

@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from math import ceil, log2
 
 from sqlglot import exp
 
 from model.errors import UnsupportedStatement
 from sql.analysis.limits.growth import TIMES
 from sql.analysis.limits.guards import call, double, guard_call, guard_made, number, size_of, wide
+from sql.analysis.limits.long_rows import bound_exponents, bound_pairs
 from sql.analysis.limits.sequences import MOST_ELEMENTS, bound_sequence
 from sql.analysis.limits.spelled import SECONDS, arguments_of, in_lambda, literal_number, literal_size
 from sql.analysis.limits.weights import BY_COUNT, ELEMENT, MOST_FORMAT, Weights, name_of, number_of
@@ -24,8 +26,13 @@ MOST_BYTES_OF_STATEMENT = 2 * MOST_BYTES
 """Of all that functions make of literals."""
 MOST_BYTES_IN_LAMBDA = 64 << 10
 """Of one that is made for each element of an array."""
+MOST_WORDS = 100_000
+"""That writing out what inner queries name may add to a condition."""
 MOST_WINDOWS = 10_000
 """That a row may be in."""
+_MOST_OF_GROUP = 1 << 20
+"""Bytes of one sketch, of which a task holds 128 before it sorts."""
+_MOST_BINS = 10_000
 _LEAST_RSD = 0.003
 _MOST_SCALE = 1000
 _SMALL = 16
@@ -42,6 +49,12 @@ _COUNT = re.compile(r"\d{1,18}(\.\d{1,9})?")
 def bound_values(tree: exp.Expr) -> None:
     """Put guards into Spark's tree, in place; raises `UnsupportedStatement` where a literal alone is too much."""
     weights = Weights(tree, MOST_BYTES, MOST_BYTES_IN_LAMBDA)
+    if weights.most_copied > MOST_WORDS:
+        raise UnsupportedStatement(
+            "With what inner queries name written out at each mention, as Spark does to filter early, a condition or a struct of the "
+            f"statement would have more than {MOST_WORDS} words more: mention such a column less often, filter in the query that reads the "
+            "table, or write the inner query's rows into a table."
+        )
     for node in reversed(list(tree.find_all(exp.Anonymous, exp.DPipe, exp.Concat, exp.Transform))):  # inner ones first
         name, most, weight = name_of(node) or "", _most(node), weights.of(node)
         if isinstance(node, exp.Anonymous) and (limit := _LIMITS.get(name)):
@@ -176,6 +189,21 @@ def _sketch(node: exp.Anonymous) -> None:
         raise UnsupportedStatement(
             "count_min_sketch takes an eps of at least 0.00001 and a confidence of at most 0.9999.", fragment=node.name
         )
+    select = node.find_ancestor(exp.Select)
+    size = 8 * ceil(2 / eps) * ceil(-log2(1 - confidence))
+    if select is not None and select.args.get("group") is not None and size > _MOST_OF_GROUP:
+        raise UnsupportedStatement(
+            f"count_min_sketch would take {size} bytes for each group: with GROUP BY it takes at most {_MOST_OF_GROUP}, as with an eps of "
+            "0.001 and a confidence of 0.99.",
+            fragment=node.name,
+        )
+
+
+def _bins(node: exp.Anonymous) -> None:
+    """``histogram_numeric(column, bins)`` moves all bins with each row."""
+    bins = literal_number(node.expressions[1]) if len(node.expressions) > 1 else 0
+    if bins is None or bins > _MOST_BINS:
+        raise UnsupportedStatement(f"{node.name} takes a number of bins of at most {_MOST_BINS}, as a literal.", fragment=node.name)
 
 
 def _registers(node: exp.Anonymous) -> None:
@@ -255,6 +283,9 @@ _LIMITS: dict[str, Callable[[exp.Anonymous], None]] = {
     "sequence": bound_sequence,
     **dict.fromkeys(("format_string", "printf"), _format),
     "count_min_sketch": _sketch,
+    "histogram_numeric": _bins,
+    **dict.fromkeys(("from_json", "from_csv", "from_xml"), bound_exponents),
+    **dict.fromkeys(("array_distinct", "array_union", "array_intersect", "array_except", "arrays_overlap", "map_zip_with"), bound_pairs),
     "approx_count_distinct": _registers,
     **dict.fromkeys(("round", "bround", "ceil", "ceiling", "floor"), _digits),
     "window": _windows,

@@ -8,31 +8,39 @@ from __future__ import annotations
 
 import re
 import re._constants as sre  # type: ignore[import-not-found]
-import re._parser as sre_parse  # type: ignore[import-not-found]
 from functools import partial
 from typing import Any
 
 from sqlglot import exp
 
 from model.errors import UnsupportedStatement
-from sql.analysis.limits.guards import call, guard_call, judged, number
+from sql.analysis.limits.guards import call, guard_call, is_ours, judged, number
+from sql.analysis.limits.java_syntax import NotRead, parse, unquoted
 from sql.analysis.limits.spelled import arguments_of
+from sql.analysis.limits.ways import MANY, Ways, looks_behind, width
 
 _FUNCTIONS = {
     "rlike": (1,), "regexp": (1,), "regexp_like": (1,), "regexp_count": (1,), "regexp_instr": (1,), "regexp_substr": (1,),
     "regexp_extract": (1,), "regexp_extract_all": (1,), "regexp_replace": (1,), "split": (1,), "str_to_map": (1, 2),
 }  # fmt: skip
 """Which arguments are regular expressions; the first is what they are looked for in."""
-_CHARACTERS = {0: None, 1: 1_000_000, 2: 20_000, 3: 2_000}
+_ANY = 32 << 20
+_CHARACTERS = {1: 1_000_000, 2: 20_000, 3: 2_000}
 """By how many unlimited repetitions a pattern has: the longest text it is tried on."""
-_UNKNOWN = 20_000
-"""For a literal that Python cannot read."""
 _URLS = frozenset({"parse_url", "try_parse_url"})
 _HARMLESS = r"\\.|[{](1?[0-9]|20)(,(1?[0-9]|20))?[}]"
 """Of a pattern: what is escaped, and few repetitions."""
+_RANGE = r"[{](1?[0-9]|20),(1?[0-9]|20)[}]"
+"""Few repetitions, of which each number is a way to match."""
 _WORD = "[A-Za-z0-9_-]{1,200}"
-_MANY = 20
-"""A repetition of at most so many is like writing them out."""
+_TRIED = 400_000_000
+"""So many ways are tried, over all places of a text."""
+_SHORTEST = 20
+"""Characters."""
+_WIDE = 1_000
+"""With more characters to go over from each place of a text, a pattern is like one with a repetition that has no limit."""
+_FEW_MAYBE, _MAYBE_CHARACTERS = 8, 300
+"""With more of ? in a pattern that is no literal a text has so many characters: the most, 20, have a million ways in each place."""
 _REPEATED_GROUP = 6_000
 """Java goes deeper into its stack with each turn of a group that is repeated, by a step for each part in it, and an executor whose
 stack is full dies; some 10,000 fit. So many steps, by the parts of the pattern: the longest text it is tried on."""
@@ -46,26 +54,37 @@ _DEEPEST = 3_000
 _PART = re.compile(r"(\()|[?*+{\[]|\\[a-zA-Z]|\.")
 _MOST_WILDCARDS = 1_000
 """In a LIKE pattern: each is a part of the expression it becomes."""
-_NESTED = r"[)\]][*+{].*\)[*+{]|[*+}]\??\)[*+{]|\|.*\)[*+{]"
+_COLLATE = "collate"
 
 
 def match_in_time(tree: exp.Expr) -> None:
     """Rewrite and guard patterns in Spark's tree, in place; raises `UnsupportedStatement` for one that may never end."""
+    any_case = _collates(tree)
     for node in reversed(list(tree.find_all(exp.Like, exp.ILike, exp.RegexpLike, exp.Anonymous))):
         if isinstance(node, exp.Like | exp.ILike):
             _like(node)
         elif isinstance(node, exp.RegexpLike):
             if isinstance(node.expression, exp.Literal):
-                _short(node.this, node.expression.name)
+                _short(node.this, node.expression.name, any_case=any_case)
             else:
                 called = call("regexp_like", node.this, node.expression)
                 node.replace(called)
                 _unknown(called, 1)
-        elif isinstance(node, exp.Anonymous):
-            _called(node)
+        elif isinstance(node, exp.Anonymous) and not is_ours(node):
+            _called(node, any_case=any_case)
 
 
-def _called(node: exp.Anonymous) -> None:
+def _collates(tree: exp.Expr) -> bool:
+    """Whether a collation is named anywhere, also in the text of a schema: where it goes is not followed."""
+    return any(
+        isinstance(node, exp.Collate | exp.CollateColumnConstraint)
+        or (isinstance(node, exp.DataType) and node.args.get(_COLLATE) is not None)
+        or (isinstance(node, exp.Anonymous | exp.Literal) and _COLLATE in node.name.lower())
+        for node in tree.walk()
+    )
+
+
+def _called(node: exp.Anonymous, *, any_case: bool) -> None:
     name = node.name.lower()
     if name in ("like", "ilike") and 2 <= len(node.expressions) <= 3:
         kind = exp.Like if name == "like" else exp.ILike
@@ -82,7 +101,7 @@ def _called(node: exp.Anonymous) -> None:
             if place < len(node.expressions):
                 pattern = node.expressions[place]
                 if isinstance(pattern, exp.Literal):
-                    _short(node.expressions[0], pattern.name)
+                    _short(node.expressions[0], pattern.name, any_case=any_case)
                 else:
                     _unknown(node, place)
 
@@ -166,10 +185,13 @@ def _expression(segments: list[list[str | None]]) -> str:
 # Regular expressions
 
 
-def _short(subject: exp.Expr, pattern: str) -> None:
+def _short(subject: exp.Expr, pattern: str, *, any_case: bool) -> None:
     """Judge a pattern; keep its subject short where the pattern may take long."""
-    most = longest_searched(pattern)
-    if most is not None and not isinstance(subject, exp.Literal):
+    most = longest_searched(pattern, any_case=any_case)
+    if most is not None and isinstance(subject, exp.Literal):
+        if len(subject.name) > most:
+            raise UnsupportedStatement(_says_longer(most))
+    elif most is not None:
         subject.replace(judged(subject.copy(), partial(_is_longer, most), _says_longer(most)))
 
 
@@ -184,19 +206,25 @@ def _says_longer(most: int) -> str:
 def _unknown(node: exp.Anonymous, place: int) -> None:
     """A pattern that is no literal: what its characters tell stands for what its parts would."""
     says = (
-        f"A regular expression that is no literal repeats no group in parentheses, has at most {len(_CHARACTERS) - 1} of *, + and "
-        f"{{ and {_MANY} of ?, and searches texts of 1000000, 20000 and 2000 characters by how many of them it has."
+        "A regular expression that is no literal repeats no group in parentheses, "
+        f"has at most {len(_CHARACTERS)} of *, + and "
+        f"{{ and {MANY} of ? (a | beside a group is one more, {{1,2}} four), and searches texts of 1000000, 20000 and 2000 characters "
+        f"by how many of them it has, of {_MAYBE_CHARACTERS} with more than {_FEW_MAYBE} of ?."
     )
     guard_call(node, [0, place], _may_take_long, says, at=place)
 
 
 def _may_take_long(subject: exp.Expr, pattern: exp.Expr) -> exp.Expr:
     repeated = call("regexp_like", pattern.copy(), exp.Literal.string(_REPEATED))
-    counted = call("regexp_replace", pattern.copy(), exp.Literal.string(_HARMLESS), exp.Literal.string(""))
+    ranged = call("regexp_replace", pattern.copy(), exp.Literal.string(_RANGE), exp.Literal.string("????"))
+    counted = call("regexp_replace", ranged, exp.Literal.string(_HARMLESS), exp.Literal.string(""))
     many, some, two = (exp.GT(this=_count(counted, "*+{"), expression=number(most)) for most in (3, 2, 1))
     longest = call("if", some, number(2_000), call("if", two, number(20_000), number(1_000_000)))
-    long = exp.GT(this=call("length", subject.copy()), expression=longest)
-    maybe = exp.GT(this=_count(counted, "?"), expression=number(_MANY))
+    grouped = exp.GT(this=call("instr", counted.copy(), exp.Literal.string("(")), expression=number(0))
+    ways = call("if", grouped, call("translate", counted.copy(), exp.Literal.string("|"), exp.Literal.string("?")), counted.copy())
+    maybe = exp.GT(this=_count(ways, "?"), expression=number(MANY))
+    several = exp.GT(this=_count(ways, "?"), expression=number(_FEW_MAYBE))
+    long = exp.GT(this=call("length", subject.copy()), expression=call("if", several, number(_MAYBE_CHARACTERS), longest))
     return exp.or_(repeated, many, maybe, long, wrap=False)
 
 
@@ -219,9 +247,16 @@ def _is_no_word(key: exp.Expr) -> exp.Expr:
     return exp.Not(this=call("regexp_like", key.copy(), exp.Literal.string(rf"\A(?:{_WORD})\z")))
 
 
-def longest_searched(pattern: str) -> int | None:
-    """The longest text a pattern is tried on, None for any; raises where it may take forever, or too deep, on a short one."""
-    by_time, by_depth = _longest_by_time(pattern), _longest_by_depth(pattern)
+def longest_searched(pattern: str, *, any_case: bool = False) -> int | None:
+    """The longest text a pattern is tried on, None for any; raises where it may take forever, or too deep, on a short one.
+
+    ``any_case`` is for texts that may have a collation to which small letters and capitals are one: Spark gives it to Java.
+    """
+    try:
+        plain = unquoted(pattern)
+        by_depth, by_time = _longest_by_depth(plain), _longest_by_time(plain, any_case=any_case)
+    except NotRead as problem:
+        raise UnsupportedStatement(f"The regular expression '{pattern[:80]}' is not read: {problem}.") from problem
     return by_time if by_depth is None else by_depth if by_time is None else min(by_time, by_depth)
 
 
@@ -236,55 +271,111 @@ def _longest_by_depth(pattern: str) -> int | None:
     return _REPEATED_GROUP // max(_FEWEST_PARTS, parts) if re.search(_REPEATED, plain) else None
 
 
-def _longest_by_time(pattern: str) -> int | None:
+def _longest_by_time(pattern: str, *, any_case: bool) -> int | None:
+    counted = Ways()
     try:
-        # What Java writes otherwise and means a set of characters by.
-        plain = re.sub(r"\\[pP](\{\^?\w+(=\w+)?\}|\w)", "[a-z]", re.sub(r"\\[hHvVRX]", r"\\s", pattern.replace("\\z", "\\Z")))
-        parsed = sre_parse.parse(re.sub(r"\\Q(.*?)(\\E|$)", lambda quoted: re.escape(quoted[1]), plain, flags=re.DOTALL))
-    except (re.error, RecursionError, OverflowError):
-        if re.search(_NESTED, pattern):
-            raise _nested(pattern) from None
-        return _UNKNOWN
-    unlimited = _judge(parsed, pattern, inside=False)
-    if unlimited >= len(_CHARACTERS):
+        parsed = parse(pattern, any_case=any_case)
+        ways = counted.of(parsed, last=True)
+        judge = _Judge(pattern, counted)
+        unlimited = judge.unlimited(parsed)
+        if width(parsed)[1] > _WIDE:
+            unlimited = max(unlimited, 1)
+    except RecursionError:
+        raise _too_deep(pattern) from None
+    if unlimited > len(_CHARACTERS):
         raise UnsupportedStatement(
             f"The regular expression '{pattern[:80]}' has more than 3 unlimited repetitions, and could take forever."
         )
-    return _CHARACTERS[unlimited]
+    if counted.in_loop > 1:
+        raise _nested(pattern)
+    longest = _TRIED if unlimited == 0 else _CHARACTERS[unlimited]
+    return _by_ways(pattern, ways * judge.looks, longest, unlimited)
 
 
-def _judge(parsed: Any, pattern: str, *, inside: bool) -> int:  # noqa: C901 - a case for each part of a pattern
-    """How many unlimited repetitions a pattern has; raises where one stands in another, or a choice does that is not told at once."""
-    unlimited = 0
-    for kind, argument in parsed:
-        if kind in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT):
-            low, high, body = argument
-            varies = high > _MANY or (inside and low != high and high > 1)
-            if inside and varies and kind is not sre.POSSESSIVE_REPEAT:
-                raise _nested(pattern)
-            if kind is not sre.POSSESSIVE_REPEAT and varies:
-                unlimited += 1
-            unlimited += _judge(body, pattern, inside=inside or high > _MANY)
-        elif kind is sre.SUBPATTERN:
-            unlimited += _judge(argument[-1], pattern, inside=inside)
-        elif kind is sre.BRANCH:
-            branches = argument[1]
-            firsts = [next(iter(branch), None) for branch in branches]
-            literal = [first[1] for first in firsts if first is not None and first[0] is sre.LITERAL]
-            if inside and (len(literal) < len(branches) or len(set(literal)) < len(literal)):
-                raise _nested(pattern)
-            unlimited += max(_judge(branch, pattern, inside=inside) for branch in branches)
-        elif kind in (sre.ASSERT, sre.ASSERT_NOT):
-            unlimited += _judge(argument[1], pattern, inside=inside)
-        elif kind is sre.ATOMIC_GROUP:
-            unlimited += _judge(argument, pattern, inside=inside)
-        elif kind is sre.GROUPREF and inside:
-            raise _nested(pattern)
-    return unlimited
+def _by_ways(pattern: str, ways: float, longest: int, unlimited: int) -> int | None:
+    """Each place of a text is tried in as many ways; a text is longer than any where no more than a few are."""
+    if ways > _TRIED / _SHORTEST:
+        raise UnsupportedStatement(
+            f"The regular expression '{pattern[:80]}' has more than {_TRIED // _SHORTEST} ways to match in one place, and could take "
+            "forever: each optional part doubles them. Write parts that do not begin with the same characters, or possessive ones: a?+."
+        )
+    most = int(longest / ways ** (1 / (unlimited + 1)))
+    return None if unlimited == 0 and most >= _ANY else max(most, _SHORTEST)
+
+
+class _Judge:
+    """Of one pattern."""
+
+    def __init__(self, pattern: str, ways: Ways) -> None:
+        """``ways`` has counted those of the same pattern."""
+        self._pattern = pattern
+        self._ways = ways
+        self._decided = False
+        self._groups: dict[int, int] = {}
+        self.looks = 1
+        """How often the same place is looked at from one place, where a look-around without a limit is in what comes several times."""
+
+    def unlimited(self, tree: Any) -> int:
+        """How many unlimited repetitions make a text of twice the length take twice as long, once more for each.
+
+        Those whose end one character tells, and those that keep what they took, are one together. Raises where one stands in another, or
+        a choice does that is not told at once.
+        """
+        undecided = self._undecided(tree, inside=False, times=1)
+        return undecided + self._decided
+
+    def _undecided(self, tree: Any, *, inside: bool, times: int) -> int:  # noqa: C901 - a case for each part of a pattern
+        """Those that may end in many places, in a part that comes ``times`` as often."""
+        unlimited = 0
+        for kind, argument in tree:
+            if kind in (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT):
+                low, high, body = argument
+                varies = high > MANY or (inside and low != high and high > 1)
+                if inside and varies and kind is not sre.POSSESSIVE_REPEAT:
+                    raise _nested(self._pattern)
+                if varies and kind is not sre.POSSESSIVE_REPEAT and self._ways.is_undecided(argument):
+                    unlimited += times
+                elif varies:
+                    self._decided = True
+                repeats = 1 if high > MANY else max(high, 1)
+                unlimited += self._undecided(body, inside=inside or high > MANY, times=times * repeats)
+            elif kind is sre.SUBPATTERN:
+                if argument[0] is not None:
+                    self._groups[argument[0]] = width(argument[-1])[1]
+                unlimited += self._undecided(argument[-1], inside=inside, times=times)
+            elif kind is sre.BRANCH:
+                branches = argument[1]
+                firsts = [next(iter(branch), None) for branch in branches]
+                literal = [first[1] for first in firsts if first is not None and first[0] is sre.LITERAL]
+                if inside and (len(literal) < len(branches) or len(set(literal)) < len(literal)):
+                    raise _nested(self._pattern)
+                unlimited += max(self._undecided(branch, inside=inside, times=times) for branch in branches)
+            elif kind in (sre.ASSERT, sre.ASSERT_NOT):
+                shortest, longest = width(argument[1])
+                if looks_behind(argument) and longest - shortest > MANY:
+                    unlimited += times
+                if longest > MANY:
+                    self.looks = max(self.looks, times)
+                unlimited += self._undecided(argument[1], inside=inside, times=times)
+            elif kind is sre.ATOMIC_GROUP:
+                unlimited += self._undecided(argument, inside=inside, times=times)
+            elif kind is sre.GROUPREF:
+                if inside:
+                    raise _nested(self._pattern)
+                if self._groups.get(argument, 0 if argument else MANY + 1) > MANY:  # 0: by name
+                    self._decided = True  # all of it is compared, wherever it is tried
+        return unlimited
 
 
 def _nested(pattern: str) -> UnsupportedStatement:
     return UnsupportedStatement(
         f"The regular expression '{pattern[:80]}' repeats what repeats itself, which could take forever; write it without, such as "
         "[^,]* for (.*?,)*, or with a possessive repetition, such as (a++b)*."
+    )
+
+
+def _too_deep(pattern: str) -> UnsupportedStatement:
+    return UnsupportedStatement(
+        f"The regular expression '{pattern[:80]}' has more groups inside groups than are followed here; leave out parentheses that only "
+        "enclose others."
     )

@@ -10,11 +10,11 @@ from math import prod
 from sqlglot import exp
 
 from model.errors import UnsupportedStatement
+from model.schema.lengths import MOST_COLUMNS
 from sql.analysis.limits.scopes import innermost_first
 
 MOST_NODES = 100_000
 """That mentions of WITH's queries, and those of views, may add to a statement's own."""
-MOST_COLUMNS = 10_000
 MOST_GROUPING_SETS = 4096
 _TABLE = 10
 """Columns a table is taken to have, and whatever else is not written out."""

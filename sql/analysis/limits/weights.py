@@ -55,6 +55,8 @@ class Weight:
     """Whether no row has a part in it, so that Spark computes it while it plans."""
     elements: float | None = None
     """Of an array, where they are known."""
+    words: float = 1.0
+    """Of the expression, with what inner queries call by a name written out each time, as Spark does where it filters early."""
 
     def times(self, factor: float) -> Weight:
         return replace(self, made=_product(self.made, factor), grown=_product(self.grown, factor), elements=None)
@@ -88,10 +90,17 @@ class Weights:
         self._parameters = {name.name.lower() for lambda_ in tree.find_all(exp.Lambda) for name in lambda_.expressions}
         recursive = any(with_.args.get("recursive") for with_ in tree.find_all(exp.With))
         self._given = replace(_GIVEN, grown=inf) if recursive else _GIVEN
+        self.most_copied = 0.0
+        """Words that writing out what inner queries name adds to a condition, or to a value whose type grows with it."""
+        self._copies: dict[int, float] = {}
         made: dict[int, float] = {}
         for node, scope, inner in innermost_first(tree):
             cte = scope.named(node) if isinstance(node, exp.Table) else None
-            self._weights[id(node)] = weight = self._weight(node, scope)
+            weight = self._weight(node, scope)
+            if not isinstance(node, exp.Column | exp.Identifier | exp.Query):
+                weight = replace(weight, words=self._words_of(node))
+            self._weights[id(node)] = weight
+            self.most_copied = max(self.most_copied, self._copied(node, scope))
             self._finish(node, cte, scope, inner)
             name = name_of(node)
             if name is not None and (weight.constant or name == "sequence"):
@@ -164,11 +173,12 @@ class Weights:
         around: Scope | None = scope
         is_named = False
         while around is not None and not is_named:
-            named = [weight for name, weight in self._aliases.get(around, {}).items() if name in parts]
+            aliases = self._aliases.get(around, {})
+            named = [aliases[part] for part in parts if part in aliases]
             for called, columns in self._sources.get(around, []):
                 if len(parts) == 1 or called in parts[:-1]:
                     found += [columns[""]] if "" in columns else []  # it may be one of these, or of a query further out
-                named += [weight for name, weight in columns.items() if name and name in parts]
+                named += [columns[part] for part in parts if part in columns]
             found += named
             is_named = bool(named)
             around = around.outer
@@ -218,6 +228,25 @@ class Weights:
         if weight.made > limit or weight.grown > MOST_GROWTH:
             self._large.add(id(node))
         return weight.capped(inf if weight.made < inf and weight.constant else limit)
+
+    def _words_of(self, node: exp.Expr) -> float:
+        if isinstance(node, exp.Literal | exp.Count | exp.Sum | exp.Avg | exp.Max | exp.Min | exp.Window) or name_of(node) in ROWS:
+            return 1.0  # no condition goes below what is made of several rows
+        return 1.0 + sum(self._weights[id(child)].words for child in node.iter_expressions() if not isinstance(child, exp.With))
+
+    def _copied(self, node: exp.Expr, scope: Scope) -> float:
+        """Words that writing out adds to a condition, or to a value whose type grows with it."""
+        if isinstance(node, exp.Join):
+            using = node.args.get("using") or ()
+            own = sum(self._of_column(exp.column(name.name), scope).words - 1 for name in using)
+        elif isinstance(node, exp.Column | exp.Query):
+            own = self.of(node).words - 1
+        else:
+            own = sum(self._copies.get(id(child), 0.0) for child in node.iter_expressions())
+        self._copies[id(node)] = own
+        condition = node.args.get("on") if isinstance(node, exp.Join) else node
+        is_written_out = isinstance(node, exp.Join | exp.Where | exp.Having) or name_of(node) in _MAKING
+        return max(own, self._copies.get(id(condition), 0.0)) if is_written_out else 0.0
 
     def is_large(self, node: exp.Expr) -> bool:
         """Whether a call could make more than a function makes here."""
@@ -368,6 +397,7 @@ def _largest(weights: Iterable[Weight]) -> Weight:
         grown=max((one.grown for one in all_), default=0.0),
         constant=all(one.constant for one in all_),
         elements=all_[0].elements if len(all_) == 1 else None,
+        words=max((one.words for one in all_), default=1.0),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
@@ -22,10 +23,15 @@ from sql.connectors.filesystem import (
     JSON_IGNORE_ERRORS,
     PATH,
     check_path,
+    in_store,
+    no_such_file,
 )
 from sql.spark.connectors.base import SparkConnector
+from sql.spark.connectors.far_numbers import as_texts, from_texts, has_decimal
 from sql.spark.read.reads import literal, named, tagged
 from sql.spark.read.types import to_spark
+
+_NEVER = "36500d"
 
 
 class SparkFilesystem(SparkConnector):
@@ -33,15 +39,25 @@ class SparkFilesystem(SparkConnector):
 
     def read(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
         """The rows of the files; they are checked again, since a link may have changed."""
-        paths = check_path(PATH.read(table.options), scope)
-        return _shown(_reader(session.read, table).load([literal(path) for path in paths]), table)
+        path = PATH.read(table.options)
+        paths = check_path(path, scope)
+        # What was found here is named; a store's pattern is Spark's to find.
+        wanted = paths if in_store(path) else [literal(one) for one in paths]
+        try:
+            return _shown(_reader(session.read, table).load(wanted), table)
+        except AnalysisException as problem:
+            if problem.getCondition() != "PATH_NOT_FOUND":
+                raise
+            raise no_such_file(path) from problem
 
     def follow(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
         """The rows of each file once, in the order the files were changed."""
         path = PATH.read(table.options)
         reader = _reader(session.readStream, table)
         if not table.columns:
-            reader = reader.schema(session.read.parquet(path).schema)
+            reader = reader.schema(_reader(session.read, table).load(path).schema)
+        # Files that are moved in keep their times: without a bound of its own Spark passes over those a week older than the newest.
+        reader = reader.option("maxFileAge", _NEVER)
         return _shown(reader.load(path), table)
 
 
@@ -50,7 +66,8 @@ def _reader(reader: Any, table: ConnectorTable) -> Any:
     options, format_ = table.options, FORMAT.read(table.options)
     if table.columns:
         own = [f for f in table.columns if f.name not in table.metadata]
-        reader = reader.schema(st.StructType([st.StructField(f.name, to_spark(f.type), True) for f in own]))
+        schema = st.StructType([st.StructField(f.name, to_spark(f.type), True) for f in own])
+        reader = reader.schema(schema if format_ == "parquet" else as_texts(schema))
     if format_ == "csv":
         reader = reader.options(
             sep=CSV_DELIMITER.read(options),
@@ -69,12 +86,17 @@ def _reader(reader: Any, table: ConnectorTable) -> Any:
 
 
 def _shown(frame: DataFrame, table: ConnectorTable) -> DataFrame:
-    return frame.select(*[_column(f, table) for f in table.columns]) if table.metadata else frame
+    """The table's columns and no others: Spark adds some that directories are called by."""
+    return frame.select(*[_column(f, table) for f in table.columns]) if table.columns else frame
 
 
 def _column(field: Field, table: ConnectorTable) -> Column:
     """A column of the table: the file's own, or what Spark knows about the file under ``_metadata.file_…``."""
     key = table.metadata.get(field.name)
-    if key is None:
-        return named(field.name)
-    return tagged(F.col("_metadata").getField(key.replace(".", "_").replace("-", "_")), field)
+    if key is not None:
+        return tagged(F.col("_metadata").getField(key.replace(".", "_").replace("-", "_")), field)
+    type_, column = to_spark(field.type), named(field.name)
+    if FORMAT.read(table.options) == "parquet" or not has_decimal(type_):
+        return column
+    ignoring = (IGNORE_ERRORS if FORMAT.read(table.options) == "csv" else JSON_IGNORE_ERRORS).read(table.options)
+    return from_texts(column, type_, ignoring=ignoring).alias(field.name)

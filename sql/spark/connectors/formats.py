@@ -22,6 +22,8 @@ from model.schema.types import (
 )
 from sql.connectors import ConnectorTable
 from sql.connectors.kafka import Side
+from sql.spark.connectors.far_numbers import as_texts, from_texts, has_decimal, json_values
+from sql.spark.read.reads import once
 from sql.spark.read.types import to_spark
 
 _SQL, _ISO = "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd'T'HH:mm:ss"
@@ -40,8 +42,11 @@ def decoded(column: str, side: Side, table: ConnectorTable) -> tuple[Column, Col
     options = {"mode": "PERMISSIVE" if ignoring else "FAILFAST"} | _text_options(side, table, reading=True)
     if side.format == "json":
         sound = F.try_parse_json(text).isNotNull() if ignoring else None
-        return F.from_json(text, schema, options), sound
-    return F.from_csv(text, _ddl(schema), options), None
+        return json_values(text, schema, options, ignoring=ignoring), sound
+    if not has_decimal(schema):
+        return F.from_csv(text, _ddl(schema), options), None
+    texts = F.from_csv(text, _ddl(as_texts(schema)), options)
+    return once(texts, lambda value: from_texts(value, schema, ignoring=ignoring)), None
 
 
 def _ddl(schema: st.StructType) -> str:

@@ -19,6 +19,7 @@ from sql.connectors.kafka import (
     BOUNDED_OFFSETS,
     BOUNDED_TIMESTAMP,
     GROUP_ID,
+    LONGEST_TOPIC,
     OFFSET_RESET,
     STARTUP_MODE,
     STARTUP_OFFSETS,
@@ -29,10 +30,11 @@ from sql.connectors.kafka import (
     check_written,
     sides,
     specific_offsets,
+    topics_of,
 )
 from sql.spark.connectors.base import SparkConnector
 from sql.spark.connectors.formats import decoded, encoded
-from sql.spark.read.reads import named, tagged
+from sql.spark.read.reads import named, once, tagged
 from sql.spark.read.types import to_spark
 from sql.spark.streaming.partitions import PARTITION, names_in
 
@@ -91,19 +93,33 @@ class SparkKafka(SparkConnector):
         if "headers" in by_key:
             entries = F.map_entries(named(by_key["headers"]))
             columns.append(F.transform(entries, lambda e: F.struct(e["key"].alias("key"), e["value"].alias("value"))).alias("headers"))
-        for name in ("topic", "partition"):
-            if name in by_key:
-                columns.append(named(by_key[name]).alias(name))
+        if "partition" in by_key:
+            columns.append(named(by_key["partition"]).alias("partition"))
+        topics = topics_of(table)
+        if len(topics) != 1:  # else all go to that one, as in Flink
+            columns.append(_topic(named(by_key["topic"]), table, topics).alias("topic"))
         records = frame.select(*columns)
         writer: Any = records.write.format("kafka").options(**_properties(table))
-        if TOPIC.read(table.options) is not None:
-            writer = writer.option("topic", TOPIC.read(table.options))
+        if len(topics) == 1:
+            writer = writer.option("topic", topics[0])
         records.persist()
         try:
             _loaded(writer, "save")
             return records.count()  # an observation of Spark's never ends where the old write interface of this connector is used
         finally:
             records.unpersist()
+
+
+def _topic(name: Column, table: ConnectorTable, topics: list[str]) -> Column:
+    """The topic that a row names, which has to be one of the table's."""
+    if topics:
+        known = name.isin(*topics)
+    else:  # the pattern was judged for names as long as Kafka takes them
+        pattern = rf"\A(?:{TOPIC_PATTERN.read(table.options)})\z"
+        known = F.when(F.length(name) <= F.lit(LONGEST_TOPIC), name.rlike(pattern)).otherwise(F.lit(False))
+    shown = F.coalesce(F.substring(name, 1, LONGEST_TOPIC), F.lit("NULL"))
+    told = F.concat(F.lit(f"{table.name}: the topic of a row is none of the table's: "), shown)
+    return F.when(known, name).otherwise(F.raise_error(told).cast("string"))
 
 
 def _loaded(at: Any, verb: str = "load") -> Any:
@@ -131,8 +147,8 @@ def _set_up(reader: Any, table: ConnectorTable) -> Any:
     """Spark's reader, batch or stream, for the table's topics and start."""
     options = table.options
     reader = reader.format("kafka").options(**_properties(table)).option("includeHeaders", "true")
-    if (topic := TOPIC.read(options)) is not None:
-        reader = reader.option("subscribe", ",".join(part.strip() for part in topic.split(";")))
+    if TOPIC.read(options) is not None:
+        reader = reader.option("subscribe", ",".join(topics_of(table)))
     else:
         reader = reader.option("subscribePattern", f"^(?:{TOPIC_PATTERN.read(options)})$")  # Spark alone looks for it anywhere in a name
     if (group := GROUP_ID.read(options)) is not None:
@@ -185,10 +201,12 @@ def _shown(frame: DataFrame, table: ConnectorTable, *, partition: bool = False) 
     for column in table.columns:
         if (metadata := table.metadata.get(column.name)) is not None:
             columns.append(tagged(_of_record(metadata, column), column))
-        elif key is not None and column in key.columns:
-            columns.append(tagged(F.col("__key").getField(key.inner(column)).cast(to_spark(column.type)), column))
         else:
-            columns.append(tagged(F.col("__value").getField(value.inner(column)).cast(to_spark(column.type)), column))
+            parts = [("__value", value)] if column in value.columns else []
+            if key is not None and column in key.columns:  # the value's goes over the key's, as in Flink
+                parts.append(("__key", key))
+            held = [F.col(part).getField(side.inner(column)).cast(to_spark(column.type)) for part, side in parts]
+            columns.append(tagged(F.coalesce(*held), column))
     if partition:
         columns.append(F.concat_ws("-", "topic", "partition").alias(PARTITION))
     return frame.select(*columns)
@@ -200,11 +218,24 @@ def _of_record(key: str, column: Field) -> Column:
             kinds = F.create_map(*[F.lit(part) for pair in _TIMESTAMP_TYPES.items() for part in pair])
             return F.element_at(kinds, F.col("timestampType"))
         case "headers":
-            return F.map_from_entries(F.coalesce(F.col("headers"), F.array().cast("array<struct<key:string,value:binary>>")))
+            return F.map_from_entries(_last_of_each(F.coalesce(F.col("headers"), F.array().cast("array<struct<key:string,value:binary>>"))))
         case "timestamp":
             instant = F.col("timestamp").cast("timestamp_ltz")
             return instant.cast("timestamp_ntz") if isinstance(column.type, TimestampType) else instant
     return F.col(key).cast(to_spark(column.type))
+
+
+def _last_of_each(headers: Column) -> Column:
+    """Of the headers of one name the last one, as Flink's map keeps them: Kafka takes several, and Spark makes no map of them."""
+    placed = F.transform(headers, lambda one, at: F.struct(one["key"].alias("key"), (-at).alias("at"), one["value"].alias("value")))
+
+    def firsts(ordered: Column) -> Column:
+        found = F.filter(ordered, lambda one, at: ~F.get(ordered, at - 1)["key"].eqNullSafe(one["key"]))
+        return F.transform(found, lambda one: F.struct(one["key"].alias("key"), one["value"].alias("value")))
+
+    distinct = once(F.array_sort(placed), firsts)
+    names = F.transform(headers, lambda one: one["key"])
+    return F.when(F.size(F.array_distinct(names)) == F.size(names), headers).otherwise(distinct)
 
 
 def _encoded(side: Side, table: ConnectorTable) -> Column:

@@ -13,12 +13,16 @@ from pyspark.sql import functions as F
 from sqlglot import exp
 
 from lake import LakeTable
+from model.access import WHOLE
 from model.errors import AnalysisError, InvalidOption
+from model.options.scan_mode import scan_mode
 from model.options.table import check_hint
+from model.snapshot import Snapshot
 from sql.analysis.bounds import row_bound
 from sql.analysis.metadata_columns import hide_from_stars, named_columns, wanted_columns
 from sql.analysis.predicates import pushed
-from sql.analysis.references import TableReference, replace_reference, table_references, unqualify
+from sql.analysis.qualified import unqualify
+from sql.analysis.references import TableReference, replace_reference, table_references
 from sql.analysis.session_values import answer_session_values
 from sql.analysis.views import expand_views
 from sql.connectors.registry import hinted
@@ -58,6 +62,14 @@ class PlannedTable:
     name: str
     table: LakeTable
     plan: ScanPlan
+    present: Snapshot | None = None
+    """The snapshot that was the newest when the table was opened."""
+    of_a_time: bool = False
+    """Whether the mention or the table's options say which rows are meant: then others that came since are none of its."""
+
+
+_OF_NOW = frozenset({"latest-full", "latest", "latest-delta"})
+"""Modes of a scan that follows the table."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -223,14 +235,13 @@ def _source(
         own = hinted(own, reference, scope)
         return spark_connector(own, scope).read(session, own, scope), None
     if is_system(reference.parts):
-        return _system_frame(context, session, reference, reading), None
+        return _system_frame(context, session, reference, reading)
     table, scan = preparation.table(reference, session)
     rules = context.lake.read_rules(table)
-    # A masked column's real values must not decide which files are read: the user would learn them by what is missing.
-    predicate = None if rules.masks else pushed(reference, table.schema)
-    plan = plan_batch(table.files, table.schema, scan, predicate)
-    planned = PlannedTable(name=reference.name, table=table, plan=plan)
-    reading.add(table, plan)
+    if rules.restricted:
+        context.progress.count_nothing()
+    plan = plan_batch(table.files, table.schema, scan, pushed(reference, table.schema, rules))
+    planned = _planned(reading, reference, table, plan, scan.snapshot)
     if wanted := wanted_columns(metadata_names, reference, table.schema, rules):
         hide_from_stars(reference, wanted)
         return with_metadata_columns(session, table, plan, rules, wanted), planned
@@ -238,29 +249,38 @@ def _source(
     return (visible(frame, table, rules) if rules.restricted else frame), planned
 
 
-def _system_frame(context: ExecutionContext, session: SparkSession, reference: TableReference, reading: Reading) -> DataFrame:
-    """A system table's rows; those that are the table's own are read from its files."""
+def _planned(reading: Reading, reference: TableReference, table: LakeTable, plan: ScanPlan, present: Snapshot | None) -> PlannedTable:
+    """A read of a table, noted in the query's."""
+    reading.add(table, plan)
+    of_a_time = reference.as_of is not None or scan_mode({**table.schema.options, **reference.options})[0] not in _OF_NOW
+    return PlannedTable(name=reference.name, table=table, plan=plan, present=present, of_a_time=of_a_time)
+
+
+def _system_frame(
+    context: ExecutionContext, session: SparkSession, reference: TableReference, reading: Reading
+) -> tuple[DataFrame, PlannedTable | None]:
+    """A system table's rows; those that are the table's own are read from its files, and count as any read of it."""
     if reference.as_of is not None:
         raise InvalidOption(f"{reference.name} is a system table; choose its snapshot with OPTIONS('scan.snapshot-id' = '…').")
     check_hint(reference.options)
     system_table = find_system_table(context.lake, context.session, reference.parts, options=reference.options, zone=context.zone)
     assert system_table is not None
     system, scan = system_table
-    scan = replace(scan, predicate=pushed(reference, system.schema()))
+    scan = replace(scan, predicate=pushed(reference, system.schema(), WHOLE))
     if not system.holds_data:
         schema = result_schema(system.columns)
         batches = list(system.read(scan, [c.name for c in system.columns]))
         # Spark takes no table without any batch where a column is nested or a time.
         rows = pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema=schema)])
-        return session.createDataFrame(rows)
-    plan = plan_of(scan)
-    reading.add(scan.opened, plan)
+        return session.createDataFrame(rows), None
+    table, plan = scan.opened, plan_of(scan)
+    planned = _planned(reading, reference, table, plan, scan.snapshot)
     if system.name == "row_tracking":
-        return read_by_arrow(session, scan.opened, plan.files, schema=with_row_ids(scan.opened.schema), reader=read_with_row_ids)
-    frame = dataframe(session, scan.opened, plan)
+        return read_by_arrow(session, table, plan.files, schema=with_row_ids(table.schema), reader=read_with_row_ids), planned
+    frame = dataframe(session, table, plan)
     if system.columns[0].name != ROW_KIND:
-        return frame
+        return frame, planned
     values = [named(name) for name in frame.columns]
     if system.name == "binlog":
         values = [F.array(value).alias(name) for name, value in zip(frame.columns, values, strict=True)]
-    return frame.select(F.lit("+I").alias(ROW_KIND), *values)
+    return frame.select(F.lit("+I").alias(ROW_KIND), *values), planned

@@ -18,7 +18,7 @@ from lake import LakeTable
 from model.errors import UnsupportedType
 from model.schema.casting import is_cast
 from model.schema.type_parts import walk
-from model.schema.types import ArrayType, DataType, Field, MapType, RowType, TimeType
+from model.schema.types import ArrayType, AtomicType, DataType, Field, MapType, RowType, TimeType
 from model.text.sql_text import quote
 from sql.spark.read.declared import metadata
 from sql.spark.read.deletions import BY_ARROW, Marked, read_by_arrow, without_deleted
@@ -28,8 +28,9 @@ from table.format.formats import format_of
 from table.format.hive import NULL_NAMES
 from table.format.layout import escape
 from table.scan.checks.verify import looks
+from table.scan.evolution import check_parts, evolved
 from table.scan.planning.entry_scan import PlannedFile, ScanPlan
-from table.scan.read import check_parts, check_whole, evolved
+from table.scan.read import check_whole
 
 _UNSEEN = "unseen"
 """Files whose names begin so that Spark's readers pass them over without a word; they are read here."""
@@ -153,6 +154,11 @@ def named(name: str) -> Column:
     return F.col(quote(name))
 
 
+def once(column: Column, made: Callable[[Column], Column]) -> Column:
+    """What ``made`` makes of the column, which is worked out once, however often it is used: Spark repeats an expression for each use."""
+    return F.element_at(F.transform(F.array(column), made), 1)
+
+
 def _column(field: Field, source: Field | None) -> Column:
     if source is None:
         return F.lit(None).cast(to_spark(field.type))
@@ -180,12 +186,26 @@ def _evolved(column: Column, source: DataType, target: DataType, name: str) -> C
     if isinstance(source, ArrayType) and isinstance(target, ArrayType) and _differs(source.element, target.element):
         inner_source, inner_target = source.element, target.element
         return F.transform(column, lambda item: _evolved(item, inner_source, inner_target, name))
-    if isinstance(source, MapType) and isinstance(target, MapType) and _differs(source.value, target.value):
-        value_source, value_target = source.value, target.value
-        return F.transform_values(column, lambda _, value: _evolved(value, value_source, value_target, name))
+    if isinstance(source, MapType) and isinstance(target, MapType) and _differs(source, target):
+        return _evolved_map(column, source, target, name)
     if source.with_nullable(True) == target.with_nullable(True):
         return column
     return column.cast(to_spark(target))
+
+
+def _evolved_map(column: Column, source: MapType, target: MapType, name: str) -> Column:
+    """A MAP with both its keys and its values under their types of now."""
+
+    def entry(old: Column) -> Column:
+        key = _evolved(old.getField("key"), source.key, target.key, name)
+        return F.struct(key.alias("key"), _evolved(old.getField("value"), source.value, target.value, name).alias("value"))
+
+    if _differs(source.key, target.key) and (not isinstance(target.key, AtomicType) or isinstance(target.key, TimeType)):
+        return F.map_from_entries(F.transform(F.map_entries(column), entry))
+    if _differs(source.value, target.value):
+        column = F.transform_values(column, lambda _, value: _evolved(value, source.value, target.value, name))
+    # A cast of the keys leaves each where it is, also two that are alike in a file of another writer.
+    return column.cast(to_spark(target)) if _differs(source.key, target.key) else column
 
 
 def _converted(column: Column, source: DataType, target: DataType, name: str) -> Column:

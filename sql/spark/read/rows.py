@@ -71,8 +71,7 @@ class TargetRows:
     def source(self, session: SparkSession, reference: TableReference, reading: Reading) -> DataFrame:
         """The frame of the mention whose rows are changed."""
         table, rules = self._table, self._rules
-        # A masked column's real values must not decide which files are read.
-        self.predicate = None if rules.masks else pushed(reference, table.schema)
+        self.predicate = pushed(reference, table.schema, rules)
         plan = plan_scan(table.files, table.schema, self._snapshot, self.predicate)
         reading.add(table, plan)
         frame, files = numbered(session, table, plan.files, self._mentioned)

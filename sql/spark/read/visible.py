@@ -21,6 +21,10 @@ def visible(frame: DataFrame, table: LakeTable, rules: ReadRules, *, beside: Seq
     """
     for policy in rules.filters:
         frame = frame.filter(_expression(policy))
+    if rules.filters:
+        # Of all rows: Spark moves no condition below a sample. Next to the rules it would ask the query's first where it infers one from
+        # another, calls Python for a column, or takes out what is said twice; one that fails would tell of a row that is not shown.
+        frame = frame.sample(fraction=1.0, seed=0)
     fields = [field for field in table.schema.fields if rules.columns is None or field.name in rules.columns]
     fields = [field for field in fields if masked or field.name not in rules.masks]
     columns = []

@@ -42,7 +42,8 @@ def begun(context: Any, statement_id: str) -> bool:
 def _progress(stage: Any, ended: bool) -> SparkStage:
     done = stage.numTasks if ended else stage.numCompletedTasks  # a stage whose output was there already runs no task
     active, failed = (0 if ended else stage.numActiveTasks), stage.numFailedTasks
-    return SparkStage(id=stage.stageId, name=stage.name, done=done, active=active, failed=failed, total=stage.numTasks)
+    name = stage.name.partition(" at ")[0]  # "toArrow at /…/results.py:12": the rest is a path of this server
+    return SparkStage(id=stage.stageId, name=name, done=done, active=active, failed=failed, total=stage.numTasks)
 
 
 def live_tasks(context: Any, gateway: Any) -> list[tuple[Stage, int]]:

@@ -36,11 +36,18 @@ _AT = re.compile(r"; line \d+ pos \d+;?")
 _ADVICE = re.compile(r" If necessary set [^\n]*? to bypass this error\.")
 _WRAPPED = re.compile(r"^(Caused by: )?((\w+\.)+[\w$]+(: |$))?((Exception thrown in awaitResult|Job aborted):?\s*$)?")
 """What stands before the words of an exception, and words that only say that there was another."""
-_STOPPED = re.compile(
-    r"stopped SparkContext|SparkContext (was|has been) (shut ?down|stopped)|ExecutorLostFailure|Executor heartbeat timed out"
+_STOPPED = re.compile(r"stopped SparkContext|SparkContext (was|has been) (shut ?down|stopped)|ExecutorLostFailure \(executor driver\b")
+"""The executor ``driver`` is the only one of a Spark in this machine, and lives in its JVM."""
+_KILLED = re.compile(
+    r"exited caused by one of the running tasks\) Reason: [^\n]*"
+    r"(?:\b(?:code|status):? (?:52|137|143)\b|exceeding (?:thresholds|(?:\w+ )?memory limits)|possible container OOM)"
 )
+"""How executors of a cluster end that had too little memory: Spark's own code for it, SIGKILL, SIGTERM, and what masters say of limits."""
+_ELSEWHERE = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \([^)\n]* executor (?!driver\b)[^)\n]*\)")
 _WAITED = "Exception thrown in awaitResult"
 _NO_MEMORY = re.compile(r"OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|is bigger than .*maxResultSize")
+_OWN = re.compile(r"is bigger than .*maxResultSize|Requested array size exceeds VM limit")
+"""What one statement alone brings about, however much memory there is."""
 _TOO_DEEP = "StackOverflowError"
 _NO_SPACE = "No space left to write the files of the statement. Free space for the warehouse and Spark's scratch files, then repeat it."
 _DISK = re.compile(r"Input/output error|Too many open files|Read-only file system|Stale file handle|Mkdirs failed to create")
@@ -54,7 +61,9 @@ _STORE = re.compile(
 """A store that cannot be reached, or does not let in who asks, in words of S3A, the libraries of stores, and Java's network."""
 _UNLOADED = re.compile(r"Could not initialize class|ExceptionInInitializerError|UnsatisfiedLinkError")
 """A class that failed once while it was made ready, as a codec unpacked on a full disk, fails as long as its JVM lives."""
-_APART = re.compile(r"Python worker exited unexpectedly|FetchFailed(?:Exception)?\b|MetadataFetchFailed")
+_APART = re.compile(
+    r"ExecutorLostFailure \(executor (?!driver\b)|Python worker exited unexpectedly|FetchFailed(?:Exception)?\b|MetadataFetchFailed"
+)
 """Processes of one Spark that lost each other, as on a machine with too much to do."""
 _UNSTARTED = r'Cannot run program "[^"\n]*python[^"\n]*"'
 _NO_PYTHON = re.compile(rf"Python worker failed to connect back|Timed out while waiting for the Python worker|{_UNSTARTED}")
@@ -172,12 +181,8 @@ def _told(error: LakeError, chain: str, lost: Callable[[], None]) -> LakeError:
     """The error, unless its causes tell that memory was short, the text too deep, or Spark itself broken."""
     if not isinstance(error, ExecutionError):
         return error
-    if _NO_MEMORY.search(chain):
-        lost()
-        return OutOfMemory(
-            "The statement needs more memory than Spark has here. Read fewer rows or columns at once, or give Spark more: "
-            "SLUICE_SPARK_DRIVER_MEMORY."
-        )
+    if (short := _of_memory(chain, lost)) is not None:
+        return short
     if _UNLOADED.search(chain):
         return _gone(lost)
     if DAMAGED.search(chain) and not _USER.search(chain) and not _DATA.search(chain):
@@ -195,6 +200,25 @@ def _told(error: LakeError, chain: str, lost: Callable[[], None]) -> LakeError:
     if _FULL.search(chain):
         return StorageFull(_NO_SPACE)
     return _of_the_disk(chain) or _of_the_store(chain) or error
+
+
+def _of_memory(chain: str, lost: Callable[[], None]) -> OutOfMemory | None:
+    """The error of a statement that had not enough memory: where that was a cluster's executors', the driver need not be started anew."""
+    is_short, is_said = _NO_MEMORY.search(chain), _USER.search(chain) or _DATA.search(chain)  # values may say anything
+    if is_short and (is_said or not _ELSEWHERE.search(chain) or "maxResultSize" in chain):
+        lost()
+        error = OutOfMemory(
+            "The statement needs more memory than Spark has here. Read fewer rows or columns at once, or give Spark more: "
+            "SLUICE_SPARK_DRIVER_MEMORY."
+        )
+        error.own = _OWN.search(chain) is not None
+        return error
+    if is_said or not (is_short or _KILLED.search(chain)):
+        return None
+    return OutOfMemory(
+        "The statement needs more memory than Spark's executors have. Read fewer rows or columns at once, or give them more: "
+        "spark.executor.memory, and spark.executor.memoryOverhead for Python, in SLUICE_SPARK_CONF."
+    )
 
 
 def _of_the_store(chain: str) -> Unavailable | None:

@@ -42,7 +42,7 @@ class LastBatch:
         return cls(applied["checkpoint"], applied["batch"], applied.get("plan"), applied.get("state", False))
 
 
-def agreed(checkpoint: Checkpoint, applied: Mapping[str, Any], *, keeps_state: bool, in_target: Callable[[str], int] | None) -> str:
+def agreed(checkpoint: Checkpoint, applied: Mapping[str, Any], *, keeps_state: bool, in_target: Callable[[str], InTarget] | None) -> str:
     """The id of a checkpoint that tells what the catalog tells, and can be gone on from; it is begun, mended or written anew.
 
     ``in_target`` gives the last batch of a checkpoint that snapshots of the target name; None for a target without snapshots.
@@ -77,25 +77,41 @@ def require_same(checkpoint: Checkpoint, applied: Mapping[str, Any], batch: int)
         raise _damaged(checkpoint, fault)
 
 
-def last_in(context: ExecutionContext, target: LakeTable, commit_user: str) -> int:
-    """The last batch of a checkpoint that the target's snapshots name; -1 where none does."""
+@dataclass(frozen=True, slots=True)
+class InTarget:
+    """What the target's snapshots tell of a checkpoint."""
+
+    batch: int
+    """The last that they name; -1 where they name none."""
+    whole: bool
+    """Whether a later one would be named, too: none of those after what is known has expired, as expiry takes the oldest first."""
+
+
+def last_in(context: ExecutionContext, target: LakeTable, commit_user: str) -> InTarget:
+    """The last batch of a checkpoint that the target's snapshots name."""
     with context.lake.catalog.reading() as tx:
         history = tx.snapshots.history(target.table_id, target.identifier.branch)
     principal = context.lake.caller.principal
     bodies = (row.body for row in history if row.body["commitUser"] == commit_user)
-    return max((body["commitIdentifier"] for body in bodies if same_committer(body, principal)), default=NONE)
+    batch = max((body["commitIdentifier"] for body in bodies if same_committer(body, principal)), default=NONE)
+    return InTarget(batch, batch != NONE or not history or history[0].snapshot_id == 1)
 
 
-def _require_known(checkpoint: Checkpoint, last: LastBatch, in_target: int) -> None:
+def _require_known(checkpoint: Checkpoint, last: LastBatch, there: InTarget) -> None:
     """A catalog that is older than the checkpoint, as an old dump is, is gone on with once the target has what it has forgotten."""
-    noted = checkpoint.committed()
+    noted, in_target = checkpoint.committed(), there.batch
     if max(noted, in_target) <= last.batch or noted == in_target:
         return
     if in_target < noted:
         problem = (
             f"has committed batch {noted}, which the catalog does not know: it is older. Where the job's table is ahead of the catalog, "
-            "CALL sys.repair_table for it and restart the job; where it is not, remove the checkpoint and restart the job, which begins "
-            "behind its last batch in the catalog"
+            "CALL sys.repair_table for it and restart the job; "
+        )
+        problem += (
+            "where it is not, remove the checkpoint and restart the job, which begins behind its last batch in the catalog"
+            if there.whole
+            else "where it is not, keep the checkpoint: snapshots of the table have expired, perhaps those of the later batches, "
+            "whose rows would be written twice; look which rows the table has, and start a new job whose hints say where it begins"
         )
     else:
         problem = f"does not know batch {in_target}, which the job's table has and the catalog has forgotten"

@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -33,7 +34,7 @@ from sql.spark.connectors import spark_connector
 from sql.spark.read.prepared import prepared
 from sql.spark.session.damage import Reading
 from sql.spark.session.errors import failure_of
-from sql.spark.streaming.agreement import agreed, last_in, require_same
+from sql.spark.streaming.agreement import InTarget, agreed, last_in, require_same
 from sql.spark.streaming.alignment import Alignment
 from sql.spark.streaming.bad_rows import Sifted, bad_rows_of, given, tried
 from sql.spark.streaming.batch import Batch, batch_watermark
@@ -51,6 +52,7 @@ from sql.spark.write.writes import write
 from sql.statements.base import ExecutionContext
 from sql.statements.insert import Target, connector_sink, sink_columns, sink_schema, source_of, target_of
 from table.format.manifests.entries import NewFile
+from table.write.event_time import telling_time
 
 _LOOK_SECONDS = 0.05
 _BATCH_BYTES = 1 << 30
@@ -65,6 +67,7 @@ def check(context: ExecutionContext, insert: exp.Insert) -> StartPositions | Non
     starts = StartPositions()
     sink = _Sink(context, insert)
     sink.check_apart()
+    JobSources(context, insert).alignment()
     with prepared(context, sink.query(), stream=True, starts=starts) as query:
         sink.check(query.frame)
         return starts if query.frame.isStreaming else None
@@ -134,7 +137,7 @@ class JobQuery:
         self._reading: Reading | None = None
         self._rights: Rights | None = None
         self._topics: Sequence[Partitions] = ()
-        self._stopping = False
+        self._stopping = self._passed = False
         self._problem: BaseException | None = None
         self._state: bool | None = None
         self._applied = dict(job.applied.get(part, {}))
@@ -180,7 +183,7 @@ class JobQuery:
         in_target = None if self._sink.connector is not None else self._in_target
         return agreed(self._checkpoint, self._applied, keeps_state=keeps_state, in_target=in_target)
 
-    def _in_target(self, checkpoint: str) -> int:
+    def _in_target(self, checkpoint: str) -> InTarget:
         return last_in(self._context, target_of(self._context, self._insert).table, f"{self._job.job_id}-{checkpoint}")
 
     def _fix(self, starts: StartPositions, checkpoint: str | None) -> None:
@@ -188,7 +191,7 @@ class JobQuery:
         if starts.known == self._job.starts.get(self._part, {}) and (self._applied or checkpoint is None):
             return
         lease = JobLease(job_id=self._job.job_id, epoch=self._job.epoch)
-        with self._context.lake.catalog.transaction() as tx:
+        with self._context.lake.catalog.transaction(brief=True) as tx:
             if not tx.jobs.begin(lease, self._part, starts.known, checkpoint=checkpoint):
                 raise JobLeaseLost(str(self._job.job_id))
 
@@ -207,6 +210,11 @@ class JobQuery:
         """Whether it has ended, well or not."""
         query = self._query
         return query is not None and not query.isActive
+
+    @property
+    def passed(self) -> bool:
+        """Whether a batch went well since it began, also one without rows."""
+        return self._passed
 
     def outcome(self) -> BaseException | None:
         """Why it failed; None where it ended well, or was stopped. Asked when it has ended."""
@@ -276,15 +284,15 @@ class JobQuery:
     def stop(self, *, patience: float) -> None:
         """End when the batch in flight has ended, or after so many seconds."""
         self._stopping = True
-        query = self._query
-        if query is None:
-            return
         until = time.monotonic() + patience
-        while time.monotonic() < until and query.isActive and query.status["isTriggerActive"]:
-            time.sleep(_LOOK_SECONDS)
-        query.stop()
-        for topic in self._topics:
-            topic.close()
+        try:
+            if (query := self._query) is not None:
+                while time.monotonic() < until and query.isActive and query.status["isTriggerActive"]:
+                    time.sleep(_LOOK_SECONDS)
+                query.stop()
+        finally:  # also where the JVM is gone
+            for topic in self._topics:
+                topic.close()
 
     def _take(self, frame: DataFrame, number: int) -> None:
         """One micro-batch, on a thread of Spark's."""
@@ -311,6 +319,7 @@ class JobQuery:
                 self._passed_on(frame, number, checkpoint)
             else:
                 self._commit(frame, number, checkpoint)
+            self._passed = True
         except BaseException as problem:
             self._problem = problem
             raise
@@ -329,7 +338,7 @@ class JobQuery:
     def _passed_on(self, frame: DataFrame, number: int, checkpoint: str) -> None:
         """A batch for a sink that has no commits: it is noted when it has been written, and written again where that is not noted."""
         rows = self._sink.pass_on(frame)
-        with self._context.lake.catalog.transaction() as tx:
+        with self._context.lake.catalog.transaction(brief=True) as tx:
             self._claim(number, checkpoint, rows=rows, watermark=None).finish(tx)
 
     def _commit(self, frame: DataFrame, number: int, checkpoint: str) -> None:
@@ -355,8 +364,12 @@ class JobQuery:
     ) -> None:
         """Write a batch's rows and commit them, in one transaction with those that were put aside."""
         with target.table.write() as written:
-            files = written.add(before_commit(target.table, write(fitted.sparkSession, fitted, target.table)))
-            watermark = self._watermark_of(number, files, target)
+            rowtime = self._rowtime_in(target)
+            table = target.table
+            if rowtime is not None:
+                table = replace(table, schema=telling_time(table.schema, rowtime[0]))
+            files = written.add(before_commit(table, write(fitted.sparkSession, fitted, table)))  # both tell the time
+            watermark = self._watermark_of(number, files, target, rowtime)
             moves = bool(files) or self._moves(target.table.latest(), watermark)
             if not moves and aside is None:
                 return
@@ -374,12 +387,15 @@ class JobQuery:
             note = partial(self._checkpoint.note_committed, number)  # which the next batch does, too: this one is decided
             follow(note, f"Job {self._job.job_id} could not note in its checkpoint which batch it has committed")
 
-    def _watermark_of(self, number: int, files: Sequence[NewFile], target: Target) -> int | None:
-        rowtime: tuple[str, int] | None = None
-        if self._rowtime is not None:
-            at, delay = self._rowtime
-            names = target.columns or [f.name for f in target.table.schema.fields if f.name not in target.fixed]
-            rowtime = (names[at], delay)
+    def _rowtime_in(self, target: Target) -> tuple[str, int] | None:
+        """The target's column that holds the source's event time as it was read, and its watermark's delay in milliseconds."""
+        if self._rowtime is None:
+            return None
+        at, delay = self._rowtime
+        names = target.columns or [f.name for f in target.table.schema.fields if f.name not in target.fixed]
+        return names[at], delay
+
+    def _watermark_of(self, number: int, files: Sequence[NewFile], target: Target, rowtime: tuple[str, int] | None) -> int | None:
         if self._topics:  # what the batch itself holds of each partition is not known yet
             return self._checkpoint.watermark(number)
         progress = self._progress()

@@ -11,7 +11,7 @@ from model.errors import InvalidOption
 from sql.analysis.references import TableReference, table_references
 from sql.analysis.views import expand_views
 from sql.connectors.stored import find_connector
-from sql.local import all_end_now, holds_back
+from sql.local import all_end_now, ends_now, holds_back
 from sql.spark.streaming.alignment import AlignmentRule, rule_of
 from sql.statements.base import ExecutionContext
 from sql.statements.insert import source_of
@@ -37,11 +37,25 @@ class JobSources:
         return holds_back(self.query)
 
     def alignment(self) -> AlignmentRule | None:
-        """The rule of the group they belong to; raises `InvalidOption` where they name several."""
-        rules = [rule for reference in self._references if (rule := rule_of(self._options(reference))) is not None]
-        if len({rule.group for rule in rules}) > 1:
-            raise InvalidOption("The sources of one INSERT belong to one 'scan.watermark.alignment.group'.")
-        return rules[0] if rules else None
+        """The rule of the group that the INSERT is a member of.
+
+        Raises `InvalidOption` where several of the sources it follows have one: each micro-batch reads all of them, so that a query here
+        can let none wait for another, as Flink's readers do. Mentions of one source with one hint are one, as Flink reads it once.
+        """
+        rules: dict[object, tuple[str, AlignmentRule]] = {}
+        for reference in self._references:
+            rule = rule_of(self._options(reference))
+            if rule is not None and not ends_now(self._context, reference):
+                source = self._context.session.meant(reference.parts), frozenset(reference.options.items())
+                rules.setdefault(source, (reference.name, rule))
+        if len(rules) > 1:
+            names = [name for name, _ in rules.values()]
+            raise InvalidOption(
+                f"{', '.join(names[:-1])} and {names[-1]} have 'scan.watermark.alignment.group': the sources of one INSERT do not wait for "
+                "each other, one of them at most may have a group. INSERTs of their own do: let each write one source into a table without "
+                "a group, which the query then reads, or leave the option out."
+            )
+        return next((rule for _, rule in rules.values()), None)
 
     def _options(self, reference: TableReference) -> Mapping[str, str]:
         source = find_connector(self._context.lake, self._context.session, reference.parts)

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sqlglot import exp
 
 from lake import LakeTable
+from model.access import WHOLE
 from model.errors import InvalidOption, UnsupportedStatement
 from model.options.table import TABLE_OPTIONS, stream_options
 from model.options.watermark import watermark_of
@@ -125,7 +126,7 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
         reader_options["maxBytesPerTrigger"] = str(micro_batch)
     if access.token is not None:
         reader_options["token"] = access.token
-    predicate = pushed(reference, table.schema)
+    predicate = pushed(reference, table.schema, WHOLE)  # of a part there are no streams
     if predicate is not None:
         reader_options["filter"] = predicate_text(predicate)
     frame = session.readStream.format("sluice").options(**reader_options).load(str(table.identifier))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
 from sqlglot import exp
 
-from model.errors import AnalysisError
+from model.errors import AnalysisError, InvalidData
 from model.schema.schema import Schema
 from model.schema.types import (
     ArrayType,
@@ -100,16 +101,39 @@ def stored(field: Field, source: tuple[Column, st.StructField] | None, fixed: Co
     if source is None and fixed is None:
         value = _default(field)
     elif field.default_value is not None and field.type.nullable:
-        value = F.coalesce(value, _default(field))
+        value = F.coalesce(value, _default_of_nulls(field))
     return checked(value, field)
 
 
 def _default(field: Field) -> Column:
     default = default_of(field)
-    value = None if default is None else default.as_py()
-    if isinstance(field.type, LocalZonedTimestampType) and value is not None:
-        value = value.isoformat()  # names its zone; Spark would take a text without one for the session's
-    return F.lit(value if value is None or isinstance(value, bytes) else str(value)).cast(to_spark(field.type))
+    return _literal(None if default is None else default.as_py(), field.type)
+
+
+def _default_of_nulls(field: Field) -> Column:
+    """The default for the NULLs of a query; one that is no value fails where there is a NULL, and nowhere else."""
+    try:
+        return _default(field)
+    except InvalidData as problem:  # another client's: an earlier version, or a schema file
+        return F.raise_error(F.lit(problem.message)).cast(to_spark(field.type))
+
+
+def _literal(value: Any, type_: DataType) -> Column:
+    """A value that Arrow gave as a column of its type."""
+    if value is None:
+        return F.lit(None).cast(to_spark(type_))
+    match type_:
+        case ArrayType(element=element):
+            column = F.array(*[_literal(one, element) for one in value])
+        case MapType(key=of_keys, value=of_values):
+            column = F.create_map(*[part for key, one in value for part in (_literal(key, of_keys), _literal(one, of_values))])
+        case RowType(fields=fields):
+            column = F.struct(*[_literal(value[inner.name], inner.type).alias(inner.name) for inner in fields])
+        case LocalZonedTimestampType():  # names its zone; Spark would take a text without one for the session's
+            column = F.lit(value.isoformat())
+        case _:
+            column = F.lit(value if isinstance(value, bytes) else str(value))
+    return column.cast(to_spark(type_))
 
 
 def checked(column: Column, field: Field) -> Column:
@@ -178,7 +202,7 @@ def _cut(column: Column, precision: int) -> Column:
     """Milliseconds are written from a TIMESTAMP, microseconds from a TIMESTAMP_NTZ; digits beyond the precision are cut off."""
     instant = column.cast("timestamp_ltz")
     unit = 10 ** (6 - precision)
-    if precision not in (3, 6):
+    if precision != 6:  # to milliseconds, too: the rows of a change are kept in microseconds until they are written
         micros = F.unix_micros(instant)
         instant = F.timestamp_micros(micros - F.pmod(micros, F.lit(unit).cast("bigint")))
     return instant if precision <= 3 else instant.cast("timestamp_ntz")

@@ -34,8 +34,8 @@ from sql.statements.rows.assignments import Assignment, Clause, Kind
 from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import translating
 from table.format.parquet.batches import bounded_batches, opened
+from table.scan.evolution import evolved
 from table.scan.planning.entry_scan import PlannedFile
-from table.scan.read import evolved
 from table.write.copy_on_write import CLAUSE, FileChange, Positions
 
 CLAUSE_OF = "__sluice_clause"

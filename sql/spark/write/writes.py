@@ -39,15 +39,15 @@ from sql.spark.write.bucket import bucket_column
 from table.format.discard import discard
 from table.format.formats import FileFormat
 from table.format.io.storage_errors import translating
-from table.format.manifests.entries import EMPTY_ROW, DataFile, NewFile
+from table.format.manifests.entries import DataFile, NewFile
 from table.format.parquet.batches import bounded_batches, opened
 from table.format.parquet.footer import mark_file
 from table.format.rows import binary_row
 from table.format.rows.stats import StatsModes
 from table.index.build import attached, index_of_file
 from table.index.container import SUFFIX
+from table.scan.evolution import evolved
 from table.scan.planning.entry_scan import PlannedFile
-from table.scan.read import evolved
 from table.write.bucket import internal_values
 from table.write.data_file import creation_millis, describe_parquet, open_file
 
@@ -134,13 +134,15 @@ def _with_bucket(frame: DataFrame, schema: Schema) -> DataFrame:
 def _with_partition_keys(frame: DataFrame, schema: Schema) -> tuple[DataFrame, list[str]]:
     """A hidden column for each partition column, by which Spark puts rows into staged directories: one for each value.
 
-    Spark's own name for NULL is that of the empty value and of a text, too, and a long value makes a name that no file system takes.
+    Spark's own name for NULL is that of the empty value and of a text, too, a long value makes a name that no file system takes, and in
+    names bytes that are no text are all one sign.
     """
     keys = [_PARTITION + str(i) for i in range(len(schema.partition_keys))]
     for key, name in zip(keys, schema.partition_keys, strict=True):
         text = named(name).cast("string")
         short = F.concat(F.lit("v"), text)
-        whole = F.when(F.octet_length(text) > _LONGEST_STAGED, F.concat(F.lit("h"), F.sha2(text, 256))).otherwise(short)
+        nameless = (F.octet_length(text) > _LONGEST_STAGED) | ~F.is_valid_utf8(text)
+        whole = F.when(nameless, F.concat(F.lit("h"), F.sha2(text, 256))).otherwise(short)
         frame = frame.withColumn(key, F.when(text.isNull(), F.lit("n")).otherwise(whole))
     return frame, keys
 
@@ -327,12 +329,13 @@ def _partition_of(table: LakeTable, path: str) -> tuple[object, ...]:
 
 def _in_sequence(schema: Schema, described: Sequence[list[_Described]]) -> list[tuple[_Described, DataFile]]:
     """Number the rows of each (partition, bucket) through its files, in order."""
-    tops: dict[tuple[tuple[object, ...], int], int] = defaultdict(int)
+    tops: dict[tuple[bytes, int], int] = defaultdict(int)
     placed = []
     for entry in (item for group in described for item in group):
         _, values, bucket, file, _ = entry
-        first = tops[(values, bucket)] if schema.bucket > 0 else 0
-        tops[(values, bucket)] += file.row_count
+        place = _row_bytes(schema, values), bucket
+        first = tops[place] if schema.bucket > 0 else 0
+        tops[place] += file.row_count
         placed.append((entry, replace(file, min_sequence_number=first, max_sequence_number=first + file.row_count - 1)))
     return placed
 
@@ -344,9 +347,12 @@ def _placed(table: LakeTable, entry: _Described, file: DataFile, moved: list[str
     table.files.io.rename(path, target)
     moved += [target, target + SUFFIX]
     file = attached(table.files, table.schema, target, file, index)
-    types = [f.type for f in table.schema.partition_fields]
-    partition = binary_row.encode_prefixed(types, values) if types else EMPTY_ROW
-    return NewFile(partition=partition, bucket=bucket, file=file)
+    return NewFile(partition=_row_bytes(table.schema, values), bucket=bucket, file=file)
+
+
+def _row_bytes(schema: Schema, values: tuple[object, ...]) -> bytes:
+    """A partition as manifests hold it; NaN is equal to itself there, and the zeros are two."""
+    return binary_row.encode_prefixed([f.type for f in schema.partition_fields], values)
 
 
 def _through_arrow(routed: DataFrame, table: LakeTable) -> list[NewFile]:

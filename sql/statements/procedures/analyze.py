@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
+from lake import Lake, LakeTable
 from model.errors import AnalysisError
 from model.schema.types import BigIntType
 from model.snapshot import CommitKind
@@ -27,6 +29,8 @@ def analyze_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
 
     table = table_to_write(context, arguments)
     context.lake.require_whole(table, "statistics")
+    if not arguments.dry_run:
+        context.lake.reserve.require()
     latest = table.latest()
     if latest is None:
         raise AnalysisError(f"Table {table.identifier} has no rows to analyze.")
@@ -41,7 +45,7 @@ def analyze_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         "snapshotId": latest.id, "schemaId": latest.schema_id, "mergedRecordCount": rows, "mergedRecordSize": size, "colStats": statistics,
     }  # fmt: skip
     if not arguments.dry_run:
-        _commit(context, table_to_write(context, arguments), body)
+        commit_statistics(context.lake, table_to_write(context, arguments), body)
     columns = [
         ResultColumn("column", STRING), ResultColumn("distinct_count", BigIntType()), ResultColumn("null_count", BigIntType()),
         ResultColumn("record_count", BigIntType(nullable=False)), DRY_COLUMN,
@@ -51,10 +55,11 @@ def analyze_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     )
 
 
-def _commit(context: ExecutionContext, table: Any, body: dict[str, Any]) -> None:
+def commit_statistics(lake: Lake, table: LakeTable, body: Mapping[str, Any]) -> None:
+    """Write the statistics of a snapshot, in Paimon's form, to a file of their own, and commit an ANALYZE snapshot that names it."""
     name = f"stat-{uuid4()}-0"
     path = table.files.layout.statistics_file(name)
     with table.write() as write:
         write.add_paths([path])
         table.files.io.write(path, json.dumps(body, ensure_ascii=False).encode())
-        context.lake.commit(table, write.request(CommitKind.ANALYZE, paths=[path], statistics=name, operation="ANALYZE"))
+        lake.commit(table, write.request(CommitKind.ANALYZE, paths=[path], statistics=name, operation="ANALYZE"))

@@ -8,7 +8,8 @@ from functools import cached_property
 from typing import Any
 
 from lake import LakeTable
-from model.errors import AnalysisError, LakeError, TableDamaged, TableDiverged, nearest
+from model.catalog_errors import ClockInDoubt
+from model.errors import AnalysisError, LakeError, TableDamaged, TableDiverged, UnsupportedStatement, nearest
 from model.identifier import Identifier
 from model.schema.types import BigIntType, BooleanType, VarCharType
 from model.text.name_parts import parse_name
@@ -42,6 +43,8 @@ _OTHER_NAMES = {
 
 def alone(context: ExecutionContext, problem: LakeError) -> str:
     """What is wrong with one table, in words, so that a call for many goes on with the others; raises what is about more than the one."""
+    if isinstance(problem, ClockInDoubt) and context.lake.clock.doubt is None:  # this one has a snapshot from the future
+        return problem.message
     if not isinstance(problem, TableDamaged | TableDiverged) and refusal(problem) is None:
         raise problem
     context.lake.standing.met(problem)
@@ -68,9 +71,17 @@ class Procedure:
     """The parameters in another engine's order, where the values given by position are of that kind."""
     only_looks: bool = False
     """Whether it changes nothing anyway, and so has no dry run."""
+    many: str | None = None
+    """The parameter that takes all texts given by position from its own on, a ``;`` between them."""
 
 
 PROCEDURES: dict[str, Procedure] = {}
+_ABSENT = {
+    "sys.clone": "CALL sys.clone is not available. To copy a table of this catalog: CREATE TABLE copy LIKE t; INSERT INTO copy SELECT * "
+    "FROM t, which takes what you may read of it. CALL sys.migrate_table and sys.register_table take over directories; between two "
+    "catalogs INSERT INTO … SELECT copies in Flink or Spark, where both are catalogs of one session.",
+}
+"""Procedures of Paimon's that are not here, and what does their work."""
 
 
 def procedure(
@@ -80,6 +91,7 @@ def procedure(
     spark: Callable[[Arguments], bool] = never,
     other_order: Callable[[Sequence[object]], Sequence[str] | None] | None = None,
     only_looks: bool = False,
+    many: str | None = None,
     **parameters: type,
 ) -> Callable[[Body], Body]:
     """Register a procedure ``sys.<name>``; it takes ``dry_run``, the last where Paimon gives it no place, unless it ``only_looks``."""
@@ -95,6 +107,7 @@ def procedure(
             spark=spark,
             other_order=other_order,
             only_looks=only_looks,
+            many=many,
         )
         return body
 
@@ -113,6 +126,8 @@ class Call:
         name = ".".join(part for part in self.tree.args["procedure"] if part != "sluice")
         procedure = PROCEDURES.get(name.lower())
         if procedure is None:
+            if name.lower() in _ABSENT:
+                raise UnsupportedStatement(_ABSENT[name.lower()], fragment=name)
             near = nearest(name, PROCEDURES)
             hint = f" Did you mean {near}?" if near else f" There are: {', '.join(sorted(PROCEDURES))}."
             raise AnalysisError(f"There is no procedure {name}.{hint}", fragment=name)
@@ -133,7 +148,12 @@ class Call:
         return procedure.body(context, arguments)
 
 
-def _bound(procedure: Procedure, arguments: tuple[tuple[str | None, object], ...]) -> Arguments:
+Given = tuple[tuple[str | None, object], ...]
+"""The arguments of a CALL as they are written, each with its name, if it has one."""
+
+
+def _bound(procedure: Procedure, arguments: Given) -> Arguments:
+    arguments = _joined(procedure, arguments)
     names: Sequence[str] = list(procedure.parameters)
     if procedure.other_order is not None:
         names = procedure.other_order([value for name, value in arguments if name is None]) or names
@@ -159,6 +179,16 @@ def _bound(procedure: Procedure, arguments: tuple[tuple[str | None, object], ...
     return bound
 
 
+def _joined(procedure: Procedure, arguments: Given) -> Given:
+    """The arguments, with the texts by position that one parameter takes as a single text."""
+    if procedure.many is None:
+        return arguments
+    end = at = list(procedure.parameters).index(procedure.many)
+    while end < len(arguments) and arguments[end][0] is None and isinstance(arguments[end][1], str):
+        end += 1
+    return arguments if end - at < 2 else (*arguments[:at], (None, ";".join(str(text) for _, text in arguments[at:end])), *arguments[end:])
+
+
 def _named(procedure: Procedure, name: str) -> str:
     """An argument by its name here; Flink and Spark write some without underscores (``consumerId``), or call them otherwise."""
     key = name.lower()
@@ -170,15 +200,25 @@ def _named(procedure: Procedure, name: str) -> str:
 
 def table_of(context: ExecutionContext, arguments: Arguments) -> LakeTable:
     """The table a call names."""
-    return context.lake.open(identifier_of(context, str(arguments["table"])))
+    table = context.lake.open(identifier_of(context, str(arguments["table"])))
+    counts_told(context, table)
+    return table
 
 
 def table_to_write(context: ExecutionContext, arguments: Arguments) -> LakeTable:
     """The table a call names, for a caller who may change it; who sees only a part of it names no partitions, as it would learn of them."""
     table = context.lake.open_to_change(identifier_of(context, str(arguments["table"])))
-    if not _NAMING_PARTITIONS.isdisjoint(arguments) and not context.lake.tells_counts(table):
+    if not counts_told(context, table) and not _NAMING_PARTITIONS.isdisjoint(arguments):
         context.lake.require_whole(table, "partitions")
     return table
+
+
+def counts_told(context: ExecutionContext, table: LakeTable) -> bool:
+    """Whether the caller may know how much the table holds; where not, the call's progress tells no counts from now on."""
+    told = context.lake.tells_counts(table)
+    if not told:
+        context.progress.count_nothing()
+    return told
 
 
 def by_partition(context: ExecutionContext, table: LakeTable, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

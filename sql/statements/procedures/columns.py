@@ -7,7 +7,6 @@ from dataclasses import replace
 from model.access import Access, table_resource
 from model.errors import InvalidData, InvalidSchema
 from model.schema.change import UpdateColumnDefault
-from model.schema.types import AtomicType
 from sql.connectors.stored import check_kept
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
@@ -25,7 +24,7 @@ def alter_column_default_value(context: ExecutionContext, arguments: Arguments) 
         context.lake.caller.require(Access.ALTER, table_resource(table))
         field = replace(context.lake.open(table).schema.field(name, table=str(table)), default_value=default)
         try:
-            _ = default_of(field) if isinstance(field.type, AtomicType) else None
+            default_of(field)
         except InvalidData as problem:
             raise InvalidSchema(problem.message) from problem
     else:

@@ -19,16 +19,16 @@ from model.options.clustering import cluster_columns
 from model.options.table import TABLE_OPTIONS
 from model.schema.types import BigIntType
 from model.snapshot import CommitKind, Snapshot
+from model.wall_clock import local_wall_millis
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures.calls import DRY_COLUMN, PROBLEM_COLUMN, Arguments, alone, procedure, table_to_write
+from sql.statements.procedures.calls import DRY_COLUMN, PROBLEM_COLUMN, Arguments, alone, counts_told, procedure, table_to_write
 from sql.statements.procedures.choosing import Choice
 from sql.statements.procedures.partition_choice import chosen, numbers
 from table.compaction.candidates import CompactionRules, CompactionTask, choose
 from table.compaction.clustering import Clustering, choose_clusters, history_clusters
 from table.format.formats import FileFormat
 from table.format.manifests.entries import ManifestEntry
-from table.write.data_file import local_wall_millis
 from table.write.manifest_merge import worth_merging
 from table.write.snapshot_builder import CommitRequest
 
@@ -51,6 +51,9 @@ _COMPACTED = (
     ResultColumn("snapshot_id", BigIntType()),
     DRY_COLUMN,
 )
+_MODES = ("divided", "combined")
+"""How Flink makes its jobs; here there are none."""
+_ORDERS = ("none", "order", "zorder", "hilbert")
 _SPARKS_ORDER = (
     "table", "partitions", "compact_strategy", "order_strategy", "order_by", "where", "options", "partition_idle_time", "buckets",
 )  # fmt: skip
@@ -64,8 +67,15 @@ def _row(done: Compacted, *, dry_run: bool) -> tuple[Any, ...]:
 
 
 def _as_spark_orders(positional: Sequence[object]) -> Sequence[str] | None:
-    """Spark's third argument is the strategy, Flink's the order: which one is meant shows in the word."""
-    return _SPARKS_ORDER if len(positional) > 2 and str(positional[2]).lower() in ("full", "minor") else None
+    """Spark's third argument is the strategy, Flink's the order: which one is meant shows in the word, or in that of the fourth."""
+    third, fourth = ([str(value or "").lower() for value in positional[2:4]] + ["", ""])[:2]
+    return _SPARKS_ORDER if third in ("full", "minor") or (not third and fourth in _ORDERS) else None
+
+
+def _database_as_spark_orders(positional: Sequence[object]) -> Sequence[str] | None:
+    """Spark's second argument is tables, Flink's a mode, of which there are two."""
+    second = str((positional[1] if len(positional) > 1 else None) or "")
+    return ("including_databases", "including_tables", "excluding_tables", "table_options") if second and second not in _MODES else None
 
 
 def _sorts(arguments: Arguments) -> bool:
@@ -190,7 +200,7 @@ def _merged(context: ExecutionContext, table: LakeTable, tasks: Sequence[Compact
         return context.lake.commit(table, request)
 
     if tasks[0].level is not None:
-        progress.begin(f"sorting {files} files of {table.identifier} (Spark tasks)")
+        progress.begin(f"sorting files of {table.identifier} (Spark tasks)")
         with context.spark.running(context.statement_id) as session:
             return compact(commit, table, tasks, rewriter=_cluster_rewriter(session), check=check)
     if size < _SPARK_BYTES:
@@ -200,7 +210,7 @@ def _merged(context: ExecutionContext, table: LakeTable, tasks: Sequence[Compact
             progress.advance(len(task.inputs), task.input_bytes)
 
         return compact(commit, table, tasks, rewriter=in_threads(_THREADS, told), check=check)
-    progress.begin(f"merging {files} files of {table.identifier} (Spark tasks)")
+    progress.begin(f"merging files of {table.identifier} (Spark tasks)")
     with context.spark.running(context.statement_id) as session:
         return compact(commit, table, tasks, rewriter=_spark_rewriter(session), check=check)
 
@@ -276,7 +286,7 @@ def _sorted(
     from sql.spark.write.sorting import Order, sort_files, text_bytes
 
     order = Order(columns=columns, strategy=strategy, text_bytes=text_bytes(table.schema))
-    context.progress.begin(f"sorting {len(entries)} files of {table.identifier} (Spark tasks)")
+    context.progress.begin(f"sorting files of {table.identifier} (Spark tasks)")
     reading, lost = Reading(table), context.spark.lost
     space = context.lake.reserve.promise(_SORTED * sum(entry.file.file_size for entry in entries))
     with space, table.write() as write:
@@ -299,6 +309,7 @@ def _sorted(
 @procedure(
     "compact_database",
     required=0,
+    other_order=_database_as_spark_orders,
     including_databases=str,
     mode=str,
     including_tables=str,
@@ -310,6 +321,8 @@ def _sorted(
 def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Merge the small files of every table whose name matches; one row each."""
     dry_run = arguments.dry_run
+    if (mode := arguments.get("mode", _MODES[0])) not in _MODES:
+        raise AnalysisError(f"mode => '{mode}': {' or '.join(_MODES)} is expected.", fragment="mode")
     table_arguments = Arguments((key, arguments[key]) for key in ("partition_idle_time", "compact_strategy") if key in arguments)
     _full(table_arguments)
     counts = [ResultColumn(column.name, BigIntType()) for column in _COMPACTED[:-1]]
@@ -318,6 +331,7 @@ def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultS
         context.cancellation.check()
         try:
             table = _with_options(context.lake.open_to_write(identifier), arguments.get("table_options"))
+            counts_told(context, table)
             check_mergeable(table)
             if not dry_run:
                 _let_changes_first(context, table)
@@ -358,7 +372,8 @@ def compact_manifest(context: ExecutionContext, arguments: Arguments) -> ResultS
         after = len(before) - len(worth) + 1
     elif worth:
         request = CommitRequest(kind=CommitKind.COMPACT, commit_user=str(uuid4()), operation="COMPACT", merge_manifests=True)
-        snapshot = context.lake.commit(table, request)
+        with context.lake.reserve.promise(sum(manifest.file_size for manifest in worth)):
+            snapshot = context.lake.commit(table, request)
         after, snapshot_id = len(table.files.base_manifests(snapshot)), snapshot.id
     columns = [
         ResultColumn("manifests_before", _COUNT),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from lake import LakeTable
 from lake.register.check import Fault
+from lake.register.lost import Hears
 from lake.register.lost import remove_unexisting_files as remove_lost
 from model.schema.types import BigIntType
 from sql.execution.results import STRING, ResultColumn, ResultSet
@@ -30,18 +32,27 @@ def _threads(arguments: Arguments) -> int:
     return min(64, max(1, int(arguments.get("parallelism", _THREADS))))
 
 
-@procedure("check_table", required=1, only_looks=True, table=str, deep=bool, parallelism=int)
-def check_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
-    """Hold every file that the table's snapshots, tags and branches name against what names it; one row for each that is damaged."""
-    table = table_of(context, arguments)
-    context.progress.begin(f"checking the files of {table.identifier}")
+def _progress(context: ExecutionContext, doing: str, table: LakeTable) -> Hears:
+    """Tells a call's progress: of metadata, whose files tell how many there are, and then of data files, with their number and bytes."""
 
     def checked(files: int, size: int) -> None:
         context.cancellation.check()
         context.progress.advance(files, size=size)
 
+    def planned(files: int, size: int) -> None:
+        context.progress.begin(f"{doing} data files of {table.identifier}", total=files, total_bytes=size)
+
+    context.progress.begin(f"{doing} metadata of {table.identifier}")
+    return Hears(checked=checked, planned=planned)
+
+
+@procedure("check_table", required=1, only_looks=True, table=str, deep=bool, parallelism=int)
+def check_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
+    """Hold every file that the table's snapshots, tags and branches name against what names it; one row for each that is damaged."""
+    table = table_of(context, arguments)
+    hears = _progress(context, "checking the", table)
     faults: Iterable[Fault] = context.lake.check_table(
-        table, deep=bool(arguments.get("deep")), threads=_threads(arguments), checked=checked
+        table, deep=bool(arguments.get("deep")), threads=_threads(arguments), checked=hears.checked, planned=hears.planned
     )
     return ResultSet.of_rows(list(_FAULT), [_row(fault) for fault in faults])
 
@@ -71,6 +82,6 @@ def remove_unexisting_files(context: ExecutionContext, arguments: Arguments) -> 
     dry_run = bool(arguments.get("dry_run", True))
     faults = remove_lost(
         context.lake, table, dry_run=dry_run, deep=bool(arguments.get("deep")), threads=_threads(arguments),
-        check=context.cancellation.check,
+        check=context.cancellation.check, hears=_progress(context, "looking for lost", table),
     )  # fmt: skip
     return ResultSet.of_rows([*_FAULT, DRY_COLUMN], [(*_row(fault), dry_run) for fault in faults])

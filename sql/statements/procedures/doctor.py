@@ -11,6 +11,9 @@ from sql.statements.base import ExecutionContext
 from sql.statements.procedures.calls import Arguments, procedure, table_of
 from table.retention.health import Finding, examine
 
+WRITERS = os.cpu_count() or 1
+"""Tasks that write at the same time."""
+
 
 @procedure("doctor", required=1, only_looks=True, table=str)
 def doctor(context: ExecutionContext, arguments: Arguments) -> ResultSet:
@@ -25,6 +28,5 @@ def doctor(context: ExecutionContext, arguments: Arguments) -> ResultSet:
 def findings(table: LakeTable) -> list[Finding]:
     """What could be better about a table."""
     write_only = TABLE_OPTIONS.read(table.schema.options, "write-only")
-    writers = TABLE_OPTIONS.read(table.schema.options, "sink.parallelism") or os.cpu_count() or 1
     entries = table.files.live_entries(table.latest())
-    return examine(table.schema, entries, table=table.identifier, write_only=write_only, writers=writers)
+    return examine(table.schema, entries, table=table.identifier, write_only=write_only, writers=WRITERS)

@@ -29,6 +29,7 @@ from sql.dialect import parse_one
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.local import plan_locally
 from sql.parsing import trees
+from sql.parsing.size import check_words
 from sql.statements.base import ExecutionContext, build
 from sql.statements.procedures.calls import DRY_COLUMN, Arguments, alone, identifier_of, procedure
 from sql.statements.procedures.partition_choice import where
@@ -134,6 +135,7 @@ class _Erasing:
             yield _Place("others' texts in the audit log", "", None, way)
 
     def _statement(self, table: LakeTable) -> ChangesRows:
+        check_words(self._where)  # of the statement around it all this is one word
         text = f"DELETE FROM {table.identifier.quoted()} WHERE {self._where}"  # noqa: S608 - parsed, and one DELETE or nothing
         tree = parse_one(text)
         if not isinstance(tree, trees.DeleteRows):

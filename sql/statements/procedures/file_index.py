@@ -33,8 +33,13 @@ def rewrite_file_index(context: ExecutionContext, arguments: Arguments) -> Resul
     partitions = chosen(table, live, arguments)
     entries = to_index(table, [entry for entry in live if entry.partition in partitions])
     snapshot = None
+
+    def check() -> None:
+        context.cancellation.check()
+        context.lake.reserve.require()  # before each file: an index is small beside it, and all of them together need not be
+
     if entries and not arguments.dry_run:
-        snapshot = rebuild(context.lake.commit, table, entries, threads=_THREADS, check=context.cancellation.check)
+        snapshot = rebuild(context.lake.commit, table, entries, threads=_THREADS, check=check)
     columns = [
         ResultColumn("written_partitions", _COUNT),
         ResultColumn("written_indexes", _COUNT),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lake.commit.claims import DONE
-from lake.register.register import Migration, migration_commit, renaming
+from lake.register.register import WITHOUT_RULES, Migration, migration_commit, renaming
 from model.errors import AnalysisError, InvalidOption, LakeError, OutcomeUnknown
 from model.identifier import Identifier
 from model.schema.types import BigIntType
@@ -14,10 +16,6 @@ from sql.statements.procedures.calls import DRY_COLUMN, Arguments, identifier_of
 from table.format.layout import escape
 
 _THREADS = 8
-_WITHOUT_RULES = (
-    "Grants, row filters and masks are not in a table's files: none came along, and only its maker has rights on it. Make its policies "
-    "before others get SELECT."
-)
 
 
 @procedure("register_table", required=2, table=str, path=str)
@@ -30,12 +28,23 @@ def register_table(context: ExecutionContext, arguments: Arguments) -> ResultSet
         ResultColumn("note", STRING),
     ]  # fmt: skip
     latest_snapshot = (latest.id, latest.total_record_count) if latest else (None, None)
-    return ResultSet.of_rows(columns, [(str(table), *latest_snapshot, arguments.dry_run, _WITHOUT_RULES)])
+    return ResultSet.of_rows(columns, [(str(table), *latest_snapshot, arguments.dry_run, WITHOUT_RULES)])
+
+
+def _as_others_order(positional: Sequence[object]) -> Sequence[str] | None:
+    """Flink's third argument is the table that is made, Spark's the options, which have a ``=``; Spark's fourth is a truth."""
+    third, fourth, fifth = (list(positional[2:5]) + [None] * 3)[:3]
+    if isinstance(fourth, bool):
+        return "source_type", "table", "options", "delete_origin", "target_table"
+    is_table = isinstance(third, str) and third and "=" not in third
+    if is_table or (isinstance(fourth, str) and "=" in fourth) or (isinstance(fifth, int) and not isinstance(fifth, bool)):
+        return "connector", "source_table", "target_table", "options", "parallelism", "delete_origin"
+    return None
 
 
 @procedure(
-    "migrate_table", required=0, source_type=str, table=str, options=str, target_table=str, delete_origin=bool, parallelism=int,
-    dry_run=bool, connector=str, source_table=str,
+    "migrate_table", required=0, other_order=_as_others_order, source_type=str, table=str, options=str, target_table=str,
+    delete_origin=bool, parallelism=int, dry_run=bool, connector=str, source_table=str,
 )  # fmt: skip
 def migrate_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Make a table of a directory of Parquet or ORC files, in place; one row for each thing done, or to be done."""
@@ -93,6 +102,7 @@ def migrate_file(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     table = context.lake.open_to_write(identifier_of(context, str(arguments["target_table"])))
     plan = context.lake.plan_migration(table, source, threads=_threads(arguments))
     if not arguments.dry_run and plan.rows:
+        context.lake.reserve.require()
         request = migration_commit(plan.source.files, table.schema)
         with renaming(context.lake.file_io, plan.renamed, request.progress):
             context.lake.record_place(table, plan)

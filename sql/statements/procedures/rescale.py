@@ -17,7 +17,7 @@ from model.snapshot import CommitKind
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
 from sql.statements.procedures.calls import DRY_COLUMN, Arguments, by_partition, procedure, table_to_write
-from sql.statements.procedures.partition_choice import MOST_BUCKETS, matching, parse_specs, where
+from sql.statements.procedures.partition_choice import MOST_BUCKETS, named, parse_specs, where
 from table.format.consumers import read_consumers
 from table.retention.expiry import ExpiryRules
 from table.write.snapshot_builder import CommitRequest, everything
@@ -60,7 +60,7 @@ def rescale_partitions(context: ExecutionContext, arguments: Arguments) -> Resul
     outgrown_partitions = list(outgrown(table, table.latest(), buckets=buckets))
     rows = {partition.row for partition in outgrown_partitions}
     if "partition" in arguments:
-        rows = matching(table.schema, rows, parse_specs(arguments["partition"], table.schema, name))
+        rows = named(table.schema, rows, parse_specs(arguments["partition"], table.schema, name))
     if "where" in arguments:
         rows = where(table.schema, rows, arguments["where"], name)
     outgrown_partitions = [partition for partition in outgrown_partitions if partition.row in rows]

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 from lake import LakeTable, Partition
 from lake.commit.steps import Steps
 from lake.rewrite import expiry as kept
-from lake.rewrite.done import mark_done
 from lake.rewrite.expiry import Removed
+from lake.rewrite.mark_done import mark_done
 from lake.rewrite.orphans import remove_orphan_files as remove_orphans
 from lake.rewrite.partition_expiry import PartitionExpiry, drop_partitions, expired_partitions
 from lake.rewrite.partition_expiry import expire_partitions as expire_in_batches
@@ -23,11 +23,13 @@ from model.identifier import Identifier
 from model.options.option import OptionGroup
 from model.options.table import TABLE_OPTIONS
 from model.schema.types import BigIntType, VarCharType
+from model.snapshot import NO_WATERMARK
+from model.text.whole_number import whole_number
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
 from sql.statements.procedures.calls import DRY_COLUMN, DRY_RUN, PROBLEM_COLUMN, Arguments, alone, identifier_of, procedure, table_to_write
 from sql.statements.procedures.choosing import Choice
-from sql.statements.procedures.partition_choice import matching, parse_specs
+from sql.statements.procedures.partition_choice import named, parse_specs, readings, without_rows
 from table.format.consumers import read_consumers
 from table.format.layout import partition_dirs
 from table.format.rows import binary_row
@@ -122,13 +124,11 @@ def _by_kind(positional: Sequence[object]) -> Sequence[str] | None:
 )
 def rollback_to(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Make a snapshot the latest again: by id, tag, time or watermark."""
-    keys = {
-        "tag": "scan.tag-name", "snapshot_id": "scan.snapshot-id", "timestamp": "scan.timestamp", "watermark": "scan.watermark",
-    }  # fmt: skip
+    keys = {"tag": "scan.tag-name", "snapshot_id": "scan.snapshot-id", "timestamp": "scan.timestamp"}
     targets = {option: str(arguments[name]) for name, option in keys.items() if name in arguments}
-    if len(targets) != 1:
+    if len(targets) + ("watermark" in arguments) != 1:
         raise AnalysisError("sys.rollback_to takes one of tag, snapshot_id, timestamp and watermark.")
-    return _roll_back(context, arguments, targets)
+    return _roll_back(context, arguments, targets or _to_watermark(context, arguments))
 
 
 @procedure("rollback", required=1, table=str, version=str, snapshot=int, tag=str)
@@ -151,17 +151,34 @@ def rollback_to_timestamp(context: ExecutionContext, arguments: Arguments) -> Re
 
 @procedure("rollback_to_watermark", required=2, table=str, watermark=int)
 def rollback_to_watermark(context: ExecutionContext, arguments: Arguments) -> ResultSet:
-    """Make the first snapshot with a watermark the latest again."""
-    return _roll_back(context, arguments, {"scan.watermark": str(arguments["watermark"])})
+    """Make the last snapshot with at most a watermark the latest again."""
+    return _roll_back(context, arguments, _to_watermark(context, arguments))
+
+
+def _to_watermark(context: ExecutionContext, arguments: Arguments) -> dict[str, str]:
+    """The last snapshot that came no later than a watermark: what is read by `scan.watermark` is the first that reached one."""
+    table, wanted = table_to_write(context, arguments), int(arguments["watermark"])
+    history = context.lake.snapshots(table)
+    reached = [s.id for s in history if s.watermark is not None and NO_WATERMARK < s.watermark <= wanted]
+    if not reached:
+        of = str(table.identifier)
+        earliest = next((s.watermark for s in history if s.watermark is not None and s.watermark > NO_WATERMARK), None)
+        known = "none of its snapshots has one" if earliest is None else f"the earliest is {earliest}"
+        raise SnapshotNotExist(f"Table {of} has no snapshot with a watermark of at most {wanted}: {known}.", resource_name=of)
+    return {"scan.snapshot-id": str(reached[-1])}
 
 
 def _roll_back(context: ExecutionContext, arguments: Arguments, options: dict[str, str]) -> ResultSet:
     table = table_to_write(context, arguments)
     latest = table.latest()
+    tag = arguments.get("tag")
+    wanted = whole_number(options.get("scan.snapshot-id", ""))
+    if wanted is not None and (kept_by := context.lake.tags.of_expired(table, wanted)) is not None:
+        tag, options = kept_by.name, {"scan.tag-name": kept_by.name}
     to = context.lake.resolve(table, options, zone=context.zone)
     if to is None or latest is None:
         raise SnapshotNotExist(f"Table {table.identifier} has no snapshots to roll back to.", resource_name=str(table.identifier))
-    done = kept.rollback(context.lake, table, to, tag=arguments.get("tag"), dry_run=arguments.dry_run, claim=context.idempotency)
+    done = kept.rollback(context.lake, table, to, tag=tag, dry_run=arguments.dry_run, claim=context.idempotency)
     columns = [
         ResultColumn("previous_snapshot_id", _COUNT),
         ResultColumn("current_snapshot_id", _COUNT),
@@ -221,7 +238,7 @@ def expire_partitions(context: ExecutionContext, arguments: Arguments) -> Result
 def _named(context: ExecutionContext, table: LakeTable, text: str) -> list[Partition]:
     types = [f.type for f in table.schema.partition_fields]
     present = {binary_row.encode_prefixed(types, p.values): p for p in context.lake.partitions(table, table.latest())}
-    wanted = matching(table.schema, present, parse_specs(text, table.schema, str(table.identifier)))
+    wanted = named(table.schema, present, parse_specs(text, table.schema, str(table.identifier)))
     return [partition for row, partition in present.items() if row in wanted]
 
 
@@ -230,16 +247,16 @@ def _others(table: LakeTable, partitions: Sequence[Partition], text: str) -> lis
     types = [f.type for f in table.schema.partition_fields]
     rows = [binary_row.encode_prefixed(types, partition.values) for partition in partitions]
     specs = parse_specs(text, table.schema, str(table.identifier))
-    return [spec for spec in specs if not matching(table.schema, rows, [spec])]
+    return [spec for spec in specs if not named(table.schema, rows, [spec])]
 
 
-@procedure("drop_partition", required=2, table=str, partitions=str)
+@procedure("drop_partition", required=2, many="partitions", table=str, partitions=str)
 def drop_partition(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Remove partitions with all their rows, and those that were made without any; earlier snapshots still hold the rows."""
     table = table_to_write(context, arguments)
     partitions = _named(context, table, arguments["partitions"])
-    without_rows = [spec for spec in _others(table, partitions, arguments["partitions"]) if set(spec) == set(table.schema.partition_keys)]
-    known = {row.name: row.spec for row in context.lake.partitions_named(table, without_rows)} if without_rows else {}
+    others = _others(table, partitions, arguments["partitions"])
+    known = without_rows(context.lake, table, [meant for spec in others for meant in readings(spec)])
     if not arguments.dry_run:
         if known:
             context.lake.drop_partitions(table, list(map(dict, known.values())))
@@ -248,7 +265,9 @@ def drop_partition(context: ExecutionContext, arguments: Arguments) -> ResultSet
 
 
 def _without_rows(table: LakeTable, spec: dict[str, str]) -> Partition:
-    values = values_of(table, spec) if set(spec) == set(table.schema.partition_keys) else None
+    values = None
+    if set(spec) == set(table.schema.partition_keys):
+        values = next((found for meant in readings(spec)[1:] or [spec] if (found := values_of(table, meant)) is not None), None)
     if values is None:
         named, keys = ", ".join(f"{key}={text}" for key, text in spec.items()), ", ".join(table.schema.partition_keys)
         raise AnalysisError(
@@ -262,7 +281,7 @@ def _empty(name: str, values: Sequence[object] = ()) -> Partition:
     return Partition(values=tuple(values), name=name, record_count=0, file_count=0, file_size=0, last_file_millis=0)
 
 
-@procedure("mark_partition_done", required=2, table=str, partitions=str)
+@procedure("mark_partition_done", required=2, many="partitions", table=str, partitions=str)
 def mark_partition_done(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Leave a marker that says no more rows will come to the partitions (`partition.mark-done-action`), also to those without rows."""
     table = table_to_write(context, arguments)
@@ -328,6 +347,7 @@ def remove_orphan_files(context: ExecutionContext, arguments: Arguments) -> Resu
         older = int(moment_of(context, "older_than", arguments["older_than"]).timestamp() * 1000)
     rows: list[tuple[Any, ...]] = []
     tables = _tables(context, name)
+    doubt = context.lake.clock.look(note=False) if arguments.dry_run else None  # else nothing is removed while there is one
     context.progress.begin("looking for orphan files, table by table", total=len(tables))
     for identifier in tables:
         context.cancellation.check()
@@ -350,7 +370,7 @@ def remove_orphan_files(context: ExecutionContext, arguments: Arguments) -> Resu
             rows.append((str(identifier), None, None, None, alone(context, problem), arguments.dry_run))
             continue
         context.progress.advance(size=done.size)
-        rows.append((str(identifier), len(done.paths), done.size, done.paths[0] if done.paths else None, None, arguments.dry_run))
+        rows.append((str(identifier), len(done.paths), done.size, done.paths[0] if done.paths else None, doubt, arguments.dry_run))
     columns = [
         ResultColumn("table", STRING),
         ResultColumn("deletedFileCount", BigIntType()),

@@ -13,6 +13,7 @@ from lake.rewrite.expiry import NOTHING, Removed, Tag
 from model.errors import SnapshotNotExist
 from model.options.table import TABLE_OPTIONS
 from model.schema.types import BigIntType
+from model.snapshot import Snapshot
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
 from sql.statements.procedures.calls import DRY_COLUMN, Arguments, procedure, table_to_write
@@ -72,23 +73,29 @@ def replace_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
 def create_tag_from_timestamp(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Keep the first snapshot committed at or after a time, in milliseconds since the epoch."""
     table = table_to_write(context, arguments)
-    snapshot = next((s for s in context.lake.snapshots(table) if s.time_millis >= arguments["timestamp"]), None)
-    return _tag_found(context, table, arguments, None if snapshot is None else snapshot.id, "as late as the timestamp")
+    reached = (s for s in _with_tagged(context, table) if s.time_millis >= arguments["timestamp"])
+    return _tag_found(context, table, arguments, next(reached, None), "as late as the timestamp")
 
 
 @procedure("create_tag_from_watermark", required=3, table=str, tag=str, watermark=int, time_retained=str)
 def create_tag_from_watermark(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Keep the first snapshot that has reached a watermark."""
     table = table_to_write(context, arguments)
-    reached = (s for s in context.lake.snapshots(table) if s.watermark is not None and s.watermark >= arguments["watermark"])
-    snapshot = next(reached, None)
-    return _tag_found(context, table, arguments, None if snapshot is None else snapshot.id, "with that watermark")
+    reached = (s for s in _with_tagged(context, table) if s.watermark is not None and s.watermark >= arguments["watermark"])
+    return _tag_found(context, table, arguments, next(reached, None), "with that watermark")
 
 
-def _tag_found(context: ExecutionContext, table: LakeTable, arguments: Arguments, snapshot_id: int | None, what: str) -> ResultSet:
-    if snapshot_id is None:
+def _with_tagged(context: ExecutionContext, table: LakeTable) -> list[Snapshot]:
+    """The snapshots that there are and those that have expired and only tags keep, by id."""
+    kept_by_tags = {tag.snapshot.id: tag.snapshot for tag in kept.tags_of(context.lake, table)}
+    known = kept_by_tags | {snapshot.id: snapshot for snapshot in context.lake.snapshots(table)}
+    return [snapshot for _, snapshot in sorted(known.items())]
+
+
+def _tag_found(context: ExecutionContext, table: LakeTable, arguments: Arguments, found: Snapshot | None, what: str) -> ResultSet:
+    if found is None:
         raise SnapshotNotExist(f"Table {table.identifier} has no snapshot {what}.", resource_name=str(table.identifier))
-    made = _create(context, table, arguments, snapshot_id)
+    made = _create(context, table, arguments, found.id)
     columns = [
         ResultColumn("tagName", STRING),
         ResultColumn("snapshot", _COUNT),
@@ -122,6 +129,8 @@ def delete_tag(context: ExecutionContext, arguments: Arguments) -> ResultSet:
 def trigger_tag_automatic_creation(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Make the tags that are due now (`tag.automatic-creation`), which else the server does by itself."""
     table = table_to_write(context, arguments)
+    if not arguments.dry_run:
+        context.lake.clock.require(table.latest())  # tags of days to come would push out those of days that were
     made = create_automatic_tags(context.lake, table, dry_run=arguments.dry_run)
     return ResultSet.of_rows([ResultColumn("tag", STRING), DRY_COLUMN], [(name, arguments.dry_run) for name in made])
 

@@ -62,6 +62,8 @@ def target_of(context: ExecutionContext, tree: ChangeTree) -> tuple[LakeTable, R
     if operation is not Operation.DELETE:
         context.lake.caller.require(Access.UPDATE, table_resource(table.identifier))
     rules = context.lake.read_rules(table)
+    if rules.restricted:
+        context.progress.count_nothing()
     require_erasable(table, operation)
     _require_shown(context, tree, table, reference, rules)
     return table, rules

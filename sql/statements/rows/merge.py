@@ -12,6 +12,9 @@ from lake import LakeTable
 from lake.rewrite.change_rows import Changes
 from model.errors import AnalysisError
 from model.snapshot import Snapshot
+from sql.analysis.qualified import unqualify
+from sql.analysis.references import table_references
+from sql.analysis.to_spark import is_call
 from sql.execution.results import ResultSet
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, handles
@@ -69,6 +72,9 @@ class _Merging:
         self._target, self._source = str(target.alias_or_name), str(join.this.alias_or_name)
         if self._target == self._source:
             raise AnalysisError(f"The table and the source are both {self._source}; give one of them another name with AS.")
+        # The source is wrapped below and has one name then.
+        unqualify(self.query, [reference for reference in table_references(self.query) if reference.node is join.this])
+        self._source = str(join.this.alias_or_name)
         self._values: list[exp.Expr] = list(self.query.expressions)
         check_values(self._values)
         self._check_whens()
@@ -122,12 +128,21 @@ class _Merging:
         here, other = (self._target, self._source) if when.by_source else (self._source, self._target)
         for at in _places(when):
             for column in list(_columns(self._values[at])):
+                if self._is_call(column):
+                    continue
                 names = [part.name for part in column.parts]
                 if len(names) > 1 and names[0] == other:
                     side = "the table" if when.by_source else "the source"
                     raise AnalysisError(f"{column.sql('spark')} has no value there: only {side} has such rows.", fragment=column.name)
-                if (len(names) == 1 or names[0] != here) and len(names) < _MOST_PARTS:
+                whole = when.by_source and any(len(names) > n and tuple(names[:n]) == tuple(self._reference.parts[-n:]) for n in (2, 3))
+                if (len(names) == 1 or names[0] != here) and len(names) < _MOST_PARTS and not whole:
                     _qualify(column, here)
+
+    def _is_call(self, column: exp.Column) -> bool:
+        """Whether a name alone is a call to Spark, which takes ``CURRENT_TIME`` for one where no column is called so."""
+        if column.sql().upper() == "CURRENT_TIME":
+            return all(name.upper() != "CURRENT_TIME" for name in self._table.schema.field_names)
+        return is_call(column)
 
     def values(self) -> list[exp.Expr]:
         """The values, each only looked at for rows of its clause: another row's may be an error."""

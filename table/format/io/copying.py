@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from table.format.io.file_io import FileIO
-from table.format.io.storage_errors import translating
+import pyarrow as pa
+
+from model.errors import LakeError
+from table.format.io.file_io import FileIO, local_path
+from table.format.io.storage_errors import never_given, never_taken, translating
 
 _CHUNK = 8 << 20
 
@@ -20,6 +24,8 @@ class Copy:
     target: str
     changes: bool = False
     """Whether another file may come to have its name, so that one of the same size need not be the same."""
+    elsewhere: bool = False
+    """Whether its place is not this server's, so that it may be one where nothing can be written."""
 
 
 @dataclass(slots=True)
@@ -32,19 +38,28 @@ class Copied:
     """Files that were there already."""
     missing: list[str] = field(default_factory=list)
     """Sources that are not there."""
+    unreadable: list[LakeError] = field(default_factory=list)
+    """What the source's disk says of files that it does not give."""
+    refused: list[tuple[str, LakeError]] = field(default_factory=list)
+    """Places elsewhere that take no file, and why."""
 
 
 def copy_files(copies: Iterable[Copy], *, source: FileIO, target: FileIO, threads: int) -> Copied:
-    """Copy all that is not there yet, and flush it; what has no source is listed and passed over.
+    """Copy all that is not there yet, and flush it.
 
-    Raises `StorageFull` or `Unavailable` naming the path; what was copied by then stays.
+    What has no source, or one that its disk does not give, and what a place elsewhere does not take, is listed and passed over.
+    Raises `StorageFull` or `Unavailable` naming the path for all else; what was copied by then stays.
     """
     done = Copied()
     written: list[str] = []
     todo = list(copies)
     with ThreadPoolExecutor(max(1, threads), thread_name_prefix="copy") as pool:
         for copy, size in zip(todo, pool.map(lambda one: _copied(one, source, target), todo), strict=True):
-            if size is None:
+            if isinstance(size, LakeError) and size.place != local_path(copy.source):
+                done.refused.append((copy.target, size))
+            elif isinstance(size, LakeError):
+                done.unreadable.append(size)
+            elif size is None:
                 done.missing.append(copy.source)
             elif size < 0:
                 done.there += 1
@@ -56,34 +71,53 @@ def copy_files(copies: Iterable[Copy], *, source: FileIO, target: FileIO, thread
     return done
 
 
-def _copied(copy: Copy, source: FileIO, target: FileIO) -> int | None:
-    """Bytes copied; -1 where it is there, None where its source is not."""
+def _copied(copy: Copy, source: FileIO, target: FileIO) -> int | LakeError | None:
+    """Bytes copied; -1 where it is there, None where its source is not, the error of what is passed over."""
     try:
-        size = source.size(copy.source)
-    except FileNotFoundError:
+        if not copy.changes:
+            return _copied_once(copy, source, target)
+        data = source.read(copy.source)
+        target.write(copy.target, data)
+    except FileNotFoundError:  # also: gone since it was looked at
         return None
-    if copy.changes:
-        target.write(copy.target, source.read(copy.source))
-        return size
+    except LakeError as problem:
+        if never_given(problem) if problem.place == local_path(copy.source) else copy.elsewhere and never_taken(problem) is not None:
+            return problem
+        raise
+    return len(data)
+
+
+def _copied_once(copy: Copy, source: FileIO, target: FileIO) -> int:
+    """Bytes copied, -1 where as many are there; the target appears whole where a rename is one step, and else goes where it is not."""
+    size = source.size(copy.source)
     try:
         if target.size(copy.target) == size:
             return -1
     except FileNotFoundError:
         target.mkdirs(copy.target.rpartition("/")[0])
     part = f"{copy.target}.part" if target.atomic_rename else copy.target
+    if part != copy.target:
+        target.delete(part)  # what was left of another attempt, or a link that somebody put there
+    with translating(local_path(copy.source)):  # before anything is written, or removed
+        reading = source.arrow().open_input_stream(source.arrow_path(copy.source))
     try:
-        if part != copy.target:
-            target.delete(part)  # what was left of another attempt, or a link that somebody put there
-        with (
-            translating(copy.source),
-            source.arrow().open_input_stream(source.arrow_path(copy.source)) as reading,
-            translating(copy.target),
-            target.arrow().open_output_stream(target.arrow_path(part)) as writing,
-        ):
-            while data := reading.read(_CHUNK):
-                writing.write(data)
-    except FileNotFoundError:  # gone since it was looked at
-        return None
+        _stream(copy.source, reading, part, target)
+    except BaseException:
+        with contextlib.suppress(LakeError):  # else a store has half of it under its name
+            target.delete(part)
+        raise
     if target.atomic_rename:
         target.rename(part, copy.target)
     return size
+
+
+def _stream(path: str, reading: pa.NativeFile, to: str, target: FileIO) -> None:
+    """Copy the bytes, and close what is read; errors name the file they are about."""
+    with reading, translating(to), target.arrow().open_output_stream(target.arrow_path(to)) as writing:
+        while data := _next(reading, path):
+            writing.write(data)
+
+
+def _next(reading: pa.NativeFile, path: str) -> bytes:
+    with translating(local_path(path)):
+        return bytes(reading.read(_CHUNK))

@@ -198,13 +198,7 @@ class LocalFileIO:
         with translating(path):
             self._durability.moved(path)
             with contextlib.suppress(FileNotFoundError), self._parent(path) as (name, directory):
-                for left in reversed(range(_TRIES)):  # a late writer may put a file into it meanwhile
-                    try:
-                        shutil.rmtree(name, onerror=_passing_over_what_is_gone, dir_fd=directory)
-                        break
-                    except OSError as problem:
-                        if problem.errno != errno.ENOTEMPTY or not left:
-                            raise
+                _remove_tree(name, directory)
         with contextlib.suppress(FileNotFoundError):  # else a power cut brings back what the catalog takes for gone
             self.sync([os.path.dirname(path)])
 
@@ -307,6 +301,26 @@ class LocalFileIO:
             raise
         finally:
             os.close(handle)
+
+
+def _remove_tree(name: str, parent: int | None) -> None:
+    """Remove a directory and what late writers put into it meanwhile, but no other one that has its name by then.
+
+    Who was held up so long that its lock is over may find another table there; the number of what is held open is nobody else's.
+    """
+    held = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    try:
+        for left in reversed(range(_TRIES)):
+            try:
+                shutil.rmtree(name, onerror=_passing_over_what_is_gone, dir_fd=parent)
+                return
+            except OSError as problem:
+                if problem.errno != errno.ENOTEMPTY or not left:
+                    raise
+            if not os.path.samestat(os.fstat(held), os.stat(name, dir_fd=parent, follow_symlinks=False)):
+                return
+    finally:
+        os.close(held)
 
 
 def _passing_over_what_is_gone(_: object, __: str, failure: tuple[type[BaseException], BaseException, object]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -21,6 +22,8 @@ _S3_CONNECT_SECONDS, _S3_ANSWER_SECONDS = 3.0, 10.0
 _READ_ATTEMPTS, _READ_PAUSE_SECONDS = 5, 0.2
 _UNREAD_REFUSAL = "Failed to flush response stream"
 """What Arrow's reader says of a refusal that is longer than the bytes it asked for: AWS's library does not see that it may try again."""
+_UNMARKED = re.compile(r"When creating key '[^']*/'")
+"""What Arrow says where a file is removed and the empty object that stands for its directory could not be put."""
 _S3_GIVEN: tuple[str, ...] = ("region", "scheme", "endpoint_override", "allow_bucket_creation", "allow_bucket_deletion")
 _S3_GIVEN += ("force_virtual_addressing", "tls_ca_file_path")
 """What pyarrow takes from a URI, from the environment and from the bucket itself."""
@@ -44,6 +47,19 @@ def object_store(location: str) -> pafs.FileSystem:
         retry_strategy=pafs.AwsDefaultS3RetryStrategy(max_attempts=_S3_ATTEMPTS),
         **options,
     )
+
+
+@contextlib.contextmanager
+def _removing() -> Iterator[None]:
+    """Take what is removed for removed where only its directory's mark is missing, which nobody here needs.
+
+    Told as a failure, it had callers take back in Postgres what was done in the store.
+    """
+    try:
+        yield
+    except OSError as problem:
+        if _UNMARKED.search(str(problem)) is None:
+            raise
 
 
 class ArrowFileIO:
@@ -142,12 +158,12 @@ class ArrowFileIO:
 
     def delete(self, path: str) -> None:
         """Remove the object; none there is fine."""
-        with translating(path), contextlib.suppress(FileNotFoundError):
+        with translating(path), contextlib.suppress(FileNotFoundError), _removing():
             self._fs.delete_file(self.arrow_path(path))
 
     def delete_tree(self, path: str) -> None:
         """Remove all below the path; nothing there is fine."""
-        with translating(path), contextlib.suppress(FileNotFoundError):
+        with translating(path), contextlib.suppress(FileNotFoundError), _removing():
             self._fs.delete_dir(self.arrow_path(path))
 
     def remove_empty(self, path: str) -> bool:
@@ -156,7 +172,7 @@ class ArrowFileIO:
 
     def rename(self, source: str, target: str) -> None:
         """Move an object; on most stores a copy and a delete."""
-        with translating(target):
+        with translating(target), _removing():
             self._fs.move(self.arrow_path(source), self.arrow_path(target))
 
     def list(self, path: str) -> list[FileStatus]:

@@ -15,7 +15,9 @@ from model.text.file_name import file_name
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_RIGHT = frozenset({errno.EACCES, errno.EPERM})
-_OF_ONE_FILE = _NO_RIGHT | {errno.EIO, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.EUCLEAN}
+_NOT_GIVEN = frozenset({errno.EIO, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.EUCLEAN})
+_OF_ONE_FILE = _NO_RIGHT | _NOT_GIVEN
+_NOT_TAKEN = _NOT_GIVEN | {errno.EROFS, errno.EEXIST}
 _DENIED_BY_STORE = "ACCESS_DENIED"
 UNREADABLE = "cannot be read"
 _RIGHTS = "Give the server's user its rights there back"
@@ -75,6 +77,25 @@ def refusal(problem: BaseException) -> str | None:
         return None
     reason = "the store denies it" if cause.errno is None else cause.strerror or str(cause)
     return f"{UNREADABLE}: {reason}{f'. {_RIGHTS}' if _denied(cause) else ''}"
+
+
+def never_given(problem: BaseException) -> bool:
+    """Whether a disk answers and has only this one file not: neither a right nor space nor a repeat is likely to help."""
+    cause = problem.__cause__
+    return isinstance(problem, Unavailable) and isinstance(cause, OSError) and cause.errno in _NOT_GIVEN
+
+
+def never_taken(problem: BaseException) -> str | None:
+    """Why a store that answers takes no file at a place: it is read-only, the server has no right there, its disk fails.
+
+    None for all else, also for a store that is away or full.
+    """
+    cause = problem.__cause__
+    if not isinstance(problem, Unavailable) or not isinstance(cause, OSError):
+        return None
+    if not _denied(cause) and cause.errno not in _NOT_TAKEN:
+        return None
+    return "the store denies it" if cause.errno is None else cause.strerror or str(cause)
 
 
 _OF_THE_STORE = ("AWS Error", "Couldn't connect", "curl", "HDFS", "Error in the HTTP2 framing layer")

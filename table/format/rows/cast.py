@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from model.errors import ColumnNotExist, InvalidData, nearest
+from model.schema.decimals import held
 from model.schema.schema import Schema
 from model.schema.types import (
     ArrayType,
@@ -15,6 +17,7 @@ from model.schema.types import (
     CharType,
     DataType,
     DateType,
+    DecimalType,
     Field,
     LocalZonedTimestampType,
     MapType,
@@ -24,11 +27,16 @@ from model.schema.types import (
     VarCharType,
 )
 from table.format.rows.arrow import arrow_schema, arrow_type
+from table.format.rows.nested_text import nested_value
 
 _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
 """Where the year 1 begins and the year 9999 has ended, since 1970."""
 
 
+_DECIMAL = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,18})?$"
+_FAR = r"[eE]|\.[0-9]{38}"
+_NONE = "beyond the type"
+"""A text that is no number."""
 _MOST_SHOWN = 100
 """Characters of a value that a message quotes."""
 
@@ -81,9 +89,18 @@ def default_of(field: Field) -> pa.Scalar | None:
     if len(text) > 1 and text.startswith("'") and text.endswith("'"):
         text = text[1:-1]
     try:
+        if isinstance(field.type, ArrayType | MapType | RowType):
+            value = nested_value(text, field.type, _leaf)
+            # What may not be NULL is asked of the rows, which get this only where they leave the column out.
+            return None if value is None else fit_column(pa.array([value], arrow_type(field.type)), field)[0]
         return fit_column(pa.array([text]), field, Fitting(from_text=True))[0]
-    except InvalidData as problem:
+    except (InvalidData, ValueError, TypeError, pa.ArrowException) as problem:
         raise InvalidData(f"The default {field.default_value} of column {field.name} is no value of {field.type.sql()}.") from problem
+
+
+def _leaf(text: str, type_: DataType) -> object:
+    """A text inside an ARRAY, a MAP or a ROW as a value of its simple type."""
+    return fit_column(pa.array([text]), Field(id=-1, name="default", type=type_), Fitting(from_text=True))[0].as_py()
 
 
 def _or_default(array: pa.Array, field: Field) -> pa.Array:
@@ -145,6 +162,8 @@ def _converted(array: pa.Array, target: pa.DataType) -> pa.Array:
         return cast
     if _is_text(source) and types.is_timestamp(target):
         return _timestamps_of_text(array, target)
+    if _is_text(source) and types.is_decimal(target):
+        return pc.cast(_near_decimals(array.cast(pa.string()), target), target, safe=True)
     if _is_text(source) and types.is_time(target):
         on_a_day = pc.binary_join_element_wise("1970-01-01T", array.cast(pa.string()), "")
         return pc.cast(pc.cast(on_a_day, pa.timestamp("ms")).cast(pa.int64()).cast(pa.int32()), target)
@@ -164,6 +183,16 @@ def _timestamps_of_text(array: pa.Array, target: pa.TimestampType) -> pa.Array:
     zoned = pc.and_(zoned, pc.match_substring_regex(array, r"\d:\d"))
     with_zone = pc.if_else(zoned, array, pc.binary_join_element_wise(array, "Z", ""))
     return pc.cast(with_zone, target, safe=True)
+
+
+def _near_decimals(array: pa.Array, target: pa.Decimal128Type) -> pa.Array:
+    """Numbers with an exponent or many digits behind the point, written out: Arrow ends the process where a power of ten is far off."""
+    far = pc.and_(pc.match_substring_regex(array, _FAR), pc.match_substring_regex(array, _DECIMAL))
+    if not pc.any(far).as_py():
+        return array
+    type_ = DecimalType(precision=target.precision, scale=target.scale)
+    numbers = (held(type_, Decimal(text)) for text in array.filter(far).to_pylist())
+    return pc.replace_with_mask(array, far.fill_null(False), pa.array([_NONE if n is None else f"{n:f}" for n in numbers], pa.string()))
 
 
 def _castable(source: pa.DataType, target: pa.DataType, from_text: bool) -> bool:

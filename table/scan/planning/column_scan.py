@@ -24,7 +24,7 @@ from table.scan.planning.live import never_added
 from table.scan.planning.live_files import ColumnFiles
 from table.scan.planning.plan import ManyFiles, PlannedFile, ScanPlan
 from table.scan.skipping.column_prune import Bounds, Pruning, Special
-from table.scan.skipping.entry_prune import PartitionPruning, StatsPruning, planned_file, wanted_buckets
+from table.scan.skipping.entry_prune import BucketPruning, PartitionPruning, StatsPruning, planned_file
 from table.scan.skipping.prune import may_match
 
 _BOUNDS_BYTES = 192 << 20
@@ -150,15 +150,13 @@ class _Kept:
         self.partitions = partitions
         self._files = files
         self._schema = schema
-        self._buckets = wanted_buckets(schema, predicate)
+        self._buckets = BucketPruning(files, schema, predicate)
         self._matcher = StatsPruning(files, schema, predicate)
 
     def rows(self, meta: ManifestFile, columns: ManifestColumns, alive: Mask | None) -> Numbers:
         """The rows of live entries that may match, ascending."""
         mask = np.ones(len(columns), dtype=bool) if alive is None else alive.copy()
-        if self._buckets is not None:
-            other = columns.numbers("total_buckets") != self._schema.bucket
-            mask &= other | np.isin(columns.numbers("bucket"), np.fromiter(self._buckets, dtype=np.int64))
+        self._prune_buckets(columns, mask)
         path = self._files.layout.manifest(meta.file_name)
         exact = self._prune_partitions(path, columns, mask)
         exact = self._prune_files(path, columns, mask) and exact
@@ -168,6 +166,16 @@ class _Kept:
         keep = (self.partitions.keep(entry.partition) and self._matcher.keep(entry) for entry in columns.entries(positions))
         looked: Numbers = positions[np.fromiter(keep, dtype=bool, count=len(positions))]
         return looked
+
+    def _prune_buckets(self, columns: ManifestColumns, mask: Mask) -> None:
+        """Take away entries of buckets without a match."""
+        if self._buckets.buckets is None:
+            return
+        wanted = np.isin(columns.numbers("bucket"), np.fromiter(self._buckets.buckets, dtype=np.int64))
+        others = mask & ~wanted & (columns.numbers("total_buckets") == self._schema.bucket)
+        for schema_id in np.unique(columns.numbers("schema_id")[others]).tolist():
+            if self._buckets.routed(schema_id):
+                mask &= ~(others & (columns.numbers("schema_id") == schema_id))
 
     def _prune_partitions(self, path: str, columns: ManifestColumns, mask: Mask) -> bool:
         """Take away entries of other partitions; False where some that stay may be of others, too."""

@@ -16,7 +16,7 @@ from table.index.skip import without_skipped
 from table.scan.planning.column_scan import plan_columns
 from table.scan.planning.plan import PlannedFile as PlannedFile
 from table.scan.planning.plan import ScanPlan as ScanPlan
-from table.scan.skipping.entry_prune import PartitionPruning, StatsPruning, planned_file, wanted_buckets
+from table.scan.skipping.entry_prune import BucketPruning, PartitionPruning, StatsPruning, planned_file
 from table.scan.skipping.entry_prune import exactly as exactly
 from table.scan.skipping.entry_prune import file_stats as file_stats
 from table.scan.skipping.entry_prune import only_columns as only_columns
@@ -39,16 +39,14 @@ def plan_entries(
     """Plan a read of some of a snapshot's files; raises what `plan_scan` raises."""
     check_readable(schema)
     partitions = PartitionPruning(schema, predicate)
-    buckets = wanted_buckets(schema, predicate)
+    buckets = BucketPruning(files, schema, predicate)
     matcher = StatsPruning(files, schema, predicate)
     selected: list[ManifestEntry] = []
     total, size = 0, 0
     for entry in entries:
         total += 1
         size += entry.file.file_size
-        if buckets is not None and entry.total_buckets == schema.bucket and entry.bucket not in buckets:
-            continue
-        if partitions.keep(entry.partition) and matcher.keep(entry):
+        if partitions.keep(entry.partition) and buckets.keep(entry) and matcher.keep(entry):
             selected.append(entry)
     deletions = deletions_of(files, schema, snapshot)
     planned = [planned_file(files, schema, entry, partitions, deletions) for entry in _ordered(schema, selected)]

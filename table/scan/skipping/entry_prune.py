@@ -8,6 +8,7 @@ from itertools import product
 
 from model.predicate import And, Compare, In, IsNull, Op, Predicate, all_of, columns_of
 from model.schema.casting import is_cast
+from model.schema.replaced import routes_otherwise
 from model.schema.schema import Schema
 from table.format.deletions import Deletions, key_of
 from table.format.manifests.entries import DataFile, ManifestEntry
@@ -81,6 +82,29 @@ def wanted_buckets(schema: Schema, predicate: Predicate | None) -> frozenset[int
     for values in choices:
         count *= len(values)
     return None if count > _MOST_KEYS else frozenset(bucket_of(schema, row) for row in product(*choices))
+
+
+class BucketPruning:
+    """Leaves out files of buckets that hold no matching row, where they were routed as the table's rows are now."""
+
+    def __init__(self, files: TableFiles, schema: Schema, predicate: Predicate | None) -> None:
+        self.buckets = wanted_buckets(schema, predicate)
+        self._files = files
+        self._schema = schema
+        self._alike = {schema.id: True}
+
+    def keep(self, entry: ManifestEntry) -> bool:
+        """Whether a file may hold matching rows."""
+        if self.buckets is None or entry.bucket in self.buckets or entry.total_buckets != self._schema.bucket:
+            return True
+        return not self.routed(entry.file.schema_id)
+
+    def routed(self, schema_id: int) -> bool:
+        """Whether rows of a version of the schema got their buckets as the table's get theirs now; not after a replacement, perhaps."""
+        alike = self._alike.get(schema_id)
+        if alike is None:
+            alike = self._alike[schema_id] = not routes_otherwise(self._files.read_schema(schema_id), self._schema)
+        return alike
 
 
 def _unhashable(root: str, value: object) -> bool:

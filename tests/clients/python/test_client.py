@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import sluice
+from tests.lake.register.damage import leave_behind
 from tests.running import RunningServer
 from tests.waiting import eventually
 
@@ -151,6 +152,39 @@ def test_a_stream_hands_over_rows_as_they_are_committed(conn: sluice.Connection)
     rows.close()
 
 
+IDLE = "CREATE TABLE %s (id INT) WITH ('page-size' = '32 kb')"
+"""An option without effect, of which the server tells."""
+
+
+def test_a_cursor_has_what_is_told_beside_the_rows(server: RunningServer, database: str, conn: sluice.Connection) -> None:
+    cursor = conn.cursor()
+    cursor.execute(IDLE % "a")
+    ((kind, warning),) = cursor.messages
+    assert (kind, "'page-size'" in str(warning)) == (sluice.Warning, True)
+    cursor.execute("INSERT INTO a VALUES (1)")
+    assert cursor.messages == []
+    leave_behind(server.table_path(f"{database}.a"))
+    assert eventually(lambda: bool(cursor.execute("SELECT id FROM a").messages))
+    assert cursor.fetchall() == [(1,)]
+    ((_, behind),) = cursor.messages
+    assert f"{database}.a is shown as the catalog knows it" in str(behind)
+    cursor.executemany("SELECT id FROM a WHERE id = ?", [(1,), (2,)])
+    assert [str(one) for _, one in cursor.messages] == [str(behind)]
+    with conn.stream("SELECT id FROM a") as rows:
+        assert [str(one) for _, one in rows.messages] == [str(behind)]
+    conn.execute("CALL sys.repair_table('a')")
+
+
+def test_what_is_told_beside_the_rows_is_a_warning_of_sqlalchemy(server: RunningServer, database: str) -> None:
+    engine = engine_of(server, database)
+    with engine.connect() as sql:
+        with pytest.warns(sa.exc.SAWarning, match="'page-size'"):
+            sql.execute(sa.text(IDLE % "b"))
+        with pytest.warns(sa.exc.SAWarning, match="'page-size'"):
+            sql.exec_driver_sql(IDLE % "c", execution_options={"no_parameters": True})
+    engine.dispose()
+
+
 def engine_of(server: RunningServer, database: str) -> sa.Engine:
     return sa.create_engine(f"{server.url.replace('http', 'sluice', 1)}/{database}")
 
@@ -184,6 +218,8 @@ def test_a_tool_browses_and_queries(server: RunningServer, database: str, conn: 
     assert (found.get_pk_constraint("a")["constrained_columns"], found.get_foreign_keys("a"), found.get_indexes("a")) == ([], [], [])
     with pytest.raises(sa.exc.NoSuchTableError):
         found.get_columns("nothing")
+    assert found.has_table("a")
+    assert not found.has_table("a", schema="nothing")
     table = sa.Table("a", sa.MetaData(), sa.Column("id", sa.Integer), sa.Column("d", sa.Numeric(10, 2)))
     with engine.begin() as sql:
         sql.execute(sa.insert(table), [{"id": n, "d": Decimal(n)} for n in range(5)])

@@ -6,11 +6,12 @@ import json
 
 import pytest
 
-from model.schema.types import BigIntType, IntType, VarCharType
+from model.schema.types import ArrayType, BigIntType, IntType, VarCharType
 from server.formats.writers import JSON
 from sluice.client import ServerError, describe
 from sluice.command import _check_tail
 from sluice.table_view import BLOCK_ROWS, draw
+from sluice.terminal import printable_lines
 from sql.execution.results import ResultColumn, batch_of_rows
 from tests.server.test_formats import failing, tell
 
@@ -34,6 +35,17 @@ def test_columns_line_up() -> None:
 
 def test_no_row_is_a_table_too() -> None:
     assert list(draw(answer([]))) == ["id | näme", "---+-----", "(0 rows)"]
+
+
+def test_a_terminal_obeys_nothing_that_is_stored() -> None:
+    stored = "a\x1b]0;title\x07\r\x9b2J\u202eb\ufeff\U000e0041\x7f\xad|é日本 می\u200cخواهم 👩\u200d💻"
+    columns = [ResultColumn("n\x1b[2J", VarCharType()), ResultColumn("l", ArrayType(element=VarCharType()))]
+    rows = [batch_of_rows(columns, [(stored, ["\x9b\x1b\u2066"])])]
+    lines = list(draw(b"".join(JSON.write(columns, iter(rows), tell)).decode().split("\n")))
+    assert lines[0].startswith("n\\x1b[2J ")
+    assert lines[2].startswith(r"a\x1b]0;title\x07\r\x9b2J\u202eb\ufeff\U000e0041\x7f\xad|é日本 می" + "\u200cخواهم 👩\u200d💻 | ")
+    assert lines[2].endswith(r'["\x9b\u001b\u2066"]')
+    assert printable_lines("two\nlines\x1b") == "two\nlines\\x1b"
 
 
 def test_many_rows_are_drawn_in_blocks_under_one_header() -> None:

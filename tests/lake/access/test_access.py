@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import inspect
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from catalog import CatalogStore
 from lake import EVERYBODY, AccessControl, Caller, Lake
 from lake.access import remembered
-from lake.access.callers import TOKEN_PREFIX
+from lake.access.callers import TOKEN_PREFIX, Identity
 from lake.access.remembered import TRUSTED_SECONDS
 from model.access import (
     ADMIN,
@@ -34,6 +35,7 @@ from model.access import (
 from model.errors import AccessAlreadyExist, AccessNotExist, Forbidden, InvalidGrant, LakeError, NotAuthorized, TableNotExist, Unavailable
 from model.identifier import Identifier
 from model.schema.change import RemoveOption, SetOption
+from model.work.job import JobRequest
 from tests.sql.tables import context_of, make_table
 
 T = Identifier("default", "t")
@@ -210,6 +212,28 @@ def test_jobs_get_no_administrators_rights_by_a_token_made_later(lake: Lake) -> 
     lake.permissions.create_token("other", principal="ada's operator", administrator=True)
 
 
+def test_nobody_starts_a_job_that_would_run_without_the_roles_of_an_issuers_claims(lake: Lake) -> None:
+    """Policies bind those roles, too: a view may be replaced by one over other tables before the job starts again."""
+    static = user(lake, "ada")
+    lake.permissions.create_role("analyst")
+    job: dict[str, Any] = {"name": "j", "statement": "", "database": "default", "settings": {}, "tables": {}}
+    identity = Identity(principal="ada", roles=frozenset({"analyst"}), expires_at=math.inf)
+
+    def claimed() -> Lake:
+        return lake.for_caller(lake.access.identified(identity))
+
+    with pytest.raises(Forbidden, match=r"roles beside them \(analyst\).*GRANT ROLE analyst TO ada"):
+        claimed().jobs.create(**job)
+    job_id = as_user(lake, static).jobs.create(**job)
+    with pytest.raises(Forbidden, match="whose policies would not bind its jobs"):
+        claimed().jobs.request(job_id, JobRequest.RESTART)
+    claimed().jobs.request(job_id, JobRequest.STOP)
+    lake.permissions.grant_role("analyst", "ada")
+    claimed().jobs.request(job_id, JobRequest.RESTART)
+    claimed().jobs.create(**job)
+    assert "analyst" in lake.access.named("ada").roles
+
+
 def test_the_principal_of_a_job_has_the_rights_of_the_moment(lake: Lake) -> None:
     make_table(lake, id="INT")
     user(lake, "ada")
@@ -269,11 +293,17 @@ def test_who_lets_the_server_take_rows_away_needs_the_right_to(lake: Lake) -> No
     make_table(lake, id="INT")
     secret = user(lake, "ada")
     give(lake, Access.ALTER, TABLE, "ada")
-    values = {"consumer.changelog-only": "true", "consumer.expiration-time": "1 s", "tag.time-expire-enabled": "false"}
+    values = {"consumer.expiration-time": "1 s", "tag.time-expire-enabled": "false"}
+    values |= {"tag.default-time-retained": "1 s", "tag.batch.customized-name": "kept"}
     for key, value in {"snapshot.time-retained": "1 h", "tag.num-retained-max": "1", **values}.items():
         with pytest.raises(Forbidden, match="takes DELETE"):
             as_user(lake, secret).alter_table(T, [SetOption(key=key, value=value)])
     as_user(lake, secret).alter_table(T, [SetOption(key="target-file-size", value="1 mb")])
+    as_user(lake, secret).alter_table(T, [SetOption(key="tag.automatic-creation", value="process-time")])
+    lake.alter_table(T, [SetOption(key="tag.num-retained-max", value="2")])
+    for key, value in {"tag.creation-period": "hourly", "tag.automatic-creation": "watermark", "tag.automatic-completion": "true"}.items():
+        with pytest.raises(Forbidden, match="takes DELETE"):  # each new tag takes an old one away
+            as_user(lake, secret).alter_table(T, [SetOption(key=key, value=value)])
     give(lake, Access.DELETE, TABLE, "ada")
     as_user(lake, secret).alter_table(T, [SetOption(key="snapshot.time-retained", value="1 h")])
     lake.permissions.revoke(TABLE, [Access.DELETE], "ada")

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from uuid import UUID
 
 import pytest
 
@@ -52,6 +53,13 @@ def ada(lake: Lake, other: Lake) -> Iterator[Lake]:
     assert lake.permissions.policies(MINE) == []
 
 
+def _id_now(hers: Lake) -> UUID:
+    with hers.catalog.reading() as tx:
+        row = tx.tables.find(MINE)
+    assert row is not None
+    return row.table_id
+
+
 _DONE: dict[str, Callable[[Lake], object]] = {
     "opened": lambda hers: hers.open(MINE),
     "described": lambda hers: hers.describe(MINE),
@@ -59,7 +67,7 @@ _DONE: dict[str, Callable[[Lake], object]] = {
     "altered": lambda hers: hers.alter_table(MINE, [SetOption(key="write-only", value="true")]),
     "renamed": lambda hers: hers.rename_table(MINE, Identifier("default", "hers")),
     "dropped": lambda hers: hers.drop_table(MINE),
-    "discarded": lambda hers: hers.discard_table(MINE),
+    "discarded": lambda hers: hers.discard_table(MINE, _id_now(hers)),
     "repaired": lambda hers: hers.repair_table(MINE),
     "granted": lambda hers: hers.permissions.grant(Grant(resource=table_resource(MINE), access=Access.SELECT, principal="bob")),
     "revoked": lambda hers: hers.permissions.revoke(table_resource(MINE), [Access.SELECT], "bob"),

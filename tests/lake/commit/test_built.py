@@ -156,7 +156,7 @@ def test_one_that_always_takes_too_long_is_refused(
 
     def build(key: str) -> BuiltCommit:
         made = unchanged(table, key)
-        built.append(made.base.id)
+        built.append(made.snapshot.id)
         if holders(catalog):
             is_over(catalog)
         insert(other, 10)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -33,6 +34,14 @@ def change(path: Path) -> None:
     for at in range(len(data) // 16, len(data) // 16 + len(data) // 4):
         data[at] ^= 0xFF
     path.write_bytes(data)
+
+
+def leave_behind(directory: Path) -> None:
+    """Write a snapshot past the catalog, which then is older than the table's files."""
+    newest = max((directory / "snapshot").glob("snapshot-*"), key=lambda path: int(path.name.removeprefix("snapshot-")))
+    body = json.loads(newest.read_bytes())
+    body["id"] += 1
+    newest.with_name(f"snapshot-{body['id']}").write_text(json.dumps(body))
 
 
 BREAKS: dict[str, Callable[[Path], None]] = {"missing": remove, "cut": cut, "changed": change}

@@ -89,7 +89,7 @@ def test_what_ends_for_good_takes_no_other_table_along(
         gateway.run(statement)
     gateway.lake.sweep_drops()
     assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == theirs
-    assert "d.db/p was to be removed with its table" in caplog.text
+    assert "d.db/p/schema/schema-0 is not of what was dropped" in caplog.text
     gateway.run("CREATE DATABASE IF NOT EXISTS d")
     with pytest.raises(InvalidName, match="already holds a table's files"):
         gateway.run("CREATE TABLE d.p (a INT)")

@@ -116,7 +116,7 @@ def test_old_files_are_written_again(lake: Lake, old: LakeTable, dsn: str, wareh
     assert upgrade_operations(lake) == 4 + 2 + 1 + 1  # main's, its tags, the branch's, its tag
     assert spelled(dsn) == {None}
     counts = check_warehouse(warehouse)
-    assert (counts["snapshot"], counts["tag"], counts["branch"]) == (16, 2, 2)
+    assert (counts["snapshot"], counts["tag"], counts["branch"]) == (16, 2, 3)
     assert lake.snapshots(old) == before
     assert [old.files.read_snapshot(s.id) for s in before] == before
     assert upgrade_operations(lake) == 0

@@ -11,11 +11,13 @@ from uuid import uuid4
 import pytest
 
 from catalog import CatalogStore
+from catalog.objects.directories import DirectoryRepository
 from catalog.objects.tables import TableRepository
 from lake import Lake, LakeTable
 from model.errors import TableDamaged, TableDiverged
 from model.schema.change import SetOption
 from table.format.io.file_io import LocalFileIO
+from table.format.schema_file import schema_bytes
 from table.write.snapshot_builder import build_snapshot
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
@@ -61,6 +63,48 @@ def test_the_way_out_names_the_branch_that_was_written_past(lake: Lake, table: L
     (trouble,) = lake.standing.troubles()
     assert trouble.statement == "CALL sys.repair_table('default.t$branch_b')"
     assert lake.repair_table(replace(T, branch="b")).registered
+    lake.commit(table, append("b"))
+
+
+def test_a_repair_of_a_branch_leaves_the_mark_of_main(catalog: CatalogStore, lake: Lake, table: LakeTable, warehouse: Path) -> None:
+    """A foreign file of a schema is looked for once: without its mark nobody would find it again."""
+    lake.commit(table, append("ours"))
+    lake.branches.create(table, "b")
+    branch = lake.open(replace(T, branch="b"))
+    lake.commit(branch, append("ours too"))
+
+    def overtaken(step: str) -> None:
+        if step == "schema decided":
+            (warehouse / "default.db/t/schema/schema-1").write_bytes(schema_bytes(replace(table.schema, id=1, time_millis=1).to_json()))
+
+    slow = Lake(catalog, str(warehouse), hook=overtaken)
+    slow.alter_table(T, [SetOption(key="consumer.expiration-time", value="1 d")])
+    slow.close()
+    write_past(branch, "theirs")
+    with pytest.raises(TableDiverged, match="schema-1"):
+        lake.commit(lake.open(T), append("b"))
+    lake.standing.look_around(tables=None)
+    assert [trouble.table for trouble in lake.standing.troubles()] == [T]
+    assert lake.repair_table(replace(T, branch="b")).registered
+    with pytest.raises(TableDiverged, match="schema-1"):
+        lake.commit(lake.open(T), append("b"))
+    assert lake.repair_table(T).rewritten
+    lake.commit(lake.open(T), append("b"))
+
+
+def test_what_another_branch_has_is_marked_when_one_is_repaired(lake: Lake, table: LakeTable) -> None:
+    lake.commit(table, append("ours"))
+    lake.branches.create(table, "b")
+    branch = lake.open(replace(T, branch="b"))
+    lake.commit(branch, append("ours too"))
+    write_past(branch, "theirs")
+    write_past(table, "theirs, too")
+    with pytest.raises(TableDiverged, match=r"repair_table\('default.t', true"):
+        lake.commit(table, append("b"))
+    lake.repair_table(T)
+    with pytest.raises(TableDiverged, match=r"repair_table\('default.t\$branch_b', true"):
+        lake.commit(table, append("b"))
+    lake.repair_table(replace(T, branch="b"))
     lake.commit(table, append("b"))
 
 
@@ -163,7 +207,7 @@ def test_what_is_set_aside_is_on_disk_before_the_repair_is_on_record(
     steps = flushes(monkeypatch)
     done = lake.repair_table(T)
     assert done.set_aside == (2,)
-    recorded = steps.index("set_diverged")
+    recorded = steps.index("clear_diverged")
     for directory in (str(warehouse / "default.db/t/snapshot"), done.directory):
         assert directory in steps[:recorded]
 
@@ -189,16 +233,16 @@ def flushes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         sync(io, paths)
         steps.extend(paths)
 
-    def recorded(name: str) -> None:
-        change = getattr(TableRepository, name)
+    def recorded(repository: type, name: str) -> None:
+        change = getattr(repository, name)
 
         def done(*arguments: object) -> object:
             steps.append(name)
             return change(*arguments)
 
-        monkeypatch.setattr(TableRepository, name, done)
+        monkeypatch.setattr(repository, name, done)
 
     monkeypatch.setattr(LocalFileIO, "sync", flushed)
-    for name in ("set_diverged", "directory_removed"):
-        recorded(name)
+    recorded(TableRepository, "clear_diverged")
+    recorded(DirectoryRepository, "directory_removed")
     return steps

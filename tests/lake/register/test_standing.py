@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -16,14 +17,15 @@ import pytest
 from catalog import CatalogStore
 from catalog.backup.archive import restore_archive, write_archive
 from lake import Lake, LakeTable
-from lake.register.standing import MARKER
+from lake.register.belonging import MARKER
 from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots
 from lake.rewrite.orphans import remove_orphan_files
 from migrations import newest
 from model.access import Access, Grant, Policy, database_resource
 from model.catalog_errors import CatalogLost, WarehouseMismatch
-from model.errors import TableDamaged, TableDiverged
+from model.errors import TableDamaged, TableDiverged, Unavailable
 from model.identifier import Identifier
+from model.schema.change import UpdateComment
 from model.schema.schema import column, new_schema
 from model.view import View
 from table.retention.expiry import ExpiryRules
@@ -88,6 +90,85 @@ def test_another_catalog_writes_nothing_until_it_is_meant(lake: Lake, other: Lak
     assert [row.name for row in lake.views.page("default")] == ["v"]
     lake.claim_warehouse()
     lake.commit(lake.open(T), append("b"))
+
+
+DEFINITIONS: dict[str, Callable[[Lake], object]] = {
+    "a database": lambda lake: lake.create_database("more"),
+    "a table": lambda lake: lake.create_table(Identifier("default", "more"), SCHEMA),
+    "another version of a schema": lambda lake: lake.alter_table(T, [UpdateComment(comment="new")]),
+    "a replaced table": lambda lake: lake.replace_table(T, lake.open(T).schema),
+    "a branch": lambda lake: lake.branches.create(lake.open(T), "b"),
+}
+
+
+def files_below(warehouse: Path) -> set[str]:
+    return {str(path.relative_to(warehouse)) for path in warehouse.rglob("*")}
+
+
+@pytest.mark.parametrize("made", DEFINITIONS)
+def test_nothing_is_defined_in_a_warehouse_that_became_anothers_just_now(lake: Lake, other: Lake, warehouse: Path, made: str) -> None:
+    """As in the seconds between two looks at the warehouse."""
+    lake.create_table(T, SCHEMA)
+    lake.commit(lake.open(T), append("a"))
+    lake.standing.compare()
+    other.claim_warehouse()
+    before = files_below(warehouse)
+    with pytest.raises(WarehouseMismatch):
+        DEFINITIONS[made](lake)
+    assert files_below(warehouse) == before
+    assert lake.standing.mismatch is not None
+    lake.claim_warehouse()
+    DEFINITIONS[made](lake)
+
+
+@pytest.mark.parametrize("made", ["a database", "a table", "another version of a schema"])
+def test_nothing_is_defined_where_the_disk_is_away_since_just_now(lake: Lake, warehouse: Path, made: str) -> None:
+    lake.create_table(T, SCHEMA)
+    lake.standing.compare()
+    warehouse.rename(warehouse.with_name("away"))
+    warehouse.mkdir()
+    with pytest.raises(WarehouseMismatch, match="mount it"):
+        DEFINITIONS[made](lake)
+    assert list(warehouse.iterdir()) == []
+    warehouse.rmdir()
+    warehouse.with_name("away").rename(warehouse)
+    DEFINITIONS[made](lake)
+
+
+def test_a_directory_stays_where_the_warehouse_became_anothers_just_now(lake: Lake, other: Lake, warehouse: Path) -> None:
+    lake.create_table(T, SCHEMA)
+    lake.commit(lake.open(T), append("a"))
+    lake.standing.compare()
+    other.claim_warehouse()
+    before = files_below(warehouse)
+    with contextlib.suppress(WarehouseMismatch):
+        lake.drop_table(T, purge=True)
+    assert files_below(warehouse) == before
+
+
+def test_a_server_that_could_not_compare_at_its_start_removes_and_writes_nothing(lake: Lake, other: Lake, warehouse: Path) -> None:
+    """Its catalog has a directory on record as garbage that is, by now, another catalog's table."""
+    lake.standing.compare()
+    lake.create_table(T, SCHEMA)
+    lake.commit(lake.open(T), append("a"))
+    with other.catalog.transaction() as tx:
+        tx.directories.discard(lake.open(T).location)
+    marker = warehouse / MARKER
+    moved = marker.rename(marker.parent / "moved")
+    marker.symlink_to(marker)  # as a store that does not give the file for a moment
+    other.standing.compare_at_start()
+    assert "could not be told at the start" in (other.standing.mismatch or "")
+    with pytest.raises(Unavailable, match="Nothing is written until it is"):
+        other.finish_half_done()
+    with pytest.raises(Unavailable):
+        other.create_database("more")
+    moved.rename(marker)
+    other.standing.compare()
+    with pytest.raises(WarehouseMismatch):
+        other.finish_half_done()
+    assert names(lake.open(T)) == ["a"]
+    lake.standing.compare_at_start()
+    assert not lake.finish_half_done().any
 
 
 def test_a_first_look_at_a_full_warehouse_says_so_and_claims_nothing(lake: Lake, table: object, other: Lake, warehouse: Path) -> None:

@@ -19,6 +19,7 @@ from lake.register.lost import remove_unexisting_files
 from lake.rewrite.expiry import expire_snapshots
 from lake.rewrite.orphans import remove_orphan_files
 from model.errors import Unavailable
+from model.identifier import Identifier
 from table.format.io.file_io import LocalFileIO
 from table.format.io.storage_errors import refusal, translating
 from table.retention.expiry import ExpiryRules
@@ -28,6 +29,7 @@ from tests.fix_gateway import spark_stub as spark_stub
 from tests.lake.register.damage import forget_metadata
 from tests.lake.register.test_unknown_branches import T, forgotten
 from tests.lake.register.test_unknown_branches import place as place
+from tests.waiting import eventually
 
 
 def check(lake: Lake) -> list[tuple[str, str]]:
@@ -121,11 +123,13 @@ def test_nothing_goes_while_a_branch_only_the_files_have_cannot_be_read(
 
 
 def test_a_directory_without_rights_is_told_while_the_server_runs(lake: Lake, place: Path) -> None:
-    with without_rights(place / "manifest"):
+    def troubled() -> set[Identifier]:
         lake.standing.look_around(tables=None)
-        troubles = lake.standing.troubles()
-        assert {trouble.table for trouble in troubles} == {T, replace(T, branch="b")}
-        assert all("cannot be read: Permission denied" in trouble.problem for trouble in troubles)
+        return {trouble.table for trouble in lake.standing.troubles()}
+
+    with without_rights(place / "manifest"):
+        assert eventually(lambda: troubled() == {T, replace(T, branch="b")}), "the newest snapshot may not be on record as published yet"
+        assert all("cannot be read: Permission denied" in trouble.problem for trouble in lake.standing.troubles())
         lake.standing.look_around(tables=None)
         assert len(lake.standing.troubles()) == 2
     lake.standing.look_around(tables=None)

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
+from unittest.mock import Mock
 
+import pyarrow as pa
 import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
 from lake.rewrite.done import done_partitions
+from lake.rewrite.expiry import expire_snapshots
 from lake.rewrite.maintenance import Maintained, maintain
 from lake.rewrite.partition_expiry import PartitionExpiry, expire_partitions, expired_partitions
-from table.write.data_file import local_wall_millis
+from model.errors import Unavailable
+from model.identifier import Identifier
+from model.snapshot import CommitKind
+from model.wall_clock import local_wall_millis
+from table.format.rows.arrow import arrow_schema
+from table.retention.expiry import ExpiryRules
+from table.write.snapshot_builder import CommitRequest
+from table.write.writer import write_batches
 from tests.lake.kept import history
 from tests.lake.rewrite.test_compaction import append, ids
 from tests.sql.tables import make_table
@@ -45,6 +56,58 @@ def test_without_both_times_nothing_is_done(lake: Lake, lacking: str) -> None:
     )
     append(lake, table, [1], dt=["2020-01-01"])
     assert due(lake, table, 100) == []
+
+
+def test_by_watermark_a_partition_is_done_when_the_tables_time_is_past_it(lake: Lake) -> None:
+    """As `PartitionMarkDoneTrigger.donePartitions` with a watermark: its time is UTC, and late rows begin the idle time anew."""
+    idle = {"partition.idle-time-to-done": "1 h"}
+    by_clock = partitioned(lake, **idle)
+    table = make_table(
+        lake, "w", options={**OPTIONS, **idle, "partition.mark-done-action.mode": "watermark"}, partition="dt", id="INT", dt="STRING"
+    )
+    end = 1_577_923_200_000  # 2020-01-02 00:00:00 UTC, in milliseconds
+
+    def at(watermark: int | None) -> list[str]:
+        lake.commit(table, CommitRequest(kind=CommitKind.APPEND, commit_user="u", watermark=watermark))
+        return due(lake, table, 1000)
+
+    for one in (by_clock, table):
+        append(lake, one, [1], dt=["2020-01-01"])
+    assert due(lake, by_clock, 2) == ["dt=2020-01-01"]
+    assert at(None) == []  # there is no watermark yet
+    assert at(end + HOUR) == []
+    assert at(end + HOUR + 1) == ["dt=2020-01-01"]
+    time.sleep(0.01)  # a file made in the same millisecond as a snapshot may be its own
+    append(lake, table, [2], dt=["2020-01-01"])
+    assert at(end + 2 * HOUR + 1) == []
+    assert at(end + 2 * HOUR + 2) == ["dt=2020-01-01"]
+    expire_snapshots(lake, table, replace(ExpiryRules.of(table.schema), at_least=1, at_most=1))
+    assert due(lake, table, 0) == ["dt=2020-01-01"]  # long ago, as far as can be told
+
+
+def test_a_batch_marks_its_partitions_at_its_end(lake: Lake) -> None:
+    """`partition.end-input-to-done`: whatever their time, each action, and not by compactions, deletions or a job's batches."""
+    for name, value in (("on", "true"), ("off", "false")):
+        options = {"bucket": "-1", "partition.end-input-to-done": value, "partition.mark-done-action": "success-file,mark-event"}
+        table = make_table(lake, name, options=options, partition="dt", id="INT", dt="STRING")
+        append(lake, table, [1, 2], dt=["no time", "2999-01-01"])
+        marked = {row.name: row.done for row in lake.partition_page(table)}
+        assert marked == {"dt=no time": value == "true", "dt=2999-01-01": value == "true"}
+        assert table.files.io.file_exists(table.files.layout.success_file(table.schema, "dt=no time")) == (value == "true")
+    table = lake.open(Identifier("default", "on"))
+    with table.write() as write:
+        rows = pa.RecordBatch.from_pydict({"id": [3], "dt": ["job"]}, schema=arrow_schema(table.schema.fields))
+        write.add(write_batches(table.files, table.schema, [rows]))
+        lake.commit(table, write.request(CommitKind.APPEND, commit_identifier=7))
+    assert not {row.name: row.done for row in lake.partition_page(table)}["dt=job"]
+
+
+def test_a_mark_that_fails_fails_no_insert(lake: Lake, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    table = partitioned(lake, **{"partition.end-input-to-done": "true"})
+    monkeypatch.setattr("lake.rewrite.mark_done._write_marker", Mock(side_effect=Unavailable("The store is away.")))
+    append(lake, table, [1], dt=["2020-01-01"])
+    assert ids(table) == [1]
+    assert "are not marked as done at the end of their input: The store is away." in caplog.text
 
 
 def test_a_write_only_table_is_marked_and_nothing_of_it_goes(lake: Lake) -> None:

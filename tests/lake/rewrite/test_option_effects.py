@@ -32,6 +32,7 @@ from table.retention.expiry import ExpiryRules
 from table.scan.planning.entry_scan import plan_scan
 from table.write.snapshot_builder import CommitRequest
 from tests.lake.kept import history
+from tests.lake.rewrite import rules_observed
 from tests.lake.rewrite.test_compaction import append
 from tests.sql.tables import make_table
 
@@ -214,8 +215,8 @@ EFFECTS: Mapping[str, tuple[str, Observe]] = {
     "partition.timestamp-formatter": ("yyyy-MM", expired),
     "partition.timestamp-pattern": ("$at-01", expired),
     "partition.timestamp-format.strict": ("true", taken),
-    "consumer.changelog-only": ("true", pinned),
     "file-index.read.enabled": ("false", skipped),
+    **rules_observed.EFFECTS,
 }
 """A value for each, and what is observed with it and without."""
 SHOWN: Mapping[str, str] = {
@@ -260,11 +261,14 @@ SHOWN: Mapping[str, str] = {
     "partition.expiration-strategy": "tests/lake/test_clock.py",
     "partition.expiration-batch-size": "tests/lake/rewrite/test_done.py",
     "partition.mark-done-action": "tests/lake/rewrite/test_done.py",
+    "partition.mark-done-action.mode": "tests/lake/rewrite/test_done.py",
+    "partition.end-input-to-done": "tests/lake/rewrite/test_done.py",
     "partition.idle-time-to-done": "tests/lake/rewrite/test_done.py",
     "partition.time-interval": "tests/lake/rewrite/test_done.py",
     "full-compaction.delta-commits": "tests/maintenance/test_coordinator.py",
     "precommit-compact": "tests/lake/rewrite/test_compaction.py",
     "compaction.max.file-num": "tests/table/compaction/test_candidates.py",
+    "compaction.delete-ratio-threshold": "tests/sql/statements/test_deletions.py",
     "scan.mode": "tests/lake/test_streams.py",
     "scan.snapshot-id": "tests/lake/test_streams.py",
     "scan.timestamp-millis": "tests/lake/test_streams.py",
@@ -293,18 +297,16 @@ SHOWN: Mapping[str, str] = {
     "scan.watermark.alignment.max-drift": "tests/jobs/test_alignment.py",
     "file-index.bloom-filter.columns": "tests/sql/statements/test_file_indexes.py",
     "file-index.bitmap.columns": "tests/sql/statements/test_file_indexes.py",
+    "metastore.partitioned-table": "tests/server/paimon/test_metadata.py",
     "partition": "tests/model/test_schema.py",
     "rows.erasable": "tests/sql/statements/test_delete.py",
+    "dynamic-partition-overwrite": "tests/sql/spark/test_named_partitions.py",
 }
 """Where a test elsewhere, or a page that is one, shows what an option does."""
 UNSHOWN = frozenset(
     {
-        "type", "manifest.compression", "partition.mark-done-action.mode",  # have one value
-        "spill-compression", "dynamic-partition-overwrite", "clustering.incremental.mode", "clustering.incremental.optimize-write",
-        "num-levels",
-        "num-sorted-run.compaction-trigger", "compaction.max-size-amplification-percent", "compaction.size-ratio",
-        "zorder.var-length-contribution", "partition.expiration-check-interval", "sink.parallelism", "streaming.read.snapshot.delay",
-        "scan.watermark.alignment.update-interval",
+        "type", "manifest.compression",  # have one value
+        "clustering.incremental.mode", "clustering.incremental.optimize-write", "zorder.var-length-contribution",
     }
 )  # fmt: skip
 """Read by the code, and not shown by any test yet; whoever declares an option adds none."""
@@ -327,3 +329,7 @@ def test_with_the_option_something_is_other_than_without(lake: Lake, key: str) -
 @pytest.mark.parametrize("key", sorted(SHOWN))
 def test_the_named_test_speaks_of_the_option(key: str) -> None:
     assert re.search(rf"""["']{re.escape(key)}["']""", (ROOT / SHOWN[key]).read_text())
+
+
+def test_what_a_consumer_has_not_read_stays_also_with_changelogs_alone(lake: Lake) -> None:
+    assert pinned(lake, {"consumer.changelog-only": "true", "changelog.num-retained.max": "9"}) == pinned(lake, {}) == [2, 3, 4]

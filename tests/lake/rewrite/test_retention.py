@@ -49,7 +49,6 @@ def test_age_is_that_of_the_successor() -> None:
     assert expired_before(seven, replace(old, at_least=5), first_unread=None, now_millis=1000) == 3
     assert expired_before(seven, replace(old, per_run=2), first_unread=None, now_millis=1000) == 3
     assert expired_before(seven, old, first_unread=2, now_millis=1000) == 2
-    assert expired_before(seven, replace(old, consumers_pin=False), first_unread=2, now_millis=1000) == 7
     assert expired_before(seven, replace(old, at_most=3), first_unread=None, now_millis=0) == 5
     assert expired_before([], old, first_unread=None, now_millis=0) == 0
 

@@ -16,7 +16,7 @@ import pytest
 
 from catalog import CatalogStore
 from catalog.objects.branches import BranchRepository
-from catalog.objects.tables import TableRepository
+from catalog.objects.directories import DirectoryRepository
 from lake import Lake
 from lake.register.unknown_branches import unknown_branches
 from lake.register.whole import require_whole
@@ -177,15 +177,15 @@ def test_a_branch_that_is_renamed_while_it_is_looked_for_is_none_unknown(lake: L
     append(lake, lake.open(B), [1])
     directory = Path(lake.open(B).files.layout.branch_dir.removeprefix("file://"))
     moved = directory.with_name("branch-c")
-    asked = TableRepository.is_discarded
+    asked = DirectoryRepository.is_discarded
 
-    def late(self: TableRepository, location: str) -> bool:
+    def late(self: DirectoryRepository, location: str) -> bool:
         if location.endswith("branch-c"):
             shutil.rmtree(moved)  # it was on the record, and is removed and off it now
         return asked(self, location)
 
     shutil.copytree(directory, moved)
-    monkeypatch.setattr(TableRepository, "is_discarded", late)
+    monkeypatch.setattr(DirectoryRepository, "is_discarded", late)
     with lake.catalog.reading() as tx:
         assert unknown_branches(tx, table.files.io, table.table_id, table.location) == []
 

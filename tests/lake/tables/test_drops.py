@@ -13,12 +13,14 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
+from lake.access.callers import Caller
 from lake.register.restored.after_restore import differences
 from lake.tables import drops as lake_drops
 from lake.tables.consumers import consumers, reset_consumer
-from model.access import Access, Policy, database_resource, inside, table_resource
+from model.access import Access, Grant, Policy, database_resource, inside, table_resource
 from model.catalog_errors import DropNotExist
 from model.errors import (
+    BadRequest,
     DatabaseAlreadyExist,
     DatabaseNotEmpty,
     DatabaseNotExist,
@@ -460,13 +462,36 @@ def test_of_two_undrops_at_once_one_wins(catalog: CatalogStore, lake: Lake, ware
 
 
 def test_a_table_that_could_not_be_filled_is_gone_unless_others_put_rows_there(lake: Lake, warehouse: Path) -> None:
-    make(lake, T)
-    lake.discard_table(T)
+    assert lake.discard_table(T, make(lake, T).table_id)
     assert drops(lake) == []
     assert not (warehouse / "default.db/t").exists()
-    make(lake, T, "somebody else's")
-    lake.discard_table(T)
-    assert drops(lake) == ["default.t"]
+    table = make(lake, T)
+    lake.branches.create(table, "b")
+    assert lake.discard_table(T, table.table_id)
+    table = make(lake, T)
+    lake.branches.create(table, "b")
+    branch = Identifier(T.database, T.table, "b")
+    lake.commit(lake.open(branch), append("somebody else's"))
+    assert not lake.discard_table(T, table.table_id)
+    assert lake.open(branch).latest() is not None
+    lake.drop_table(T)
+    table = make(lake, T, "somebody else's")
+    assert not lake.discard_table(T, table.table_id)
+    assert lake.open(T).latest() is not None
+
+
+def test_a_table_of_the_name_of_one_that_could_not_be_filled_is_let_be(lake: Lake) -> None:
+    gone = make(lake, T).table_id
+    lake.drop_table(T)
+    theirs = make(lake, T)
+    assert lake.discard_table(T, gone)
+    grants = (Grant(resource=table_resource(T), access=Access.SELECT, principal="ada"),)
+    problem = BadRequest("no rows")
+    lake.take_back(T, gone, problem)
+    assert problem.message == "no rows"
+    lake.for_caller(Caller(principal="ada", grants=grants)).take_back(T, gone, problem)
+    assert "no rows The table default.t was made, and was not taken back: ada may not do this: it takes DROP" in problem.message
+    assert lake.open(T).table_id == theirs.table_id
 
 
 def test_a_dropped_table_is_not_taken_for_one_the_catalog_does_not_know(lake: Lake, catalog: CatalogStore, warehouse: Path) -> None:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pytest
 
@@ -138,10 +139,12 @@ def test_a_commit_between_the_looks_of_an_expiry(lake: Lake, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("gone", [False, True])
-def test_opening_where_a_directory_is_being_removed(lake: Lake, monkeypatch: pytest.MonkeyPatch, gone: bool) -> None:
+def test_opening_where_a_directory_is_being_removed(lake: Lake, dsn: str, monkeypatch: pytest.MonkeyPatch, gone: bool) -> None:
     """As beside a branch that is renamed or dropped, whose schema files whoever opens it may have to write."""
     table = make_table(lake, options=QUEUE, id="INT")
     lake.branches.create(table, "b")
+    with psycopg.connect(dsn) as conn:  # as where its maker was killed before its files were there
+        conn.execute("UPDATE table_branch SET published_schema_id = -1")
     publish = lake._publisher.schemas
     beside = [True]
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -118,6 +119,20 @@ def test_tags_follow_the_watermark_and_batches(lake: Lake, table: LakeTable) -> 
     assert create_automatic_tags(lake, batch) == []
     append(lake, batch, [10])
     assert create_automatic_tags(lake, batch) == ["last"]
+
+
+@pytest.mark.parametrize("zone", ["Etc/GMT+12", "Etc/GMT-14"])
+def test_tags_of_batches_have_a_cap_and_are_named_by_their_zone(lake: Lake, table: LakeTable, zone: str) -> None:
+    options = {"tag.automatic-creation": "batch", "tag.num-retained-max": "2", "sink.process-time-zone": zone}
+    batch = with_options(lake, table, **options)
+    for name, snapshot_id in (("batch-write-2020-01-02", 4), ("batch-write-2020-01-01", 3), ("by hand", 2), ("2020-01-01", 1)):
+        create_tag(lake, batch, name, snapshot_id=snapshot_id)
+    append(lake, batch, [10])
+    latest = batch.latest()
+    assert latest is not None
+    day = dt.datetime.fromtimestamp(latest.time_millis / 1000, ZoneInfo(zone)).date()
+    assert create_automatic_tags(lake, batch) == [f"batch-write-{day}"]
+    assert {tag.name for tag in tags_of(lake, batch)} == {f"batch-write-{day}", "batch-write-2020-01-02", "by hand", "2020-01-01"}
 
 
 def test_each_period_is_the_first_snapshot_behind_it(lake: Lake, table: LakeTable) -> None:

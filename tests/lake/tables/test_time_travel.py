@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from lake import Lake, LakeTable
@@ -109,3 +111,14 @@ def test_options_stored_with_the_table_count_and_a_part_is_no_snapshot(lake: Lak
         assert found.id == id_
     with pytest.raises(InvalidOption, match="one whole snapshot"):
         lake.resolve(table, {"scan.mode": "latest-delta"})
+
+
+def test_files_are_asked_for_by_the_moment_they_were_made(lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files tell the local wall clock; the option is milliseconds since 1970, as at Paimon (`creationTimeEpochMillis`)."""
+    with monkeypatch.context() as zone:
+        zone.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        for since, files in ((1 - 9 * HOUR, "e f"), (2 - 9 * HOUR, "")):
+            scan = lake.scan(table, {"scan.file-creation-time-millis": str(since)})
+            assert [one.file.file_name for one in plan_batch(table.files, table.schema, scan).files] == files.split()
+    time.tzset()

@@ -130,3 +130,28 @@ def test_what_a_script_makes_its_caller_may_use_in_it_and_what_is_taken_counts_a
     assert admin.sql("CREATE DATABASE d; GRANT CREATETABLE ON DATABASE d TO ada")[0] == 200
     assert ada.sql("USE d; CREATE TABLE t (id INT); INSERT INTO t VALUES (1); SELECT id FROM t") == (200, [[1]])
     assert ada.sql("REVOKE ALL ON d.t FROM ada; SELECT id FROM d.t")[0] == 403
+
+
+@pytest.mark.parametrize("right", ["ALTER", "DROP"])
+def test_who_neither_reads_nor_writes_a_table_is_told_no_counts_of_it(client: FlaskClient, admin: As, right: str) -> None:
+    """They were told them all, as they see no part of which the rest is kept: of nothing they see all is."""
+    admin.sql("CREATE TABLE secret (id INT, s STRING)")
+    admin.sql("INSERT INTO secret VALUES (1, 'a'), (2, 'b')")
+    admin.sql("CALL sys.create_tag('secret', 'monday')")
+    texts = [
+        "SELECT total_record_count, delta_record_count FROM secret$snapshots",
+        "SELECT record_count FROM secret$tags",
+        "SELECT record_count FROM sys.tables WHERE table_name = 'secret'",
+    ]
+    paths = ["snapshot", "snapshots", "tags/monday"]
+    seen = {}
+    for name, granted in (("part", "SELECT (id)"), ("other", right), ("writer", "UPDATE")):
+        assert admin.sql(f"GRANT {granted} ON secret TO {name}")[0] == 200
+        one = As(client, admin.call("POST", "/tokens", {"name": name})[1]["token"])
+        answers = [one.sql(text) for text in texts]
+        answers += [one.call("GET", f"/v1/sluice/databases/default/tables/secret/{path}") for path in paths]
+        seen[name] = answers
+    assert all(status == 200 for answers in seen.values() for status, _ in answers), seen
+    assert seen["other"] == seen["part"]
+    assert seen["other"][:3] == [(200, [[None, None]]), (200, [[None]]), (200, [[None]])]
+    assert seen["writer"][:2] == [(200, [[2, 2]]), (200, [[2]])]

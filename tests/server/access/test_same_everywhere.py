@@ -16,7 +16,10 @@ from tests import fix_postgres
 from tests.server.flight.conftest import Endpoint
 
 PROTOCOLS = ("http", "flink", "flight")
-PRINCIPALS = ("stranger", "filtered", "masked", "columns", "appender", "changer", "maker", "by_role")
+PRINCIPALS = (
+    "stranger", "filtered", "masked", "columns", "appender", "changer", "maker", "by_role",
+    "alterer", "dropper", "lister", "part_appender",
+)  # fmt: skip
 _SHORT = ("filtered", "appender")
 """Asked in each run; the others in `make torture`."""
 SETUP = """
@@ -27,7 +30,9 @@ SETUP = """
     GRANT SELECT ON {d}.t TO filtered; CREATE POLICY p ON {d}.t TO filtered USING (id = 1);
     GRANT SELECT ON {d}.t TO masked; CREATE MASKING POLICY m ON {d}.t (s) TO masked USING (NULL); GRANT SELECT (id) ON {d}.t TO columns;
     GRANT INSERT ON {d}.t TO appender; GRANT SELECT, UPDATE, DELETE ON {d}.t TO changer;
-    GRANT CREATETABLE, CREATEVIEW, CREATEFUNCTION, LIST ON DATABASE {d} TO maker; GRANT SELECT ON {d}.t TO everybody_elses
+    GRANT CREATETABLE, CREATEVIEW, CREATEFUNCTION, LIST ON DATABASE {d} TO maker; GRANT SELECT ON {d}.t TO everybody_elses;
+    GRANT ALTER ON {d}.t TO alterer; GRANT DROP ON {d}.t TO dropper; GRANT LIST ON DATABASE {d} TO lister;
+    GRANT SELECT (id), UPDATE ON {d}.t TO part_appender
 """
 STATEMENTS = (
     "SELECT * FROM {d}.t", "SELECT COUNT(*) FROM {d}.t", "SELECT id FROM {d}.t", "SELECT s FROM {d}.t WHERE s = 'b'",

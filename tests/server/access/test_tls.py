@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio.sslproto
 import contextlib
+import gc
 import socket
 import ssl
 import subprocess
@@ -96,6 +98,15 @@ def test_clients_that_say_nothing_keep_nobody_out(url: str, files: Files) -> Non
         for _ in range(20):
             silent.enter_context(socket.create_connection(address(url)))
         assert httpx.get(f"{url}/livez", verify=files.trusting(), timeout=30).status_code == 200
+
+
+def test_an_idle_connection_keeps_little_memory(url: str, files: Files) -> None:
+    """Thousands of them are allowed; asyncio would keep 256 kB for each."""
+    with socket.create_connection(address(url)) as plain, files.trusting().wrap_socket(plain, server_hostname="127.0.0.1") as client:
+        client.sendall(b"POST /livez HTTP/1.1\r\nHost: a\r\nContent-Length: 300000\r\n\r\n" + bytes(200_000))
+        kept = [each for each in gc.get_objects() if isinstance(each, asyncio.sslproto.SSLProtocol)]
+        assert kept
+        assert all(len(each._ssl_buffer) <= 32 << 10 for each in kept)  # type: ignore[attr-defined]
 
 
 def test_two_requests_in_one_record_are_both_answered(url: str, files: Files) -> None:

@@ -21,8 +21,9 @@ from migrations import downgrade, newest, upgrade
 from model.access import Access, table_resource
 from model.errors import IllegalMove, InvalidData
 from model.identifier import Identifier
-from server.commands.backup import backup, restore
+from server.commands.backup import backup
 from server.commands.check import check_warehouse
+from server.commands.restore import restore
 from server.settings.options import CATALOG_DSN
 from server.settings.settings import Settings, read_settings
 from tests.fix_server import StartServer
@@ -184,6 +185,7 @@ def test_a_catalog_of_a_newer_schema_is_replaced_and_stands_aside(
     with psycopg.connect(empty_dsn, autocommit=True) as conn:
         conn.execute("UPDATE alembic_version SET version_num = '9999'")
         conn.execute("CREATE TABLE of_a_newer_version (id INT)")
+        conn.execute("COMMENT ON TABLE of_a_newer_version IS 'Sluice: part of its catalog'")  # as `migrations` does
     _, differences = restore(of(empty_dsn), tmp_path / "b", replace=True)
     assert contents(empty_dsn) == held
     (name,) = schemas(empty_dsn) - there

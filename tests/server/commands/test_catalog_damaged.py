@@ -14,14 +14,15 @@ from catalog.backup.archive import write_archive
 from catalog.damage import damage_met
 from model.catalog_errors import CatalogDamaged
 from server.app import create_app
-from server.commands.backup import backup, restore
+from server.commands.backup import backup
 from server.commands.check import check_warehouse
 from server.commands.doctor import FAIL, examine
+from server.commands.restore import restore
 from server.observe.logs import OncePerMinute
 from server.process.services import Services
 from server.settings.settings import Settings, read_settings
 from tests.catalog.damaged import with_damage
-from tests.server.commands.test_restore import Server
+from tests.server.commands.conftest import Server
 from workers.pool import WorkerPool
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 import socket
+from datetime import timedelta
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -11,9 +15,12 @@ from flask.testing import FlaskClient
 from psycopg.conninfo import conninfo_to_dict
 
 from catalog.backup.archive import restore_archive, write_archive
+from lake.register.belonging import MARKER
 from migrations import downgrade
+from server.commands.check import check_warehouse
 from server.commands.doctor import FAIL, OK, WARN, Finding, examine
 from server.process.process import catalog_dsn
+from server.process.services import Services
 from server.settings.options import LISTEN
 from server.settings.settings import Settings, read_settings
 
@@ -50,7 +57,7 @@ def test_every_trouble_has_a_line_and_a_way_out(settings: Settings, client: Flas
     client.post("/sql", data="CREATE TABLE `o'neil` (id INT)").close()
     client.post("/sql", data="INSERT INTO `o'neil` VALUES (1)").close()
     with psycopg.connect(dsn, autocommit=True) as conn:
-        conn.execute("UPDATE sluice_table SET diverged_at = 'x'")
+        conn.execute("UPDATE sluice_table SET diverged_at = '/w/t/branch/branch-b/snapshot/snapshot-2'")
         conn.execute("UPDATE snapshot_pointer SET file_count = 5000, file_size = 5000000, snapshot_id = 1")
         conn.execute("INSERT INTO stream_consumer SELECT table_id, 'main', 'late', gen_random_uuid(), -500, 1, now() FROM sluice_table")
         conn.execute(
@@ -60,10 +67,48 @@ def test_every_trouble_has_a_line_and_a_way_out(settings: Settings, client: Flas
     found = by_check(examine(settings))
     levels = {check: found[check].level for check in ("diverged", "small files", "leases", "jobs", "consumers")}
     assert levels == {"diverged": FAIL, "small files": WARN, "leases": WARN, "jobs": FAIL, "consumers": WARN}
-    assert "CALL sys.repair_table('default.o''neil', " in found["diverged"].way_out
+    assert "CALL sys.repair_table('default.o''neil$branch_b', " in found["diverged"].way_out
     assert found["small files"].way_out == "CALL sys.compact('default.o''neil')"
     assert "RESTART" in found["jobs"].way_out
     assert "CALL sys.reset_consumer('default.o''neil', 'late')" in found["consumers"].way_out
+
+
+def test_when_tables_were_checked_is_told(settings: Settings, client: FlaskClient, services: Services) -> None:
+    """Nothing knew when the data files were last looked at, or whether ever."""
+    services.gateway.lake.standing.compare_at_start()  # as a server does: no note is written where the catalog's mark is not
+    for table in "abc":
+        client.post("/sql", data=f"CREATE TABLE {table} (id INT)").close()
+        client.post("/sql", data=f"INSERT INTO {table} VALUES (1)").close()
+    detail = by_check(examine(settings))["checked"].detail
+    assert "0 of 3 tables" in detail
+    assert "default.a never, default.b never, default.c never" in detail
+    assert client.post("/sql", data="CALL sys.check_table('a')").status_code == 200
+    client.post("/sql", data="CALL sys.check_table('b', deep => true)").close()
+    detail = by_check(examine(settings))["checked"].detail
+    assert re.search(r"2 of 3 tables .*: default\.c never, default\.a at 2\S+ \S+ UTC, default\.b at 2\S+ \S+ UTC \(deep\)$", detail)
+    client.post("/sql", data="DROP TABLE b PURGE").close()
+    assert not list(check_warehouse(settings, deep=False, threads=1, told=lambda said: None))
+    assert "2 of 2 tables" in by_check(examine(settings))["checked"].detail
+    assert len(list((settings.data / "warehouse" / ".sluice" / "checked").iterdir())) == 2, "one that is no more has no note"
+
+
+def test_notes_of_checks_outlive_a_drop_that_can_be_undone_and_a_check_by_the_wrong_catalog(
+    settings: Settings, client: FlaskClient, services: Services
+) -> None:
+    standing, noted = services.gateway.lake.standing, settings.data / "warehouse" / ".sluice" / "checked"
+    standing.compare_at_start()
+    for table in "ab":
+        client.post("/sql", data=f"CREATE TABLE {table} (id INT)").close()
+        client.post("/sql", data=f"CALL sys.check_table('{table}')").close()
+    services.gateway.lake.drop_retention = timedelta(days=1)
+    client.post("/sql", data="DROP TABLE a").close()
+    assert not list(check_warehouse(settings, deep=False, threads=1, told=lambda said: None))
+    assert len(list(noted.iterdir())) == 2
+    client.post("/sql", data="DROP TABLE b PURGE").close()
+    marker = settings.data / "warehouse" / MARKER
+    marker.write_text(marker.read_text().replace(json.loads(marker.read_text())["catalog"], str(uuid4())))
+    assert not list(check_warehouse(settings, deep=False, threads=1, told=lambda said: None))
+    assert len(list(noted.iterdir())) == 2
 
 
 def test_a_catalog_older_than_its_warehouse_is_told(settings: Settings, client: FlaskClient, dsn: str, tmp_path: Path) -> None:

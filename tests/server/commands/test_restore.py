@@ -4,117 +4,30 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
-from collections.abc import Callable, Iterator
+import tarfile
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import psycopg
-import pyarrow.parquet as pq
 import pytest
 
 import server.commands.backup
-from catalog import CatalogStore
+from catalog.backup.archive_parts import archived_tables
 from catalog.backup.holds import BACKUP, holding
-from gateway.gateway import Gateway, GatewayLimits
-from lake import Lake
-from lake.register.copies import copy_to
+from lake.register.copied.copies import copy_to
 from lake.rewrite.maintenance import maintain
 from model.catalog_errors import BackupRunning
 from model.errors import IllegalMove, Unavailable
-from model.identifier import MAIN_BRANCH, Identifier
-from model.snapshot import Snapshot
-from server.commands.backup import backup, restore, restore_parts
-from server.settings.settings import Settings, read_settings
+from model.identifier import Identifier
+from server.commands.backup import backup, restore_parts
+from server.commands.restore import restore
 from tests.lake.register.damage import change, cut, data_files, forget_metadata
-from tests.server.conftest import NoSpark
-from workers.pool import WorkerPool
+from tests.server.commands.conftest import Of, Open, Server
 
 ORDERS = Identifier("shop", "orders")
-TABLES = (
-    "CREATE DATABASE shop",
-    "CREATE TABLE shop.orders (id INT, day STRING) PARTITIONED BY (day) WITH ('file-index.bloom-filter.columns' = 'id')",
-    "INSERT INTO shop.orders VALUES (1, 'a b'), (2, 'ü')",
-    "CALL sys.create_tag('shop.orders', 'kept')",
-    "INSERT INTO shop.orders VALUES (3, 'a b')",
-    "CALL sys.create_branch('shop.orders', 'b', 'kept')",
-    "INSERT INTO shop.orders$branch_b VALUES (9, 'x')",
-    "CREATE TABLE shop.queue (id INT) WITH ('bucket' = '2', 'bucket-key' = 'id')",
-    "INSERT INTO shop.queue VALUES (1), (2), (3)",
-    "CREATE ROLE reader",
-    "GRANT SELECT ON shop.orders TO ROLE reader",
-    "CREATE POLICY mine ON shop.orders TO ROLE reader USING (id = 1)",
-)
 ASKED = ("shop.orders", "shop.orders$branch_b", "shop.queue")
-
-
-class Server:
-    """A gateway on a catalog, without HTTP and Spark."""
-
-    def __init__(self, dsn: str, warehouse: Path, workers: WorkerPool) -> None:
-        self.dsn = dsn
-        self.catalog = CatalogStore(dsn)
-        self.lake = Lake(self.catalog, str(warehouse))
-        self.gateway = Gateway(self.lake, NoSpark(), limits=GatewayLimits(local_threads=2, spark_statements=1), workers=workers)
-        self.gateway.start()
-
-    def run(self, *texts: str) -> None:
-        for text in texts:
-            self.gateway.run(text).close()
-
-    def rows(self, text: str) -> list[tuple[Any, ...]]:
-        with self.gateway.run(text) as result:
-            return sorted(result.collect(), key=str)
-
-    def history(self, name: str) -> dict[str, list[str]]:
-        """The rows of every snapshot and tag, as their files hold them; and those that a SELECT sees."""
-        database, _, rest = name.partition(".")
-        table, _, branch = rest.partition("$branch_")
-        opened = self.lake.open(Identifier(database, table, branch or MAIN_BRANCH))
-        found = {str(one.id): one for one in self.lake.snapshots(opened)}
-        found |= {row.name: Snapshot.from_json(row.snapshot) for row in self.lake.tags.all(opened)}
-        read = {}
-        for key, snapshot in found.items():
-            paths = [opened.files.data_path(opened.schema, entry) for entry in opened.files.live_entries(snapshot)]
-            read[key] = sorted(str(row) for path in paths for row in pq.ParquetFile(path).read().to_pylist())
-        return read | {"SELECT": [str(row) for row in self.rows(f"SELECT * FROM {name}")]}
-
-    def close(self) -> None:
-        self.gateway.close()
-        self.lake.close()
-        self.catalog.close()
-
-
-Open = Callable[[str], Server]
-
-
-@pytest.fixture
-def opened(tmp_path: Path, workers: WorkerPool) -> Iterator[Open]:
-    made: list[Server] = []
-
-    def open_(dsn: str) -> Server:
-        made.append(Server(dsn, tmp_path / "warehouse", workers))
-        return made[-1]
-
-    yield open_
-    for one in made:
-        one.close()
-
-
-@pytest.fixture
-def shop(opened: Open, dsn: str) -> Server:
-    made = opened(dsn)
-    made.run(*TABLES)
-    return made
-
-
-@pytest.fixture
-def of(tmp_path: Path) -> Callable[[str], Settings]:
-    base = {"SLUICE_DATA": str(tmp_path / "none"), "SLUICE_WAREHOUSE": str(tmp_path / "warehouse")}
-    return lambda dsn: read_settings(base | {"SLUICE_CATALOG_DSN": dsn})
-
-
-Of = Callable[[str], Settings]
 
 
 def test_an_empty_machine_has_every_row_again(shop: Server, opened: Open, of: Of, empty_dsn: str, tmp_path: Path) -> None:
@@ -277,6 +190,22 @@ def test_all_that_lets_somebody_do_more_again_is_told(shop: Server, opened: Open
     after.run(*policies)
     assert [after.rows(text) for text in ("SHOW POLICIES ON shop.queue", "SHOW POLICIES ON shop.orders")] == wanted
     after.run(*(statement for statement in told if statement.startswith("REVOKE")))
+
+
+def test_an_archive_is_unpacked_as_often_for_many_tables_as_for_one(
+    shop: Server, of: Of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup(of(shop.dsn), file := tmp_path / "b")
+    read: list[str] = []
+    reading = tarfile.TarFile.extractfile
+
+    def noted(tar: tarfile.TarFile, member: str) -> Any:
+        read.append(member)
+        return reading(tar, member)
+
+    monkeypatch.setattr(tarfile.TarFile, "extractfile", noted)
+    assert len(archived_tables(file, dropped=True)) == 2
+    assert len(read) == len(set(read))
 
 
 def test_one_table_comes_back_alone(shop: Server, of: Of, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from model.identifier import MAIN_BRANCH, Identifier
 from server.commands.backup import backup, restore_parts
 from server.settings.settings import read_settings
 from tests.lake.register.damage import forget_metadata
-from tests.server.commands.test_restore import Server
+from tests.server.commands.conftest import Server
 from workers.pool import WorkerPool
 
 T = Identifier("shop", "t")

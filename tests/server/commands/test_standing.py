@@ -12,9 +12,9 @@ from flask.testing import FlaskClient
 
 from catalog.backup.archive import restore_archive, write_archive
 from gateway.gateway import Gateway
-from migrations import downgrade, upgrade
-from server.commands.backup import restore
+from migrations import downgrade, known_revisions, newest, upgrade
 from server.commands.doctor import FAIL, OK, examine
+from server.commands.restore import restore
 from server.settings.settings import Settings, read_settings
 from tests.lake.register.damage import data_files, remove
 
@@ -53,6 +53,16 @@ def test_tables_that_need_a_hand_are_told_everywhere(client: FlaskClient, gatewa
     with client.post("/sql", data="SELECT * FROM old") as answer:
         (notice,) = answer.headers.getlist("X-Notice")
     assert "default.old is shown as the catalog knows it" in notice
+    session = client.post("/v2/sessions", json={}).get_json()["sessionHandle"]
+    operation = client.post(f"/v2/sessions/{session}/statements", json={"statement": "SELECT * FROM old"}).get_json()["operationHandle"]
+    with client.get(f"/v2/sessions/{session}/operations/{operation}/result/0?rowFormat=JSON") as answer:
+        assert (answer.get_json()["results"]["data"], answer.headers.getlist("X-Notice")) == ([], [notice])
+    later = client.post("/sql", data="SELECT * FROM old", headers={"Prefer": "respond-async"}).get_json()["statementId"]
+    for asked in ("wait=10", "wait=10&page=0"):
+        with client.get(f"/statements/{later}/result?{asked}") as answer:
+            assert answer.headers.getlist("X-Notice") == [notice], asked
+    with client.post("/sql", data="SELECT * FROM old; SELECT * FROM well") as answer:
+        assert answer.headers.getlist("X-Notice") == [notice]
     with client.post("/sql", data="SELECT * FROM well") as answer:
         assert "X-Notice" not in answer.headers
     page = client.get("/ui/").get_data(as_text=True)
@@ -85,6 +95,26 @@ def test_a_warehouse_of_another_catalog(client: FlaskClient, gateway: Gateway, d
     gateway.lake.standing.compare()
     assert gateway.lake.standing.mismatch is not None
     sql(client, "SELECT * FROM t", "CALL sys.claim_warehouse()", "INSERT INTO t VALUES (2)")
+
+
+def test_a_catalog_that_a_newer_version_has_migrated_under_the_server(client: FlaskClient, gateway: Gateway, dsn: str) -> None:
+    sql(client, "CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1)")
+    gateway.lake.standing.known_revisions = known_revisions()
+    gateway.lake.standing.compare()
+    sql(client, "INSERT INTO t VALUES (2)")
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute("UPDATE alembic_version SET version_num = '9999'")
+        gateway.lake.standing.compare()
+        assert client.get("/readyz").status_code == 503
+        assert "schema is 9999 by now, which this server does not know" in client.get("/readyz").get_json()["catalog"]["detail"]
+        for change in ("INSERT INTO t VALUES (3)", "CREATE TABLE u (id INT)", "DROP TABLE t", "CALL sys.claim_warehouse()"):
+            with client.post("/sql", data=change) as answer:
+                assert (answer.status_code, "NewerCatalog" in answer.get_data(as_text=True)) == (503, True), change
+        sql(client, "SELECT * FROM t")
+        conn.execute("UPDATE alembic_version SET version_num = %s", (newest(),))
+    gateway.lake.standing.compare()
+    assert client.get("/readyz").get_json()["catalog"]["ok"]
+    sql(client, "INSERT INTO t VALUES (3)")
 
 
 def test_an_emptied_postgres_is_a_503_by_name(client: FlaskClient, dsn: str) -> None:

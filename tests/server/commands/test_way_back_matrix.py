@@ -24,17 +24,35 @@ from migrations import upgrade
 from model.errors import TableDamaged
 from model.identifier import Identifier
 from model.snapshot import Snapshot
-from server.commands.backup import restore
+from server.commands.restore import restore
 from server.settings.settings import read_settings
 from table.format.store import TableFiles
 from tests.fix_postgres import database
 from tests.lake.register.damage import forget_metadata
-from tests.server.commands.test_restore import Server
-from tests.short import one_in
+from tests.server.commands.conftest import Server
+from tests.short import short
 from workers.pool import WorkerPool
 
 MOMENTS = ("older", "same", "newer", "expired")
 CATALOGS = ("older", "same", "newer", "empty")
+CELLS = [
+    *((catalog, warehouse, False) for catalog, warehouse in product(CATALOGS, MOMENTS)),
+    *(("newer", warehouse, True) for warehouse in ("older", "same")),  # a tag made since, whose snapshot the warehouse has
+]
+"""Of catalogs and warehouses, and whether tags that `restore` says may have been deleted since are deleted, where there is one."""
+MADE_SINCE = {"older": (("orders", "again"),), "same": (("orders$branch_c", "second"), ("orders", "again"))}
+"""Tags of the newer catalog that a warehouse has no file of, but the snapshot."""
+ORDINARY = {
+    ("older", "newer", False),  # the backup of last night
+    ("older", "expired", False),
+    ("same", "expired", False),
+    ("same", "newer", False),
+    ("newer", "newer", False),
+    ("newer", "older", False),  # the warehouse of last night
+    ("newer", "same", True),
+    ("empty", "older", False),
+    ("empty", "expired", False),
+}
 HISTORY = {
     "older": (
         "CREATE DATABASE shop",
@@ -152,8 +170,8 @@ def readable(server: Server, warehouse: Path) -> set[frozenset[str]]:
     return {names for names in held if all(any(warehouse.rglob(name)) for name in names)}
 
 
-@pytest.mark.parametrize(("catalog", "warehouse"), one_in(3, product(CATALOGS, MOMENTS)))
-def test_all_that_is_left_can_be_had(place: Path, empty_dsn: str, workers: WorkerPool, catalog: str, warehouse: str) -> None:
+@pytest.mark.parametrize(("catalog", "warehouse", "deletes"), short(CELLS, ORDINARY))
+def test_all_that_is_left_can_be_had(place: Path, empty_dsn: str, workers: WorkerPool, catalog: str, warehouse: str, deletes: bool) -> None:
     shutil.copytree(place / warehouse, place / "warehouse")
     settings = read_settings(
         {"SLUICE_DATA": str(place / "none"), "SLUICE_WAREHOUSE": str(place / "warehouse"), "SLUICE_CATALOG_DSN": empty_dsn}
@@ -172,7 +190,12 @@ def test_all_that_is_left_can_be_had(place: Path, empty_dsn: str, workers: Worke
             lying = [path.name for path in (place / "warehouse/shop.db").iterdir()]
             server.run("CALL sys.claim_warehouse()", "CREATE DATABASE shop")
             server.run(*(f"CALL sys.register_table('shop.{name}', '{place}/warehouse/shop.db/{name}')" for name in lying))
-        server.run(*{one.statement: None for one in differences if one.statement and "delete_tag" not in one.statement})
+        statements = list(dict.fromkeys(one.statement for one in differences if one.statement))
+        deleting = [statement for statement in statements if "delete_tag" in statement]
+        made_since = catalog == "newer" and warehouse in ("older", "same")
+        tags = MADE_SINCE[warehouse] if made_since else ()
+        assert sorted(deleting) == [f"CALL sys.delete_tag('shop.{name}', '{tag}')" for name, tag in tags]
+        server.run(*(statement for statement in statements if deletes or statement not in deleting))
         if catalog == "newer" and warehouse in ("older", "same"):
             if warehouse == "same":  # else its files are other than the catalog's, and it was among what is told
                 server.run("UNDROP TABLE shop.dropped")
@@ -193,6 +216,12 @@ def test_all_that_is_left_can_be_had(place: Path, empty_dsn: str, workers: Worke
             if source != "gone" or catalog != "newer":
                 added = source == "queue" and warehouse == "older" and catalog in ("same", "newer")  # a column, which the catalog knows
                 assert asked(server, source) == [(*row, *([None] if added else [])) for row in rows], source
+        if made_since:
+            for name, tag in tags:
+                table = server.lake.open(Identifier("shop", *name.split("$branch_")))
+                assert (tag in {one.name for one in server.lake.tags.all(table)}) is not deletes
+                assert Path(table.files.layout.tag_file(tag)).exists() is not deletes
+            assert deletes or asked(server, "orders AS OF again") == ROWS["newer"]["orders AS OF again"]
         if catalog != "empty":
             assert len(server.rows("SHOW POLICIES ON shop.orders")) == 1
         there = {f"shop.{name}" for name in TABLES if (place / f"warehouse/shop.db/{name}").exists()}

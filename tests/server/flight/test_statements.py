@@ -123,6 +123,13 @@ def test_many_rows_of_parameters_are_one_commit(cursor: Cursor) -> None:
     assert rows(cursor, "SELECT count(*) FROM many$snapshots") == [(1,)]
 
 
+def test_a_row_of_parameters_that_fails_says_how_many_took_effect(cursor: Cursor) -> None:
+    cursor.execute("CREATE TABLE some (id INT)")
+    with pytest.raises(ProgrammingError, match=r"Took effect before it: the first 2 of 4 rows of parameters"):
+        cursor.executemany("INSERT INTO some VALUES (?), (7)", [(1,), (2,), (2**40,), (4,)])
+    assert rows(cursor, "SELECT count(*) FROM some") == [(4,)]
+
+
 def test_rows_in_bulk_make_append_to_and_replace_tables_each_in_one_commit(cursor: Cursor) -> None:
     first, second = pa.table({"a": [1, 2, None], "b": ["x", None, "z"]}), pa.table({"b": ["y"], "a": [5]})
     assert cursor.adbc_ingest("bulk", first, mode="create") == 3
@@ -144,6 +151,17 @@ def test_rows_in_bulk_make_append_to_and_replace_tables_each_in_one_commit(curso
     with pytest.raises(ProgrammingError, match=r"no column type here"):
         cursor.adbc_ingest("odd", pa.table({"z": pa.array([1], pa.duration("s"))}), mode="create")
     assert rows(cursor, "SHOW TABLES LIKE 'odd'") == []
+
+
+def test_a_table_stays_where_the_rows_that_were_to_replace_it_do_not_fit(cursor: Cursor) -> None:
+    cursor.adbc_ingest("stays", pa.table({"a": [1, 2]}), mode="create")
+    with pytest.raises(ProgrammingError, match=r"Column t, row 1.*does not fit TIMESTAMP\(6\)"):
+        cursor.adbc_ingest("stays", pa.table({"t": pa.array([1], pa.timestamp("ns"))}), mode="replace")
+    assert rows(cursor, "SELECT a FROM stays") == [(1,), (2,)]
+    cursor.adbc_ingest("stays", pa.table({"t": pa.array([1000], pa.timestamp("ns"))}), mode="replace")
+    assert rows(cursor, "SELECT commit_kind, delta_record_count FROM stays$snapshots ORDER BY snapshot_id") == [
+        ("APPEND", 2), ("OVERWRITE", -1),
+    ]  # fmt: skip
 
 
 def test_a_table_made_for_rows_that_do_not_fit_is_gone_again(endpoint: Endpoint, cursor: Cursor) -> None:

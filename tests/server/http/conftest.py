@@ -13,12 +13,14 @@ from flask import Flask, Response, request
 from server.http.wsgi import HttpServer
 from server.settings.settings import read_settings
 from server.sql.disconnect import CONNECTION, PRINCIPAL
+from tests.waiting import eventually
+from workers.spool import BodyFiles
 
 
 class Site:
     """An app that tells what it got, and its server."""
 
-    def __init__(self, directory: Path, **settings: str) -> None:
+    def __init__(self, directory: Path, *, files: BodyFiles | None = None, **settings: str) -> None:
         self.settings = read_settings(
             {
                 "SLUICE_DATA": str(directory),
@@ -33,7 +35,7 @@ class Site:
         self.gone = threading.Event()
         self.closed = threading.Event()
         self.bodies: list[int] = []
-        self.http = HttpServer(self._app(), self.settings)
+        self.http = HttpServer(self._app(), self.settings, bodies=files)
         self.address = self.http.start_serving()
 
     def _app(self) -> Flask:
@@ -128,4 +130,8 @@ def answer(client: socket.socket) -> bytes:
 def site(tmp_path: Path) -> Iterator[Site]:
     made = Site(tmp_path)
     yield made
+    made.release.set()
+    # A thread tells the event loop that it has answered after its client knows, and a loop that has ended hears nothing any more.
+    nothing_held = eventually(lambda: made.http.held() == 0, seconds=1, pause=0.01)
     made.stop()
+    assert nothing_held or eventually(lambda: made.http.held() == 0), "what has ended holds nothing"

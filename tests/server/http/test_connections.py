@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import threading
+import weakref
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -299,3 +301,22 @@ def test_a_stop_lets_requests_end_and_closes_the_others(site: Site) -> None:
         assert answer(busy).endswith(b"waited")
         stopping.join(10)
         assert not stopping.is_alive()
+
+
+def test_an_idle_connection_keeps_nothing_of_what_was_asked_on_it(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body of a megabyte for each of thousands of them."""
+    asked: list[weakref.ref[exchange.Exchange]] = []
+
+    class Watched(exchange.Exchange):
+        def begin(self) -> None:
+            asked.append(weakref.ref(self))
+            super().begin()
+
+    monkeypatch.setattr(connection, "Exchange", Watched)
+    with site.connect() as client:
+        client.sendall(b"POST /size HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ada\r\nContent-Length: 90000\r\n\r\n" + bytes(90_000))
+        assert answer(client).endswith(b"90000")
+        assert len(asked) == 1
+        assert eventually(lambda: gc.collect() >= 0 and asked[0]() is None)
+        client.sendall(GET)
+        assert answer(client).startswith(b"HTTP/1.1 200")

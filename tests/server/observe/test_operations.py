@@ -103,6 +103,30 @@ def test_metrics_tell_of_commits_debts_consumers_and_jobs(gateway: Gateway, clie
     assert found[key("sluice_catalog_pool_events_total", what="requests")] > 2
 
 
+def test_a_table_is_named_to_who_may_read_all_of_it(client: FlaskClient, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server.observe.present, "_CATALOG_SECONDS", 0.0)
+
+    def asked(token: str, text: str = "") -> str:
+        headers = {"Authorization": f"Bearer {token}"}
+        if text:
+            assert client.post("/sql", data=text, headers=headers).status_code == 200
+        return client.get("/metrics", headers=headers).text
+
+    root = client.post("/tokens", json={"name": "root", "administrator": True}).get_json()["token"]
+    ada = client.post("/tokens", json={"name": "ada"}, headers={"Authorization": f"Bearer {root}"}).get_json()["token"]
+    asked(root, "CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute("INSERT INTO stream_consumer SELECT table_id, 'main', 'late', gen_random_uuid(), 1, 1, now() FROM sluice_table")
+    grants = ("GRANT LIST ON DATABASE `default` TO ada", "GRANT ALTER, DROP, UPDATE ON t TO ada", "GRANT SELECT (id) ON t TO ada")
+    for grant in grants:
+        asked(root, grant)
+        assert '"late"' not in asked(ada), grant
+    asked(root, "GRANT SELECT ON t TO ada")
+    assert 'consumer="late"' in asked(ada)
+    asked(root, "CREATE POLICY p ON t TO ada USING (id = 2)")
+    assert '"late"' not in asked(ada)
+
+
 def test_a_table_counts_as_unattended_once_nobody_took_it_for_long(gateway: Gateway, dsn: str) -> None:
     """A server that is there takes it with its next round."""
 

@@ -100,6 +100,7 @@ def test_all_rows_of_a_query_come_as_a_file_and_nothing_else_runs_twice(visitor:
     visitor.post("sql/download", status=400, statement=text, format="xls")
     for refused in ("INSERT INTO orders VALUES (DATE '2026-01-01', 9, 'x')", "SELECT 1; SELECT 2", "DROP TABLE orders"):
         visitor.post("sql/download", status=400, statement=refused, format="csv")
+    visitor.post("sql/download", status=413, statement="SELECT " + "1," * 60_000 + "1", format="csv")
     with orders.run("SELECT COUNT(*) FROM orders") as result:
         assert result.collect() == [(6,)]
 

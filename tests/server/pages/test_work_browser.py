@@ -17,6 +17,7 @@ from catalog.records import CompactionRunRow
 from gateway.gateway import Gateway
 from model.identifier import Identifier
 from model.work.job import JobLease, JobState
+from model.work.job_lag import JobLag
 from tests.running import RunningServer
 from tests.server.pages.test_browser import IN_EVERY_LOOK, Watched, faults, keep
 from tests.server.pages.test_browser import browser as browser
@@ -84,7 +85,9 @@ def _jobs(gateway: Gateway) -> None:
         with lake.catalog.transaction() as tx:
             tx.jobs.commit(lease, "0", checkpoint="c", batch=batch, rows=400 + 97 * batch % 211, watermark=1_790_000_000_000)
             tx.jobs.progress(
-                lease, source={"0": [{"description": "orders", "numInputRows": 40, "endOffset": {"snapshot": 7}}]}, lag=f"{lag} snapshots"
+                lease,
+                source={"0": [{"description": "orders", "numInputRows": 40, "endOffset": {"snapshot": 7}}]},
+                lag=JobLag(snapshots=lag),
             )
         gateway.jobs.points.look()
     with lake.catalog.transaction() as tx:

@@ -17,6 +17,7 @@ from lake import Lake
 from model.errors import StatementCanceled
 from model.identifier import Identifier
 from model.work.job import JobLease, JobState
+from model.work.job_lag import JobLag
 from server.app import create_app
 from server.process.services import Services
 from server.settings.settings import read_settings
@@ -47,10 +48,10 @@ def test_jobs_show_what_troubles_them_and_their_last_hour(visitor: Asker, gatewa
     for batch, lag in enumerate(("9 snapshots", "4 snapshots", "0 snapshots")):
         with gateway.lake.catalog.transaction() as tx:
             tx.jobs.commit(lease, "0", checkpoint="c", batch=batch, rows=1000, watermark=None)
-            tx.jobs.progress(lease, source={"0": [{"description": "t", "numInputRows": 10}]}, lag=lag)
+            tx.jobs.progress(lease, source={"0": [{"description": "t", "numInputRows": 10}]}, lag=JobLag.parse(lag))
         gateway.jobs.points.look()
     page = visitor.page("jobs")
-    assert 'aria-label="At most 9 behind in the last hour"' in page
+    assert 'aria-label="At most 9 snapshots behind in the last hour"' in page
     assert "3 000" in page.replace("\u202f", " ")
     detail = visitor.page(f"jobs/{job_id}")
     assert "copy <b>" in detail

@@ -8,8 +8,9 @@ from uuid import uuid4
 
 from lake import Lake
 from model.identifier import Identifier
+from model.schema.types import DataType
 from model.snapshot import Snapshot
-from table.format.manifests.entries import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, SimpleStats
+from table.format.manifests.entries import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, ManifestFile, SimpleStats
 from table.format.rows import binary_row
 from tests.server.paimon.speaking import Rest
 
@@ -41,8 +42,8 @@ class Writer:
     ) -> dict[str, Any]:
         """A commit on a snapshot: what that held, and the changes."""
         files = self._files
-        known = files.manifests_of(Snapshot.from_json(base)) if base else []
         types = [field.type for field in files.read_schema(0).partition_fields]
+        known = self.manifests(Snapshot.from_json(base), types) if base else []
         before, before_size = files.new_manifest_list(known)
         after, after_size = files.new_manifest_list(files.new_manifests(changes, types, target=1 << 20))
         rows = sum(entry.file.row_count if entry.kind is EntryKind.ADD else -entry.file.row_count for entry in changes)
@@ -73,10 +74,14 @@ class Writer:
         packed = binary_row.encode_prefixed(types, partition) if types else EMPTY_ROW
         return ManifestEntry(kind=EntryKind.ADD, partition=packed, bucket=0, total_buckets=buckets, file=file)
 
+    def manifests(self, base: Snapshot, types: Sequence[DataType]) -> list[ManifestFile]:
+        """What the next snapshot names of what was before it."""
+        return self._files.manifests_of(base)
+
     def post(self, body: dict[str, Any]) -> bool:
         """Whether the commit was taken."""
         answer = self.rest.post(f"{self.path}/commit", body)
-        assert set(answer) == {"success"}
+        assert set(answer) - {"snapshotUuid"} == {"success"}
         return bool(answer["success"])
 
     def commit(self, **changed: Any) -> dict[str, Any]:
@@ -84,3 +89,11 @@ class Writer:
         body = self.body(self.latest(), **changed)
         assert self.post(body)
         return dict(body["snapshot"])
+
+
+class AnewWriter(Writer):
+    """Names new manifests of what is live each time, as Java's `rollbackToAsLatest` does: in them nothing has gone."""
+
+    def manifests(self, base: Snapshot, types: Sequence[DataType]) -> list[ManifestFile]:
+        """As `Writer`."""
+        return self._files.new_manifests(list(self._files.live_entries(base)), types, target=1 << 20)

@@ -75,6 +75,17 @@ def test_lists_and_errors_of_who_may_nothing(ada: As) -> None:
         assert ada.refused(method, path, body)[0] == 403, path
 
 
+def test_who_may_alter_a_table_or_view_moves_it_to_no_other_database(admin: As, ada: As) -> None:
+    admin.post("databases/d/views", {"identifier": {"database": "d", "object": "v"}, "schema": {"fields": [], "query": "SELECT 1"}})
+    admin.sql("CREATE DATABASE e; GRANT ALL ON ALL IN DATABASE e TO ada; GRANT ALL ON DATABASE e TO ada")
+    admin.sql("GRANT ALTER ON d.t TO ada; GRANT ALTER ON VIEW d.v TO ada")
+    for kind, name in (("tables", "t"), ("views", "v")):
+        move = {"source": {"database": "d", "object": name}, "destination": {"database": "e", "object": name}}
+        assert ada.refused("POST", f"{kind}/rename", move)[0] == 403
+        admin.sql(f"GRANT GRANT ON {'VIEW ' if kind == 'views' else ''}d.{name} TO ada")
+        assert ada.post(f"{kind}/rename", move) is None
+
+
 def test_grants_are_given_listed_and_taken(admin: As, ada: As) -> None:
     grant(admin, "select", TABLE)
     grant(admin, "UPDATE", TABLE, expireTime="2099-01-31T00:00:00.123Z")
@@ -231,13 +242,16 @@ def test_a_shared_data_token_is_for_who_may_read_the_table_whole(admin: As, ada:
     assert admin.get("databases/d/tables/t/token")["token"]
 
 
-def test_a_table_is_registered(admin: As, ada: As, services: Services) -> None:
+def test_a_table_is_registered(admin: As, ada: As, services: Services, caplog: pytest.LogCaptureFixture) -> None:
     admin.sql("INSERT INTO d.t VALUES (1, 'a')")
     warehouse = Path(services.gateway.lake.warehouse)
     shutil.copytree(warehouse / "d.db" / "t", warehouse / "elsewhere" / "t")
     body = {"identifier": {"database": "d", "object": "r"}, "path": f"file://{warehouse}/elsewhere/t"}
     assert ada.refused("POST", "databases/d/register", body)[0] == 403
-    admin.post("databases/d/register", body)
+    answer = admin.call("POST", "databases/d/register", body)
+    assert answer.status_code == 200
+    assert "row filters and masks are not in a table's files: none came along" in answer.headers["X-Notice"]
+    assert "as table d.r. Grants, row filters and masks" in caplog.text
     assert admin.get("databases/d/tables/r")["isExternal"] is True
     assert admin.get("databases/d/tables/r/snapshot")["snapshot"]["recordCount"] == 1
     assert admin.refused("POST", "databases/d/register", body) == (409, "TABLE", "d.r")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +16,13 @@ from flask.testing import FlaskClient
 from catalog import CatalogStore
 from gateway.gateway import Gateway
 from lake import Lake
+from model.identifier import Identifier
 from server.app import create_app
 from server.process.services import Services
 from server.settings.settings import read_settings
 from table.format.manifests.entries import EntryKind, ManifestEntry
 from tests.server.conftest import NoSpark
-from tests.server.paimon.committing import BATCH, Writer
+from tests.server.paimon.committing import BATCH, AnewWriter, Writer
 from tests.server.paimon.speaking import PREFIX, Rest, new_table, schema
 
 T = "databases/d/tables/t"
@@ -52,6 +54,15 @@ def test_a_commit_is_kept_as_it_came(rest: Rest, writer: Writer, tmp_path: Path)
     writer.commit(told=statistics, changes=[writer.file(rows=5, created=4)])
     got = rest.get(f"{T}/snapshot")["snapshot"]
     assert (got["recordCount"], got["fileCount"], got["lastFileCreationTime"]) == (25, 2, 5), "by the files, whatever the client says"
+
+
+def test_clients_hear_when_the_last_file_was_made_since_1970(rest: Rest, writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer.commit(changes=[writer.file(rows=20, created=1_700_000_000_000)])
+    with monkeypatch.context() as zone:
+        zone.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        assert rest.get(f"{T}/snapshot")["snapshot"]["lastFileCreationTime"] == 1_700_000_000_000 - 9 * 3_600_000
+    time.tzset()
 
 
 def test_a_file_of_a_version_that_is_gone_is_refused(rest: Rest, writer: Writer, gateway: Gateway) -> None:
@@ -150,12 +161,16 @@ def test_the_spark_source_writes_a_repeat_anew(rest: Rest, writer: Writer) -> No
     """Spark repeats a micro-batch after a crash, also on what has landed since; earlier releases of our source do not say that they do."""
     landed = writer.commit(changes=[writer.file(rows=3)], commitIdentifier=7)
     rebuilt = writer.body(landed, changes=[writer.file(rows=3)], commitIdentifier=7)
-    assert writer.post(rebuilt | {"identifierDecides": True})
+    told = rest.post(COMMIT, rebuilt | {"identifierDecides": True})
+    assert told == {"success": True, "snapshotUuid": landed["uuid"]}, "its files are not those that landed, and may be deleted"
     earlier = {"User-Agent": "python-httpx/0.28.1"}
     assert rest.client.post(f"{PREFIX}/{COMMIT}", json=rebuilt, headers=earlier).get_json() == {"success": True}
     assert writer.latest()["id"] == 1  # type: ignore[index]
     assert writer.post(rebuilt | {"identifierDecides": False})
     assert writer.latest()["id"] == 2  # type: ignore[index]
+    next_one = writer.body(writer.latest(), commitIdentifier=8) | {"identifierDecides": True}
+    for _ in range(2):
+        assert rest.post(COMMIT, next_one) == {"success": True, "snapshotUuid": next_one["snapshot"]["uuid"]}
     assert "'identifierDecides' must be true or false" in rest.call("POST", COMMIT, rebuilt | {"identifierDecides": "yes"}).text
 
 
@@ -252,8 +267,9 @@ def evolved(rest: Rest, writer: Writer) -> tuple[ManifestEntry, ManifestEntry]:
     return old, new
 
 
-def test_an_overwrite_goes_back_to_an_older_schema(rest: Rest, writer: Writer) -> None:
+def test_an_overwrite_goes_back_to_an_older_schema(rest: Rest, writer: Writer, gateway: Gateway) -> None:
     """As Flink's sys.rollback_to_as_latest does, with the files of the snapshot it goes back to."""
+    writer = AnewWriter(rest, gateway.lake)
     old, new = evolved(rest, writer)
     beside = rest.refused("POST", COMMIT, writer.body(writer.latest(), changes=[old], schemaId=0, commitKind="OVERWRITE"))
     assert beside[0] == 400
@@ -263,6 +279,7 @@ def test_an_overwrite_goes_back_to_an_older_schema(rest: Rest, writer: Writer) -
 
 
 def test_going_forward_after_a_way_back_keeps_nothing_that_would_be_read_wrongly(rest: Rest, writer: Writer, gateway: Gateway) -> None:
+    writer = AnewWriter(rest, gateway.lake)
     old, new = evolved(rest, writer)
     rest.post(f"{T}/tags", {"tagName": "evolved"})
     writer.commit(changes=[gone(new), old], schemaId=0, commitKind="OVERWRITE")
@@ -278,11 +295,22 @@ def test_a_table_written_past_the_catalog_stops_until_it_is_repaired(rest: Rest,
     writer.commit()
     foreign = snapshot_file(tmp_path, 2)
     foreign.write_text(json.dumps(writer.body(writer.latest(), uuid="theirs")["snapshot"]))
-    assert rest.refused("POST", COMMIT, writer.body(writer.latest()))[:2] == (409, "TABLE")
+    assert rest.refused("POST", COMMIT, writer.body(writer.latest()))[:2] == (500, "TABLE")
     assert gateway.run("CALL sys.repair_table('d.t', true)").collect() == [("registered", 2, None, True)]
     gateway.run("CALL sys.repair_table('d.t')").collect()
     assert writer.latest()["uuid"] == "theirs"  # type: ignore[index]
     writer.commit()
+
+
+@pytest.mark.parametrize("kind", ["format-table", "object-table", "iceberg-table"])
+def test_clients_commit_to_tables_of_paimon_alone(rest: Rest, writer: Writer, lake: Lake, kind: str) -> None:
+    """The rows of other kinds are what lies in their directory: snapshots there would be nobody's."""
+    with lake.catalog.transaction() as tx:
+        row = tx.tables.get(Identifier("d", "t"))
+        tx.tables.advance_schema(
+            row.table_id, base=0, to=1, schema={**row.schema, "id": 1, "options": {**row.schema["options"], "type": kind}}
+        )
+    assert rest.refused("POST", "databases/d/tables/t/commit", writer.body(None, schemaId=1)) == (400, "TABLE", "d.t")
 
 
 def test_versions(rest: Rest, writer: Writer) -> None:
@@ -292,6 +320,12 @@ def test_versions(rest: Rest, writer: Writer) -> None:
         assert rest.get(f"{T}/snapshots/{version}")["snapshot"]["uuid"] == made[expected - 1]["uuid"]
     for missing in ("9", "none", str(2**70)):
         assert rest.refused("GET", f"{T}/snapshots/{missing}") == (404, "SNAPSHOT", missing)
+    for name in ("a+b", "a b"):
+        rest.post(f"{T}/tags", {"tagName": name, "snapshotId": 1})
+        assert rest.get(f"{T}/snapshots/{name.replace(' ', '%20')}")["snapshot"]["id"] == 1
+    rest.delete(f"{T}/tags/a+b")  # escaped as Java does elsewhere, this is "a b"
+    assert rest.get(f"{T}/snapshots/a+b")["snapshot"]["id"] == 1, "Java sends a version as it is"
+    assert rest.refused("GET", f"{T}/snapshots/a%20b")[0] == 404
     page = rest.get(f"{T}/snapshots", maxResults="2")
     assert ([one["id"] for one in page["snapshots"]], page["nextPageToken"]) == ([3, 2], "2")
     assert [one["id"] for one in rest.get(f"{T}/snapshots", pageToken="2")["snapshots"]] == [1]
@@ -426,3 +460,30 @@ def test_the_audit_log_tells_what_a_commit_did(rest: Rest, writer: Writer, gatew
         "t/commit",
         "rename /* d.t RENAME TO d.u */",
     ]
+
+
+def test_files_by_columns_that_were_replaced_are_refused(rest: Rest, writer: Writer) -> None:
+    """They would be read by other columns of their names, or by none; columns of the same name and type stay what they are."""
+    name, key = ("name", "STRING"), ("id", "BIGINT NOT NULL")
+    writer.commit(changes=[writer.file(rows=2)])
+    rest.post("databases/d/tables/t/replace", {"schema": schema(name, key)})
+    writer.commit(changes=[writer.file(rows=1)], schemaId=1)
+    rest.post("databases/d/tables/t/replace", {"schema": schema(name, ("id", "INT"))})
+    latest = writer.latest()
+    body = writer.body(latest, changes=[writer.file(rows=1)], schemaId=2)
+    status, _, _ = rest.refused("POST", "databases/d/tables/t/commit", body)
+    assert (status, writer.latest()) == (400, latest)
+
+
+def test_files_routed_by_what_was_replaced_are_refused(rest: Rest, writer: Writer) -> None:
+    """Rows of a key would lie in two buckets."""
+    columns = (("id", "BIGINT NOT NULL"), ("name", "STRING"))
+    writer.commit(changes=[writer.file(rows=2)])
+    for key in ("id", "name"):
+        rest.post("databases/d/tables/t/replace", {"schema": schema(*columns, bucket="4", bucket_key=key)})
+    late = writer.file(rows=1, buckets=4)
+    late = replace(late, file=replace(late.file, schema_id=1))
+    latest = writer.latest()
+    answer = rest.call("POST", COMMIT, writer.body(latest, changes=[late], schemaId=2))
+    assert (answer.status_code, writer.latest()) == (400, latest)
+    assert b"Version 1 of the schema of d.t was replaced, and rows lie in other directories or buckets now" in answer.data

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from urllib.parse import quote, quote_plus
+from uuid import uuid4
 
 import httpx
+import psycopg
 import pytest
 from flask.testing import FlaskClient
 
+from catalog.backup.holds import holding
+from gateway.gateway import Gateway
 from tests.server.paimon.speaking import Rest, new_table
 
 
@@ -51,6 +55,23 @@ def test_errors_of_databases(rest: Rest) -> None:
     assert rest.refused("DELETE", "databases/default")[0] == 400
     for name in ("", " a", "a/b", "sys", "x" * 300, "a$b"):
         assert rest.refused("POST", "databases", {"name": name})[0] == 400, name
+
+
+def test_only_what_exists_already_is_a_conflict(rest: Rest, gateway: Gateway, dsn: str) -> None:
+    """Java's client and pypaimon take every 409 for "it exists", which is a success where they say IF NOT EXISTS."""
+    rest.post("databases/d/tables", new_table())
+    gateway.run("INSERT INTO d.t VALUES (1, 'a')").close()
+    rest.post("databases/d/tables/t/tags", {"tagName": "kept"})
+    with holding(dsn):
+        assert rest.refused("DELETE", "databases/d/tables/t/tags/kept") == (500, None, None)
+    gateway.lake.standing.compare()
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute("UPDATE catalog_state SET catalog_id = %s", (uuid4(),))
+    gateway.lake.standing.compare()
+    more = {"name": "more", "options": {}}
+    for path, body in (("databases", more), ("databases/d/tables", new_table("u")), ("databases/d/tables/t/branches", {"branch": "b"})):
+        assert rest.refused("POST", path, body)[0] == 500, path
+    assert rest.refused("GET", "databases/more")[0] == 404
 
 
 BAD_BODIES = (

@@ -45,6 +45,7 @@ SHOWN_ELSEWHERE = frozenset(
         "CatalogFull",
         "CatalogLost",
         "ClockInDoubt",
+        "NewerCatalog",
         "OutcomeUnknown",
         "QuotaExceeded",
         "StorageFull",

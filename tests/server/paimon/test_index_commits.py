@@ -84,8 +84,9 @@ def test_an_index_takes_no_delete(writer: Writer, gateway: Gateway) -> None:
 def test_other_deletion_vectors_take_delete(writer: Writer, gateway: Gateway, how: str) -> None:
     (line,) = lines(writer)
     ranges = line["_DELETIONS_VECTORS_RANGES"]
+    unmarked = live(writer._files, latest(writer))[1].file.file_name
     other = {
-        "more": {**line, "_DELETIONS_VECTORS_RANGES": [*ranges, {**ranges[0], "f0": "x"}]},
+        "more": {**line, "_DELETIONS_VECTORS_RANGES": [*ranges, {**ranges[0], "f0": unmarked}]},
         "fewer": {**line, "_DELETIONS_VECTORS_RANGES": []},
         "another file": {**line, "_FILE_NAME": "index-other-0"},
         "none": index_line(),
@@ -100,7 +101,7 @@ def test_a_compaction_with_another_index_keeps_its_rows(writer: Writer, gateway:
     """Only deleted rows that are gone make it hold fewer."""
     old = live(writer._files, latest(writer))
     changed = {"changes": [*map(gone, old), writer.file(rows=4)], "commitKind": "COMPACT"}
-    with pytest.raises(InvalidCommit, match="keeps the number of rows"):
+    with pytest.raises(InvalidCommit, match="leaves their mark"):
         gateway.lake.client_commit(T, client_commit(indexed(writer, [*lines(writer), index_line()], **changed)))
     assert gateway.lake.client_commit(T, client_commit(indexed(writer, [index_line()], **changed)))
 
@@ -110,3 +111,27 @@ def test_no_one_adds_an_index_of_whom_a_part_is_kept(writer: Writer, gateway: Ga
     gateway.lake.permissions.create_policy(T, Policy(name="p", column=None, principals=(), sql="a > 1", rule={}))
     with pytest.raises(Forbidden, match="keeps a part"):
         ada(gateway.lake, Access.SELECT, Access.UPDATE).client_commit(T, client_commit(indexed(writer, [*lines(writer), index_line()])))
+
+
+def test_a_compaction_that_does_not_know_of_deleted_rows_is_refused(writer: Writer, gateway: Gateway) -> None:
+    """It was planned before they were deleted, and is sent on the snapshot that deleted them."""
+    old = live(writer._files, latest(writer))
+    assert latest(writer)["totalRecordCount"] == 5
+    for rows, left in ((5, lines(writer)), (4, lines(writer)), (5, [index_line()]), (3, [index_line()])):
+        changed = {"changes": [*map(gone, old), writer.file(rows=rows)], "commitKind": "COMPACT"}
+        with pytest.raises(InvalidCommit, match="leaves their mark" if left == lines(writer) else "keeps the number of rows"):
+            gateway.lake.client_commit(T, client_commit(indexed(writer, left, **changed)))
+    unmarked = {"changes": [gone(old[1]), writer.file(rows=3)], "commitKind": "COMPACT"}
+    assert gateway.lake.client_commit(T, client_commit(indexed(writer, lines(writer), **unmarked)))
+
+
+@pytest.mark.parametrize("how", ["no such file", "one that goes", "twice"])
+def test_a_mark_is_of_one_file_that_is_there(writer: Writer, gateway: Gateway, how: str) -> None:
+    (line,) = lines(writer)
+    (marked,) = line["_DELETIONS_VECTORS_RANGES"]
+    other = live(writer._files, latest(writer))[1]
+    name = {"no such file": "x", "one that goes": other.file.file_name, "twice": marked["f0"]}[how]
+    changes = [gone(other)] if how == "one that goes" else []
+    wrong = {**line, "_DELETIONS_VECTORS_RANGES": [marked, {**marked, "f0": name}]}
+    with pytest.raises(InvalidCommit, match="two deletion vectors" if how == "twice" else "does not have"):
+        gateway.lake.client_commit(T, client_commit(indexed(writer, [wrong], commitKind="OVERWRITE", changes=changes)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -279,6 +280,25 @@ def test_an_append_a_merge_and_a_compaction_take_insert(writer: Writer, gateway:
     back = writer.body(writer.latest(), changes=[writer.file(rows=1)], timeMillis=1_000)
     with pytest.raises(Forbidden, match="DELETE"):
         ada.client_commit(T, client_commit(back))
+
+
+def test_one_append_after_the_other_dates_a_table_an_hour_back_at_most(writer: Writer, gateway: Gateway) -> None:
+    """A clock may be wrong by so much, and appends that come late are dated after what they build on."""
+    ada, now, minute = holding(gateway.lake, Access.UPDATE), time.time_ns() // 1_000_000, 60_000
+
+    def append(time_millis: int) -> None:
+        assert ada.client_commit(T, client_commit(writer.body(writer.latest(), changes=[writer.file(rows=1)], timeMillis=time_millis)))
+
+    append(now - 50 * minute)
+    for minutes in (100, 70):
+        with pytest.raises(Forbidden, match="DELETE"):
+            append(now - minutes * minute)
+    append(now - 55 * minute)
+    root = gateway.lake
+    assert root.client_commit(T, client_commit(writer.body(writer.latest(), changes=[writer.file(rows=1)], timeMillis=now - 300 * minute)))
+    append(now - 200 * minute)
+    with pytest.raises(Forbidden, match="DELETE"):
+        append(now - 201 * minute)
 
 
 def column_grant() -> Grant:

@@ -161,12 +161,22 @@ def test_a_table_with_a_connector_keeps_what_says_what_it_is(topic: Rest, gatewa
 
 
 def test_a_table_with_a_connector_is_changed_within_its_rules(topic: Rest, lake: Lake, gateway: Gateway) -> None:
-    assert topic.get(K)["schema"]["options"]["properties.sasl.jaas.config"] == MASK
     changes = [("properties.sasl.jaas.config", MASK), ("properties.sasl.mechanism", "PLAIN"), ("topic", "y")]
     topic.post(K, {"changes": [{"action": "setOption", "key": key, "value": value} for key, value in changes]})
     options = lake.open_any(Identifier("d", "k")).schema.options
     assert (options["properties.sasl.jaas.config"], options["topic"]) == (JAAS, "y")
     gateway.run("ALTER TABLE d.k ADD b INT").close()
+
+
+def test_clients_meet_no_table_with_a_connector(topic: Rest, gateway: Gateway) -> None:
+    """Java's clients know no such type: one table ended `sys.tables` and every list of tables. pypaimon wrote rows into it."""
+    topic.post("databases/d/tables", new_table("t"))
+    assert topic.get("databases/d/tables")["tables"] == ["t"]
+    assert topic.get("databases/d/tables", tableType="connector-table")["tables"] == []
+    assert [one["name"] for one in topic.get("databases/d/table-details")["tableDetails"]] == ["t"]
+    assert topic.get("tables")["tables"] == [{"database": "d", "object": "t"}]
+    assert topic.refused("GET", K) == (400, "TABLE", "d.k")
+    assert gateway.run("SHOW TABLES FROM d").collect() == [("k",), ("t",)]
 
 
 def test_one_that_an_earlier_version_let_lose_its_connector_says_so(topic: Rest, lake: Lake, gateway: Gateway) -> None:
@@ -419,3 +429,54 @@ def test_sql_and_rest_see_each_other(rest: Rest, gateway: Gateway) -> None:
     assert "'made.up' = '1'" in gateway.run("SHOW CREATE TABLE d.t").collect()[0][0]
     gateway.run("ALTER TABLE d.t ADD (m INT)").collect()
     assert [name for _, name, _ in fields(rest)] == ["id", "n", "m"]
+
+
+CONTRADICTIONS = (
+    {"snapshot.num-retained.min": "20", "snapshot.num-retained.max": "10"},
+    {"snapshot.num-retained.max": "5"},
+    {"changelog.num-retained.min": "9", "changelog.num-retained.max": "8"},
+    {"scan.mode": "from-snapshot"},
+    {"scan.snapshot-id": "1", "scan.tag-name": "x"},
+    {"scan.mode": "latest", "scan.timestamp-millis": "1"},
+    {"scan.timestamp": "2026-01-31T12:00:00Z"},
+    {"file.format": "orc", "file.compression": "gzip"},
+    {"tag.creation-period": "hourly", "tag.creation-delay": "2 h"},
+)
+"""Options beside each other that keep Java's clients from loading a table, or from writing to it."""
+OTHERS = (
+    {"partition.expiration-time": "7 d"},
+    {"partition.time-interval": "1 d"},
+    {"commit.min-retry-wait": "20 s"},
+    {"compaction.small-file-ratio": "2"},
+    {"file.format": "AVRO", "file.compression": "deflate"},
+    {"file.compression": "brotli"},
+)
+"""What does nothing, or is other clients' alone: they may have it for all their tables."""
+
+
+@pytest.mark.parametrize("options", CONTRADICTIONS, ids=str)
+def test_options_that_contradict_each_other_are_refused(table: Rest, options: dict[str, str]) -> None:
+    made = schema(("id", "BIGINT NOT NULL"), ("name", "STRING"))
+    made["options"] = options
+    status, *_ = table.refused("POST", "databases/d/tables", new_table("u", made))
+    assert status == 400
+    assert table.refused("POST", f"{T}/replace", {"schema": made})[0] == 400
+    before = table.get(T)["schema"]["options"]
+    changes = [{"action": "setOption", "key": key, "value": value} for key, value in options.items()]
+    assert table.refused("POST", T, {"changes": changes})[0] == 400
+    assert table.get(T)["schema"]["options"] == before
+
+
+def test_an_option_that_others_need_is_not_taken_away(table: Rest) -> None:
+    for key, value in (("scan.snapshot-id", "1"), ("scan.mode", "from-snapshot")):
+        table.post(T, {"changes": [{"action": "setOption", "key": key, "value": value}]})
+    assert table.refused("POST", T, {"changes": [{"action": "removeOption", "key": "scan.snapshot-id"}]})[0] == 400
+    table.post(T, {"changes": [{"action": "removeOption", "key": key} for key in ("scan.snapshot-id", "scan.mode")]})
+
+
+@pytest.mark.parametrize("options", OTHERS, ids=str)
+def test_options_that_only_do_nothing_are_kept(table: Rest, options: dict[str, str]) -> None:
+    made = schema(("id", "BIGINT NOT NULL"), ("name", "STRING"))
+    made["options"] = options
+    table.post("databases/d/tables", new_table("u", made))
+    assert table.get("databases/d/tables/u")["schema"]["options"].items() >= options.items()

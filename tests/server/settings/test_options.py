@@ -31,14 +31,14 @@ def test_every_setting_is_read_from_its_variable(tmp_path: Path) -> None:
         "spark.packages": "g:a:1, g:b:2", "flight.listen": "off", "log.format": "json",
         "traces.endpoint": "http://c:4318", "log.requests": "true", "oidc.issuer": "https://i.example", "oidc.roles": "g=r",
         "advertised.url": "http://a:1", "catalog.pooler": "transaction", "catalog.direct-dsn": "postgresql:///y",
-        "spark.start": "when-needed",
+        "spark.start": "when-needed", "data-token.role-seconds": "1800",
     }  # fmt: skip
     defaults, changed = read_settings({}), {}
     for option in SERVER_OPTIONS:
         flipped = str(option.default is False).lower()
         text = samples.get(option.key) or {"size": "17 mb", "boolean": flipped}.get(option.parser.kind, "17")
         changed[variable(option)] = text
-    settings = read_settings(changed | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9000"})
+    settings = read_settings(changed | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9000", "AWS_REGION": "eu-west-3"})
     assert [name for name in type(settings).__slots__ if getattr(settings, name) == getattr(defaults, name)] == []
     assert [option.key for option in SERVER_OPTIONS if settings[option] == defaults[option]] == []
     assert (settings[LISTEN], settings.import_dirs, settings.warehouse) == (("::1", 0), ("/a", "/b"), "s3://bucket/w")
@@ -71,6 +71,8 @@ def test_variables_of_the_client_and_the_tests_are_let_be(name: str) -> None:
         ({"SLUICE_LISTEN": "[::]:8083"}, "set SLUICE_TOKEN"),
         ({"SLUICE_LISTEN": "lake.example:8083"}, "set SLUICE_TOKEN"),
         ({"SLUICE_TOKEN": "two words"}, "printable ASCII"),
+        ({"SLUICE_ADVERTISED_URL": "http://u:p@a:1"}, "URL of host and port alone"),
+        ({"SLUICE_ADVERTISED_URL": "http://a:99999"}, "Port out of range"),
         ({"SLUICE_SPARK_PACKAGES": "hadoop-aws:3.5.0"}, "group:artifact:version is expected, not hadoop-aws:3.5.0"),
     ],
 )

@@ -144,7 +144,7 @@ def test_a_name_is_its_submitters_own(client: FlaskClient) -> None:
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
     one = Held(False)
-    monkeypatch.setattr("gateway.script.build", lambda tree: one)
+    monkeypatch.setattr("gateway.planning.build", lambda tree: one)
     yield one
     one.let_go.set()
 

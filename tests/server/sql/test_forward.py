@@ -5,9 +5,11 @@ The others stand in the catalog and answer over sockets of their own, each with 
 
 from __future__ import annotations
 
+import io
 import json
+import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,10 +26,12 @@ from lake.access.callers import EVERYBODY
 from lake.peers import Peers
 from lake.process_name import process_space
 from model.work.handle import new_handle
+from server.access.audit import AUDITED
 from server.app import create_app
 from server.process.services import AT_ONCE, Services
 from server.settings.settings import read_settings
-from server.sql.forward import _client
+from server.sql.forward import _connections
+from server.sql.peer_connections import PROOF, PROVE, proof
 
 Say = Callable[[], int | None]
 """The status of an answer; None hangs up without one."""
@@ -36,30 +40,50 @@ Say = Callable[[], int | None]
 class Others:
     """Servers of the catalog beside the one that is asked, numbered from 60001 on."""
 
-    def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
+    def __init__(self, dsn: str, peers: Peers) -> None:
+        self._dsn, self._peers = dsn, peers
         self._listening: list[ThreadingHTTPServer] = []
         self.asked: list[tuple[int, dict[str, str]]] = []
         """Who was asked, and with which headers."""
 
-    def add(self, say: Say, tls: ssl.SSLContext | None = None) -> None:
-        """One more, which says so."""
+    def add(
+        self,
+        say: Say,
+        tls: ssl.SSLContext | None = None,
+        *,
+        name: str | None = None,
+        shows: Callable[..., str] | None = None,
+        headers: Mapping[str, str] = {},
+    ) -> None:
+        """One more, which says so, and ``shows`` the proof of the server that it is."""
         others, number = self, 60001 + len(self._listening)
 
         class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
             def answer(self) -> None:
+                if PROVE in self.headers:
+                    client = self.client_address
+                    shown = proof(number, shows or others._peers.seal, self.headers[PROVE], (client[0], str(client[1])))
+                    self.send_response(204)
+                    self.send_header(PROOF, shown or "")
+                    self.end_headers()
+                    return
                 others.asked.append((number, dict(self.headers)))
                 if (status := say()) is None:
-                    self.connection.close()
+                    self.connection.shutdown(socket.SHUT_RDWR)
+                    self.close_connection = True
                     return
                 body = json.dumps({"by": number}).encode()
                 self.send_response(status)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
+                for name, value in headers.items():
+                    self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
 
-            do_GET = do_DELETE = answer  # noqa: N815 - the base class's names
+            do_GET = do_DELETE = do_POST = answer  # noqa: N815 - the base class's names
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
                 pass
@@ -70,7 +94,7 @@ class Others:
         Thread(target=server.serve_forever, daemon=True).start()
         self._listening.append(server)
         with psycopg.connect(self._dsn, autocommit=True) as catalog:
-            row = (number, f"{process_space()}/{number}", f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}")
+            row = (number, name or f"{process_space()}/{number}", f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}")
             catalog.execute("INSERT INTO server (number, name, url) VALUES (%s, %s, %s)", row)
 
     def close(self) -> None:
@@ -81,8 +105,9 @@ class Others:
 
 
 @pytest.fixture
-def others(dsn: str) -> Iterator[Others]:
-    made = Others(dsn)
+def others(dsn: str, services: Services) -> Iterator[Others]:
+    assert services.peers is not None
+    made = Others(dsn, services.peers)
     yield made
     made.close()
 
@@ -101,8 +126,8 @@ def client(services: Services) -> Iterator[FlaskClient]:
 
 def begins_anew() -> None:
     """As a server that has asked no other yet."""
-    _client().close()
-    _client.cache_clear()
+    _connections().close()
+    _connections.cache_clear()
 
 
 @pytest.mark.parametrize("refusal", [503, 429, 401])
@@ -143,13 +168,13 @@ def test_who_waits_for_another_server_takes_a_place_or_none(client: FlaskClient,
     others.add(lambda: taken.append(services.waiting._taken.total()) or 200)  # type: ignore[func-returns-value]
     handle = new_handle(60001)
     asked = path.format(handle, handle)
-    assert client.get(asked).status_code == 200
+    assert client.get(asked, buffered=True).status_code == 200
     with ExitStack() as places:
         while places.enter_context(services.may_wait(EVERYBODY)):
             pass
         full = services.waiting._taken.total()
-        assert client.get(asked).status_code == 200
-        assert client.get(f"/statements/{handle}").status_code == 200, "which waits for nothing"
+        assert client.get(asked, buffered=True).status_code == 200
+        assert client.get(f"/statements/{handle}", buffered=True).status_code == 200, "which waits for nothing"
     assert taken == [1, full, full]
     assert [headers.get(AT_ONCE) for _, headers in others.asked] == [None, "1", None]
     assert services.waiting._taken.total() == 0
@@ -172,3 +197,73 @@ def test_servers_with_certificates_of_an_authority_of_ones_own_ask_each_other(
     begins_anew()
     with client.get(at) as trusted:
         assert (trusted.status_code, trusted.json) == (200, {"by": 60001})
+
+
+def test_a_stranger_at_the_address_of_a_server_gets_nothing(client: FlaskClient, others: Others) -> None:
+    """It got the caller's token and, of a session, the statement: a server that is gone leaves its address to whoever takes the port."""
+    others.add(lambda: 200, shows=lambda *said: "0" * 64)
+    for asked in (client.delete, client.get):
+        answer = asked(f"/statements/{new_handle(60001)}", headers={"Authorization": "Bearer secret"})
+        assert (answer.status_code, answer.json["errorClass"]) == (503, "Unavailable")  # type: ignore[index]
+        assert "is not the one that answers at http://127.0.0.1:" in answer.text
+    assert client.get("/statements/mine").status_code == 404, "which no server knows by name"
+    assert others.asked == []
+
+
+def test_servers_that_share_a_loopback_and_no_process_ids_ask_each_other(client: FlaskClient, others: Others) -> None:
+    """As containers of one pod; they were told apart by their process ids' namespace, and never asked."""
+    others.add(lambda: 200, name="another.0/1")
+    answer = client.get(f"/statements/{new_handle(60001)}")
+    assert (answer.status_code, answer.json) == (200, {"by": 60001})
+
+
+def test_a_question_on_loopback_that_somebody_passed_on_is_not_answered(services: Services) -> None:
+    """A stranger could show a proof that he had asked the server that is meant for."""
+    peers = services.peers
+    assert peers is not None
+    asked = f"nonce {peers.number} 127.0.0.1/4000"
+    shown = proof(peers.number, peers.seal, asked, ("::ffff:127.0.0.1", "4000"))
+    assert shown == peers.seal("proof", "nonce", str(peers.number), "127.0.0.1/4000")
+    for client in (("127.0.0.1", "4001"), ("10.0.0.1", "4000")):
+        assert proof(peers.number, peers.seal, asked, client) is None
+    assert proof(peers.number + 1, peers.seal, asked, ("127.0.0.1", "4000")) is None
+
+
+def test_what_no_server_has_an_audit_entry_of_is_told_by_the_one_that_was_asked(
+    client: FlaskClient, services: Services, others: Others, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refusal before the other server's app, or by a proxy before it, was in no server's audit log."""
+    notes: list[tuple[str, str | None]] = []
+    monkeypatch.setattr(services.gateway.lake.audit, "note", lambda row: notes.append((row.action, row.error_class)))
+    others.add(lambda: 504)
+    others.add(lambda: 403, headers={AUDITED: "1"})
+    for number in (60001, 60002):
+        answer = client.post(f"/ui/statements/{new_handle(number)}/cancel", data={}, buffered=True)
+        assert AUDITED not in answer.headers
+    assert [(action.split("/")[1], told) for action, told in notes] == [("ui", "504")]
+
+
+def test_a_body_that_breaks_off_is_its_senders_fault(client: FlaskClient, others: Others) -> None:
+    """It was told as the other server's silence: that nobody knows whether it was done."""
+    others.add(lambda: 200)
+
+    class Broken(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: object) -> int:
+            raise OSError("The body broke off.")
+
+    chunked = {"wsgi.input": Broken(), "wsgi.input_terminated": True}
+    handle = new_handle(60001)
+    answer = client.post(f"/v1/sessions/{handle}/statements", headers={"Transfer-Encoding": "chunked"}, environ_overrides=chunked)
+    assert answer.status_code == 400
+    assert "ended before all of it had come" in answer.text  # the other server has its head, and never its end
+
+
+def test_a_connection_that_has_shown_where_it_leads_is_used_again(client: FlaskClient, others: Others) -> None:
+    others.add(lambda: 200)
+    at = f"/statements/{new_handle(60001)}"
+    for _ in range(3):
+        assert client.get(at).json == {"by": 60001}
+    assert sum(map(len, _connections()._idle.values())) == 1, "one connection is enough for one after the other"

@@ -11,9 +11,12 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from gateway.gateway import Gateway
+from lake.access.callers import EVERYBODY
 from tests.running import ARROW
 from tests.server.sql.test_statements import assert_problem, run
 from tests.workers.damaged import reaching, stream
+from workers.spool import owner_of
 
 TABLE = pa.table({"word": ["a", None], "id": pa.array([1, 2], pa.int32())})
 
@@ -53,6 +56,22 @@ def post(client: FlaskClient, body: bytes, content_type: str, **headers: str) ->
 def rows(client: FlaskClient) -> list[list[object]]:
     found: list[list[object]] = json.loads(run(client, "SELECT * FROM words").data)["rows"]
     return found
+
+
+def test_large_rows_are_their_senders_as_the_request_is(words: FlaskClient, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were another owner's, so that one principal had twice what one may have."""
+    opened: list[str] = []
+    held = gateway.bodies._held
+    count = held.open
+
+    def noting(owner: str, *, comes: bool) -> object:
+        opened.append(owner)
+        return count(owner, comes=comes)
+
+    monkeypatch.setattr(held, "open", noting)
+    answer = post(words, b"word,id\n" + b"a,1\n" * (2 << 20), "text/csv")
+    assert answer.json["rows"] == 2 << 20  # type: ignore[index]
+    assert opened == [owner_of(EVERYBODY.principal)] == ["principal anonymous"]
 
 
 @pytest.mark.parametrize("content_type", BODIES)

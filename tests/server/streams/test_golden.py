@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -31,6 +31,8 @@ from tests.server.streams.golden import (
 )
 
 MOST_OPEN = 40
+FOLLOWED_BY_FLINK = 4
+"""Of so many streams without an end one is read by Flink's protocol, too."""
 
 
 @pytest.fixture
@@ -42,21 +44,48 @@ def of_http(rows: Iterable[dict[str, Any]]) -> list[Row]:
     return [(row["id"], row["k"], row["p"]) for row in rows]
 
 
+class ByFlink:
+    """A stream in the pages of Flink's protocol."""
+
+    def __init__(self, url: str, statement: str) -> None:
+        self._url = url
+        properties = {"execution.runtime-mode": "streaming"}
+        self._session = httpx.post(f"{url}/v2/sessions", json={"properties": properties}).json()["sessionHandle"]
+        made = httpx.post(f"{url}/v2/sessions/{self._session}/statements", json={"statement": statement}, timeout=60).json()
+        self._at: str | None = f"/v2/sessions/{self._session}/operations/{made['operationHandle']}/result/0?rowFormat=JSON"
+        self._until = time.monotonic() + 300
+
+    def begun(self) -> None:
+        """Wait until its start is fixed: it has a result."""
+        while (page := self._page())["resultType"] == "NOT_READY":
+            time.sleep(0.02)
+        assert page["resultType"] in ("PAYLOAD", "EOS"), page
+
+    def rows(self, last: Row | None = None) -> list[Row]:
+        """All rows, to the end or to a row that is the last one."""
+        found: list[Row] = []
+        while self._at is not None and (last is None or last not in found):
+            page = self._page()
+            assert page["resultType"] in ("PAYLOAD", "NOT_READY", "EOS"), page
+            found += [(row["fields"][0], row["fields"][1], row["fields"][2]) for row in page.get("results", {"data": []})["data"]]
+            self._at = page.get("nextResultUri") if page["resultType"] != "EOS" else None
+        return found
+
+    def _page(self) -> Any:
+        assert time.monotonic() < self._until
+        return httpx.get(f"{self._url}{self._at}", timeout=60).json()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        httpx.delete(f"{self._url}/v2/sessions/{self._session}", timeout=60)
+
+
 def by_flink(url: str, statement: str) -> list[Row]:
-    """A stream that ends, in the pages of Flink's protocol."""
-    session = httpx.post(f"{url}/v2/sessions", json={"properties": {"execution.runtime-mode": "streaming"}}).json()["sessionHandle"]
-    made = httpx.post(f"{url}/v2/sessions/{session}/statements", json={"statement": statement}, timeout=60).json()
-    at: str | None = f"/v2/sessions/{session}/operations/{made['operationHandle']}/result/0?rowFormat=JSON"
-    found: list[Row] = []
-    until = time.monotonic() + 120
-    while at is not None:
-        assert time.monotonic() < until, found
-        page = httpx.get(f"{url}{at}", timeout=60).json()
-        assert page["resultType"] in ("PAYLOAD", "NOT_READY", "EOS"), page
-        found += [(row["fields"][0], row["fields"][1], row["fields"][2]) for row in page.get("results", {"data": []})["data"]]
-        at = page.get("nextResultUri") if page["resultType"] != "EOS" else None
-    httpx.delete(f"{url}/v2/sessions/{session}")
-    return found
+    """The rows of a stream that ends."""
+    with ByFlink(url, statement) as stream:
+        return stream.rows()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -66,6 +95,7 @@ def test_streams_are_the_models(lake: Lake, url: str, layout: str) -> None:
 
 
 @pytest.mark.torture
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_all_streams_are_the_models(lake: Lake, url: str, layout: str) -> None:
     agrees(lake, url, layout, one_in=1)
@@ -83,7 +113,11 @@ def agrees(lake: Lake, url: str, layout: str, *, one_in: int) -> None:
         if number % 4 == 0:
             agree(by_flink(url, statement), expected, layout, options)
     endless = [(options, expected) for options, expected in chosen if not expected.ends]
-    followed(lake, url, layout, made, endless[:MOST_OPEN])
+    for at in range(0, len(endless), MOST_OPEN):
+        followed(url, layout, made, endless[at : at + MOST_OPEN])
+    paged = endless[::FOLLOWED_BY_FLINK]
+    for at in range(0, len(paged), MOST_OPEN // 4):
+        followed_by_flink(url, layout, made, paged[at : at + MOST_OPEN // 4])
 
 
 @EVERY_EMPTY
@@ -109,12 +143,13 @@ def test_streams_that_begin_on_an_empty_table_are_the_models(lake: Lake, url: st
             agree(rows, expected, layout, options)
 
 
-def followed(lake: Lake, url: str, layout: str, made: Made, streams: Sequence[tuple[dict[str, str], Expected]]) -> None:
-    """Streams without an end: what they give until a row that is committed last of all."""
+def followed(url: str, layout: str, made: Made, streams: Sequence[tuple[dict[str, str], Expected]]) -> None:
+    """Streams without an end: what they give until a row that is committed last of all; it stays, so the model is asked anew."""
+    model = History(made.steps)
     with ExitStack() as open_:
         opened = [
-            (options, expected, open_.enter_context(Follower(url, f"SELECT id, k, p FROM golden {hint(options)}")))
-            for options, expected in streams
+            (options, model.stream(options), open_.enter_context(Follower(url, f"SELECT id, k, p FROM golden {hint(options)}")))
+            for options, _ in streams
         ]
         for options, _, stream in opened:
             assert stream.response.status_code == 200, (options, stream.response.text)
@@ -123,3 +158,21 @@ def followed(lake: Lake, url: str, layout: str, made: Made, streams: Sequence[tu
             rows = of_http(stream.rows(sum(map(len, expected.parts)) + 1))
             assert rows[-1] == SENTINEL, (options, rows)
             agree(rows[:-1], expected, layout, options)
+
+
+def followed_by_flink(url: str, layout: str, made: Made, streams: Sequence[tuple[dict[str, str], Expected]]) -> None:
+    """The same in pages; the row that tells the end is another one each time, as pages have no number of rows to wait for."""
+    model = History(made.steps)
+    last = (-1 - len(made.steps), 0, 0)
+    with ExitStack() as open_:
+        opened = [
+            (options, model.stream(options), open_.enter_context(ByFlink(url, f"SELECT id, k, p FROM golden {hint(options)}")))
+            for options, _ in streams
+        ]
+        for _, _, stream in opened:
+            stream.begun()
+        made.put([last], None)
+        for options, expected, stream in opened:
+            rows = stream.rows(last)
+            assert rows.pop() == last, (options, rows)
+            agree(rows, expected, layout, options)

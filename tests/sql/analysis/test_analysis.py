@@ -7,11 +7,13 @@ import datetime as dt
 import pytest
 from sqlglot import exp
 
+from model.access import WHOLE, Policy, ReadRules
 from model.predicate import And, Compare, In, IsNull, Op, Or, Predicate
 from model.schema.schema import column, new_schema
 from sql.analysis.bounds import row_bound
 from sql.analysis.predicates import pushed
-from sql.analysis.references import replace_reference, table_references, unqualify
+from sql.analysis.qualified import unqualify
+from sql.analysis.references import replace_reference, table_references
 from sql.analysis.to_spark import spark_sql
 from sql.dialect import parse_one
 
@@ -21,9 +23,9 @@ SCHEMA = new_schema(
 )
 
 
-def push(text: str, table: str = "t") -> Predicate | None:
+def push(text: str, table: str = "t", rules: ReadRules = WHOLE) -> Predicate | None:
     reference = next(r for r in table_references(parse_one(text)) if r.parts[-1] == table)
-    return pushed(reference, SCHEMA)
+    return pushed(reference, SCHEMA, rules)
 
 
 @pytest.mark.parametrize(
@@ -71,10 +73,37 @@ def test_conditions_become_predicates_only_where_that_is_certain(where: str, pre
         ("SELECT * FROM t TABLESAMPLE (5 ROWS) WHERE a = 1", None),
         ("SELECT * FROM t PIVOT (max(f) FOR s IN ('x', 'y')) WHERE a = 1", None),
         ("SELECT * FROM u WHERE EXISTS (SELECT 1 FROM t WHERE t.a = 1 AND t.s = u.s)", Compare("a", Op.EQ, 1)),
+        ("SELECT * FROM u JOIN t ON t.a = 1 RIGHT JOIN v ON v.x = u.x", None),
     ],
 )
 def test_joins_do_not_let_a_predicate_lose_rows(text: str, predicate: Predicate | None) -> None:
     assert push(text) == predicate
+
+
+@pytest.mark.parametrize(
+    ("text", "predicate"),
+    [
+        ("SELECT * FROM u JOIN v ON t.a = 1 JOIN t ON t.s = 'x'", Compare("s", Op.EQ, "x")),
+        ("SELECT * FROM u LEFT SEMI JOIN t ON t.s = 'x' WHERE t.a = 1", Compare("s", Op.EQ, "x")),
+        ("SELECT * FROM u SEMI JOIN t ON t.s = 'x' JOIN v ON t.a = 1", Compare("s", Op.EQ, "x")),
+        ("SELECT * FROM u ANTI JOIN t ON t.s = 'x' WHERE t.a = 1", None),
+        ("SELECT * FROM t ANTI JOIN u ON t.s = 'x' WHERE t.a = 1", Compare("a", Op.EQ, 1)),
+        ("SELECT * FROM u JOIN t RIGHT JOIN v ON t.f = v.f ON t.a IS NULL", None),
+        ("SELECT * FROM t JOIN u ON t.s = u.s PIVOT (max(x) FOR y IN ('x', 'y')) WHERE t.a = 1", None),
+        ("SELECT * FROM t JOIN u PIVOT (max(x) FOR y IN ('x', 'y')) WHERE t.a = 1", None),
+    ],
+)
+def test_a_name_counts_only_where_it_is_the_tables(text: str, predicate: Predicate | None) -> None:
+    """Elsewhere ``t.a`` is a part of another relation's column t, or an outer query's."""
+    assert push(text) == predicate
+
+
+def test_columns_that_are_not_shown_as_they_are_skip_no_file() -> None:
+    text = "SELECT * FROM t WHERE a = 1 AND s = 'x' AND f < 2.0 AND (d IS NULL OR a = 1)"
+    mask = Policy(name="m", column="s", principals=(), sql="'…'", rule={})
+    assert push(text, rules=ReadRules(columns=frozenset({"a", "s"}))) == And((Compare("a", Op.EQ, 1), Compare("s", Op.EQ, "x")))
+    assert push(text, rules=ReadRules(columns=frozenset({"a", "s"}), masks={"s": mask})) == Compare("a", Op.EQ, 1)
+    assert push(text, rules=ReadRules(columns=frozenset())) is None
 
 
 def test_a_recursive_query_names_itself() -> None:

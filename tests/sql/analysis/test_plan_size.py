@@ -25,6 +25,14 @@ def _starred(levels: int, stars: str) -> str:
     return query
 
 
+def _added(levels: int, column: str = "a + a") -> str:
+    """Each query mentions the column of the one inside twice."""
+    query = "SELECT a FROM v"
+    for _ in range(levels):
+        query = f"SELECT {column} AS a FROM ({query}) AS t"
+    return query
+
+
 def _pivot(aggregates: int, values: int) -> str:
     sums = ", ".join(f"sum(a) AS s{n}" for n in range(aggregates))
     return f"SELECT * FROM v PIVOT ({sums} FOR k IN ({', '.join(map(str, range(values)))}))"
@@ -42,7 +50,19 @@ REFUSED = [
     (_starred(8, ",".join(["t.*"] * 10)), "10000 columns"),
     (_starred(20, "struct(*, *) AS s, t.*"), "10000 columns"),
     (_pivot(50, 250), "10000 columns"),
+    (f"{_added(40)} WHERE a > 5", "100000 words more"),
+    (f"SELECT * FROM ({_added(40)}) AS t JOIN v ON t.a = v.b", "100000 words more"),
+    (f"SELECT * FROM ({_added(40)}) AS t JOIN v USING (a)", "100000 words more"),
+    (f"SELECT b FROM v WHERE b IN ({_added(40)})", "100000 words more"),
+    (f"WITH t AS ({_added(40)}) SELECT a FROM t WHERE a > 5", "100000 words more"),
+    (_added(40, "struct(a, a)"), "100000 words more"),
 ]
+
+
+def _mapped(name: str, cases: int) -> str:
+    return "CASE " + " ".join(f"WHEN {name} = 'x{case}' THEN 'y{case}'" for case in range(cases)) + " END"
+
+
 AS_IT_IS = [
     f"SELECT 1 FROM v GROUP BY CUBE({_names(6)})",
     f"SELECT 1 FROM v GROUP BY {_names(6)} WITH CUBE",
@@ -56,6 +76,12 @@ AS_IT_IS = [
     "SELECT 1 FROM v WHERE a IN (" + ", ".join("1" * 2_000) + ")",
     "SELECT 1" + " UNION ALL SELECT 1" * 500,
     _pivot(5, 100),
+    _added(40),
+    "SELECT b FROM (SELECT a + 1 AS b FROM v) AS t WHERE b IN (" + ", ".join("1" * 12_000) + ")",
+    f"{_added(8)} WHERE a > 5",
+    f"SELECT s FROM (SELECT sum(a) AS s FROM ({_added(40)}) AS t) AS u WHERE s > 1",
+    f"{_added(60, 'a + 1')} WHERE a > 5",
+    f"SELECT c FROM (SELECT {_mapped('b', 60)} AS c FROM (SELECT {_mapped('a', 60)} AS b FROM v) AS t) AS u WHERE c = 'x5'",
 ]
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from sqlglot import exp
 
 from lake import Lake
-from model.errors import StatementCanceled, StatementTooLarge
+from model.errors import AnalysisError, StatementCanceled, StatementTooLarge
 from model.identifier import Identifier
 from model.schema.types import Field, IntType
 from model.view import View
@@ -35,6 +36,15 @@ def test_views_of_views_are_counted_before_they_are_copied(lake: Lake) -> None:
     with pytest.raises(StatementTooLarge, match=r"100000 words.*most of them by default\.v1: write what it gives into a table"):
         expand_views(context_of(lake), parse_one("SELECT * FROM v2"))
     assert len(table_references(expand_views(context_of(lake), parse_one(f"SELECT a FROM ({_mentions('v1', 2)})")))) == 0
+
+
+def test_where_hints_are_switched_off_a_view_with_one_is_not_read(lake: Lake) -> None:
+    create_view(lake, "v0", "SELECT a FROM t /*+ OPTIONS('scan.snapshot-id' = '1') */")
+    context = context_of(lake)
+    assert len(table_references(expand_views(context, parse_one("SELECT a FROM v0")))) == 1
+    off = replace(context, settings={"table.dynamic-table-options.enabled": "false"})
+    with pytest.raises(AnalysisError, match="has an OPTIONS hint"):
+        expand_views(off, parse_one("SELECT a FROM v0"))
 
 
 def test_a_view_is_parsed_once_for_all_its_mentions(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,8 @@ def table(columns: str, options: str) -> ConnectorTable:
     [
         ("'topic' = 'x'", "'format' is missing"),
         ("'format' = 'json'", "one of 'topic' and 'topic-pattern'"),
+        ("'topic' = '', 'format' = 'json'", "Option 'topic' .* names no topic"),
+        ("'topic' = ' ; ', 'format' = 'json'", "Option 'topic' .* names no topic"),
         ("'topic-pattern' = '(a+)+b', 'format' = 'json'", "Option 'topic-pattern': .* repeats what repeats itself"),
         ("'topic-pattern' = '.*a.*b.*c.*d', 'format' = 'json'", "Option 'topic-pattern': .* more than 3 unlimited"),
         (f"'topic-pattern' = '({'a' * 3}{'.' * 40})*', 'format' = 'json'", "has too many parts"),
@@ -106,9 +108,16 @@ def test_what_kafka_gives_is_not_written() -> None:
     for columns, topic, says in (
         ("a INT, t TIMESTAMP(3) METADATA FROM 'timestamp'", "'topic' = 't'", "VIRTUAL"),
         ("a INT", "'topic-pattern' = 't.*'", "one 'topic'"),
+        ("a INT, t STRING METADATA FROM 'topic' VIRTUAL", "'topic-pattern' = 't.*'", "which is not VIRTUAL"),
+        ("a INT, t STRING METADATA FROM 'topic' VIRTUAL", "'topic' = 'a;b'", "which is not VIRTUAL"),
     ):
         with pytest.raises(LakeError, match=says):
             check_written(table(columns, f"{topic}, 'format' = 'json'"))
+
+
+def test_a_column_chooses_among_several_topics() -> None:
+    for topics in ("'topic' = 'a; b'", "'topic-pattern' = 't.*'"):
+        check_written(table("a INT, t STRING METADATA FROM 'topic'", f"{topics}, 'format' = 'json'"))
 
 
 def test_the_avro_schema_is_the_one_flink_derives() -> None:

@@ -10,6 +10,7 @@ from gateway.gateway import Gateway
 from jobs.run import lag_of
 from lake import Lake
 from model.identifier import Identifier
+from model.work.job_lag import JobLag
 from sql.dialect import parse_one
 from sql.spark.streaming.source_tables import SourceTables
 from sql.statements.base import ExecutionContext
@@ -31,8 +32,8 @@ def test_unread_commits_count_and_merges_do_not(context: ExecutionContext, gatew
     for text in ("CREATE TABLE t (id INT)", *(f"INSERT INTO t VALUES ({n})" for n in range(4)), "CALL sys.compact('t')"):
         gateway.run(text).close()
     (told,) = _told(context, "SELECT * FROM t", {"snapshot": 3})
-    assert (told["description"], told["latestOffset"], lag_of({"0": [told]})) == ("default.t", {"snapshot": 6}, "2 snapshots")
-    assert lag_of({"0": _told(context, "SELECT * FROM t", {"snapshot": 5})}) == "0 snapshots"
+    assert (told["description"], told["latestOffset"], lag_of({"0": [told]})) == ("default.t", {"snapshot": 6}, JobLag(snapshots=2))
+    assert lag_of({"0": _told(context, "SELECT * FROM t", {"snapshot": 5})}) == JobLag(snapshots=0)
 
 
 def test_of_several_tables_each_offset_finds_its_own(context: ExecutionContext, gateway: Gateway) -> None:
@@ -58,4 +59,4 @@ def test_a_dropped_table_tells_nothing(context: ExecutionContext, gateway: Gatew
     gateway.run("DROP TABLE t").close()
     told: list[dict[str, Any]] = [{"endOffset": {"snapshot": 2}}, {"endOffset": {"topic": {"0": 4}}}]
     tables.complete(told)
-    assert lag_of({"0": told}) in (None, "0 snapshots")
+    assert lag_of({"0": told}) in (None, JobLag(snapshots=0))

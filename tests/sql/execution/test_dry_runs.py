@@ -88,6 +88,7 @@ def ask(gateway: Gateway, lake: Lake) -> Ask:
     for n in range(4):
         run(f"INSERT INTO t VALUES ({n})")
     run("CALL sys.create_tag('t', 'one', 1)")
+    run("CALL sys.create_tag('t', 'two', 2)")  # the other one does not end while its branch is there
     run("CALL sys.create_branch('t', 'b', 'one')")
     write_consumer(lake.open(Identifier("default", "t")).files, "c", 2)
     run("CREATE TABLE p (dt STRING, id INT) PARTITIONED BY (dt)")

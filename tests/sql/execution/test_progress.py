@@ -17,6 +17,7 @@ from model.identifier import Identifier
 from sql.execution.cancellation import Cancellation
 from sql.execution.progress import Progress, ProgressRecord, SparkStage, SparkWatch
 from tests.gateway.held import Held, in_background
+from tests.lake.access.test_access import user
 from tests.maintenance.test_coordinator import until
 
 
@@ -70,6 +71,8 @@ def test_a_cancel_at_any_step_of_a_compaction_changes_nothing(gateway: Gateway, 
         ("CALL sys.compact_database(including_tables => 't')", 8),
         ("CALL sys.expire_partitions('t', expiration_time => '1 d')", 1),
         ("CALL sys.compact_manifest('t')", 1),
+        ("CALL sys.check_table('t', deep => true)", 30),
+        ("CALL sys.remove_unexisting_files('t', deep => true)", 20),
     ],
 )
 def test_a_cancel_at_any_step_of_a_long_call_does_no_harm(
@@ -100,6 +103,32 @@ def test_a_cancel_at_any_step_of_a_long_call_does_no_harm(
     assert at > steps
 
 
+@pytest.mark.parametrize(
+    ("text", "stage"),
+    [
+        ("CALL sys.check_table('t', deep => true)", "checking the %s of default.t"),
+        ("CALL sys.remove_unexisting_files('t', deep => true)", "looking for lost %s of default.t"),
+    ],
+)
+def test_a_look_at_all_files_says_how_many_are_left(
+    gateway: Gateway, table: LakeTable, monkeypatch: pytest.MonkeyPatch, text: str, stage: str
+) -> None:
+    seen: list[ProgressRecord] = []
+    real = Progress.advance
+
+    def advance(self: Progress, count: int = 1, size: int = 0) -> None:
+        real(self, count, size)
+        seen.append(self.record())
+
+    monkeypatch.setattr(Progress, "advance", advance)
+    assert gateway.run(text).collect() == []
+    assert next(record.total for record in seen if record.stage == stage % "metadata") is None
+    data = [record for record in seen if record.stage == stage % "data files"]
+    size = sum(path.stat().st_size for path in Path(table.location).rglob("bucket-*/*"))
+    assert [(record.done, record.total, record.total_bytes) for record in data] == [(at + 1, 15, size) for at in range(15)]
+    assert data[-1].done_bytes == size
+
+
 def test_progress_is_told_to_whose_statement_it_is(gateway: Gateway, held: Callable[..., Held]) -> None:
     statement = held()
     join = in_background(lambda: gateway.run("SELECT held()", name="mine").close())
@@ -126,13 +155,45 @@ def test_tasks_of_spark_stand_in_where_nothing_else_is_counted() -> None:
     ]
     watch = SparkWatch({"a": stages}.get)
     progress = Progress()
-    assert watch.look("b", progress.record()) == ProgressRecord()
-    assert watch.look("a", progress.record()) == ProgressRecord(stage="Spark tasks", done=3, total=8, stages=tuple(stages))
+    assert watch.look("b", progress) == ProgressRecord()
+    assert watch.look("a", progress) == ProgressRecord(stage="Spark tasks", done=3, total=8, stages=tuple(stages))
     progress.begin("merging", total=2)
-    assert watch.look("a", progress.record()) == ProgressRecord(stage="merging", total=2, stages=tuple(stages))
+    assert watch.look("a", progress) == ProgressRecord(stage="merging", total=2, stages=tuple(stages))
 
     def away(statement_id: str) -> list[SparkStage] | None:
         raise RuntimeError(statement_id)
 
-    assert SparkWatch(away).look("a", ProgressRecord(stage="sorting")) == ProgressRecord(stage="sorting")
+    assert SparkWatch(away).look("a", progress) == ProgressRecord(stage="merging", total=2)
+
+    def meanwhile(statement_id: str) -> list[SparkStage]:
+        progress.count_nothing()  # as when the statement's tables are looked at while Spark is asked
+        return stages
+
+    nothing = {"stage": "merging", "done": 0, "total": None, "bytesDone": 0, "bytesTotal": None, "stages": []}
+    assert SparkWatch(meanwhile).look("a", progress).to_json() == nothing
+    progress.begin("committing", total=1)
+    progress.advance()
+    assert watch.look("a", progress).to_json() == {**nothing, "stage": "committing"}
     watch.close()
+
+
+@pytest.mark.parametrize("call", ["CALL sys.compact('t')", "CALL sys.compact_database(including_tables => 't')"])
+def test_nothing_is_counted_for_whom_a_part_of_the_table_is_hidden(
+    gateway: Gateway, lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    ada = user(lake, "ada")
+    gateway.run("GRANT SELECT, UPDATE ON t TO ada; CREATE POLICY p ON t TO ada USING (id = 1)").close()
+    real = Cancellation.check
+    stages, counts = set(), set()
+
+    def check(self: Cancellation) -> None:
+        for operation in gateway.running():
+            told = gateway.progress(operation)
+            stages.add(told.stage)
+            counts.add((told.done, told.total, told.done_bytes, told.total_bytes))
+        real(self)
+
+    monkeypatch.setattr(Cancellation, "check", check)
+    gateway.run(call, caller=lake.access.caller(ada)).close()
+    assert "merging files of default.t" in stages
+    assert counts == {(0, None, 0, None)}

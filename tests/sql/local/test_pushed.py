@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import sql.local.scan
 from gateway.gateway import Gateway
 from lake import Lake
+from model.access import WHOLE
 from model.predicate import Predicate
 from model.schema.schema import Schema, column, new_schema
 from sql.analysis.predicates import pushed
@@ -65,7 +66,7 @@ def test_pruning_changes_no_result(gateway: Gateway, lake: Lake, monkeypatch: py
     def check(condition: Condition) -> None:
         nonlocal skipped
         (reference,) = table_references(parse_one(f"SELECT k FROM t WHERE {condition.sql}"))
-        skipped += pushed(reference, table.schema) is not None
+        skipped += pushed(reference, table.schema, WHOLE) is not None
         pruned = selected(condition)
         with monkeypatch.context() as patch:
             patch.setattr(sql.local.scan, "pushed", lambda *_: None)
@@ -150,5 +151,5 @@ def test_a_join_of_what_pruning_leaves_is_the_join(query: str, t: Any, u: Any, v
     pruned = dict(tables)
     for reference in table_references(parse_one(query)):
         name = reference.parts[-1]
-        pruned[name] = kept(tables[name], pushed(reference, T), T)
+        pruned[name] = kept(tables[name], pushed(reference, T, WHOLE), T)
     assert answer(query, pruned) == answer(query, tables), pruned

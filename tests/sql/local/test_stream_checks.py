@@ -86,6 +86,44 @@ def test_a_select_joins_no_alignment_group(gateway: Gateway, query: str) -> None
         gateway.run(query.format(hint), settings=STREAMING)
 
 
+ALIGNED = "/*+ OPTIONS('scan.watermark.alignment.group' = '{}', 'scan.watermark.alignment.max-drift' = '{}'{}) */"
+IN_G = ALIGNED.format("g", "1 min", "")
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        (f"SELECT k.a FROM k {IN_G} JOIN t {IN_G} ON k.a = t.a", "k and t"),
+        (f"SELECT a FROM t {IN_G} UNION ALL SELECT a FROM v2", "t and default.stored"),  # the view's table stores it
+        (f"SELECT a FROM t {IN_G} UNION ALL SELECT a FROM k {ALIGNED.format('h', '1 min', '')}", "t and k"),
+        (f"SELECT a FROM t {IN_G} UNION ALL SELECT a FROM k {ALIGNED.format('g', '2 min', '')}", "t and k"),
+        (f"SELECT a FROM t {IN_G} UNION ALL SELECT a FROM t {ALIGNED.format('g', '2 min', '')}", "t and t"),
+        (f"SELECT x.a FROM stored x JOIN t {IN_G} ON x.a = t.a JOIN k {IN_G} ON x.a = k.a", "stored, t and k"),
+        (f"SELECT a FROM t {IN_G}", None),
+        (f"SELECT x.a FROM t {IN_G} AS x JOIN `default`.t {IN_G} AS y ON x.a = y.a", None),  # one source, as in Flink
+        (f"SELECT k.a FROM k JOIN t {IN_G} ON k.a = t.a", None),
+        (f"SELECT still.a FROM still {IN_G} JOIN t {IN_G} ON still.a = t.a", None),  # what has ended holds nobody back
+    ],
+)
+def test_sources_of_one_insert_that_would_not_wait_for_each_other_are_refused(
+    context: ExecutionContext, gateway: Gateway, query: str, names: str | None
+) -> None:
+    gateway.run(
+        "CREATE TABLE into_table (a INT); CREATE TABLE stored (a INT) "
+        "WITH ('scan.watermark.alignment.group' = 'g', 'scan.watermark.alignment.max-drift' = '1 min')"
+    ).close()
+    create_view(context.lake, "default.v2", "SELECT a FROM stored")
+    insert = f"INSERT INTO into_table {query}"
+    if names is None:
+        with pytest.raises(Unavailable):  # for want of Spark alone
+            gateway.run(insert, settings=STREAMING)
+        return
+    with pytest.raises(InvalidOption, match=f"^{names} have 'scan.watermark.alignment.group': the sources of one INSERT do not wait"):
+        gateway.run(insert, settings=STREAMING)
+    with pytest.raises(InvalidOption, match=f"^{names} have"):
+        gateway.run(f"EXECUTE STATEMENT SET BEGIN {insert}; INSERT INTO into_table SELECT a FROM t; END", settings=STREAMING)
+
+
 def test_a_job_that_reads_what_it_writes_is_refused(context: ExecutionContext, gateway: Gateway) -> None:
     """Also through views of views, and under another spelling of the name."""
     gateway.run("CREATE DATABASE d; CREATE TABLE u (a INT)").close()

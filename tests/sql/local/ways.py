@@ -11,6 +11,7 @@ from unittest.mock import patch
 import pyarrow as pa
 
 from lake import Lake, LakeTable, StreamStep
+from model.access import WHOLE
 from model.identifier import Identifier
 from model.options.table import stream_options
 from model.predicate import Predicate
@@ -108,7 +109,7 @@ class Ways:
     def _planned(self, text: str, wanted: list[int], *, plan: Callable[[Predicate | None], Iterable[PlannedFile]]) -> list[int]:
         """The wanted ids that lie in planned files; others are filtered later."""
         (reference,) = table_references(parse_one(f"SELECT id FROM {self.name} WHERE {text}"))
-        there = self._ids_of(plan(pushed(reference, self.table.schema)))
+        there = self._ids_of(plan(pushed(reference, self.table.schema, WHOLE)))
         return [id_ for id_ in wanted if id_ in there]
 
     def _by_entry(self, predicate: Predicate | None) -> Iterable[PlannedFile]:

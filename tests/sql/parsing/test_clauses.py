@@ -10,7 +10,7 @@ from sqlglot import exp
 from gateway.gateway import Gateway
 from model.errors import UnsupportedStatement
 from sql.analysis.allow_list import _CALLS, _NODES
-from sql.analysis.to_spark import generated
+from sql.analysis.to_spark import generated, spark_sql
 from sql.dialect import parse_one
 from sql.parsing.clauses import EXECUTED, check_clauses
 
@@ -27,6 +27,11 @@ from sql.parsing.clauses import EXECUTED, check_clauses
         ("INSERT INTO t AS u SELECT 1", "alias"),
         ("SELECT a INTO b FROM t", "INTO"),
         ("SELECT a FROM t FOR UPDATE", "FOR UPDATE"),
+        ("SELECT DISTINCT ON (a) * FROM t ORDER BY a, b DESC LIMIT 2", "DISTINCT ON .*ROW_NUMBER"),
+        ("SELECT * FROM t WHERE x = ANY (arr)", r"ANY .*exists\(array"),
+        ("DELETE FROM t WHERE x <> ANY (ARRAY[1, 2])", "ANY"),
+        ("SELECT x >= ALL (SELECT a FROM u) FROM t", "ALL"),
+        ("SELECT * FROM t WHERE x = SOME (SELECT a FROM t)", r"ANY .*IN \(SELECT"),
         ("SELECT a FROM t LIMIT 10 PERCENT", "PERCENT"),
         ("SELECT a FROM (SELECT a FROM t FETCH FIRST 3 ROWS WITH TIES) x", "WITH TIES"),
         ("SELECT a FROM t LIMIT 5 BY a", "LIMIT … BY"),
@@ -177,3 +182,8 @@ def test_a_negated_condition_is_a_not_around_it(condition: str) -> None:
 
 def test_the_not_of_like_any_stays_with_each_pattern() -> None:
     assert parse_one("SELECT 1 FROM t WHERE v NOT LIKE ANY ('a', 'b')").sql("spark").endswith("v NOT LIKE ANY ('a', 'b')")
+
+
+def test_any_of_a_group_is_no_search_in_an_array() -> None:
+    text = "SELECT any(x) AND b, any(x) = TRUE FROM t GROUP BY b HAVING any(x) AND COUNT(*) > 1"
+    assert spark_sql(parse_one(text)) == text

@@ -73,6 +73,26 @@ def test_an_insert_that_has_ended_holds_its_sibling_back_no_more(lake: Lake, lea
     assert not is_held(fast)
 
 
+def test_a_member_whose_server_died_holds_nobody_back_until_another_one_runs_it(lake: Lake) -> None:
+    """Its lease runs out by the clock of Postgres; what it told last counts again with the server that takes it over."""
+    for name in ("slow", "fast"):
+        lake.jobs.create(name=name, statement="INSERT …", database="default", settings={}, tables={})
+    with lake.catalog.transaction() as tx:
+        (slow,) = tx.jobs.take(uuid4(), "dies", most=1, seconds=0.5)
+        (fast,) = tx.jobs.take(uuid4(), "lives", most=1)
+    lease = JobLease(job_id=slow.job_id, epoch=slow.epoch)
+    tell(lake, lease, **{"0": member(lake, lease, "0", RULE, MINUTE).told(over=False)})
+    one = member(lake, JobLease(job_id=fast.job_id, epoch=fast.epoch), "0", RULE, 10 * MINUTE)
+    began = time.monotonic()
+    one.wait(lambda: time.monotonic() - began > 30)
+    assert 0 < time.monotonic() - began < 30
+    assert not is_held(one)
+    with lake.catalog.transaction() as tx:
+        (again,) = tx.jobs.take(uuid4(), "takes over", most=1)
+    assert again.job_id == slow.job_id
+    assert is_held(one)
+
+
 def test_who_is_idle_is_told_by_one_clock(lake: Lake, lease: JobLease, monkeypatch: pytest.MonkeyPatch) -> None:
     slow, fast = (member(lake, lease, part, IDLE, at) for part, at in (("0", MINUTE), ("1", 10 * MINUTE)))
     with slow.batch():

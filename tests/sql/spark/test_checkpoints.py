@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from model.errors import JobCheckpointDamaged
-from sql.spark.streaming.agreement import agreed, require_same
+from sql.spark.streaming.agreement import InTarget, agreed, require_same
 from sql.spark.streaming.checkpoints import Checkpoint
 
 
@@ -79,8 +79,8 @@ def applied(batch: int, **more: Any) -> dict[str, Any]:
     return {"checkpoint": "c", "batch": batch, "plan": plan(batch), "state": False} | more
 
 
-def agree(location: Path, known: dict[str, Any], *, keeps_state: bool = False, in_target: int = 4) -> str:
-    return agreed(Checkpoint(str(location)), known, keeps_state=keeps_state, in_target=lambda _: in_target)
+def agree(location: Path, known: dict[str, Any], *, keeps_state: bool = False, in_target: int = 4, whole: bool = True) -> str:
+    return agreed(Checkpoint(str(location)), known, keeps_state=keeps_state, in_target=lambda _: InTarget(in_target, whole=whole))
 
 
 def emptied(directory: Path) -> Path:
@@ -202,3 +202,15 @@ def test_a_batch_is_passed_over_only_where_it_is_the_one_that_was_committed(tmp_
     (tmp_path / "c/offsets/4").write_text(plan(9))
     with pytest.raises(JobCheckpointDamaged, match="other rows of batch 4"):
         require_same(checkpoint, applied(4), 4)
+
+
+def test_a_checkpoint_is_not_to_be_removed_where_what_the_catalog_forgot_may_have_expired(tmp_path: Path) -> None:
+    """As with an old dump, after which the job's later snapshots expired: their rows are in the table."""
+    at = of_batches(tmp_path, 5)
+    Checkpoint(str(at)).note_committed(4)
+    known = {"checkpoint": "c", "batch": 2, "plan": plan(2)}
+    with pytest.raises(JobCheckpointDamaged, match="remove the checkpoint and restart"):
+        agree(at, known, in_target=2)
+    with pytest.raises(JobCheckpointDamaged, match="keep the checkpoint: snapshots of the table have expired") as told:
+        agree(at, known, in_target=-1, whole=False)
+    assert "remove the checkpoint" not in told.value.message

@@ -6,9 +6,12 @@ import pytest
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
-from model.errors import ExecutionError, LakeError, SnapshotNotExist, StorageFull, Unavailable
+from model.errors import ExecutionError, LakeError, OutOfMemory, SnapshotNotExist, StorageFull, Unavailable
 from sql.spark.session.errors import _java, translating
 
+LOST = "Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure: Lost task 0.3 in stage 3.0 (TID 9) "
+RAN = f"{LOST}(10.0.0.7 executor 4): ExecutorLostFailure (executor 4 exited caused by one of the running tasks) Reason: "
+EXECUTORS = "^The statement needs more memory than Spark's executors have.* spark.executor.memory.* SLUICE_SPARK_CONF"
 LACKS = "^An executor of Spark lacks what it needs of Python: "
 PROGRAM = 'Cannot run program "python3".* Each needs a python3 .* SLUICE_SPARK_ARCHIVE names'
 OLDER = "Python in worker has different version: 3.9 than that in driver: 3.11, PySpark cannot run with different minor versions."
@@ -64,6 +67,24 @@ class _Said(PySparkException):
         ("java.lang.IllegalStateException: Illegal size 5 of collection, expected 6", "", Unavailable, "memory is damaged", True),
         ("[USER_RAISED_EXCEPTION] Illegal size 5 of collection", "USER_RAISED_EXCEPTION", ExecutionError, "Illegal size", False),
         ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", "", Unavailable, "lost each other", False),
+        (f"{RAN}Command exited with code 52", "", OutOfMemory, EXECUTORS, False),
+        (f"{RAN}The executor with id 4 exited with exit code 137(SIGKILL, possible container OOM).", "", OutOfMemory, EXECUTORS, False),
+        (f"{RAN}Container from a bad node: container_1 on host: n. Exit status: 143. Diagnostics:", "", OutOfMemory, EXECUTORS, False),
+        (f"{RAN}Container killed by YARN for exceeding physical memory limits. 1.5 GB of", "", OutOfMemory, EXECUTORS, False),
+        (f"{RAN}Remote RPC client disassociated. Likely due to containers exceeding thresholds, or", "", OutOfMemory, EXECUTORS, False),
+        (f"{LOST}(n7 executor 4): java.lang.OutOfMemoryError: Java heap space", "", OutOfMemory, EXECUTORS, False),
+        (f"{LOST}(n7 executor driver): java.lang.OutOfMemoryError: Java heap space", "", OutOfMemory, "SPARK_DRIVER_MEMORY", True),
+        (f"{RAN}Executor heartbeat timed out after 150000 ms", "", Unavailable, "lost each other", False),
+        (
+            f"{LOST}(n7 executor 4): ExecutorLostFailure (executor 4 exited unrelated to the running tasks) Reason: "
+            "Command exited with code 143",
+            "",
+            Unavailable,
+            "lost each other",
+            False,
+        ),
+        (f"{LOST}(n executor driver): ExecutorLostFailure (executor driver exited caused by", "", Unavailable, "Spark went away", True),
+        (f"[USER_RAISED_EXCEPTION] {RAN}Command exited with code 52", "USER_RAISED_EXCEPTION", ExecutionError, "code 52", False),
         ("x.FetchFailedException: Connection from /10.0.0.1 closed", "", Unavailable, "lost each other", False),
         (
             'x.IOException: Cannot run program "/opt/env/bin/python3": error=2, No such file or directory',

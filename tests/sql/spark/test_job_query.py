@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import errno
 import os
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from lake import Lake, LakeTable
 from sql.spark.streaming import job_query
 from sql.spark.streaming.job_query import JobQuery
+from table.format.manifests.entries import NewFile
+from table.format.rows.cast import fit
+from table.write.writer import write_batches
+from tests.sql.tables import make_table
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
@@ -29,6 +37,7 @@ def test_a_batch_that_is_committed_is_not_failed_by_a_checkpoint_that_cannot_not
     query.__dict__.update(
         _job=SimpleNamespace(job_id="1"),
         _alignment=None,
+        _rowtime=None,
         _checkpoint=SimpleNamespace(note_committed=full),
         _context=SimpleNamespace(lake=SimpleNamespace(commit=lambda *_, claim: committed.append(claim))),
         _watermark_of=lambda *_: None,
@@ -41,3 +50,51 @@ def test_a_batch_that_is_committed_is_not_failed_by_a_checkpoint_that_cannot_not
     query._commit_rows(frame, target, 7, "checkpoint")
     assert committed == [claim]
     assert query._applied == {"checkpoint": "checkpoint", "batch": 7, "plan": 1}
+
+
+def test_what_tells_of_idle_partitions_goes_with_the_query_although_its_jvm_is_gone() -> None:
+    """It stayed in the spool until the server ended, at each start of a job whose Spark went."""
+
+    class Gone:
+        @property
+        def isActive(self) -> bool:  # noqa: N802 - Spark's name
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+    closed: list[str] = []
+    query = object.__new__(JobQuery)
+    query.__dict__.update(_query=Gone(), _topics=[SimpleNamespace(close=partial(closed.append, name)) for name in "ab"])
+    with pytest.raises(ConnectionRefusedError):
+        query.stop(patience=1.0)
+    assert closed == ["a", "b"]
+
+
+@pytest.mark.parametrize("merged", ["false", "true"])
+def test_a_snapshot_has_the_watermark_of_rows_that_were_merged_before_it(lake: Lake, monkeypatch: pytest.MonkeyPatch, merged: str) -> None:
+    """The files that are committed are others than those that were written, and are described anew."""
+    options = {"bucket": "-1", "metadata.stats-mode": "none", "precommit-compact": merged}
+    table = make_table(lake, "t", options=options, id="INT", at="TIMESTAMP(3)")
+
+    def small_files(_spark: None, _frame: Any, into: LakeTable) -> list[NewFile]:
+        times = [dt.datetime(2026, 1, 1, hour) for hour in (12, 13)]
+        rows = [pa.record_batch({"id": pa.array([1], pa.int32()), "at": pa.array([time], pa.timestamp("ms"))}) for time in times]
+        return [file for batch in rows for file in write_batches(into.files, into.schema, [fit(batch, into.schema)])]
+
+    query = object.__new__(JobQuery)
+    query.__dict__.update(
+        _job=SimpleNamespace(job_id="1"),
+        _alignment=None,
+        _rowtime=(1, 60_000),
+        _topics=(),
+        _progress=lambda: None,
+        _checkpoint=None,
+        _context=SimpleNamespace(lake=SimpleNamespace(commit=lambda table, request, claim: lake.commit(table, request))),
+        _claim=lambda *_, **__: SimpleNamespace(commit_user="job", plan=None),
+    )
+    monkeypatch.setattr(job_query, "write", small_files)
+    frame: Any = SimpleNamespace(sparkSession=None)
+    target: Any = SimpleNamespace(table=table, columns=(), fixed={})
+    query._commit_rows(frame, target, 7, "checkpoint")
+    latest = table.latest()
+    assert latest is not None
+    assert latest.watermark == dt.datetime(2026, 1, 1, 12, 59, tzinfo=dt.UTC).timestamp() * 1000
+    assert len(list(table.files.live_entries(latest))) == (1 if merged == "true" else 2)

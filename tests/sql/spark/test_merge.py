@@ -157,3 +157,30 @@ def test_partitions_buckets_and_nested_columns(run: Run, format_: str) -> None:
     for i in (6, 12):
         assert run(f"SELECT id FROM t WHERE id = {i} AND p = 'p{(i + 1) % 3}'") == [(i,)]
     assert run("CALL sys.check_table('t', deep => true)") == []
+
+
+def test_words_that_are_calls_are_no_columns_of_one_side(run: Run) -> None:
+    run(f"CREATE TABLE t (id INT, m MAP<STRING, INT>, at TIMESTAMP(3), now TIME(3)) WITH ('bucket' = '1', {ERASABLE})")
+    run("INSERT INTO t (id) VALUES (1)")
+    values = "(s.id, MAP['k', v], LOCALTIMESTAMP, CURRENT_TIME)"
+    sides = f"WHEN NOT MATCHED AND LOCALTIMESTAMP > TIMESTAMP '2020-01-01 00:00:00' THEN INSERT (id, m, at, now) VALUES {values}"
+    by_source = "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET at = LOCALTIMESTAMP, m = MAP['t', id], now = LOCALTIME"
+    assert run(f"MERGE INTO t USING (SELECT 2 AS id, 5 AS v) s ON t.id = s.id {sides} {by_source}")[0][0] == 2
+    found = run("SELECT id, m['k'], m['t'], at IS NULL, now IS NULL FROM t ORDER BY id")
+    assert found == [(1, None, 1, False, False), (2, 5, None, False, False)]
+
+
+def test_digits_beyond_a_columns_precision_are_cut_off(run: Run) -> None:
+    run(
+        f"CREATE TABLE t (id INT, a TIMESTAMP(3), b TIMESTAMP_LTZ(3), c TIMESTAMP(0), r ROW<x TIMESTAMP(3)>) "
+        f"WITH ('bucket' = '1', {ERASABLE})"
+    )
+    run("INSERT INTO t (id) VALUES (1), (2)")
+    time = "TIMESTAMP '2024-01-02 03:04:05.678901' + INTERVAL '0' SECOND"
+    done = run(
+        f"UPDATE t SET a = {time}, b = CAST('2024-01-02 03:04:05.678901Z' AS TIMESTAMP_LTZ), c = {time}, r = ROW({time}) WHERE id = 1"
+    )
+    assert done[0][0] == 1
+    shown = "CAST(a AS STRING), CAST(unix_micros(b) AS STRING), CAST(c AS STRING), CAST(r.x AS STRING)"
+    expected = ("2024-01-02 03:04:05.678", "1704164645678000", "2024-01-02 03:04:05", "2024-01-02 03:04:05.678")
+    assert run(f"SELECT {shown} FROM t WHERE id = 1") == [expected]

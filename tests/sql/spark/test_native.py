@@ -138,3 +138,34 @@ def test_no_status_of_files_that_were_read_stays(pool: SparkPool) -> None:
     cache = session._jvm.org.apache.spark.sql.execution.datasources.FileStatusCache.getOrCreate(session._jsparkSession)  # type: ignore[union-attr]
     assert cache.getClass().getSimpleName().startswith("NoopCache")
     pool.release("one")
+
+
+@pytest.mark.parametrize("buckets", ["-1", "1"])
+def test_partitions_that_have_no_text_of_their_own_are_told_apart(lake: Lake, pool: SparkPool, buckets: str) -> None:
+    """Bytes that are no text, zeros with and without a sign, and NaN, which is one partition in all of its files."""
+    options = {"bucket": buckets, "target-file-row-num": "10"} | ({"bucket-key": "n"} if buckets == "1" else {})
+    schema = new_schema([column("n", "BIGINT"), column("b", "BYTES"), column("d", "DOUBLE")], partition_keys=["b", "d"], options=options)
+    name = Identifier("default", "t")
+    lake.create_table(name, schema)
+    table = lake.open(name)
+    with pool.lease("apart").running("statement") as session:
+        frame = session.sql(
+            "SELECT id AS n, element_at(array(x'FE', x'FF', x'61', x'76C3'), cast(id % 4 AS INT) + 1) AS b, "
+            "element_at(array(0D, -0D, double('NaN')), cast(id % 3 AS INT) + 1) AS d FROM range(0, 360, 1, 1)"
+        )
+        written = write(session, frame, table)
+    lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=tuple(written), commit_user="u"))
+    assert len({new.partition for new in written}) == 12
+    assert len(written) == 36
+    seen: dict[bytes, list[tuple[int, int]]] = {}
+    for new in written:
+        seen.setdefault(new.partition, []).append((new.file.min_sequence_number, new.file.max_sequence_number))
+    if buckets == "1":
+        assert all(sorted(ranges) == [(0, 9), (10, 19), (20, 29)] for ranges in seen.values()), "no two files have the same numbers"
+    rows = [
+        row
+        for batch in read_batches(table.files, schema, plan_scan(table.files, schema, table.latest()).files)
+        for row in batch.to_pylist()
+    ]
+    expected = {n: ((b"\xfe", b"\xff", b"a", b"v\xc3")[n % 4], ("0.0", "-0.0", "nan")[n % 3]) for n in range(360)}
+    assert {row["n"]: (row["b"], str(row["d"])) for row in rows} == expected

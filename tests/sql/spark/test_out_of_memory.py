@@ -47,6 +47,7 @@ print("done")
 """
 
 
+@pytest.mark.torture
 def test_a_jvm_that_ran_out_of_memory_and_answers_nobody_is_killed(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     script = tmp_path / "script.py"

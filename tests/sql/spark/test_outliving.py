@@ -160,6 +160,31 @@ print("done")
 """
 
 
+MEMORY = """
+from model.errors import OutOfMemory, Unavailable
+FULL = "SELECT size(collect_list(repeat('x', 100000))) FROM range(100000)"
+ROWS = "SELECT id, concat_ws(',', collect_list(repeat('y', 100))) AS s FROM range(200000) GROUP BY id"
+BESIDE = f"SELECT count(*), max(length(s)) FROM ({ROWS})"
+hog, bystander = later(FULL, 100.0), later(BESIDE, 100.0)
+for told in (hog(), bystander()):
+    assert not isinstance(told, OutOfMemory), repr(told)
+    assert isinstance(told, list) or isinstance(told, Unavailable), repr(told)
+alone = outcome(FULL, 100.0)
+assert isinstance(alone, (OutOfMemory, Unavailable)), repr(alone)
+wait_for(lambda: outcome("SELECT 40 + id FROM range(2, 3)", 60.0) == [(42,)])
+gateway.close()
+pool.stop()
+print("done")
+"""
+
+
+@pytest.mark.torture
+def test_a_bystander_of_a_full_heap_is_not_told_that_it_needs_less(tmp_path: Path, dsn: str) -> None:
+    """By stand-ins for Spark in `tests/gateway/test_shared_memory.py`."""
+    _run(PRELUDE + MEMORY, tmp_path, dsn)
+
+
+@pytest.mark.torture
 def test_a_task_that_cannot_be_stopped_ends_with_its_spark_and_holds_up_nobody_else(tmp_path: Path, dsn: str) -> None:
     assert "it was told to stop" in _run(PRELUDE + STATEMENT, tmp_path, dsn)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import httpx
 import pytest
 
@@ -74,3 +76,107 @@ def test_what_a_view_cannot_be(server: RunningServer, database: str) -> None:
         server.sql(f"CREATE VIEW {database}.t AS SELECT 1 AS a")
     with pytest.raises(Refused, match="does not exist"):
         server.sql(f"INSERT INTO {database}.none VALUES (1)")
+
+
+def test_names_of_with_are_each_view_s_own(server: RunningServer, database: str) -> None:
+    use = f"USE {database}; "
+    server.sql(f"{use}CREATE TABLE t (id BIGINT)")
+    server.sql(f"{use}INSERT INTO t VALUES (1), (2)")
+    server.sql(f"{use}CREATE VIEW v1 AS WITH c AS (SELECT id FROM t WHERE id > 1) SELECT id FROM c")
+    server.sql(f"{use}CREATE VIEW v2 AS WITH c AS (SELECT id * 10 AS ten FROM t) SELECT ten FROM c")
+    statement = "WITH c AS (SELECT 7 AS x) SELECT c.x, a.id, b.id, v2.ten FROM c, v1 a JOIN v1 b ON a.id = b.id JOIN v2 ON ten = a.id * 10"
+    assert server.sql(use + statement) == [[7, 2, 2, 20]]
+    outer = "SELECT id FROM t WHERE EXISTS (WITH c AS (SELECT * FROM v1 WHERE v1.id = t.id) SELECT 1 FROM c)"
+    assert server.sql(use + outer) == [[2]]
+    stream = (
+        f"{use}SET 'execution.runtime-mode' = 'streaming'; WITH c AS (SELECT 1 AS x) SELECT id + x AS n FROM t, (SELECT * FROM c) LIMIT 2"
+    )
+    assert sorted(server.post(stream, accept="text/csv").text.split()) == ["2", "3", "n"]
+
+
+def test_a_star_stands_for_the_columns_of_when_the_view_was_made(server: RunningServer, database: str) -> None:
+    def ask(text: str) -> list[list[object]]:
+        return server.sql(text.replace("$", f"{database}."))
+
+    ask("CREATE TABLE $t (id INT, a INT, b INT); INSERT INTO $t VALUES (1, 10, 20)")
+    ask("CREATE VIEW $v AS SELECT * FROM $t")
+    ask("CREATE VIEW $named (k, x, y COMMENT 'last') AS SELECT * FROM $t UNION ALL SELECT * FROM $t")
+    ask("CREATE VIEW $twice (k, a1, a2) AS SELECT id, a, a FROM $t")
+    ask("CREATE VIEW $repeated (k, x, y, k2, x2, y2) AS SELECT * FROM $t AS l JOIN $t AS r ON l.id = r.id")
+    ask("ALTER TABLE $t MODIFY b INT AFTER id")
+    assert ask("SELECT a, b FROM $v") == [[10, 20]]
+    assert ask("SELECT * FROM $v") == [[1, 10, 20]]
+    assert ask("SELECT q, r FROM $v AS x (p, q, r)") == [[10, 20]]
+    assert ask("SELECT k, x, y FROM $named") == [[1, 10, 20]] * 2
+    assert ask("SELECT a1, a2 FROM $twice") == [[10, 10]]
+    assert ask("SELECT y, y2 FROM $repeated") == [[10, 10]], "where names repeat places count"
+    ask("ALTER TABLE $t ADD (z INT)")
+    assert ask("SELECT * FROM $v") == [[1, 10, 20]]
+    ask("ALTER VIEW $named AS SELECT id AS k, * EXCEPT (id) FROM $t")
+    assert ask("SELECT k, b, a, z FROM $named") == [[1, 20, 10, None]]
+    ask("ALTER TABLE $t DROP b; ALTER TABLE $t ADD (c INT)")
+    with pytest.raises(Refused, match="`b`"):
+        ask("SELECT b FROM $v")
+    changed = {"changes": [{"action": "updateDialect", "dialect": "sluice", "query": "SELECT * FROM (SELECT 1, 2, 3) AS x (p, q, r)"}]}
+    httpx.post(f"{server.url}/v1/sluice/databases/{database}/views/v", json=changed).raise_for_status()
+    assert ask("SELECT id, a, b FROM $v") == [[1, 2, 3]], "a client's query is read by its columns' places"
+
+
+def test_another_query_keeps_what_is_said_of_columns(server: RunningServer, database: str) -> None:
+    server.sql(f"CREATE VIEW {database}.v (a COMMENT 'first', b COMMENT 'second') COMMENT 'said' AS SELECT 1, 2")
+    server.sql(f"ALTER VIEW {database}.v SET ('owner' = 'ada')")
+    server.sql(f"ALTER VIEW {database}.v AS SELECT 3 AS b, 4 AS c")
+    got = httpx.get(f"{server.url}/v1/sluice/databases/{database}/views/v").json()["schema"]
+    assert [(field["name"], field.get("description")) for field in got["fields"]] == [("b", "second"), ("c", None)]
+    assert (got["comment"], got["options"]["owner"]) == ("said", "ada")
+
+
+def test_other_engines_read_a_query_without_bare_names(server: RunningServer, database: str) -> None:
+    server.sql(f"USE {database}; CREATE TABLE t (id INT); CREATE TABLE `o'r` (id INT)")
+    server.sql(
+        f"USE {database}; CREATE VIEW v (k) AS WITH t AS (SELECT id FROM `o'r`) SELECT t.id FROM t JOIN `o'r` AS o ON o.id = t.id "
+        f"JOIN {database}.t AS other ON true"
+    )
+    server.sql(f"USE {database}; CREATE VIEW w (k) AS SELECT * FROM t")
+    q = f"`{database}`"
+    got = {name: httpx.get(f"{server.url}/v1/sluice/databases/{database}/views/{name}").json()["schema"] for name in "vw"}
+    assert got["v"]["query"] == (
+        f"WITH t AS (SELECT id FROM {q}.`o'r`) SELECT t.id FROM t JOIN {q}.`o'r` AS o ON o.id = t.id JOIN {database}.t AS other ON true"
+    )
+    assert got["v"]["dialects"]["sluice"].startswith("WITH t AS (SELECT id FROM `o'r`)")
+    assert got["w"]["query"] == f"SELECT `id` AS `k` FROM (\nSELECT * FROM {q}.t\n) AS `__view`"
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("SELECT *, id + 1 FROM t", "`id`, `(id + 1)`"),
+        ("SELECT * FROM (SELECT id + 1 FROM t) AS s", "`(id + 1)`"),
+        ("WITH s AS (SELECT 1) SELECT * FROM s", "`1`"),
+        ("SELECT l.*, r.* FROM t AS l CROSS JOIN t AS r", "`k`, `other`"),
+    ],
+)
+def test_other_engines_are_told_no_name_that_spark_gave(server: RunningServer, database: str, query: str, columns: str) -> None:
+    """Flink calls a column without a name EXPR$1: columns are taken by their places, and are no others when a table gets one more."""
+    server.sql(f"USE {database}; CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
+    named = columns.replace("`", "") if columns == "`k`, `other`" else ""
+    server.sql(f"USE {database}; CREATE VIEW v {named and f'({named})'} AS {query}")
+    got = httpx.get(f"{server.url}/v1/sluice/databases/{database}/views/v").json()["schema"]
+    text = re.sub(r"\bt\b", f"`{database}`.t", query)
+    assert got["query"] == f"SELECT * FROM (\n{text}\n) AS `__view` ({columns})"
+    rows = server.sql(f"SELECT * FROM {database}.v")
+    assert server.sql(got["query"]) == rows
+    if query.startswith("SELECT *, ") or " JOIN " in query:
+        server.sql(f"ALTER TABLE {database}.t ADD (z INT)")
+        with pytest.raises(Refused):
+            server.sql(got["query"])
+
+
+def test_a_view_names_no_temporary_table(server: RunningServer, database: str) -> None:
+    made = f"USE {database}; CREATE TEMPORARY TABLE raw (id INT) WITH ('connector' = 'datagen', 'number-of-rows' = '1'); "
+    for query in ("SELECT * FROM raw", "WITH a AS (SELECT id FROM raw) SELECT * FROM a", "SELECT 1 AS one WHERE 1 IN (SELECT id FROM raw)"):
+        with pytest.raises(Refused, match="raw is a temporary table of this one"):
+            server.sql(f"{made} CREATE VIEW v AS {query}")
+    server.sql(f"{made} CREATE VIEW v AS WITH raw AS (SELECT 1 AS id) SELECT id FROM raw")
+    with pytest.raises(Refused, match="raw is a temporary table of this one"):
+        server.sql(f"{made} ALTER VIEW v AS SELECT * FROM raw")

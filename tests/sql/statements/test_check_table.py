@@ -40,6 +40,14 @@ def test_a_whole_table_has_no_faults(gateway: Gateway, place: Path) -> None:
     assert check(gateway) == check(gateway, ", deep => true") == []
 
 
+@pytest.mark.parametrize("name", ["50% off", "100%", "a%sb"])
+def test_a_table_may_have_a_percent_sign_in_its_name(gateway: Gateway, name: str) -> None:
+    gateway.run(f"CREATE TABLE `{name}` (id INT)").close()
+    gateway.run(f"INSERT INTO `{name}` VALUES (1)").close()
+    assert gateway.run(f"CALL sys.check_table('`{name}`')").collect() == []
+    assert gateway.run(f"CALL sys.remove_unexisting_files('`{name}`')").collect() == []
+
+
 def test_branches_with_schemas_of_their_own_are_whole(gateway: Gateway, place: Path) -> None:
     """Their files are read by their schemas, of which main has none."""
     for text in (

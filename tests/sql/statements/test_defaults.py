@@ -11,8 +11,11 @@ import pytest
 
 from gateway.gateway import Gateway
 from lake import Lake
+from lake.tables import tables
 from model.errors import ExecutionError, InvalidSchema, SqlSyntaxError, UnsupportedStatement
 from model.identifier import Identifier
+from model.schema.types import ArrayType, DataType, Field, IntType, MapType, RowType, VarCharType
+from table.format.rows.cast import default_of
 from tests.sql.tables import make_table
 
 COLUMNS: list[tuple[str, str, str, Any]] = [
@@ -27,6 +30,9 @@ COLUMNS: list[tuple[str, str, str, Any]] = [
     ("at", "TIMESTAMP(3)", "'2024-02-29 12:34:56.789'", dt.datetime(2024, 2, 29, 12, 34, 56, 789000)),
     ("zoned", "TIMESTAMP_LTZ(3)", "'2024-02-29 12:34:56'", dt.datetime(2024, 2, 29, 12, 34, 56, tzinfo=dt.UTC)),
     ("t", "TIME", "'12:34:56'", dt.time(12, 34, 56)),
+    ("a", "ARRAY<INT>", "'[1, null, 3]'", [1, None, 3]),
+    ("m", "MAP<STRING, INT>", "'{x -> 1, y -> 2}'", [("x", 1), ("y", 2)]),
+    ("r", "ROW<n INT, inner ARRAY<DATE>>", "'{7, [2024-02-29]}'", {"n": 7, "inner": [dt.date(2024, 2, 29)]}),
 ]
 """Of each type: how a default is written, and the value it is."""
 CREATE = "CREATE TABLE t (id INT NOT NULL, " + ", ".join(f"{name} {type_} DEFAULT {text}" for name, type_, text, _ in COLUMNS) + ")"
@@ -99,6 +105,10 @@ def test_a_default_is_set_changed_and_dropped_and_rows_before_keep_what_they_had
     [
         ("CREATE TABLE t (i INT DEFAULT 'x')", InvalidSchema, "The default 'x' of column i is no value of INT"),
         ("CREATE TABLE t (s VARCHAR(2) DEFAULT 'long')", InvalidSchema, r"is no value of VARCHAR\(2\)"),
+        ("CREATE TABLE t (a ARRAY<INT> DEFAULT '1, 2', i INT)", InvalidSchema, "The default '1, 2' of column a is no value of ARRAY<INT>"),
+        ("CREATE TABLE t (a ARRAY<INT> DEFAULT '[x]', i INT)", InvalidSchema, "of column a is no value of ARRAY<INT>"),
+        ("CREATE TABLE t (m MAP<INT, INT> DEFAULT '{1, 2}', i INT)", InvalidSchema, "of column m is no value of MAP<INT, INT>"),
+        ("CREATE TABLE t (r ROW<i INT> DEFAULT '{1, 2}', i INT)", InvalidSchema, "of column r is no value of ROW<"),
         ("CREATE TABLE t (i INT DEFAULT 1 + 1)", SqlSyntaxError, "expected"),
         ("CREATE TABLE t (i INT DEFAULT current_date)", UnsupportedStatement, "DEFAULT takes a literal"),
         ("CREATE TABLE t (s STRING DEFAULT 'it''s')", UnsupportedStatement, "quote or a backslash"),
@@ -110,6 +120,43 @@ def test_a_default_is_set_changed_and_dropped_and_rows_before_keep_what_they_had
 def test_what_cannot_be_a_default_is_refused(gateway: Gateway, text: str, error: type[Exception], said: str) -> None:
     with pytest.raises(error, match=said):
         gateway.run(text)
+
+
+def test_a_default_that_another_client_stored_keeps_no_alter_from_its_column(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as theirs:
+        theirs.setattr(tables, "_check_defaults", lambda *_, **__: None)
+        gateway.run("CREATE TABLE t (i INT, r ROW<n INT> NOT NULL DEFAULT '(1)', a ARRAY<INT> DEFAULT '[1]')").close()
+    for change in ("ALTER COLUMN r COMMENT 'theirs'", "RENAME COLUMN r TO s", "ALTER COLUMN s DROP NOT NULL"):
+        gateway.run(f"ALTER TABLE t {change}").close()
+    with pytest.raises(InvalidSchema, match="of column s is no value"):
+        gateway.run("ALTER TABLE t ALTER COLUMN s SET DEFAULT '(2)'")
+    with pytest.raises(InvalidSchema, match="of column b is no value"):
+        gateway.run("ALTER TABLE t ADD COLUMN b INT; ALTER TABLE t ALTER COLUMN b SET DEFAULT 'x'")
+
+
+INTS, TEXT = ArrayType(element=IntType()), VarCharType()
+PAIR = RowType(fields=(Field(id=1, name="a", type=IntType()), Field(id=2, name="b", type=TEXT)))
+
+
+@pytest.mark.parametrize(
+    ("text", "type_", "value"),
+    [
+        (" ARRAY(1, 2)", INTS, [1, 2]),
+        ("[]", INTS, []),
+        ("[[1, 2], [3]]", ArrayType(element=INTS), [[1, 2], [3]]),
+        ('["a,b", c]', ArrayType(element=TEXT), ['"a,b"', "c"]),
+        ("{}", MapType(key=TEXT, value=INTS), []),
+        ("MAP(a, 1, b, null)", MapType(key=TEXT, value=IntType()), [("a", 1), ("b", None)]),
+        ('{"a,b" -> [1, 2]}', MapType(key=TEXT, value=INTS), [("a,b", [1, 2])]),
+        ("NULL", MapType(key=TEXT, value=INTS), None),
+        ("[STRUCT(1, x), {2, null}]", ArrayType(element=PAIR), [{"a": 1, "b": "x"}, {"a": 2, "b": None}]),
+        ("{}", PAIR, {"a": None, "b": None}),
+    ],
+)
+def test_nested_defaults_are_read_as_paimon_reads_them(text: str, type_: DataType, value: Any) -> None:
+    """`StringToArrayCastRule`, `StringToMapCastRule` and `StringToRowCastRule`."""
+    default = default_of(Field(id=0, name="x", type=type_, default_value=text))
+    assert (None if default is None else default.as_py()) == value
 
 
 def test_flinks_call_sets_a_default(gateway: Gateway, lake: Lake) -> None:

@@ -118,6 +118,8 @@ def test_one_alter_is_one_version_of_the_schema_or_none(gateway: Gateway, lake: 
         ("SET 'execution.runtime-mode' = 'endless'", "one of batch, streaming, automatic"),
         ("RESET 'pipeline.nmae'", "Did you mean 'pipeline.name'"),
         ("CALL sys.nosuch()", "There is no procedure sys.nosuch"),
+        ("CALL sys.clone('default', 't', '', 'default', 'copy')", "CREATE TABLE copy LIKE t; INSERT INTO copy SELECT * FROM t"),
+        ("CALL sluice.SYS.Clone(`table` => 't', `target_table` => 'copy')", "CALL sys.clone is not available"),
         ("USE CATALOG other", "There is no catalog other"),
     ],
 )

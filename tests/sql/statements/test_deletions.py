@@ -16,6 +16,8 @@ from model.errors import TableDamaged, UnsupportedType
 from model.identifier import Identifier
 from model.snapshot import CommitKind, Snapshot
 from table.format.deletions import index_path, with_vectors
+from table.format.manifests.entries import EMPTY_ROW
+from table.format.store import TableFiles
 from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from tests.lake.register.damage import BREAKS, forget_metadata
@@ -57,6 +59,23 @@ def ids(gateway: Gateway, at: Snapshot | None = None) -> list[int]:
     return sorted(n for batch in read_batches(table.files, table.schema, planned) for n in batch.column("id").to_pylist())
 
 
+def test_a_file_with_many_deleted_rows_is_rewritten_by_any_compaction(gateway: Gateway, place: Path) -> None:
+    delete(gateway, 0, 1, 5)  # half of a file's rows, and a quarter of another's
+    gateway.run("ALTER TABLE t SET ('compaction.delete-ratio-threshold' = '0.6', 'compaction.small-file-ratio' = '0')").close()
+    before = gateway.lake.open(T).latest()
+    gateway.run("CALL sys.compact(`table` => 't', compact_strategy => 'minor')").close()
+    assert gateway.lake.open(T).latest() == before
+    gateway.run("ALTER TABLE t SET ('compaction.delete-ratio-threshold' = '0.3')").close()
+    gateway.run("CALL sys.compact(`table` => 't', compact_strategy => 'minor')").close()
+    table = gateway.lake.open(T)
+    entries = with_vectors(table.files, table.schema, table.latest(), table.files.live_entries(table.latest()))
+    assert sorted((entry.file.row_count, entry.vector is None) for entry in entries) == [(2, True), (4, False), (4, True)]
+    gateway.run("ALTER TABLE t RESET ('compaction.delete-ratio-threshold')").close()  # 0.2
+    gateway.run("CALL sys.compact(`table` => 't', compact_strategy => 'minor')").close()
+    assert table.latest().index_manifest is None  # type: ignore[union-attr]
+    assert ids(gateway) == [2, 3, 4, 6, 7, 8, 9, 10, 11]
+
+
 def test_deleted_rows_stay_deleted_whatever_is_done_to_the_table(gateway: Gateway, place: Path) -> None:
     delete(gateway, 0, 5, 7)
     left = [1, 2, 3, 4, 6, 8, 9, 10, 11]
@@ -83,6 +102,29 @@ def test_deleted_rows_stay_deleted_whatever_is_done_to_the_table(gateway: Gatewa
     assert ids(gateway, tagged) == [*left, 12], "the tag's vectors are there"
     gateway.run("CALL sys.delete_tag('t', 'before')")
     assert list((place / "index").iterdir()) == []
+
+
+def test_system_tables_tell_what_was_deleted(gateway: Gateway, place: Path) -> None:
+    deleted = "SELECT record_count, deleted_record_count FROM t$partitions"
+    assert gateway.run(deleted).collect() == [(12, 0)]
+    delete(gateway, 0, 5, 7)
+    assert gateway.run(deleted).collect() == [(12, 3)]
+    ((vectors, *rest),) = gateway.run("SELECT dv_ranges, row_range_start, index_field_name FROM t$table_indexes").collect()
+    assert rest == [None, None]
+    assert sorted(vector["_CARDINALITY"] for vector in vectors) == [1, 2]
+    names = {row[0].rpartition("/")[2] for row in gateway.run("SELECT file_path FROM t$files").collect()}
+    assert {vector["f0"] for vector in vectors} <= names
+    assert all(vector["f1"] > 0 and vector["f2"] > 0 for vector in vectors)
+
+
+def test_global_indexes_are_told_with_their_rows_and_columns(gateway: Gateway, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    delete(gateway, 0)
+    about = {"_ROW_RANGE_START": 0, "_ROW_RANGE_END": 9, "_INDEX_FIELD_ID": 0, "_EXTRA_FIELD_IDS": None}
+    index = {"_PARTITION": EMPTY_ROW, "_BUCKET": 0, "_INDEX_TYPE": "btree", "_FILE_NAME": "i", "_FILE_SIZE": 7, "_ROW_COUNT": 10}
+    both, gone = about | {"_EXTRA_FIELD_IDS": [1]}, about | {"_INDEX_FIELD_ID": 8}
+    monkeypatch.setattr(TableFiles, "index_manifest", lambda *_: [index | {"_GLOBAL_INDEX": meta} for meta in (about, both, gone)])
+    told = gateway.run("SELECT row_range_start, row_range_end, index_field_id, index_field_name FROM t$table_indexes").collect()
+    assert told == [(0, 9, 0, "id"), (0, 9, 0, "id,v"), (0, 9, 8, None)]
 
 
 def test_time_travel_sees_what_was_deleted_by_then(gateway: Gateway, place: Path) -> None:
@@ -117,7 +159,14 @@ def test_a_damaged_vector_is_found(gateway: Gateway, place: Path, how: str) -> N
         ids(gateway)
 
 
-QUEUE = {"bucket": "1", "bucket-key": "id", "write-only": "true", "target-file-size": "16 kb", "compaction.max.file-num": "3"}
+QUEUE = {
+    "bucket": "1",
+    "bucket-key": "id",
+    "write-only": "true",
+    "target-file-size": "16 kb",
+    "compaction.max.file-num": "3",
+    "compaction.delete-ratio-threshold": "1",  # a file is taken for its size alone
+}
 
 
 def queue(gateway: Gateway) -> None:

@@ -13,7 +13,7 @@ from gateway.gateway import Gateway
 from lake import Lake
 from model.access import Access, table_resource
 from model.catalog_errors import DropNotExist
-from model.errors import Forbidden, InvalidName, SqlSyntaxError, TableAlreadyExist, TableNotExist
+from model.errors import AnalysisError, Forbidden, InvalidName, SqlSyntaxError, TableAlreadyExist, TableNotExist
 from model.identifier import Identifier
 from model.schema.types import Field, IntType
 from model.view import View
@@ -147,6 +147,35 @@ def test_jobs_of_the_table_start_again_where_asked(ask: Ask, lake: Lake) -> None
     of_t = {str(id_) for text, id_ in jobs.items() if "INTO o " not in text}
     assert set(ask("UNDROP TABLE t RESTART JOBS")) == {("table", "default.t")} | {("job", id_) for id_ in of_t}
     assert {str(job.job_id) for job in lake.jobs.all() if job.state is JobState.RESTARTING} == of_t
+
+
+def test_jobs_do_not_start_again_for_what_comes_back_under_another_name(ask: Ask) -> None:
+    ask("CREATE DATABASE d")
+    ask("DROP DATABASE d")
+    ask("DROP TABLE t")
+    for text in ("UNDROP TABLE t AS t2 RESTART JOBS", "UNDROP DATABASE d AS d2 RESTART JOBS"):
+        with pytest.raises(AnalysisError, match="under its own name"):
+            ask(text)
+    assert ask("UNDROP TABLE t AS t RESTART JOBS") == [("table", "default.t")]
+
+
+def test_jobs_that_name_what_it_comes_back_as_start_again(ask: Ask, lake: Lake) -> None:
+    """A table that was renamed before it was dropped comes back as what they have named all along."""
+    ask("CREATE DATABASE d")
+    ask("CREATE TABLE d.s (id INT)")
+    ask("CREATE TABLE other (id INT)")
+    texts = ("INSERT INTO t SELECT id FROM `other`", "INSERT INTO `other` SELECT id FROM d.s")
+    writes, reads = (str(lake.jobs.create(name="j", statement=text, database="default", settings={}, tables={})) for text in texts)
+    ask("ALTER TABLE t RENAME TO t_old")
+    ask("DROP TABLE t_old")
+    ask("DROP DATABASE d CASCADE")
+    with lake.catalog.transaction() as tx:
+        tx.drops._conn.execute("UPDATE stream_job SET state = 'FAILED', ended_at = now()")
+    with pytest.raises(AnalysisError, match="there is none"):
+        ask("UNDROP TABLE t_old AS t2 RESTART JOBS")
+    assert ask("SHOW DROPPED TABLES"), "what is refused brings nothing back"
+    assert ask("UNDROP TABLE t_old AS t RESTART JOBS") == [("table", "default.t"), ("job", writes)]
+    assert ask("UNDROP DATABASE d RESTART JOBS") == [("table", "d.s"), ("job", reads)]
 
 
 @pytest.mark.parametrize("text", ["UNDROP t", "UNDROP TABLE t WITH ID x", "UNDROP TABLE t WITH 3", "PURGE t", "SHOW DROPPED VIEWS"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lake import Lake
+from model.access import WHOLE
 from model.errors import InvalidOption
 from model.identifier import Identifier
 from sql.analysis.predicates import pushed
@@ -31,7 +32,7 @@ def kept(lake: Lake) -> Kept:
     def count(condition: str) -> int:
         (reference,) = table_references(parse_one(f"SELECT * FROM t WHERE {condition}"))
         table = lake.open(Identifier("default", "t"))
-        return len(plan_scan(table.files, table.schema, table.latest(), pushed(reference, table.schema)).files)
+        return len(plan_scan(table.files, table.schema, table.latest(), pushed(reference, table.schema, WHOLE)).files)
 
     return count
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from sqlglot import exp
 
 from gateway.gateway import Gateway
 from lake import Lake
 from model.identifier import Identifier
 from model.snapshot import CommitKind, Snapshot
+from sql.statements.insert import Target, request_of
 
 T = Identifier("default", "t")
 
@@ -33,6 +35,22 @@ def test_an_insert_ends_with_the_tables_watermark(gateway: Gateway, lake: Lake) 
     gateway.run("ALTER TABLE t RESET ('end-input.watermark')").close()
     gateway.run("INSERT INTO t VALUES (4)").close()
     assert latest(lake).watermark == 1714557700000
+
+
+@pytest.mark.parametrize(("dynamic", "purged"), [(True, False), (False, True)])
+def test_an_overwrite_without_rows_takes_its_partition_away_only_where_it_is_not_dynamic(
+    gateway: Gateway, lake: Lake, dynamic: bool, purged: bool
+) -> None:
+    gateway.run("CREATE TABLE t (a INT, p STRING) PARTITIONED BY (p) WITH ('bucket' = '-1')").close()
+    gateway.run("INSERT INTO t VALUES (1, 'x'), (2, 'y')").close()
+    table = lake.open(T)
+    target = Target(table=table, columns=None, fixed={"p": exp.Literal.string("x")}, overwrite=True, dynamic=dynamic)
+    with table.write() as nothing:
+        request = request_of(target, nothing)
+        assert (request is not None) == purged
+        if request is not None:
+            lake.commit(table, request)
+    assert gateway.run("SELECT a FROM t").collect() == ([(2,)] if purged else [(1,), (2,)])
 
 
 @pytest.mark.spark

@@ -24,7 +24,7 @@ PACKAGES = ("catalog", "gateway", "jobs", "lake", "maintenance", "model", "pyspa
 _DECLARED = ("model/options/write.py", "model/options/maintenance.py", "model/options/scan.py", "model/options/others.py")
 _PAIMONS = ROOT / "tests" / "data" / "paimon-options.tsv"
 """Every option of `CoreOptions` and of the Flink and Spark connectors of Paimon's master (22 August 2026), former names too."""
-_SINGLE = frozenset({"type", "manifest.compression", "partition.mark-done-action.mode"})
+_SINGLE = frozenset({"type", "manifest.compression"})
 """Options of one value, which is what is done anyway."""
 _BY_NAME = (PRECOMMIT_COMPACT, DISABLE_EXPLICIT_CASTS, *COLUMNS)
 """Options that the code reads by their declaration."""
@@ -161,7 +161,7 @@ def test_create_and_alter_warn_of_options_without_effect(gateway: Gateway) -> No
         ("'tag.creation-period-duration' = '0 s'", "shorter than the period"),
         ("'partition.timestamp-formatter' = 'garbage'", "only yyyy"),
         ("'partition.mark-done-action' = 'http-report'", "success-file, done-partition, mark-event"),
-        ("'partition.mark-done-action.mode' = 'watermark'", "process-time"),
+        ("'partition.mark-done-action.mode' = 'clock'", "process-time, watermark"),
     ],
 )
 def test_values_are_checked_when_they_are_set(gateway: Gateway, options: str, says: str) -> None:
@@ -196,3 +196,44 @@ def test_a_commit_user_has_the_tables_prefix(gateway: Gateway) -> None:
     gateway.run("INSERT INTO t VALUES (1)").close()
     ((user,),) = gateway.run("SELECT commit_user FROM t$snapshots").collect()
     assert user.startswith("etl_")
+
+
+def test_no_table_is_stored_that_other_clients_would_not_load(gateway: Gateway, lake: Lake) -> None:
+    """Java checks these when it loads a table (`SchemaValidation`)."""
+
+    def refused(text: str, match: str) -> None:
+        with pytest.raises(InvalidOption, match=match), gateway.run(text):
+            pass
+
+    refused("CREATE TABLE t (id INT, s STRING) WITH ('fields.nope.stats-mode' = 'none')", "there is no column nope.* RESET it")
+    refused("CREATE TABLE t (id INT, `s.x` STRING) WITH ('fields.s.x.stats-mode' = 'none')", "there is no column s.*a dot or a comma")
+    with gateway.run("CREATE TABLE t (id INT, s STRING, u STRING) WITH ('fields.s.stats-mode' = 'none', 'fields.u.stats-mode' = 'counts')"):
+        pass
+    with gateway.run("ALTER TABLE t DROP COLUMN s"), gateway.run("ALTER TABLE t RENAME COLUMN u TO v"):
+        pass
+    refused("ALTER TABLE t RENAME COLUMN v TO `v.w`", "'fields.v.w.stats-mode': there is no column v")
+    refused(
+        "ALTER TABLE t SET ('changelog.num-retained.max' = '5')",
+        "'snapshot.num-retained.min' = '10' and 'changelog.num-retained.max' = '5'",
+    )
+    refused(
+        "ALTER TABLE t SET ('changelog.num-retained.min' = '20', 'snapshot.num-retained.max' = '15')", "'changelog.num-retained.min' = '20'"
+    )
+    refused(
+        "ALTER TABLE t SET ('scan.mode' = 'latest-delta', 'incremental-between-scan-mode' = 'delta')", "'latest-delta' does not go with"
+    )
+    with gateway.run("ALTER TABLE t SET ('changelog.num-retained.min' = '2', 'changelog.num-retained.max' = '5')"):
+        pass
+    with gateway.run("ALTER TABLE t SET ('scan.mode' = 'latest-delta')"):
+        pass
+    refused("ALTER TABLE t SET ('incremental-between-tag-to-snapshot' = 'true')", "'latest-delta' does not go with")
+    assert {key for key in lake.open(Identifier("default", "t")).schema.options if key.startswith("fields")} == {"fields.v.stats-mode"}
+
+
+def test_flinks_form_of_a_comment_is_the_tables_comment(gateway: Gateway, lake: Lake) -> None:
+    name = Identifier("default", "t")
+    gateway.run("CREATE TABLE t (id INT); ALTER TABLE t SET ('comment' = 'what it holds')").close()
+    assert lake.open(name).schema.comment == "what it holds"
+    assert "comment" not in lake.open(name).schema.options
+    gateway.run("ALTER TABLE t RESET ('comment')").close()
+    assert lake.open(name).schema.comment is None

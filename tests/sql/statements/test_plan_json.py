@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from gateway.gateway import Gateway
-from jobs.points import JobPoint, behind, rate
+from jobs.points import JobPoint, rate
+from jobs.run import lag_of
 from lake import Caller
 from model.errors import LakeError, OperationNotExist
+from model.work.job_lag import JobLag, farthest
+from server.pages.rendering.sparklines import lag_line, lag_unit
 
 
 def explained(gateway: Gateway, query: str) -> dict[str, Any]:
@@ -84,6 +87,25 @@ def test_a_jobs_rate_and_lag_come_from_its_points() -> None:
     points = [JobPoint(float(at), at, at * 10, None) for at in range(0, 100, 5)]
     assert rate(points) == 10.0
     assert rate(points[:1]) is None
-    assert behind("3 snapshots, 120 records") == 120
-    assert behind(None) is None
-    assert behind("0 snapshots") == 0
+    lags = [JobLag(snapshots=8, records=120), JobLag(snapshots=3, records=60)]
+    points = [JobPoint(float(at), at, at, lag) for at, lag in enumerate(lags)]
+    assert lag_unit(points) == "records"
+    drawn = lag_line(points, "records")
+    assert drawn is not None
+    assert (drawn.most, drawn.last) == (120.0, 60.0)
+    assert lag_unit([JobPoint(0.0, 0, 0, JobLag(snapshots=8))]) == "snapshots"
+
+
+def test_a_lag_is_one_sum_for_each_unit_however_it_was_written() -> None:
+    """The page took the largest number of the text, whatever its unit, and the metric added what the sources told."""
+    assert JobLag.parse("5 snapshots, 120 records, 3 snapshots") == JobLag(snapshots=8, records=120)
+    assert str(JobLag(snapshots=8, records=120)) == "8 snapshots, 120 records"
+    assert JobLag.parse("0 snapshots") == JobLag(snapshots=0)
+    assert JobLag.parse(None) is JobLag.parse("") is None
+    two_tables: dict[str, list[dict[str, object]]] = {
+        "0": [{"snapshotsBehind": 5}, {"snapshotsBehind": 3}],
+        "1": [{"metrics": {"maxOffsetsBehindLatest": "40"}}, {}],
+    }
+    assert lag_of(two_tables) == JobLag(snapshots=8, records=40)
+    assert farthest([JobLag(snapshots=8), JobLag(records=4), JobLag(snapshots=2, records=9)]) == JobLag(snapshots=8, records=9)
+    assert farthest([]) is None

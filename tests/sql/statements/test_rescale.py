@@ -10,6 +10,7 @@ from lake.rewrite.rescale import outgrown, rescale
 from model.errors import AnalysisError, InvalidOption, RewriteConflict, SqlSyntaxError
 from model.identifier import Identifier
 from table.format.consumers import write_consumer
+from table.scan.time_travel import plan_batch
 from tests.fix_gateway import Ask
 
 T = Identifier("default", "t")
@@ -42,6 +43,22 @@ def test_a_rescaled_partition_keeps_each_key_in_order_and_takes_rows_again(ask: 
     assert [row[0] for row in ask("CALL sys.rescale('t')")] == ["p=b"]
     assert ask("CALL sys.rescale('t')") == []
     assert len(ask("SELECT id FROM t")) == 220
+
+
+@pytest.mark.usefixtures("outgrown_table")
+def test_tags_from_before_and_after_are_not_told_apart(ask: Ask, lake: Lake) -> None:
+    """All rows would be new (Paimon's `InconsistentTagBucketException`)."""
+    ask("CALL sys.create_tag('t', 'before')")
+    ask("CALL sys.rescale(`table` => 't', partition => 'p=a')")
+    for tag in ("after", "now"):
+        ask(f"CALL sys.create_tag('t', '{tag}')")
+        ask("INSERT INTO t VALUES (1, 5, 'a')")
+    table = lake.open(T)
+    for mode in ({"incremental-between": "before,now"}, {"incremental-between": "5,6", "incremental-between-scan-mode": "diff"}):
+        with pytest.raises(InvalidOption, match="told apart: partition p=a had 4 buckets and has 3"):
+            plan_batch(table.files, table.schema, lake.scan(table, mode))
+    plan = plan_batch(table.files, table.schema, lake.scan(table, {"incremental-between": "after,now"}))
+    assert sum(planned.file.row_count for planned in plan.files) == 1
 
 
 @pytest.mark.usefixtures("outgrown_table")

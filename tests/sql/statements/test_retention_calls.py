@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from gateway.gateway import Gateway
 from lake import Lake
 from lake.tables.consumers import ConsumerProgress
+from model.catalog_errors import ClockInDoubt
 from model.errors import AnalysisError, ConsumerTaken, LakeError, SnapshotNotExist, TagNotExist
 from model.identifier import Identifier
 from table.format.consumers import write_consumer
@@ -30,6 +32,19 @@ def ask(gateway: Gateway) -> Ask:
     for n in range(6):
         run(f"INSERT INTO t VALUES ({n})")
     return run
+
+
+def test_calls_that_remove_by_age_wait_for_a_clock_that_is_believed(ask: Ask, lake: Lake, dsn: str) -> None:
+    ask("ALTER TABLE t SET ('tag.automatic-creation' = 'process-time', 'tag.creation-period' = 'daily')")
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute("UPDATE catalog_state SET clock_seen_at = now() - interval '1 year'")
+    for call in ("remove_orphan_files('t')", "remove_orphan_files('*')", "trigger_tag_automatic_creation('t')"):
+        with pytest.raises(ClockInDoubt, match="confirm_clock"):
+            ask(f"CALL sys.{call}")
+    assert "confirm_clock" in ask("CALL sys.remove_orphan_files(`table` => 't', dry_run => true)")[0][4]
+    assert len(ask("CALL sys.trigger_tag_automatic_creation(`table` => 't', dry_run => true)")) == 1
+    lake.clock.confirm()
+    assert ask("CALL sys.remove_orphan_files('t')")[0][4] is None
 
 
 def test_expire_snapshots(ask: Ask) -> None:
@@ -69,6 +84,40 @@ def test_tags(ask: Ask) -> None:
         ask("CALL sys.replace_tag('t', 'zwei', 3)")
 
 
+def test_a_snapshot_that_only_a_tag_keeps_can_be_tagged_branched_and_gone_back_to(ask: Ask, lake: Lake) -> None:
+    for n, watermark in ((10, 100), (11, 200), (12, 300)):
+        ask(f"ALTER TABLE t SET ('end-input.watermark' = '{watermark}')")
+        ask(f"INSERT INTO t VALUES ({n})")
+    ask("CALL sys.create_tag('t', 'two', 2)")
+    ask("CALL sys.create_tag('t', 'seven', 7)")
+    ask("CALL sys.create_tag('t', 'newest')")
+    ((time_of_two,),) = ask("SELECT commit_time FROM t$snapshots WHERE snapshot_id = 2")
+    millis = int(time_of_two.timestamp() * 1000)
+    assert ask("CALL sys.expire_snapshots('t', 1)")[0][:3] == (8, 1, 8)
+    assert ask("CALL sys.create_tag('t', 'again', 2)")[0][:2] == ("again", 2)
+    assert ask("CALL sys.replace_tag(`table` => 't', tag => 'newest', snapshot_id => 2)")[0][:2] == ("newest", 2)
+    assert ask(f"CALL sys.create_tag_from_timestamp('t', 'first', {millis})")[0][:2] == ("first", 2)
+    assert ask(f"CALL sys.create_tag_from_timestamp('t', 'next', {millis + 1})")[0][:2] == ("next", 7)
+    assert ask("CALL sys.create_tag_from_watermark('t', 'early', 99)")[0][:2] == ("early", 7)
+    assert ask("CALL sys.create_tag_from_watermark('t', 'late', 101)")[0][:2] == ("late", 9)
+    with pytest.raises(SnapshotNotExist, match="no snapshot 3 to tag"):
+        ask("CALL sys.create_tag('t', 'three', 3)")
+    with pytest.raises(SnapshotNotExist):  # as Paimon's clients: by its id only what has not expired is read
+        lake.resolve(lake.open(Identifier("default", "t")), {"scan.snapshot-id": "2"})
+    ask("CALL sys.delete_tag('t', 'two,newest,first')")
+    assert ask("SELECT tag_name, snapshot_id, record_count FROM t$tags WHERE tag_name = 'again'") == [("again", 2, 2)]
+    ask("CALL sys.create_branch('t', 'b', 'again')")
+    ask("CALL sys.delete_tag('t', 'again')")
+    ask("INSERT INTO t$branch_b VALUES (99)")
+    assert ask("SELECT id FROM t$branch_b") == [(0,), (1,), (99,)]
+    assert ask("CALL sys.rollback_to(`table` => 't', snapshot_id => 7, dry_run => true)")[0][:2] == (9, 7)
+    assert ask("CALL sys.rollback_to('t', 7)")[0][:2] == (9, 7)
+    assert ask("SELECT snapshot_id FROM t$snapshots") == [(7,)]
+    assert ask("SELECT id FROM t") == [(n,) for n in (*range(6), 10)]
+    ask("INSERT INTO t VALUES (20)")
+    assert ask("SELECT count(*) FROM t") == [(8,)]
+
+
 def test_rollback(ask: Ask) -> None:
     ask("CALL sys.create_tag('t', 'four', 4)")
     assert ask("CALL sys.rollback_to(`table` => 't', snapshot_id => 5, dry_run => true)")[0][:2] == (6, 5)
@@ -84,6 +133,19 @@ def test_rollback(ask: Ask) -> None:
         ask("CALL sys.rollback_to('t')")
     with pytest.raises(SnapshotNotExist):
         ask("CALL sys.rollback_to_watermark('t', 1)")
+
+
+@pytest.mark.parametrize("call", ["sys.rollback_to_watermark('t', {})", "sys.rollback_to(`table` => 't', watermark => {})"])
+def test_rollback_to_a_watermark_goes_to_the_last_that_had_not_passed_it(ask: Ask, call: str) -> None:
+    for watermark in (10, 20, 30):
+        ask(f"ALTER TABLE t SET ('end-input.watermark' = '{watermark}')")
+        ask(f"INSERT INTO t VALUES ({watermark})")
+    with pytest.raises(SnapshotNotExist, match=r"no snapshot with a watermark of at most 9: the earliest is 10\."):
+        ask(f"CALL {call.format(9)}")
+    assert ask(f"CALL {call.format(25)}")[0][:2] == (9, 8)
+    assert ask(f"CALL {call.format(20)}")[0][:2] == (8, 8)
+    assert ask(f"CALL {call.format(19)}")[0][:2] == (8, 7)
+    assert ask("SELECT MAX(id) FROM t") == [(10,)]
 
 
 def test_partitions(ask: Ask) -> None:

@@ -144,3 +144,18 @@ def test_a_full_compaction_leaves_no_file_whose_rows_are_deleted(bucket: str) ->
         assert names(choose(schema, tied, CompactionRules.of(schema), full=True)) == [[0], [2, 3]]
     lone = [replace(entries([0.1], total_buckets=int(bucket))[0], vector=vector)]
     assert names(choose(schema, lone, CompactionRules.of(schema), full=True)) == [[0]]
+
+
+@pytest.mark.parametrize("bucket", ["1", "-1"])
+def test_a_file_with_many_deleted_rows_is_rewritten_whatever_its_size(bucket: str) -> None:
+    """As `AppendCompactCoordinator.tooHighDeleteRatio`: of ten rows more than the share; a vector that does not tell how many counts."""
+    options = {"bucket": bucket, "target-file-size": "10 mb"} | ({"bucket-key": "id"} if bucket == "1" else {})
+    deleted = (3, 2, None, 4)
+    files = [
+        replace(entry, vector=DeletionVector(path="v", offset=1, length=9, cardinality=rows))
+        for entry, rows in zip(entries([20, 20, 20, 0.5], total_buckets=int(bucket)), deleted, strict=True)
+    ]
+    for share, chosen in ((None, [[0], [2], [3]]), ("0.1", [[0], [1], [2], [3]]), ("0.35", [[2], [3]]), ("1", [[2]])):
+        given_ = options if share is None else {**options, "compaction.delete-ratio-threshold": share}
+        schema = new_schema([column("id", "INT")], options=given_)
+        assert names(choose(schema, files, CompactionRules.of(schema), full=False)) == chosen

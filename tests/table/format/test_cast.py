@@ -33,6 +33,23 @@ def test_whole_numbers_fit_a_decimal_by_their_value_not_their_type() -> None:
         fitted(pa.array([1, 100]), "DECIMAL(4, 2)")
 
 
+@pytest.mark.parametrize("text", ["0e-600000000", "0E600000000", "0." + "0" * 10_000_000, "-0e50", "00e-999999999999"])
+def test_a_zero_is_one_however_it_is_spelled(text: str) -> None:
+    """Arrow ends the process, or reads what lies behind its tables, where it is given such an exponent."""
+    assert fitted(pa.array([text, None, "1.5"]), "DECIMAL(10, 2)", TEXT) == [Decimal("0.00"), None, Decimal("1.50")]
+
+
+@pytest.mark.parametrize("text", ["1e-600000000", "1e600000000", "1e-70", "0." + "0" * 10_000_000 + "1", "1E-2147483648", "1e-3", "12e7"])
+def test_a_number_no_decimal_holds_is_refused_however_far_off_it_is(text: str) -> None:
+    with pytest.raises(InvalidData, match=r"Column x, row 2: .* does not fit DECIMAL\(10, 2\)"):
+        fitted(pa.array(["1.5", text]), "DECIMAL(10, 2)", TEXT)
+
+
+@pytest.mark.parametrize(("text", "value"), [("1.5e3", "1500"), ("125E-2", "1.25"), ("1." + "0" * 80, "1"), ("+.5e1", "5"), ("1.e0", "1")])
+def test_numbers_with_exponents_fit_by_their_value(text: str, value: str) -> None:
+    assert fitted(pa.array([text]), "DECIMAL(10, 2)", TEXT) == [Decimal(value)]
+
+
 def test_a_double_beyond_a_float_is_refused_and_infinity_is_not() -> None:
     assert fitted(pa.array([1.5, float("inf"), None]), "FLOAT") == [1.5, float("inf"), None]
     with pytest.raises(InvalidData, match=r"Column x, row 2: 1e\+300 does not fit FLOAT"):

@@ -20,7 +20,7 @@ from table.format.io.file_io import LocalFileIO
 from table.format.manifests.entries import FileSource, ManifestEntry, NewFile
 from table.format.rows.cast import fit
 from table.format.store import TableFiles
-from table.retention.expiry import metadata_of
+from table.retention.named_files import metadata_of
 from table.scan.aggregates import Aggregate, Function, exact_aggregates
 from table.scan.planning.entry_scan import plan_entries, plan_scan
 from table.scan.read import Selection, read_batches

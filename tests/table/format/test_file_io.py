@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import multiprocessing
+import os
 import resource
 import threading
 from collections.abc import Callable
@@ -155,3 +156,23 @@ def test_a_uri_of_another_machine_is_refused() -> None:
     for location in ("file://elsewhere/x", "file://x"):
         with pytest.raises(InvalidOption, match=r"file:///path"):
             local_path(location)
+
+
+def test_a_removal_that_is_held_up_leaves_what_has_the_name_by_then(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another server removes the same directory to its end, and makes the next table of the name in its place."""
+    place = tmp_path / "t"
+    for name in ("schema/schema-0", "snapshot/snapshot-1", "snapshot/snapshot-2"):
+        LocalFileIO(sync=False).write(f"{place}/{name}", b"old")
+    unlink, calls = os.unlink, []
+
+    def held_up(*args: Any, **more: Any) -> None:
+        unlink(*args, **more)
+        calls.append(args)
+        if len(calls) == 2:
+            LocalFileIO(sync=False).delete_tree(str(place))
+            LocalFileIO(sync=False).write(f"{place}/schema/schema-0", b"new")
+
+    monkeypatch.setattr(os, "unlink", held_up)
+    LocalFileIO(sync=False).delete_tree(str(place))
+    assert len(calls) >= 2
+    assert (place / "schema/schema-0").read_bytes() == b"new"

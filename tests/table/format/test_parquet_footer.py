@@ -14,6 +14,7 @@ import pytest
 
 from model.schema.schema import Schema, column, new_schema
 from model.schema.types import ArrayType, Field, MapType, RowType, parse_type
+from model.wall_clock import local_wall_millis
 from table.format.io.file_io import LocalFileIO
 from table.format.parquet.footer import mark_file
 from table.format.parquet.identity import KEY, identity_fault, named_footer
@@ -21,7 +22,7 @@ from table.format.parquet.metadata import MAGIC, footer_of
 from table.format.rows.arrow import arrow_schema
 from table.format.store import TableFiles
 from table.write import data_file
-from table.write.data_file import creation_millis, local_wall_millis
+from table.write.data_file import creation_millis
 from tests.table.scan.test_files import ALL_TYPES, a_row, batch_of, insert
 
 TAGS = ArrayType(element=parse_type("STRING"))

@@ -77,7 +77,9 @@ def test_files_of_another_bucket_number() -> None:
     assert entries([1.0])[0].partition == EMPTY_ROW
     found = examine(schema(bucket="2"), entries([100.0], total_buckets=4), table=T, write_only=False, writers=4)
     assert "another number of buckets" in whats(list(found))
-    assert found[0].statement == "INSERT OVERWRITE `d`.`o'neil` SELECT * FROM `d`.`o'neil`"
+    assert found[0].statement == "CALL sys.rescale('d.o''neil')"
+    found = examine(schema(), entries([100.0], total_buckets=4), table=T, write_only=False, writers=4)
+    assert found[0].statement == "INSERT OVERWRITE `d`.`o'neil` SELECT * FROM `d`.`o'neil`"  # without buckets nothing is rescaled
 
 
 @pytest.mark.parametrize(("count", "writers", "told"), [(100, 4, False), (200, 4, True), (200, 16, False)])
@@ -90,6 +92,6 @@ def test_partitions_and_buckets_written_at_once(count: int, writers: int, told: 
     assert bool(found) is told
     if told:
         assert "(200·3)/4 = 150" in found[0].why
-        assert "'bucket' = '1'" in found[0].statement
+        assert found[0].statement == "ALTER TABLE `d`.`o'neil` SET ('bucket' = '1'); CALL sys.rescale('d.o''neil')"
     old = [replace(e, file=replace(e.file, creation_time_millis=-n * 1_000_000)) for n, e in enumerate(files)]
     assert not [one for one in examine(made, old, table=T, write_only=False, writers=1) if "at once" in one.what]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
+import struct
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -120,8 +122,15 @@ def test_texts_of_any_length_together(rows: list[tuple[object, ...]]) -> None:
         ("STRING", "中文", 6),
         ("DOUBLE", 1.5, 0),
         ("INT", None, 0),
+        *[
+            ("DECIMAL(38, 2)", Decimal(text), bucket)
+            for text, bucket in (
+                ("100.00", 4), ("-20.00", 4), ("10.00", 6), ("1230.00", 2), ("5.00", 3), ("0.00", 0), ("1.50", 2), ("12.34", 0),
+                ("-0.10", 2), ("99999999.99", 5), ("1e30", 6), ("-1e30", 2),
+            )
+        ],
     ],
-)
+)  # fmt: skip
 def test_hives_function(kind: str, value: object, bucket: int) -> None:
     schema = a_table((kind,), function="hive")
     assert bucket_of(schema, (value,)) == bucket
@@ -131,3 +140,15 @@ def test_hives_function(kind: str, value: object, bucket: int) -> None:
 @pytest.mark.parametrize(("value", "bucket"), [(-1, 7), (-3, 5), (None, 0), (-(2**63), 0), (9, 1)])
 def test_the_modulo_function(value: int | None, bucket: int) -> None:
     assert bucket_of(a_table(("BIGINT",), function="mod"), (value,)) == bucket
+
+
+OTHER_NANS = {"FLOAT": struct.unpack("<f", b"\x01\0\xc0\xff")[0], "DOUBLE": struct.unpack("<d", b"\x01\0\0\0\0\0\xf8\xff")[0]}
+"""With a sign, and with bits that nobody reads."""
+
+
+@pytest.mark.parametrize(("kind", "buckets"), [("FLOAT", (1, 1, 0, 0, 2, 12)), ("DOUBLE", (0, 0, 0, 0, 1, 12))])
+def test_hives_function_has_one_zero_and_one_nan(kind: str, buckets: tuple[int, ...]) -> None:
+    schema = a_table((kind,), buckets=13, function="hive")
+    values = (math.nan, OTHER_NANS[kind], 0.0, -0.0, 1.5, -2.0)
+    assert tuple(bucket_of(schema, (value,)) for value in values) == buckets
+    assert tuple(buckets_of(schema, batch_of(schema, [(value,) for value in values])).tolist()) == buckets

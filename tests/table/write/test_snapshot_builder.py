@@ -32,7 +32,9 @@ def files(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     if request.param == "many":
         monkeypatch.setattr(manifest_columns, "_MANY_ENTRIES", 0)
         monkeypatch.setattr(store, "_KEPT_ENTRIES", 1)
-    return TableFiles(LocalFileIO(), str(tmp_path / "t"))
+    made = TableFiles(LocalFileIO(), str(tmp_path / "t"))
+    made.write_schema(a_schema())
+    return made
 
 
 def a_schema(**options: str) -> Schema:

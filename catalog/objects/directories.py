@@ -1,0 +1,99 @@
+"""Directories of tables and branches: those that are taken, and those that are garbage once what lay there was dropped."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import Enum
+from uuid import UUID
+
+from psycopg.rows import class_row
+
+from catalog.connection import CatalogConnection
+from catalog.records import DiscardedRow
+
+DISCARD = """
+    INSERT INTO dropped_directory (location, known) SELECT %(location)s::text, jsonb_build_object(
+      'schemas', (SELECT jsonb_object_agg(s.schema_id, s.body -> 'timeMillis') FROM table_schema s
+                  WHERE s.table_id = %(table)s AND s.branch = %(branch)s),
+      'snapshots', (SELECT jsonb_agg(s.snapshot_uuid) FROM table_snapshot s WHERE s.table_id = %(table)s AND s.branch = %(branch)s),
+      'stale', (SELECT jsonb_agg(substr(f.path, length(d.below) + 1)) FROM stale_file f
+                WHERE f.table_id = %(table)s AND starts_with(f.path, d.below) AND (d.below <> '' OR NOT starts_with(f.path, 'branch/'))))
+    FROM (SELECT coalesce((SELECT substr(%(location)s::text, length(t.location) + 2) || '/' FROM table_entry t
+                           WHERE t.table_id = %(table)s AND starts_with(%(location)s::text, t.location || '/')), '') AS below) d
+    ON CONFLICT DO NOTHING
+"""
+"""Remembers the directory of a table or branch as garbage, with what is known of it: while its rows are there."""
+
+
+class Taken(Enum):
+    """What a place is taken by."""
+
+    TABLE = "a table"
+    DROPPED_TABLE = "a dropped table that can be brought back"
+    GARBAGE = "a directory that is being removed"
+    FILES = "files of a table that lie outside of its directory"
+
+
+class DirectoryRepository:
+    """Reads and writes ``dropped_directory``, and the places of ``table_entry``, inside the caller's transaction."""
+
+    def __init__(self, conn: CatalogConnection) -> None:
+        self._conn = conn
+
+    def discard_known(self, location: str, table_id: UUID, branch: str) -> None:
+        """Remember the directory of a table or branch as garbage, and by what it is told from another's that may be made there."""
+        self._conn.later(DISCARD, {"location": location, "table": table_id, "branch": branch})
+
+    def discard(self, location: str) -> None:
+        """The same for one whose rows are gone."""
+        self._conn.later("INSERT INTO dropped_directory (location) VALUES (%s) ON CONFLICT DO NOTHING", (location,))
+
+    def dropped_directories(self, *, older_than: timedelta = timedelta(0)) -> list[str]:
+        """Directories of removed tables that may still hold files, garbage for so long at least."""
+        query = "SELECT location FROM dropped_directory WHERE dropped_at <= now() - %s"
+        return [location for (location,) in self._conn.execute(query, (older_than,)).fetchall()]
+
+    def is_discarded(self, location: str) -> bool:
+        """Whether a directory is garbage now."""
+        query = "SELECT EXISTS (SELECT 1 FROM dropped_directory WHERE location = %s)"
+        row = self._conn.execute(query, (location,)).fetchone()
+        return row is not None and bool(row[0])
+
+    def discarded(self, location: str) -> DiscardedRow | None:
+        """What is on record of a directory that is garbage; None where it is none."""
+        with self._conn.cursor(row_factory=class_row(DiscardedRow)) as cur:
+            return cur.execute("SELECT dropped_at, known FROM dropped_directory WHERE location = %s", (location,)).fetchone()
+
+    def lock_location(self, location: str) -> bool:
+        """Keep others from making or removing this directory until the transaction ends; True when it is garbage now."""
+        return self.lock_place(location)[0]
+
+    def lock_place(self, location: str) -> tuple[bool, bool]:
+        """The same for a new table's directory; also whether a table, also a dropped one that is kept, lies there or is moving away."""
+        self._conn.later("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (location,))
+        query = """
+            SELECT EXISTS (SELECT 1 FROM dropped_directory WHERE location = %(place)s),
+                   EXISTS (SELECT 1 FROM table_entry WHERE location = %(place)s OR moving_from = %(place)s)
+        """
+        row = self._conn.execute(query, {"place": location}).fetchone()
+        assert row is not None
+        return row[0], row[1]
+
+    def directory_removed(self, location: str) -> None:
+        """Forget a directory that is gone."""
+        self._conn.later("DELETE FROM dropped_directory WHERE location = %s", (location,))
+
+    def lock_places(self) -> None:
+        """Keep others from choosing a place by path until the transaction ends."""
+        self._conn.execute("SELECT pg_advisory_xact_lock(hashtextextended('sluice places', 0))")
+
+    def locations(self, *, but_files_of: UUID | None = None) -> list[tuple[Taken, str]]:
+        """Every place that is taken, and by what; those outside of its directory where files of one table may lie can be left out."""
+        query = """
+            SELECT CASE WHEN drop_id IS NULL THEN 'TABLE' ELSE 'DROPPED_TABLE' END, location FROM table_entry
+            UNION ALL SELECT CASE WHEN drop_id IS NULL THEN 'TABLE' ELSE 'DROPPED_TABLE' END, moving_from FROM table_entry
+            WHERE moving_from IS NOT NULL
+            UNION ALL SELECT 'GARBAGE', location FROM dropped_directory
+            UNION ALL SELECT 'FILES', unnest(allowed_locations) FROM table_entry WHERE table_id IS DISTINCT FROM %s
+        """
+        return [(Taken[taken], location) for taken, location in self._conn.execute(query, (but_files_of,)).fetchall()]

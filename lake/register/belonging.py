@@ -1,0 +1,215 @@
+"""Whether catalog and warehouse belong together.
+
+The warehouse knows the catalog's identity (``.sluice/catalog.json``). A catalog that is another one, as after Postgres was emptied or
+a DSN was mistyped, writes nothing until somebody says that it is meant (``CALL sys.claim_warehouse()``).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Container
+from uuid import UUID
+
+from cachetools import TTLCache
+
+from catalog import CatalogStore
+from lake.register.restored.after_restore import unknown_tables
+from model.catalog_errors import NewerCatalog, WarehouseMismatch
+from model.errors import LakeError, Unavailable
+from table.format.io.file_io import FileIO
+from table.format.store import TableFiles
+
+_log = logging.getLogger(__name__)
+MARKER = ".sluice/catalog.json"
+_TOLD_SECONDS = 3600.0
+"""The log tells of a thing once in so long."""
+_MOST_TOLD = 10_000
+_LOOKED_AT = 20
+"""So many tables tell whether their disk is there."""
+Marker = tuple[UUID | None, str]
+"""The identity of a catalog that a warehouse knows, None where it knows none, and the revision."""
+_CLAIM = "CALL sys.claim_warehouse()"
+
+
+class Belonging:
+    """What one server knows of it."""
+
+    def __init__(self, catalog: CatalogStore, io: FileIO, warehouse: str) -> None:
+        self._catalog = catalog
+        self._io = io
+        self._warehouse = warehouse
+        self.known_revisions: Container[str] | None = None
+        """The schemas of the catalog that this version knows; None where nobody said: then it knows them all."""
+        self._newer: str | None = None
+        """The revision of a catalog that this version does not know."""
+        self._mismatch: str | None = None
+        self._uncompared: str | None = None
+        self._warning: str | None = None
+        self._compared_with: Marker | None = None
+        """What the warehouse knew when they were last compared; None where they never were, as in commands."""
+        self._told: TTLCache[str, None] = TTLCache(_MOST_TOLD, _TOLD_SECONDS)
+        self._telling = threading.Lock()
+
+    @property
+    def mismatch(self) -> str | None:
+        """Why nothing is written, where catalog and warehouse do not belong together."""
+        return self._uncompared or self._mismatch
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing is written: a mismatch, or a catalog of a newer version."""
+        return self.mismatch if self._newer is None else NewerCatalog(self._newer).message
+
+    @property
+    def warning(self) -> str | None:
+        """What is strange about the catalog and stops nothing."""
+        return self._warning
+
+    def require_own(self) -> None:
+        """Raise `WarehouseMismatch` where the warehouse is another catalog's, `NewerCatalog` where that is a newer version's.
+
+        And `Unavailable` where a server could not compare them yet.
+        """
+        if self._newer is not None:
+            raise NewerCatalog(self._newer)
+        if self._uncompared is not None:
+            raise Unavailable(self._uncompared)
+        if self._mismatch is not None:
+            raise WarehouseMismatch(self._mismatch)
+
+    def require_own_now(self) -> None:
+        """`require_own` by what the warehouse knows at this moment: what it costs is a read of a small file, where nothing has changed.
+
+        For what makes or removes directories and schemas: since the last look another disk may have been mounted there, or none.
+        """
+        if self._compared_with is not None and self._marker() != self._compared_with:
+            self.compare()
+        self.require_own()
+
+    def is_own_now(self) -> bool:
+        """Whether the warehouse bears the catalog's mark at this moment; False also where it cannot be read."""
+        try:
+            with self._catalog.reading() as tx:
+                ours = tx.state.identity()[0]
+            return ours is not None and self._marker()[0] == ours
+        except (LakeError, OSError):
+            return False
+
+    def compare_at_start(self) -> None:
+        """`compare` for a server that starts; where that fails nothing is written or removed until the watch has compared them."""
+        try:
+            self.compare()
+        except (LakeError, OSError) as problem:
+            self._uncompared = (
+                f"Whether the warehouse {self._warehouse} is the catalog's could not be told at the start: {problem} "
+                "Nothing is written until it is; the server looks again every few seconds."
+            )
+            self.tell(self._uncompared)
+
+    def compare(self, *, look_only: bool = False) -> None:
+        """Hold the catalog's identity against the warehouse's; a warehouse without one gets it, unless only the warehouse holds tables.
+
+        With ``look_only`` nothing is written.
+        """
+        with self._catalog.reading() as tx:
+            ours, revision, has_tables = tx.state.identity()
+        if self.known_revisions is not None and revision not in self.known_revisions:
+            self._newer = revision
+            self.tell(NewerCatalog(revision).message)
+            return
+        self._newer = None
+        theirs, known_revision = known = self._marker()
+        mismatch = warning = None
+        if theirs is None and ours is not None:
+            unknown = None if has_tables else next(unknown_tables(self._io, self._warehouse, set()), None)
+            if has_tables and not self._holds_the_tables():
+                mismatch = (
+                    f"The warehouse {self._warehouse} is empty, and the catalog holds tables. Nothing is written. If its disk is not "
+                    f"mounted, mount it; if its files are lost, bring them back from a copy; {_CLAIM} says that it is meant."
+                )
+            elif unknown is None and not look_only:
+                known = self._write_marker(ours, revision)
+            elif unknown is not None:
+                warning = (
+                    f"The catalog is empty and the warehouse {self._warehouse} holds tables ({unknown.table} is one). If Postgres was "
+                    "emptied, stop the server and run `sluice restore` with the newest backup; if not, "
+                    f"{unknown.statement} registers a table, and {_CLAIM} says that it is meant."
+                )
+        elif theirs != ours:
+            mismatch = (
+                f"The warehouse {self._warehouse} belongs to the catalog {theirs}, and Postgres holds "
+                f"{'none' if ours is None else f'the catalog {ours}'}{'' if has_tables else ', which is empty'}. Nothing is written. Set "
+                "SLUICE_CATALOG_DSN or SLUICE_WAREHOUSE to what belongs together, or run `sluice restore` with the newest backup; "
+                f"{_CLAIM} makes the warehouse this catalog's."
+            )
+        elif ours is not None and known_revision != revision and not look_only:
+            known = self._write_marker(ours, revision)
+        for text in (mismatch, warning):
+            if text is not None:
+                self.tell(text)
+        self._mismatch, self._warning = mismatch, warning
+        self._uncompared = None
+        self._compared_with = known
+
+    def claim(self, *, dry_run: bool = False) -> UUID:
+        """Make the warehouse the catalog's, whosever it was; returns the catalog's id."""
+        with self._catalog.reading() as tx:
+            ours, revision, _ = tx.state.identity()
+        if ours is None:
+            raise WarehouseMismatch("Postgres holds no catalog with an identity: run `sluice restore` with the newest backup.")
+        if self._newer is not None:
+            raise NewerCatalog(self._newer)
+        if not dry_run:
+            self._compared_with = self._write_marker(ours, revision)
+            self._mismatch = self._warning = self._uncompared = None
+        return ours
+
+    def _holds_the_tables(self) -> bool:
+        """Whether more than half of the oldest tables below the warehouse have a schema there; where it is half of them the oldest decides.
+
+        Not all, as one may have been lost; not one, which may have been made while a disk was away and nobody had noticed; and no
+        directory tells it, as a commit on its way may have made one.
+        """
+        with self._catalog.reading() as tx:
+            locations = tx.overview.kept_below(f"{self._warehouse}/", limit=_LOOKED_AT)
+        there = [bool(TableFiles(self._io, location).schema_ids()) for location in locations]
+        if not locations:  # others keep nothing by which they are known
+            return any(status.path.rstrip("/").endswith(".db") for status in self._io.list(self._warehouse))
+        return 2 * sum(there) > len(locations) or (2 * sum(there) == len(locations) and there[0])
+
+    def become(self) -> None:
+        """Give the catalog the identity that the warehouse knows, where it knows one."""
+        theirs, _ = self._marker()
+        if theirs is not None:
+            with self._catalog.transaction() as tx:
+                tx.state.become(theirs)
+
+    def _marker(self) -> Marker:
+        """The identity and revision the warehouse knows; what is no marker, as after a loss of power, counts as none."""
+        try:
+            marker = json.loads(self._io.read(f"{self._warehouse}/{MARKER}"))
+            return UUID(marker["catalog"]), str(marker["revision"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return None, ""
+
+    def _write_marker(self, catalog_id: UUID, revision: str) -> Marker:
+        body = {"catalog": str(catalog_id), "revision": revision}
+        self._io.write(f"{self._warehouse}/{MARKER}", json.dumps(body, indent=1).encode())
+        return catalog_id, revision
+
+    def tell(self, text: str, *, about: str | None = None) -> None:
+        """Write a line of the log, once in an hour; of what it is about there is one line, however it is put."""
+        key = about or text[:200]
+        with self._telling:
+            was_told = key in self._told
+            if not was_told:
+                self._told[key] = None
+        if not was_told:
+            _log.warning("%s", text)
+
+    def tell_anew(self, about: str) -> None:
+        """Let the next line of what it is about be written, however soon it comes."""
+        with self._telling:
+            self._told.pop(about, None)

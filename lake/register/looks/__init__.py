@@ -1,0 +1,1 @@
+"""How files are looked at for what they should be, several at once."""

@@ -1,0 +1,98 @@
+"""What is wrong with one file that a manifest names: a data file, an index file of deleted rows, an index beside a data file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from lake.tables.handle import LakeTable
+from model.errors import LakeError
+from model.schema.schema import Schema
+from model.text.sql_text import literal
+from table.format.deletions import INDEX_TYPE, index_path, wrong_vectors
+from table.format.io.storage_errors import told_by_the_store
+from table.format.layout import partition_dirs
+from table.format.manifests.entries import ManifestEntry
+from table.format.rows import binary_row
+from table.index.container import SUFFIX
+from table.index.owner import is_anothers
+from table.retention.check import MISSING, ExpectedFile, fault_of
+
+T = TypeVar("T")
+
+
+def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tuple[str, str] | None:
+    """The data file of an entry where it is not as it was written, with what is wrong with it.
+
+    Raises what a store says that does not give the file, which may be whole.
+    """
+    files, schema = table.files, table.schema
+    try:
+        path = files.data_path(schema, entry)
+        written = table.schema_at(entry.file.schema_id) if deep else None
+        expected = ExpectedFile(path=path, size=entry.file.file_size, rows=entry.file.row_count, file=entry.file, schema=written)
+        fault = fault_of(files.io, expected, deep=deep)
+    except LakeError as problem:
+        if told_by_the_store(problem):
+            raise
+        return entry.file.file_name, problem.message
+    return None if fault is None else (path, fault)
+
+
+def out_of_turn(table: str) -> str:
+    """What is wrong with an index file whose vectors do not lie one after the other."""
+    return (
+        "holds deletion vectors with gaps between them: clients with Paimon before 2.0 that write to the bucket fail, or take one file's "
+        f"deleted rows for another's; CALL sys.compact(`table` => {literal(table)}, compact_strategy => 'full') merges them"
+    )
+
+
+def fault_of_index_file(table: LakeTable, record: Mapping[str, Any], *, deep: bool) -> tuple[str, str] | None:
+    """The index file of a line of an index manifest where it is not as it was written, with what is wrong with it.
+
+    Raises what a store says that does not give the file, which may be whole.
+    """
+    files, path = table.files, str(record["_FILE_NAME"])
+    try:
+        path = index_path(files, table.schema, record)
+        if (size := files.io.size(path)) != record["_FILE_SIZE"]:
+            return path, f"has {size:,} bytes where its manifest tells {record['_FILE_SIZE']:,}"
+        problems = wrong_vectors(files, path, record) if deep and record["_INDEX_TYPE"] == INDEX_TYPE else ()
+        return next(((path, problem) for problem in problems), None)
+    except FileNotFoundError:
+        return path, MISSING
+    except LakeError as problem:
+        if told_by_the_store(problem):
+            raise
+        return path, problem.message
+
+
+def index_fault(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tuple[str, str] | None:
+    """The index beside a data file that is missing or another's: its rows can be read without, by this server if by nobody else."""
+    again = f"CALL sys.rewrite_file_index({literal(table.identifier.written())}) makes it anew"
+    try:
+        for path in table.files.extra_paths(table.schema, entry):
+            if not table.files.io.file_exists(path):
+                return path, f"{MISSING}; {again}" if path.endswith(SUFFIX) else MISSING
+            if deep and path.endswith(SUFFIX) and is_anothers(table.files.io.read(path), path.rpartition("/")[2], entry.file):
+                return path, f"is another file's index; {again}"
+    except FileNotFoundError:
+        return None  # removed in this moment
+    except LakeError as problem:
+        if told_by_the_store(problem):
+            raise
+        return entry.file.file_name, problem.message
+    return None
+
+
+def shown(schema: Schema, entry: ManifestEntry) -> str:
+    """An entry's partition as its directory is named; empty without partitions."""
+    return "/".join(partition_dirs(schema, binary_row.decode([f.type for f in schema.partition_fields], entry.partition)))
+
+
+def decoded(decode: Callable[[], T]) -> T | str:
+    """What a decoder makes of bytes, or what is wrong with them."""
+    try:
+        return decode()
+    except Exception as problem:  # bytes that were changed make a decoder fail in any way
+        return f"cannot be decoded ({type(problem).__name__}: {problem})"

@@ -1,0 +1,95 @@
+"""DECIMAL in texts: Spark's readers write a number with a far exponent out, digit by digit, which nothing interrupts; CAST does not."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as st
+
+from sql.analysis.limits.long_rows import FAR
+from sql.spark.read.reads import once
+
+_FAR_NUMBER = r"^\s*+[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)[eE][+-]?[0-9]{6,}+\s*+$"
+"""It never gives back: digits that nothing fits behind are gone through once."""
+_TEXT = r'"(?:[^"\\]++|\\.)*+"'
+_SHORT = r"-?(?:[0-9]++(?![0-9.eE])|[0-9.]{1,16}+(?![0-9.eE]))"
+_LONG = r"-?[0-9][0-9.eE+-]*+"
+"""A number in JSON that the detour over a double would change."""
+_UP_TO_LONG = rf"(?s)\G((?:{_TEXT}|[^\"0-9-]|{_SHORT})*+)({_LONG})"
+"""From the end of the last one, so that a text is gone through once."""
+
+
+def has_decimal(type_: st.DataType) -> bool:
+    """Whether a value of the type may hold a DECIMAL anywhere."""
+    return isinstance(type_, st.DecimalType) or any(map(has_decimal, _inside(type_)))
+
+
+def _inside(type_: st.DataType) -> list[st.DataType]:
+    match type_:
+        case st.StructType():
+            return [field.dataType for field in type_.fields]
+        case st.ArrayType():
+            return [type_.elementType]
+        case st.MapType():
+            return [type_.valueType]
+    return []
+
+
+def as_texts(schema: st.StructType, *kinds: type[st.DataType]) -> st.StructType:
+    """The schema with STRING in place of DECIMAL, and of what else is named."""
+    made = _as_text(schema, (st.DecimalType, *kinds))
+    assert isinstance(made, st.StructType)
+    return made
+
+
+def _as_text(type_: st.DataType, kinds: tuple[type[st.DataType], ...]) -> st.DataType:
+    match type_:
+        case st.StructType():
+            return st.StructType([st.StructField(f.name, _as_text(f.dataType, kinds), f.nullable) for f in type_.fields])
+        case st.ArrayType():
+            return st.ArrayType(_as_text(type_.elementType, kinds), type_.containsNull)
+        case st.MapType():
+            return st.MapType(type_.keyType, _as_text(type_.valueType, kinds), type_.valueContainsNull)
+    return st.StringType() if isinstance(type_, kinds) else type_
+
+
+def from_texts(column: Column, type_: st.DataType, *kinds: type[st.DataType], ignoring: bool) -> Column:
+    """A value that was read as `as_texts` says, as its own type.
+
+    NULL for a far number beyond it, and an error, as readers give it, for another number beyond it and for no number.
+    ``ignoring``: NULL for these, too.
+    """
+    texts: tuple[type[st.DataType], ...] = (st.DecimalType, *kinds)
+    if isinstance(type_, texts):
+        text = F.replace(column, F.lit(","), F.lit("")) if isinstance(type_, st.DecimalType) else column
+        made = text.try_cast(type_)
+        return made if ignoring else F.coalesce(made, F.when(~text.rlike(_FAR_NUMBER), text.cast(type_)))
+    if not any(isinstance(one, texts) for one in _within(type_)):
+        return column
+    match type_:
+        case st.StructType():
+            fields = [from_texts(column.getField(f.name), f.dataType, *kinds, ignoring=ignoring).alias(f.name) for f in type_.fields]
+            return F.when(column.isNotNull(), F.struct(*fields))
+        case st.ArrayType():
+            return F.transform(column, lambda item: from_texts(item, type_.elementType, *kinds, ignoring=ignoring))
+    assert isinstance(type_, st.MapType)
+    return F.transform_values(column, lambda _, value: from_texts(value, type_.valueType, *kinds, ignoring=ignoring))
+
+
+def _within(type_: st.DataType) -> list[st.DataType]:
+    return [type_, *(inner for one in _inside(type_) for inner in _within(one))]
+
+
+def json_values(text: Column, schema: st.StructType, options: dict[str, str], *, ignoring: bool) -> Column:
+    """``from_json``; a text with a far number anywhere, or what looks like one, has its DECIMALs read as texts.
+
+    Spark makes a text of a number by way of a double: those that would not stay as they are get quotes before.
+    """
+    read = F.from_json(text, schema, options)
+    if not has_decimal(schema):
+        return read
+    floats = (st.DoubleType, st.FloatType)
+    quoted = F.regexp_replace(text, F.lit(_UP_TO_LONG), F.lit('$1"$2"'))
+    texts = F.from_json(quoted, as_texts(schema, *floats), options)
+    careful = once(texts, lambda value: from_texts(value, schema, *floats, ignoring=ignoring))
+    return F.when(text.rlike(FAR), careful).otherwise(read)

@@ -1,0 +1,275 @@
+"""What a copy has besides the tables' own files: consumers, dropped tables, files that lie elsewhere, and whether all was copied."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import server.commands.backup
+from lake.tables.consumers import ConsumerProgress, consumers, reset_consumer
+from model.errors import IllegalMove, StorageFull
+from model.identifier import Identifier
+from server.commands.backup import backup, restore_parts
+from server.commands.check import check_warehouse
+from server.commands.restore import restore
+from table.format.io.file_io import LocalFileIO
+from table.format.io.storage_errors import translating
+from tests.lake.register.damage import forget_metadata
+from tests.server.commands.conftest import Of, Open, Server
+from tests.sql.statements.test_deletions import delete
+
+ORDERS = Identifier("shop", "orders")
+
+
+def told(shop: Server, name: str) -> dict[str, int]:
+    database, _, table = name.partition(".")
+    return consumers(shop.catalog, shop.lake.open(Identifier(database, table)))
+
+
+def test_consumers_go_on_where_they_were(shop: Server, opened: Open, of: Of, empty_dsn: str, tmp_path: Path) -> None:
+    """As of the backup's moment, though the copy has served a later one; a stream's, and one that only has a file, as Flink's."""
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    reset_consumer(shop.catalog, shop.lake.open(ORDERS), "ours", 2)
+    flinks = tmp_path / "warehouse/shop.db/orders/consumer/consumer-flinks"
+    flinks.write_text(json.dumps({"nextSnapshot": 3}))
+    assert backup(of(shop.dsn), file, files_to=copy)[1] == []
+    reset_consumer(shop.catalog, shop.lake.open(ORDERS), "ours", None)
+    reset_consumer(shop.catalog, shop.lake.open(ORDERS), "later", 1)
+    flinks.write_text(json.dumps({"nextSnapshot": 9}))
+    assert backup(of(shop.dsn), tmp_path / "b2", files_to=copy)[1] == []
+    shutil.rmtree(tmp_path / "warehouse")
+    assert restore(of(empty_dsn), file, replace=False, files_from=copy)[1] == []
+    forget_metadata()
+    other = opened(empty_dsn)
+    assert told(other, "shop.orders") == {"ours": 2, "flinks": 3}
+    assert ConsumerProgress.take(other.catalog, other.lake.open(ORDERS), "ours")[1] == 2
+    assert ConsumerProgress.take(other.catalog, other.lake.open(ORDERS), "flinks")[1] == 3
+
+
+def test_a_consumer_beyond_the_backup_waits_at_its_end(shop: Server, opened: Open, of: Of, empty_dsn: str, tmp_path: Path) -> None:
+    """It told more while files were copied: what comes after the restore has the ids that it has passed."""
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    reset_consumer(shop.catalog, shop.lake.open(ORDERS), "fast", 9)
+    backup(of(shop.dsn), file, files_to=copy)
+    shutil.rmtree(tmp_path / "warehouse")
+    assert restore(of(empty_dsn), file, replace=False, files_from=copy)[1] == []
+    assert told(opened(empty_dsn), "shop.orders") == {"fast": 3}
+
+
+def test_consumers_come_back_with_a_single_table(shop: Server, of: Of, tmp_path: Path) -> None:
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    reset_consumer(shop.catalog, shop.lake.open(ORDERS), "ours", 2)
+    backup(of(shop.dsn), file, files_to=copy)
+    restore_parts(of(shop.dsn), file, tables=[ORDERS], to=Identifier("shop", "beside"))
+    assert told(shop, "shop.beside") == {"ours": 2}
+    shop.run("DROP TABLE shop.orders PURGE")
+    restore_parts(of(shop.dsn), file, tables=[ORDERS], files_from=copy)
+    assert told(shop, "shop.orders") == {"ours": 2}
+    assert ConsumerProgress.take(shop.catalog, shop.lake.open(ORDERS), "ours")[1] == 2
+
+
+def test_a_dropped_table_is_in_the_copy(shop: Server, opened: Open, of: Of, empty_dsn: str, tmp_path: Path) -> None:
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    orders = shop.history("shop.orders")
+    shop.lake.drop_retention = timedelta(days=1)
+    shop.run("CREATE DATABASE gone", "CREATE TABLE gone.t (id INT)", "INSERT INTO gone.t VALUES (5)")
+    shop.run("DROP TABLE shop.orders", "DROP DATABASE gone CASCADE")
+    assert backup(of(shop.dsn), file, files_to=copy, verify=True)[1] == []
+    shutil.rmtree(tmp_path / "warehouse")
+    assert restore(of(empty_dsn), file, replace=False, files_from=copy)[1] == []
+    forget_metadata()
+    other = opened(empty_dsn)
+    other.run("UNDROP TABLE shop.orders", "UNDROP DATABASE gone")
+    assert other.history("shop.orders") == orders
+    assert other.rows("SELECT * FROM gone.t") == [(5,)]
+    assert other.rows("CALL sys.check_table('shop.orders', deep => true)") == []
+
+
+def test_a_dropped_table_without_files_is_told(shop: Server, of: Of, empty_dsn: str, tmp_path: Path) -> None:
+    shop.lake.drop_retention = timedelta(days=1)
+    shop.run("DROP TABLE shop.queue")
+    backup(of(shop.dsn), file := tmp_path / "b")
+    shutil.rmtree(tmp_path / "warehouse/shop.db/queue")
+    (difference,) = restore(of(empty_dsn), file, replace=False)[1]
+    assert (difference.table, difference.statement) == ("shop.queue", "")
+    assert "would bring back what cannot be read" in difference.what
+
+
+def test_rows_that_deletion_vectors_hide_stay_hidden(shop: Server, opened: Open, of: Of, empty_dsn: str, tmp_path: Path) -> None:
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    shop.run("CREATE TABLE t (id INT, v STRING) WITH ('bucket' = '-1')", "INSERT INTO t VALUES (0, 'a'), (1, 'b'), (2, 'c'), (3, 'd')")
+    delete(shop.gateway, 1, 2)
+    assert backup(of(shop.dsn), file, files_to=copy, verify=True)[1] == []
+    shutil.rmtree(tmp_path / "warehouse")
+    assert restore(of(empty_dsn), file, replace=False, files_from=copy, verify=True)[1] == []
+    forget_metadata()
+    assert opened(empty_dsn).rows("SELECT * FROM t") == [(0, "a"), (3, "d")]
+
+
+@pytest.fixture
+def migrated(shop: Server, tmp_path: Path) -> Path:
+    """Where files of `shop.m` lie besides its own directory."""
+    place = tmp_path / "imports/hive"
+    for day in ("1", "2"):
+        (place / f"day={day}").mkdir(parents=True)
+        pq.write_table(pa.table({"id": [int(day)]}), place / f"day={day}" / "a.parquet")
+    shop.run(f"CALL sys.migrate_table(source_type => 'hive', table => '{place}', target_table => 'shop.m')")
+    shop.run("INSERT INTO shop.m VALUES (3, 1)")
+    return place
+
+
+def test_a_check_finds_files_elsewhere_also_of_a_table_that_does_not_say_where(shop: Server, migrated: Path, of: Of) -> None:
+    """One of before that was recorded: then they lie below the import directories."""
+    with shop.catalog.transaction() as tx:
+        tx.tables._conn.execute("UPDATE sluice_table SET allowed_locations = NULL")
+    assert not list(check_warehouse(of(shop.dsn), deep=True, threads=1, told=print))
+
+
+def test_files_that_lie_elsewhere_go_back_there(shop: Server, migrated: Path, opened: Open, of: Of, empty_dsn: str, tmp_path: Path) -> None:
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    before = shop.rows("SELECT * FROM shop.m")
+    assert len(before) == 3
+    assert backup(of(shop.dsn), file, files_to=copy, verify=True)[1] == []
+    assert "were there already" in backup(of(shop.dsn), tmp_path / "b2", files_to=copy, verify=True)[0]
+    shutil.rmtree(tmp_path / "warehouse")
+    shutil.rmtree(tmp_path / "imports")
+    assert restore(of(empty_dsn), file, replace=False, files_from=copy, verify=True)[1] == []
+    forget_metadata()
+    other = opened(empty_dsn)
+    assert other.rows("SELECT * FROM shop.m") == before
+    assert len(list(migrated.rglob("*.parquet"))) == 2
+    assert other.rows("CALL sys.check_table('shop.m', deep => true)") == []
+
+
+def test_nothing_is_written_outside_the_import_directories(shop: Server, migrated: Path, of: Of, empty_dsn: str, tmp_path: Path) -> None:
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    backup(of(shop.dsn), file, files_to=copy)
+    shutil.rmtree(tmp_path / "warehouse")
+    shutil.rmtree(tmp_path / "imports")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "imports").mkdir()
+    (tmp_path / "imports/hive").symlink_to(tmp_path / "elsewhere")
+    (difference,) = restore(of(empty_dsn), file, replace=False, files_from=copy)[1]
+    assert difference.table == "shop.m"
+    assert "2 files outside its directory" in difference.what
+    assert "SLUICE_IMPORT_DIRS" in difference.what
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("error", [errno.EROFS, errno.EACCES])
+@pytest.mark.parametrize("single", [False, True])
+def test_an_import_directory_that_takes_no_file_stops_no_restore(
+    shop: Server, migrated: Path, of: Of, empty_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int, single: bool
+) -> None:
+    """Imports are usually mounted read-only: what is gone there is told, and all else comes back."""
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    backup(of(shop.dsn), file, files_to=copy)
+    next(migrated.rglob("*.parquet")).unlink()
+    delete_file = LocalFileIO.delete
+
+    def refused(io: LocalFileIO, path: str) -> None:
+        with translating(path):
+            if path.startswith(str(tmp_path / "imports")):
+                raise OSError(error, os.strerror(error), path)
+        delete_file(io, path)
+
+    monkeypatch.setattr(LocalFileIO, "delete", refused)
+    if single:
+        shop.run("DROP TABLE shop.m PURGE")
+        differences = restore_parts(of(shop.dsn), file, tables=[Identifier("shop", "m")], files_from=copy)[1]
+    else:
+        shutil.rmtree(tmp_path / "warehouse")
+        differences = restore(of(empty_dsn), file, replace=False, files_from=copy)[1]
+    (difference,) = differences
+    assert difference.table == "shop.m"
+    assert re.search(rf"1 files outside its directory \(.*\) were not put back: .*{os.strerror(error)}", difference.what)
+    assert len(list(migrated.rglob("*.parquet"))) == 1
+    assert (tmp_path / "warehouse/shop.db/queue").is_dir()
+
+
+def test_a_full_import_directory_stops_a_restore(
+    shop: Server, migrated: Path, of: Of, empty_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There a repeat helps, once there is space."""
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    backup(of(shop.dsn), file, files_to=copy)
+    next(migrated.rglob("*.parquet")).unlink()
+
+    def full(io: LocalFileIO, path: str) -> None:
+        with translating(path):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    monkeypatch.setattr(LocalFileIO, "delete", full)
+    with pytest.raises(StorageFull, match="Repeat the command"):
+        restore(of(empty_dsn), file, replace=False, files_from=copy)
+
+
+def test_a_file_that_is_there_is_not_replaced(shop: Server, migrated: Path, of: Of, empty_dsn: str, tmp_path: Path) -> None:
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    backup(of(shop.dsn), file, files_to=copy)
+    shutil.rmtree(tmp_path / "warehouse")
+    theirs = next(migrated.rglob("*.parquet"))
+    theirs.write_bytes(b"another's")
+    (difference,) = restore(of(empty_dsn), file, replace=False, files_from=copy)[1]
+    assert (difference.table, theirs.name in difference.what) == ("shop.m", True)
+    assert theirs.read_bytes() == b"another's"
+
+
+def test_a_table_of_files_elsewhere_comes_back_under_its_name_only(shop: Server, migrated: Path, of: Of, tmp_path: Path) -> None:
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    backup(of(shop.dsn), file, files_to=copy)
+    table = Identifier("shop", "m")
+    with pytest.raises(IllegalMove, match="full path"):
+        restore_parts(of(shop.dsn), file, tables=[table], to=Identifier("shop", "m2"), files_from=copy)
+    before = shop.rows("SELECT * FROM shop.m")
+    shop.run("DROP TABLE shop.m PURGE")
+    restore_parts(of(shop.dsn), file, tables=[table], files_from=copy)
+    forget_metadata()
+    assert shop.rows("SELECT * FROM shop.m") == before
+    shop.run("DROP TABLE shop.m PURGE", "CREATE TABLE shop.other (id BIGINT, day INT) PARTITIONED BY (day) WITH ('bucket' = '-1')")
+    shop.run(f"CALL sys.migrate_file(source_table => '{migrated}', target_table => 'shop.other')")
+    with pytest.raises(IllegalMove, match=r"shop\.m.*another table's"):
+        restore_parts(of(shop.dsn), file, tables=[table], files_from=copy)
+
+
+def test_a_copy_that_was_cut_off_is_told(shop: Server, of: Of, empty_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+
+    def killed(*_: Any, **__: Any) -> None:
+        raise SystemExit(137)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server.commands.backup, "copy_to", killed)
+        with pytest.raises(SystemExit):
+            backup(of(shop.dsn), file, files_to=copy)
+    lines = [f"{one.table}: {one.what}" for one in restore(of(empty_dsn), file, replace=False, files_from=copy)[1]]
+    assert any(line.startswith("the backup: was cut off while its files were copied") for line in lines)
+
+
+def test_what_to_do_is_told_of_a_table_outside_the_warehouse(shop: Server, of: Of, empty_dsn: str, tmp_path: Path) -> None:
+    """The backup said that its files were not copied, and the restore nothing: it was a table without files."""
+    copy, file, place = str(tmp_path / "copy"), tmp_path / "b", tmp_path / "elsewhere" / "orders"
+    place.parent.mkdir()
+    shutil.move(tmp_path / "warehouse/shop.db/orders", place)
+    with shop.catalog.transaction() as tx:
+        tx.tables._conn.execute("UPDATE table_entry SET location = %s WHERE name = 'orders'", (str(place),))
+    (said,) = [one for one in backup(of(shop.dsn), file, files_to=copy)[1] if one.table == "shop.orders"]
+    assert "Copy that directory by other means" in said.what
+    with pytest.raises(IllegalMove, match="restore the table without --files-from"):
+        restore_parts(of(shop.dsn), file, tables=[ORDERS], to=Identifier("shop", "beside"), files_from=copy)
+    kept = shutil.move(place, tmp_path / "kept")
+    said_by_restore = [one.what for one in restore(of(empty_dsn), file, replace=False, files_from=copy)[1] if one.table == "shop.orders"]
+    assert any("Put that directory back there by other means" in what for what in said_by_restore), said_by_restore
+    shutil.move(kept, place)
+    again = [one.what for one in restore(of(empty_dsn), file, replace=True, files_from=copy)[1] if one.table == "shop.orders"]
+    assert not any("Put that directory back" in what for what in again)
