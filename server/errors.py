@@ -13,7 +13,7 @@ from flask import Response, current_app, g, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
 from model.catalog_errors import CatalogDamaged, DefinitionAlreadyExist, DialectAlreadyExist
-from model.errors import AlreadyExist, ColumnAlreadyExist, LakeError, ResourceError, TableDamaged
+from model.errors import AlreadyExist, ChangedMeanwhile, ColumnAlreadyExist, LakeError, ResourceError, TableDamaged
 from server.process.services import EXTENSION, services
 
 _log = logging.getLogger(__name__)
@@ -92,6 +92,8 @@ def paimon_error(error: BaseException) -> Response:
     status = 500 if isinstance(error, _LASTING) else _PAIMON_STATUS.get(failure.status, failure.status)
     if isinstance(error, _TAKEN):
         status = failure.status
+    elif isinstance(error, ChangedMeanwhile):
+        status = 503  # repeated by the client itself
     document = {
         "message": failure.detail,
         "resourceType": getattr(error, "resource_type", None),

@@ -27,7 +27,7 @@ from lake.tables.stale import remove_stale, stale_file, stale_schema, stale_snap
 from lake.tables.tags import Tags, require_same
 from model.access import Access
 from model.catalog_errors import BranchAlreadyExist, BranchNotExist
-from model.errors import BadRequest, InvalidName, RewriteConflict, TableDamaged, TableDiverged, TableNotExist
+from model.errors import BadRequest, ChangedMeanwhile, InvalidName, TableDamaged, TableDiverged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import Snapshot
 from model.text.sql_text import literal
@@ -67,7 +67,7 @@ class Branches:
     ) -> bool:
         """Add a branch with a tag's snapshot, or without any, once under a claim; False when it exists and that is fine.
 
-        Raises `BranchAlreadyExist`, `TagNotExist`, `TableDamaged`, `InvalidName`, or `RewriteConflict` where the tag was given to
+        Raises `BranchAlreadyExist`, `TagNotExist`, `TableDamaged`, `InvalidName`, or `ChangedMeanwhile` where the tag was given to
         another snapshot meanwhile.
         """
         self.standing.require_own_now()
@@ -301,7 +301,7 @@ class Branches:
         return [Snapshot.from_json(row.body) for row in lost]
 
     def _require_whole(self, branch: LakeTable, newest: SnapshotRow) -> None:
-        """Raise `TableDamaged` for a snapshot that nobody could read, `RewriteConflict` for one that is not the branch's any more."""
+        """Raise `TableDamaged` for a snapshot that nobody could read, `ChangedMeanwhile` for one that is not the branch's any more."""
         try:
             require_whole(branch, Snapshot.from_json(newest.body))
         except TableDamaged:
@@ -309,7 +309,7 @@ class Branches:
                 row = tx.snapshots.latest(branch.table_id, branch.identifier.branch)
             if row is None or row.snapshot_uuid != newest.snapshot_uuid:
                 name = str(branch.identifier)
-                raise RewriteConflict(f"{name} changed while it was looked at. Repeat it.", resource_name=name) from None
+                raise ChangedMeanwhile(f"{name} changed while it was looked at. Repeat it.", resource_name=name) from None
             raise
 
     def _held(self, tx: CatalogTransaction, table: LakeTable) -> TableRow:

@@ -21,7 +21,7 @@ from lake.tables.stale import remove_stale, stale_file, stale_schema
 from lake.tables.tags import FoundTags, Tags, hold_retention, require_same
 from model.access import Access, table_resource
 from model.catalog_errors import SchemaStillUsed, StaleRollback
-from model.errors import RewriteConflict, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
+from model.errors import ChangedMeanwhile, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
 from model.identifier import Identifier
 from model.schema.replaced import REPLACE_TABLE, lays_otherwise, means_other_columns
 from model.schema.schema import Schema
@@ -104,7 +104,7 @@ class History:
         One that has expired is taken from a tag that keeps it. Where the table was replaced since, the schema of before is its present
         one again, which takes ALTER, too.
         Raises `SnapshotNotExist`, `TableDamaged`, `TableDiverged`, `StaleRollback` where the latest is not the one expected, or
-        `RewriteConflict` where the snapshot went, or became another, meanwhile.
+        `ChangedMeanwhile` where the snapshot went, or became another, meanwhile.
         """
         self.require_newest(table)
         forget_expired(self._catalog, table)
@@ -133,7 +133,7 @@ class History:
         """Make a tag's snapshot the latest again, once under a claim, also where it has expired.
 
         Raises `TagNotExist`, `StaleRollback`, `TableDamaged`, `TableDiverged`, `SnapshotNotExist` for a tag of a line the table has
-        left, or `RewriteConflict` where it was given to another snapshot meanwhile.
+        left, or `ChangedMeanwhile` where it was given to another snapshot meanwhile.
         """
         self.require_newest(table)
         forget_expired(self._catalog, table)
@@ -274,7 +274,7 @@ class History:
         )
 
     def _require_whole(self, table: LakeTable, row: SnapshotRow) -> None:
-        """Raise `TableDamaged` for a snapshot that nobody could read, `RewriteConflict` for one that went while it was looked at."""
+        """Raise `TableDamaged` for a snapshot that nobody could read, `ChangedMeanwhile` for one that went while it was looked at."""
         try:
             require_whole(table, Snapshot.from_json(row.body))
         except TableDamaged:
@@ -296,9 +296,9 @@ class History:
         table.latest()
 
 
-def _another(table: LakeTable, snapshot_id: int) -> RewriteConflict:
+def _another(table: LakeTable, snapshot_id: int) -> ChangedMeanwhile:
     name = str(table.identifier)
-    return RewriteConflict(f"Snapshot {snapshot_id} of {name} expired, or became another, meanwhile. Repeat it.", resource_name=name)
+    return ChangedMeanwhile(f"Snapshot {snapshot_id} of {name} expired, or became another, meanwhile. Repeat it.", resource_name=name)
 
 
 def clear_all_expired(catalog: CatalogStore, table: LakeTable, *, gone: Container[str] = ()) -> int | None:

@@ -25,7 +25,7 @@ from lake.tables.stale import remove_stale, stale_snapshot, stale_tag
 from lake.tables.tag_files import content_of, fault_of_tag, parse_retained, replacement, stored_tags, tag_bytes, tag_in
 from model.access import Access
 from model.catalog_errors import TagAlreadyExist
-from model.errors import RewriteConflict, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
+from model.errors import ChangedMeanwhile, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
 from model.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)
@@ -348,7 +348,7 @@ def to_tag(tx: CatalogTransaction, table: LakeTable, snapshot_id: int | None) ->
 
 
 def require_same(tx: CatalogTransaction, table: LakeTable, tag: TagRow) -> None:
-    """Raise `TagNotExist` or `RewriteConflict` where a tag is gone, or another snapshot's, since it was looked for.
+    """Raise `TagNotExist` or `ChangedMeanwhile` where a tag is gone, or another snapshot's, since it was looked for.
 
     In the transaction that goes by it, which holds the table: the files that its snapshot alone needed go with it.
     """
@@ -357,4 +357,4 @@ def require_same(tx: CatalogTransaction, table: LakeTable, tag: TagRow) -> None:
         raise TagNotExist(tag.name, str(table.identifier))
     if row.snapshot != tag.snapshot:
         name = str(table.identifier)
-        raise RewriteConflict(f"Tag {tag.name} of {name} was given to another snapshot meanwhile. Repeat it.", resource_name=name)
+        raise ChangedMeanwhile(f"Tag {tag.name} of {name} was given to another snapshot meanwhile. Repeat it.", resource_name=name)

@@ -167,7 +167,7 @@ def test_some_calls_of_a_bulk_insert_fail(spark_below: SparkCampaign) -> None:
 
 @pytest.mark.parametrize("statement", [SELECT, SORT], ids=lambda statement: statement.name)
 def test_the_disk_fails_at_some_readings_of_spark(spark_below: SparkCampaign, statement: Statement) -> None:
-    _reported(f"readings of {statement.name}", *spark_below.unread(statement, every=31, begin=9), least=2)
+    _reported(f"readings of {statement.name}", *spark_below.unread(statement, every=11, begin=5), least=2)
 
 
 @pytest.mark.torture

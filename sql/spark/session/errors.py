@@ -84,7 +84,9 @@ _PLACES = re.compile(r"\b(?:file|hdfs|s3a?|gs|abfss?):/[^\s'\"`]*/")
 _TASK = re.compile(
     r"Job aborted due to stage failure: .*?most recent failure: Lost task \S+ in stage \S+ \(TID \d+\) \(.*? executor \S+\): "
 )
-_FULL = re.compile(r"No space left on device|Disk quota exceeded|FSError|File too large")
+_FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
+_OF_HADOOP = "FSError"
+"""What Hadoop makes of a local disk that does not do as asked; the disk's own words follow, where they got so far."""
 
 
 @contextlib.contextmanager
@@ -130,7 +132,7 @@ def _meant(
         meant = translated(problem, source, views)
     elif not isinstance(problem, Py4JJavaError) or _STOPPED.search(str(problem.java_exception)):
         return _gone(lost)
-    elif _FULL.search(chain):  # with its causes: a failed write's first words name the file, and only the last ones the full disk
+    elif _is_full(chain):  # with its causes: a failed write's first words name the file, and only the last ones the full disk
         return StorageFull(_NO_SPACE)
     else:
         meant = _java(f"{problem.java_exception}\n{chain}", source, views)
@@ -197,7 +199,7 @@ def _told(error: LakeError, chain: str, lost: Callable[[], None]) -> LakeError:
     if matches := _DATA.findall(chain):
         error.sqlstate = matches[-1]
         return error
-    if _FULL.search(chain):
+    if _is_full(chain):
         return StorageFull(_NO_SPACE)
     return _of_the_disk(chain) or _of_the_store(chain) or error
 
@@ -251,6 +253,11 @@ def _of_processes(chain: str) -> Unavailable | None:
     if _APART.search(chain):
         return Unavailable("Processes of Spark lost each other while the statement ran; try again in a moment.")
     return None
+
+
+def _is_full(chain: str) -> bool:
+    """Whether a disk has no space: it says so, or Hadoop tells of one that fails and nothing that it fails otherwise."""
+    return _FULL.search(chain) is not None or (_OF_HADOOP in chain and _DISK.search(chain) is None)
 
 
 def _of_the_disk(text: str) -> Unavailable | None:

@@ -24,7 +24,7 @@ from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rename
 from lake.rewrite.orphans import remove_orphan_files
 from lake.tables.tags import Tags
 from model.catalog_errors import BranchNotExist
-from model.errors import LakeError, RewriteConflict, TableNotExist
+from model.errors import ChangedMeanwhile, LakeError, TableNotExist
 from model.identifier import Identifier
 from model.schema.change import AddColumn
 from model.schema.types import IntType
@@ -328,7 +328,7 @@ def test_a_snapshot_that_expires_while_it_is_looked_at_is_no_damage(lake: Lake, 
         looked(*asked)
 
     monkeypatch.setattr("lake.tables.history.require_whole", late)
-    with pytest.raises(RewriteConflict):
+    with pytest.raises(ChangedMeanwhile):
         lake.history.rollback_to_snapshot(lake.open(T), 1)
     assert ids(lake.open(T)) == [0, 1, 2]
 

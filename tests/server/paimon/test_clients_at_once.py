@@ -33,6 +33,8 @@ from tests.sql.statements.test_names_at_once import TOLD
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261127"))
 _STILL_USED = "still referenced by snapshots or tags"
 """The protocol wants a 500 for a schema that cannot go."""
+_LOOKED_ANEW = ". Repeat it."
+"""A tag, a branch or a snapshot became another while it was looked at: 503, which clients repeat."""
 _KINDS = ("append", "append", "append", "overwrite", "compact")
 Asked = tuple[str, str, Any]
 
@@ -40,7 +42,7 @@ Asked = tuple[str, str, Any]
 class Clients(Historians):
     """Callers of whose requests one half are statements and the other half the protocol's."""
 
-    told = (*TOLD, _STILL_USED)
+    told = (*TOLD, _STILL_USED, _LOOKED_ANEW)
 
     def __init__(self, gateways: Sequence[Gateway], lake: Lake, seed: int, directory: Path) -> None:
         super().__init__(gateways[0], lake, seed, *gateways[1:])

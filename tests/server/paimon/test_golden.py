@@ -44,6 +44,7 @@ SHOWN_ELSEWHERE = frozenset(
         "CatalogDamaged",
         "CatalogFull",
         "CatalogLost",
+        "ChangedMeanwhile",
         "ClockInDoubt",
         "NewerCatalog",
         "OutcomeUnknown",

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from gateway.gateway import Gateway
 from lake.rewrite.expiry import expire_snapshots
+from lake.tables.tags import Tags
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from table.format.manifests.entries import EntryKind, ManifestEntry
@@ -94,3 +97,31 @@ def test_to_before_the_table_was_replaced_names_what_takes_the_schema_along(rest
     assert (answer.status_code, "CALL sys.rollback_to('d.r', 'old')" in answer.text) == (400, True), answer.text
     gateway.run("CALL sys.rollback_to('d.r', 'old')").close()
     assert rows(gateway) == [(1, 10)]
+
+
+def test_a_tag_that_became_another_snapshots_meanwhile_is_for_the_client_to_repeat(
+    rest: Rest, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """409 would be a branch that is there already, which clients pass over."""
+    for text in (
+        "CREATE TABLE d.r (id INT)",
+        "INSERT INTO d.r VALUES (1)",
+        "CALL sys.create_tag('d.r', 'g')",
+        "INSERT INTO d.r VALUES (2)",
+    ):
+        gateway.run(text).close()
+    looked = Tags.require_whole
+
+    def late(*asked: Any) -> None:
+        monkeypatch.undo()
+        looked(*asked)
+        gateway.run("CALL sys.replace_tag('d.r', 'g', 2)").close()
+
+    monkeypatch.setattr(Tags, "require_whole", late)
+    asked = "POST", "databases/d/tables/r/branches", {"branch": "b", "fromTag": "g"}
+    answer = rest.call(*asked)
+    assert (answer.status_code, answer.get_json()["code"]) == (503, 503)
+    assert "Repeat it" in answer.get_json()["message"]
+    assert rest.call("GET", "databases/d/tables/r/branches").get_json() == {"branches": []}
+    assert rest.call(*asked).status_code == 200
+    assert gateway.run("SELECT id FROM d.`r$branch_b`").collect() == [(1,), (2,)]
