@@ -5,7 +5,16 @@ The protocol's word for each kind of resource is its ``resource_type``.
 
 from __future__ import annotations
 
-from model.errors import AlreadyExist, CommitConflict, IdempotencyInProgress, LakeError, NotExist, ResourceError, Unavailable
+from model.errors import (
+    AlreadyExist,
+    CommitConflict,
+    IdempotencyInProgress,
+    LakeError,
+    NotExist,
+    ResourceError,
+    RewriteConflict,
+    Unavailable,
+)
 
 
 class TagAlreadyExist(AlreadyExist):
@@ -237,3 +246,7 @@ class TurnLost(CommitConflict):
 
     def __init__(self, places: str) -> None:
         super().__init__(places, expected=None)
+
+
+class ChangedMeanwhile(RewriteConflict):
+    """What a request looked at became another before it was decided. Nothing was changed; the same request may do, sent again."""

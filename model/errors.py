@@ -357,10 +357,6 @@ class RewriteConflict(ResourceError, status=409):
     resource_type = "TABLE"
 
 
-class ChangedMeanwhile(RewriteConflict):
-    """What a request looked at became another before it was decided. Nothing was changed; the same request may do, sent again."""
-
-
 class IdempotencyMismatch(LakeError, status=422):
     """The idempotency key was used before with another body."""
 

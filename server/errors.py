@@ -12,8 +12,8 @@ import orjson
 from flask import Response, current_app, g, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
-from model.catalog_errors import CatalogDamaged, DefinitionAlreadyExist, DialectAlreadyExist
-from model.errors import AlreadyExist, ChangedMeanwhile, ColumnAlreadyExist, LakeError, ResourceError, TableDamaged
+from model.catalog_errors import CatalogDamaged, ChangedMeanwhile, DefinitionAlreadyExist, DialectAlreadyExist
+from model.errors import AlreadyExist, ColumnAlreadyExist, LakeError, ResourceError, TableDamaged
 from server.process.services import EXTENSION, services
 
 _log = logging.getLogger(__name__)

@@ -26,8 +26,8 @@ from lake.tables.names import check_name
 from lake.tables.stale import remove_stale, stale_file, stale_schema, stale_snapshot, stale_tag
 from lake.tables.tags import Tags, require_same
 from model.access import Access
-from model.catalog_errors import BranchAlreadyExist, BranchNotExist
-from model.errors import BadRequest, ChangedMeanwhile, InvalidName, TableDamaged, TableDiverged, TableNotExist
+from model.catalog_errors import BranchAlreadyExist, BranchNotExist, ChangedMeanwhile
+from model.errors import BadRequest, InvalidName, TableDamaged, TableDiverged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import Snapshot
 from model.text.sql_text import literal

@@ -20,8 +20,8 @@ from lake.tables.handle import LakeTable, require_newest
 from lake.tables.stale import remove_stale, stale_file, stale_schema
 from lake.tables.tags import FoundTags, Tags, hold_retention, require_same
 from model.access import Access, table_resource
-from model.catalog_errors import SchemaStillUsed, StaleRollback
-from model.errors import ChangedMeanwhile, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
+from model.catalog_errors import ChangedMeanwhile, SchemaStillUsed, StaleRollback
+from model.errors import SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
 from model.identifier import Identifier
 from model.schema.replaced import REPLACE_TABLE, lays_otherwise, means_other_columns
 from model.schema.schema import Schema

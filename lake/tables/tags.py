@@ -24,8 +24,8 @@ from lake.tables.names import check_name
 from lake.tables.stale import remove_stale, stale_snapshot, stale_tag
 from lake.tables.tag_files import content_of, fault_of_tag, parse_retained, replacement, stored_tags, tag_bytes, tag_in
 from model.access import Access
-from model.catalog_errors import TagAlreadyExist
-from model.errors import ChangedMeanwhile, SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
+from model.catalog_errors import ChangedMeanwhile, TagAlreadyExist
+from model.errors import SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
 from model.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)

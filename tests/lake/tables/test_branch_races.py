@@ -23,8 +23,8 @@ from lake.register.whole import require_whole
 from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rename_tag, replace_tag, rollback, tags_of
 from lake.rewrite.orphans import remove_orphan_files
 from lake.tables.tags import Tags
-from model.catalog_errors import BranchNotExist
-from model.errors import ChangedMeanwhile, LakeError, TableNotExist
+from model.catalog_errors import BranchNotExist, ChangedMeanwhile
+from model.errors import LakeError, TableNotExist
 from model.identifier import Identifier
 from model.schema.change import AddColumn
 from model.schema.types import IntType
