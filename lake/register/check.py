@@ -148,7 +148,9 @@ class TableCheck:
         self._checked, self._planned = checked, planned
         self._lists: dict[str, Sequence[ManifestFile] | str] = {}
         self._manifests: dict[str, Sequence[ManifestEntry] | str] = {}
-        self._indexes: set[str] = set()
+        self._index_manifests: set[str] = set()
+        self._whole: dict[str, bool] = {}
+        """Lines of index manifests, and whether the index file of each is as the line tells."""
 
     def faults(self, lines: Sequence[Line], branches: Sequence[BranchMetadata]) -> Iterator[Fault]:
         """All that is wrong, metadata first; what cannot be read is told as that, and the rest is looked at all the same."""
@@ -254,35 +256,52 @@ class TableCheck:
                         continue
                     if not follows or name == snapshot.delta_manifest_list:
                         self._want(line, snapshot, entries, wanted)
-            yield from self._index(line, snapshot)
             self._checked(1, 0)
+        yield from self._indexes(line)
 
-    def _index(self, line: Line, snapshot: Snapshot) -> Iterator[Fault]:
-        """Faults of a snapshot's index manifest and of the files it names: with them the rows that they say are deleted come back."""
-        name, files = snapshot.index_manifest, self._table.files
-        newest = bool(line.published) and snapshot is line.snapshots[-1] and self._table.schema.bucket > 0
-        if name is None or (name in self._indexes and not newest):
-            return
-        self._indexes.add(name)
+    def _indexes(self, line: Line) -> Iterator[Fault]:
+        """Faults of index manifests and of the files they name: with them the rows that they say are deleted come back."""
+        wanted: list[Snapshot] = []
+        for snapshot in line.snapshots:
+            name = snapshot.index_manifest
+            if name is not None and (name not in self._index_manifests or self._has_turns(line, snapshot)):
+                self._index_manifests.add(name)
+                wanted.append(snapshot)
+        for snapshot, (length, records) in self._looks.each(self._index_records, wanted):
+            self._checked(1, length)
+            if isinstance(records, str):
+                path = self._table.files.layout.manifest(snapshot.index_manifest or "")
+                yield Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=records)
+                continue
+            for path, problem in self._index_files(line, snapshot, records):
+                yield Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=problem)
 
-        def fault(path: str, problem: str) -> Fault:
-            return Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=problem)
+    def _has_turns(self, line: Line, snapshot: Snapshot) -> bool:
+        """Whether the order of a snapshot's index files matters: that of what is written to."""
+        return bool(line.published) and snapshot is line.snapshots[-1] and self._table.schema.bucket > 0
 
-        entries = self._read(name, None)
-        self._checked(1, 0 if isinstance(entries, str) else len(entries))
-        records = entries if isinstance(entries, str) else decoded(lambda: list(manifest_records(entries)))
-        if isinstance(records, str):
-            yield fault(files.layout.manifest(name), records)
-            return
-        for record in records:
-            try:
-                problem_of_file = fault_of_index_file(self._table, record, deep=self._deep)
-            except Unavailable as away:
-                problem_of_file = (away.place or str(record["_FILE_NAME"]), refused(away))
-            if problem_of_file is None and newest and record["_INDEX_TYPE"] == INDEX_TYPE and not lie_in_turn(record):
-                problem_of_file = index_path(files, self._table.schema, record), out_of_turn(self._written(line.branch))
-            if problem_of_file is not None:
-                yield fault(*problem_of_file)
+    def _index_records(self, snapshot: Snapshot) -> tuple[int, list[dict[str, Any]] | str]:
+        """How many bytes a snapshot's index manifest has, and what it tells, or what is wrong with it."""
+        data = self._read(snapshot.index_manifest or "", None)
+        return (0, data) if isinstance(data, str) else (len(data), decoded(lambda: list(manifest_records(data))))
+
+    def _index_files(self, line: Line, snapshot: Snapshot, records: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+        """Index files that are not as an index manifest tells, each looked at once however many manifests name it alike."""
+        keys = {repr(record): record for record in records}
+        for (key, _), fault in self._looks.each(self._index_file, [item for item in keys.items() if item[0] not in self._whole]):
+            self._whole[key] = fault is None
+            if fault is not None:
+                yield fault
+        for key, record in keys.items() if self._has_turns(line, snapshot) else ():
+            if self._whole[key] and record["_INDEX_TYPE"] == INDEX_TYPE and not lie_in_turn(record):
+                yield index_path(self._table.files, self._table.schema, record), out_of_turn(self._written(line.branch))
+
+    def _index_file(self, line: tuple[str, dict[str, Any]]) -> tuple[str, str] | None:
+        _, record = line
+        try:
+            return fault_of_index_file(self._table, record, deep=self._deep)
+        except Unavailable as problem:
+            return problem.place or str(record["_FILE_NAME"]), refused(problem)
 
     def _want(self, line: Line, snapshot: Snapshot, entries: Sequence[ManifestEntry], wanted: Wanted) -> None:
         first = line.snapshots[0].id

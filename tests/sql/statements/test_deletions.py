@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from gateway.gateway import Gateway
+from lake import LakeTable
 from lake.commit.built import BuiltCommit
+from lake.register.looks.file_faults import fault_of_index_file
 from model.errors import TableDamaged, UnsupportedType
 from model.identifier import Identifier
 from model.snapshot import CommitKind, Snapshot
@@ -157,6 +161,28 @@ def test_a_damaged_vector_is_found(gateway: Gateway, place: Path, how: str) -> N
     assert [row[3] for row in found] == [str(file)]
     with pytest.raises(TableDamaged, match=file.name):
         ids(gateway)
+
+
+def test_an_index_file_that_stays_is_looked_at_once(gateway: Gateway, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many index manifests name it: each snapshot after it has one of its own."""
+    looked: list[str] = []
+
+    def counted(table: LakeTable, record: Mapping[str, Any], *, deep: bool) -> tuple[str, str] | None:
+        looked.append(str(record["_FILE_NAME"]))
+        return fault_of_index_file(table, record, deep=deep)
+
+    for row in (3, 4, 8):
+        delete(gateway, row)
+    monkeypatch.setattr("lake.register.check.fault_of_index_file", counted)
+    assert gateway.run("CALL sys.check_table('t', deep => true)").collect() == []
+    assert sorted(set(looked)) == sorted(file.name for file in (place / "index").iterdir())
+    lines = {repr(line) for snapshot in gateway.lake.snapshots(gateway.lake.open(T)) for line in index_lines(gateway, snapshot)}
+    assert len(looked) == len(lines)
+
+
+def index_lines(gateway: Gateway, snapshot: Snapshot) -> list[Mapping[str, Any]]:
+    """The records of a snapshot's index manifest."""
+    return list(gateway.lake.open(T).files.index_manifest(snapshot.index_manifest)) if snapshot.index_manifest else []
 
 
 QUEUE = {
