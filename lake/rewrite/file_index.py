@@ -8,7 +8,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 from lake.commit.write_context import Write
-from lake.rewrite.compaction import Commit
+from lake.rewrite.compaction import Commit, in_order
 from lake.tables.handle import LakeTable
 from model.snapshot import CommitKind, Snapshot
 from table.compaction.rewrite import planned
@@ -34,22 +34,22 @@ def _has_index(entry: ManifestEntry) -> bool:
 
 
 def rebuild(commit: Commit, table: LakeTable, entries: Sequence[ManifestEntry], *, threads: int, check: Check) -> Snapshot:
-    """Index the files anew and commit that as one rewrite; raises `RewriteConflict` where one of them is gone meanwhile."""
-    made: list[NewFile] = []
+    """Index the files anew and commit that as one rewrite, which names them in the order of the entries.
 
+    Raises `RewriteConflict` where one of them is gone meanwhile.
+    """
     with table.write() as write:
 
-        def one(entry: ManifestEntry) -> None:
+        def one(entry: ManifestEntry) -> NewFile:
             check()
-            made.append(_indexed(table, write, entry))
+            return _indexed(table, write, entry)
 
         with ThreadPoolExecutor(threads, thread_name_prefix="file-index") as workers:
             running = [workers.submit(one, entry) for entry in entries]
-        for future in running:
-            future.result()
+        made = [future.result() for future in running]
         check()
         request = write.request(CommitKind.COMPACT, adds=made, deletes=tuple(entries), operation="REWRITE_FILE_INDEX")
-        return commit(table, request)
+        return in_order(commit, table, commit(table, request), entries)
 
 
 def _indexed(table: LakeTable, write: Write, entry: ManifestEntry) -> NewFile:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lake import Lake
+from lake import Lake, LakeTable
+from lake.commit.write_context import Write
+from lake.rewrite import file_index
 from model.access import WHOLE
 from model.errors import InvalidOption
 from model.identifier import Identifier
 from sql.analysis.predicates import pushed
 from sql.analysis.references import table_references
 from sql.dialect import parse_one
+from table.format.manifests.entries import ManifestEntry, NewFile
 from table.scan.planning.entry_scan import plan_scan
 from tests.fix_gateway import Ask
 
@@ -203,3 +207,22 @@ def test_rows_whose_index_is_lost_stay(filled: Ask, warehouse: Path) -> None:
 def test_a_column_with_an_index_is_not_dropped(filled: Ask) -> None:
     with pytest.raises(InvalidOption, match="there is no column kind"):
         filled("ALTER TABLE t DROP (kind)")
+
+
+def test_a_queue_keeps_its_order_whichever_index_is_made_first(ask: Ask, lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pypaimon reads files as manifests name them."""
+    ask("CREATE TABLE q (id INT) WITH ('bucket' = '1', 'bucket-key' = 'id', 'write-only' = 'true')")
+    for row in range(4):
+        ask(f"INSERT INTO q VALUES ({row})")
+    ask("ALTER TABLE q SET ('file-index.bloom-filter.columns' = 'id')")
+    table = lake.open(Identifier("default", "q"))
+    made = file_index._indexed
+
+    def slower(opened: LakeTable, write: Write, entry: ManifestEntry) -> NewFile:
+        time.sleep(0.2 if entry.file.min_sequence_number == 0 else 0)
+        return made(opened, write, entry)
+
+    monkeypatch.setattr(file_index, "_indexed", slower)
+    ask("CALL sys.rewrite_file_index('q')")
+    numbers = [entry.file.min_sequence_number for entry in table.files.live_entries(table.latest())]
+    assert numbers == [0, 1, 2, 3]
