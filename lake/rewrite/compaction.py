@@ -23,7 +23,7 @@ from table.format.manifests.columns import many_entries
 from table.format.manifests.entries import ManifestEntry, NewFile
 from table.format.rows import binary_row
 from table.scan.going_on import Check, go_on
-from table.scan.skipping.partition_filter import BucketFilter
+from table.scan.skipping.partition_filter import BucketFilter, among
 from table.write.snapshot_builder import CommitRequest, check_writable
 
 _log = logging.getLogger(__name__)
@@ -117,20 +117,16 @@ def plan(  # noqa: PLR0913 - what a procedure is asked for
     """The merges worth doing at the latest snapshot, by the table's rules or others; see `table.compaction.candidates`."""
     rules = rules or CompactionRules.of(table.schema, task_bytes=task_bytes)
     expired = _expired(table)
-    candidates = [entry for entry in _candidates(table, partitions, buckets, rules) if entry.partition not in expired]
+    candidates = [entry for entry in _candidates(table, partitions, buckets, rules) if not expired(entry.partition)]
     return choose(table.schema, candidates, rules, full=full, all_of_them=all_of_them)
 
 
-def _expired(table: LakeTable) -> frozenset[bytes]:
-    """The partitions that go soon, whose files are merged no more, where `compaction.skip-expired-partitions` says so."""
-    if not TABLE_OPTIONS.read(table.schema.options, "compaction.skip-expired-partitions"):
-        return frozenset()
-    rules = PartitionExpiry.of(table, {})
-    if rules is None:
-        return frozenset()
+def _expired(table: LakeTable) -> Callable[[bytes], bool]:
+    """Whether a partition goes soon, so that its files are merged no more, where `compaction.skip-expired-partitions` says so."""
     types = [field.type for field in table.schema.partition_fields]
-    old = expired_partitions(table, all_partitions(table, table.latest()), rules)
-    return frozenset(binary_row.encode_prefixed(types, partition.values) for partition in old)
+    rules = PartitionExpiry.of(table, {}) if TABLE_OPTIONS.read(table.schema.options, "compaction.skip-expired-partitions") else None
+    old = [] if rules is None else expired_partitions(table, all_partitions(table, table.latest()), rules)
+    return among(types, (binary_row.encode_prefixed(types, partition.values) for partition in old))
 
 
 Told = Callable[[CompactionTask], None]

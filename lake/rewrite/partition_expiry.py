@@ -17,6 +17,7 @@ from model.snapshot import CommitKind, Snapshot
 from model.wall_clock import local_wall_millis
 from table.format.manifests.entries import ManifestEntry
 from table.format.rows import binary_row
+from table.scan.skipping.partition_filter import among, by_value
 from table.write.partition_time import PartitionTime
 from table.write.snapshot_builder import CommitRequest
 
@@ -86,10 +87,11 @@ def drop_partitions(
         return None
     types = [f.type for f in table.schema.partition_fields]
     gone = {binary_row.encode_prefixed(types, partition.values): partition for partition in partitions}
-    request: dict[str, Any] = {"kind": CommitKind.OVERWRITE, "overwrite": gone.__contains__, "commit_user": str(uuid4())}
+    written_as = by_value(types)
+    request: dict[str, Any] = {"kind": CommitKind.OVERWRITE, "overwrite": among(types, gone), "commit_user": str(uuid4())}
 
     def changed(partition: bytes, entries: Sequence[ManifestEntry]) -> bool:
-        seen = gone[partition]
+        seen = gone[written_as(partition)]
         rows, size = sum(entry.file.row_count for entry in entries), sum(entry.file.file_size for entry in entries)
         return (seen.file_count, seen.record_count, seen.file_size) != (len(entries), rows, size)
 

@@ -8,6 +8,7 @@ from lake.tables.handle import LakeTable
 from model.snapshot import Snapshot
 from table.format.layout import partition_dirs
 from table.format.rows import binary_row
+from table.scan.skipping.partition_filter import by_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +29,9 @@ def partitions(table: LakeTable, snapshot: Snapshot | None) -> list[Partition]:
     """All partitions with rows, by name."""
     types = [field.type for field in table.schema.partition_fields]
     sums: dict[bytes, list[int]] = {}
+    written_as = by_value(types)
     for bucket in table.files.bucket_sums(snapshot):
-        of_partition = sums.setdefault(bucket.partition, [0, 0, 0, 0])
+        of_partition = sums.setdefault(written_as(bucket.partition), [0, 0, 0, 0])
         of_partition[0] += bucket.rows
         of_partition[1] += bucket.files
         of_partition[2] += bucket.size

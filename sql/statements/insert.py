@@ -32,6 +32,7 @@ from sql.parsing import trees
 from sql.statements.base import ExecutionContext, handles
 from table.format.manifests.entries import NewFile
 from table.format.rows import binary_row
+from table.scan.skipping.partition_filter import among
 from table.write.seen import Seen
 from table.write.snapshot_builder import CommitRequest, everything
 
@@ -298,10 +299,10 @@ def _replaced(target: Target, files: list[NewFile]) -> Callable[[bytes], bool] |
     schema = target.table.schema
     if not schema.partition_keys or (not target.fixed and not target.dynamic):
         return everything
+    types = [f.type for f in schema.partition_fields]
     written = {new.partition for new in files}
     if target.dynamic:  # without rows nothing goes, also where PARTITION names all of one (Paimon's `overwritePartition`)
-        return written.__contains__ if written else None
-    types = [f.type for f in schema.partition_fields]
+        return among(types, written) if written else None
     positions = [schema.partition_keys.index(name) for name in target.fixed]
     wanted: list[Any] = [_partition_value(target, name) for name in target.fixed]
 

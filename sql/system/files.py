@@ -17,6 +17,7 @@ from table.format.rows import binary_row
 from table.format.rows.stats import column_stats
 from table.index.container import SUFFIX, decode
 from table.scan.planning.live_files import BucketSums, LiveFiles
+from table.scan.skipping.partition_filter import by_value
 
 _VECTOR = {
     "f0": VarCharType(nullable=False), "f1": IntType(nullable=False), "f2": IntType(nullable=False), "_CARDINALITY": BigIntType(),
@@ -205,21 +206,22 @@ def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """The partitions of the snapshot, by name."""
     live = _Live(scan, _named)
     sums: dict[bytes, _Partition] = {}
+    written_as = by_value([field.type for field in scan.opened.schema.partition_fields])
     for of_bucket in live.sums():
-        sums.setdefault(of_bucket.partition, _Partition()).add(of_bucket)
+        sums.setdefault(written_as(of_bucket.partition), _Partition()).add(of_bucket)
     by_name = sorted(sums.items(), key=lambda item: live.name(item[0]))
-    deleted = _deleted(scan)
+    deleted = _deleted(scan, written_as)
     for (partition, s), done in zip(by_name, _done(scan, [partition for partition, _ in by_name]), strict=True):
         name, gone = live.name(partition), deleted.get(partition, 0)
         yield name, s.rows, s.size, s.files, moment(s.last), moment(s.oldest), None, None, None, s.buckets, done, gone
 
 
-def _deleted(scan: SystemScan) -> dict[bytes, int | None]:
+def _deleted(scan: SystemScan, written_as: Callable[[bytes], bytes]) -> dict[bytes, int | None]:
     """How many rows of each partition deletion vectors take away; None where one does not tell, as of writers before Paimon 1.0."""
     counts: dict[bytes, int | None] = {}
     for (partition, _, _), vector in deletions_of(scan.opened.files, scan.opened.schema, scan.snapshot).items():
-        before = counts.get(partition, 0)
-        counts[partition] = None if before is None or vector.cardinality is None else before + vector.cardinality
+        before = counts.get(written_as(partition), 0)
+        counts[written_as(partition)] = None if before is None or vector.cardinality is None else before + vector.cardinality
     return counts
 
 

@@ -15,7 +15,7 @@ from table.format.manifests.columns import digest_of
 from table.format.manifests.entries import DataFile, EntryKind, ManifestEntry, NewFile
 from table.format.rows.row_ids import with_row_ids
 from table.format.store import TableFiles
-from table.scan.skipping.partition_filter import BucketFilter
+from table.scan.skipping.partition_filter import BucketFilter, by_value
 from table.write.manifest_merge import merged
 from table.write.places import check_order, check_places, placed
 from table.write.seen import Seen
@@ -161,17 +161,20 @@ def check_writable(schema: Schema) -> None:
 def _index_after(
     files: TableFiles, schema: Schema, latest: Snapshot | None, requests: Sequence[CommitRequest], changes: Sequence[ManifestEntry]
 ) -> str | None:
-    """The index manifest after the changes; raises `RewriteConflict` where rows of a file were deleted since a rewrite read it."""
-    if latest is None or latest.index_manifest is None:
-        return None
+    """The index manifest after the changes.
+
+    Raises `RewriteConflict` where rows of a file were deleted, or came back by a rollback, since a rewrite read it.
+    """
     stays = {key_of(entry) for entry in changes if entry.kind is EntryKind.ADD}  # with another index of its values
-    known = deletions_of(files, schema, latest)
+    known = deletions_of(files, schema, latest)  # none where a rollback took the index manifest away: what was deleted lives again
     for entry in (entry for request in requests for entry in request.deletes):
         if key_of(entry) not in stays and not say_the_same(files, entry.vector, known.get(key_of(entry))):
             raise RewriteConflict(
-                f"Rows of file {entry.file.file_name} were deleted while it was rewritten; nothing was changed.",
+                f"Rows of file {entry.file.file_name} were deleted, or brought back, while it was rewritten; nothing was changed.",
                 resource_name=entry.file.file_name,
             )
+    if latest is None or latest.index_manifest is None:
+        return None
     gone = {key_of(entry) for entry in changes if entry.kind is EntryKind.DELETE} - stays
     return index_after(files, schema, latest, gone)
 
@@ -323,9 +326,10 @@ def _deletion(entry: ManifestEntry) -> ManifestEntry:
 def _deleted(schema: Schema, request: CommitRequest, live: Sequence[ManifestEntry]) -> list[ManifestEntry]:
     if request.overwrite is not None:
         chosen: dict[bytes, list[ManifestEntry]] = {}
+        written_as = by_value([field.type for field in schema.partition_fields])
         for entry in live:
             if request.overwrite(entry.partition):
-                chosen.setdefault(entry.partition, []).append(entry)
+                chosen.setdefault(written_as(entry.partition), []).append(entry)
         spared = request.spared or (lambda _, __: False)
         return [entry for partition, entries in chosen.items() if not spared(partition, entries) for entry in entries]
     present = {entry.key(): entry for entry in live}

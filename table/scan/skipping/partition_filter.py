@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from model.schema.types import DataType
+from model.schema.types import DataType, DecimalType, LocalZonedTimestampType, TimestampType
 from table.format.manifests.entries import EMPTY_ROW, ManifestFile, bounds_of, within
 from table.format.rows import binary_row
 
@@ -28,3 +28,28 @@ class BucketFilter:
             return True
         bounds = bounds_of(meta.partition_stats, self._types)
         return bounds is None or any(all(within(*cell, unbounded=False) for cell in zip(row, *bounds, strict=True)) for row in self._rows)
+
+
+def by_value(types: Sequence[DataType]) -> Callable[[bytes], bytes]:
+    """What makes one of all the bytes in which clients write a partition's row.
+
+    pypaimon leaves out the slot that Java and we keep for a NULL of a long DECIMAL or TIMESTAMP; all write other types alike.
+    What was made is remembered.
+    """
+    made: dict[bytes, bytes] = {}
+    if not any(isinstance(type_, DecimalType | TimestampType | LocalZonedTimestampType) for type_ in types):
+        return lambda partition: partition
+
+    def one(partition: bytes) -> bytes:
+        if partition not in made:
+            made[partition] = binary_row.encode_prefixed(types, binary_row.decode(types, partition))
+        return made[partition]
+
+    return one
+
+
+def among(types: Sequence[DataType], partitions: Iterable[bytes]) -> Callable[[bytes], bool]:
+    """Whether a partition is one of these, in whatever bytes either is written."""
+    one = by_value(types)
+    wanted = frozenset(map(one, partitions))
+    return lambda partition: one(partition) in wanted

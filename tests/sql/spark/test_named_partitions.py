@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.gateway import Gateway
 from model.errors import AnalysisError
 from tests.sql.spark.conftest import Run
+from tests.sql.statements.test_partition_bytes import written_by_pypaimon
 
 pytestmark = pytest.mark.spark
 
@@ -30,3 +32,13 @@ def test_an_overwrite_replaces_the_partitions_of_its_rows_or_all(run: Run, dynam
     run("INSERT INTO t VALUES (1, 1), (2, 2)")
     run("INSERT OVERWRITE t SELECT CAST(9 AS INT), CAST(2 AS INT) FROM range(1)")
     assert run("SELECT a, p FROM t ORDER BY a") == left
+
+
+@pytest.mark.parametrize("where", ["", "PARTITION (p = NULL) "])
+def test_a_partition_that_pypaimon_writes_otherwise_is_replaced_whole(run: Run, on_spark: Gateway, where: str) -> None:
+    """Its row of a NULL in a long TIMESTAMP has no slot for it."""
+    run("CREATE TABLE t (id INT, p TIMESTAMP(6)) PARTITIONED BY (p) WITH ('bucket' = '-1')")
+    run("INSERT INTO t VALUES (1, NULL), (2, TIMESTAMP '2024-01-02 03:04:05')")
+    written_by_pypaimon(on_spark.lake, 3)
+    run(f"INSERT OVERWRITE t {where}VALUES ({'9' if where else '9, NULL'})")
+    assert run("SELECT id FROM t ORDER BY id") == [(2,), (9,)]

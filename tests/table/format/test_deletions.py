@@ -151,10 +151,13 @@ def test_a_merge_writes_the_rows_that_are_left(files: TableFiles, bucket: str) -
     assert ids(files, schema, merged) == [*LEFT, ROWS, ROWS + 1, ROWS + 2]
     first, second = (entry.file.file_name for entry in inputs)
     later = with_deleted(files, before, {first: GONE, second: [1]})
-    with pytest.raises(RewriteConflict, match="were deleted while it was rewritten"):
+    with pytest.raises(RewriteConflict, match="were deleted, or brought back, while"):
         commit(later)
-    with pytest.raises(RewriteConflict, match="were deleted while it was rewritten"):
+    with pytest.raises(RewriteConflict, match="were deleted, or brought back, while"):
         commit(before, deletes=tuple(files.live_entries(before)))
+    undone = replace(before, index_manifest=None)  # as a rollback to before the table's first deleted row leaves it
+    with pytest.raises(RewriteConflict, match="were deleted, or brought back, while"):
+        commit(undone)
 
 
 def test_what_leaves_the_table_takes_its_vectors_along(files: TableFiles) -> None:
@@ -212,7 +215,7 @@ def test_a_rewrite_goes_on_beside_another_that_moved_its_vectors(files: TableFil
     after = insert(files, schema, before, [], kind=CommitKind.OVERWRITE, deletes=(first,))
     assert insert(files, schema, after, [], kind=CommitKind.OVERWRITE, deletes=(second, third)).index_manifest is None
     changed = with_deleted(files, after, {second.file.file_name: [0, 2], third.file.file_name: [1]})
-    with pytest.raises(RewriteConflict, match="were deleted while it was rewritten"):
+    with pytest.raises(RewriteConflict, match="were deleted, or brought back, while"):
         insert(files, schema, changed, [], kind=CommitKind.OVERWRITE, deletes=(second, third))
 
 

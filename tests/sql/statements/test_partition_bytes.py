@@ -1,0 +1,79 @@
+"""A partition whose row clients write in two ways: pypaimon leaves out the slot of a NULL in a long DECIMAL or TIMESTAMP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lake import Lake
+from lake.rewrite.partition_expiry import PartitionExpiry, drop_partitions, expired_partitions
+from lake.tables.partitions import partitions
+from model.identifier import Identifier
+from model.snapshot import CommitKind
+from table.format.manifests.entries import NewFile
+from table.format.rows.arrow import arrow_schema
+from table.write.snapshot_builder import CommitRequest
+from table.write.writer import write_batches
+from tests.fix_gateway import Ask
+from tests.interop.strict import check_warehouse
+
+T = Identifier("default", "t")
+SHORT = 4 + 8 + 8
+"""Bytes of pypaimon's row of one NULL: how many columns there are, which are NULL, and their slots."""
+TYPES = ("TIMESTAMP(6)", "TIMESTAMP_LTZ(6)", "DECIMAL(20, 2)")
+
+
+@pytest.fixture(params=TYPES)
+def filled(request: pytest.FixtureRequest, ask: Ask, lake: Lake) -> Ask:
+    """Two rows without a partition, of which a client wrote one, and one row with."""
+    value = "12.50" if request.param.startswith("DECIMAL") else "TIMESTAMP '2024-01-02 03:04:05'"
+    ask(f"CREATE TABLE t (id INT, p {request.param}) PARTITIONED BY (p) WITH ('bucket' = '-1')")
+    ask(f"INSERT INTO t VALUES (1, NULL), (2, {value})")
+    written_by_pypaimon(lake, 3)
+    assert sorted(row[0] for row in ask("SELECT id FROM t WHERE p IS NULL")) == [1, 3]
+    return ask
+
+
+def written_by_pypaimon(lake: Lake, row: int) -> None:
+    table = lake.open(T)
+    rows = pa.RecordBatch.from_pylist([{"id": row, "p": None}], schema=arrow_schema(table.schema.fields))
+    (new,) = write_batches(table.files, table.schema, [rows])
+    assert len(new.partition) > SHORT
+    short = NewFile(partition=new.partition[:SHORT], bucket=new.bucket, file=new.file)
+    lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=(short,), commit_user="pypaimon"))
+
+
+def left(ask: Ask) -> list[int]:
+    return sorted(row[0] for row in ask("SELECT id FROM t"))
+
+
+def test_it_is_one_partition(filled: Ask) -> None:
+    assert sorted(row[0] for row in filled("SHOW PARTITIONS t"))[-1:] == ["p=__DEFAULT_PARTITION__"]
+    assert len(filled("SHOW PARTITIONS t")) == 2
+    assert filled("SELECT record_count, file_count FROM t$partitions WHERE `partition` LIKE '%DEFAULT%'") == [(2, 2)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["ALTER TABLE t DROP PARTITION (p = NULL)", "CALL sys.drop_partition('t', 'p=__DEFAULT_PARTITION__')"],
+)
+def test_it_goes_whole(filled: Ask, warehouse: Path, statement: str) -> None:
+    filled(statement)
+    assert left(filled) == [2]
+    check_warehouse(warehouse)
+
+
+def test_it_expires_whole_and_stays_where_something_came(filled: Ask, lake: Lake) -> None:
+    table = lake.open(T)
+    rules = PartitionExpiry.of(table, {"partition.expiration-time": "1 ms", "partition.expiration-strategy": "update-time"})
+    assert rules is not None
+    old = expired_partitions(table, partitions(table, table.latest()), rules)
+    assert len(old) == 2
+    written_by_pypaimon(lake, 4)
+    drop_partitions(lake, table, old, idle=True)
+    assert left(filled) == [1, 3, 4]
+    old = expired_partitions(table, partitions(table, lake.open(T).latest()), rules)
+    drop_partitions(lake, table, old, idle=True)
+    assert left(filled) == []
