@@ -6,6 +6,8 @@ import base64
 import binascii
 import datetime as dt
 import json
+import re
+import struct
 from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
 from typing import IO, Any
@@ -169,6 +171,15 @@ def _float(value: Any) -> float:
     return float(value)
 
 
+def _single(value: Any) -> float:
+    number = _float(value)
+    try:
+        struct.pack("<f", number)
+    except OverflowError:  # it would be stored as infinite
+        raise ValueError from None
+    return number
+
+
 def _boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError
@@ -189,8 +200,19 @@ def _date(value: Any) -> dt.date:
     return dt.date.fromisoformat(_text(value))
 
 
+_LOST = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")
+
+
+def _exact(value: Any) -> str:
+    """The text of a time without digits behind the sixth, which Python would leave out without a word."""
+    text = _text(value)
+    if _LOST.search(text):
+        raise ValueError
+    return text
+
+
 def _time(value: Any) -> dt.time:
-    time = dt.time.fromisoformat(_text(value))
+    time = dt.time.fromisoformat(_exact(value))
     if time.tzinfo is not None or time.microsecond % 1000:
         raise ValueError
     return time
@@ -200,7 +222,7 @@ def _timestamp(precision: int, *, zoned: bool) -> Convert:
     unit = 1000 if precision <= 3 else 1
 
     def convert(value: Any) -> dt.datetime:
-        time = dt.datetime.fromisoformat(_text(value))
+        time = dt.datetime.fromisoformat(_exact(value))
         if (time.tzinfo is not None) != zoned or time.microsecond % unit:
             raise ValueError
         return time
@@ -242,7 +264,7 @@ def _list(value: Any) -> list[Any]:
 
 _SIMPLE: dict[str, Convert] = {
     "BOOLEAN": _boolean,
-    "FLOAT": _float,
+    "FLOAT": _single,
     "DOUBLE": _float,
     "CHAR": _text,
     "VARCHAR": _text,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import io
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from model.errors import InvalidData
-from model.schema.schema import Schema
+from model.schema.schema import Schema, column, new_schema
 from model.schema.types import ArrayType, Field, IntType, VarCharType
-from workers.readers import arrow_batches, parquet_batches, readable
+from workers.readers import arrow_batches, ndjson_batches, parquet_batches, readable
 
 SCHEMA = Schema(
     id=0,
@@ -71,3 +73,35 @@ def test_a_batch_that_unpacks_to_a_terabyte_is_refused_before_its_first_row() ->
     batches = readable(arrow_batches(_arrow(pa.RecordBatch.from_pydict({"text": named})), SCHEMA, "t"))
     with pytest.raises(InvalidData, match="a batch of 1,000,000 rows takes 1,048,5"):
         next(batches)
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("TIMESTAMP(6)", "2024-01-01T00:00:00.123456789"),
+        ("TIMESTAMP(3)", "2024-01-01T00:00:00.1230009"),
+        ("TIMESTAMP_LTZ(6)", "2024-01-01T00:00:00.1234569Z"),
+        ("TIME(3)", "10:00:00.1230009"),
+        ("FLOAT", 1e300),
+    ],
+)
+def test_a_value_of_json_that_loses_something_is_refused_by_row(type_: str, value: object) -> None:
+    schema = new_schema([column("v", type_)], options={"bucket": "-1"})
+    lines = [json.dumps({"v": one}).encode() for one in (None, value)]
+    with pytest.raises(InvalidData, match="row 2"):
+        list(ndjson_batches(io.BytesIO(b"\n".join(lines)), schema, "t"))
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "stored"),
+    [
+        ("TIMESTAMP(6)", "2024-01-01T00:00:00.123456000", dt.datetime(2024, 1, 1, microsecond=123_456)),
+        ("TIME(3)", "10:00:00.123000", dt.time(10, microsecond=123_000)),
+        ("FLOAT", "Infinity", float("inf")),
+        ("FLOAT", 3.4028235677973366e38 * (1 - 2**-24), 3.4028234663852886e38),
+    ],
+)
+def test_a_value_of_json_that_loses_nothing_is_taken(type_: str, value: object, stored: object) -> None:
+    schema = new_schema([column("v", type_)], options={"bucket": "-1"})
+    (batch,) = ndjson_batches(io.BytesIO(json.dumps({"v": value}).encode()), schema, "t")
+    assert batch.column(0).to_pylist() == [stored]

@@ -155,10 +155,11 @@ def _converted(array: pa.Array, target: pa.DataType) -> pa.Array:
     if types.is_decimal(target) and types.is_integer(source):
         # Arrow judges by the type: an INT would need ten digits whatever its values are.
         return pc.cast(pc.cast(array, pa.decimal128(20, 0)), target, safe=True)
-    if types.is_float32(target) and types.is_floating(source):
+    if types.is_floating(target) and (types.is_floating(source) or _is_text(source)):
         cast = pc.cast(array, target)
-        if pc.any(pc.and_(pc.is_finite(array), pc.invert(pc.is_finite(cast)))).as_py():
-            raise pa.ArrowInvalid("beyond the range of a FLOAT")
+        number = pc.match_substring_regex(array, "[0-9]") if _is_text(source) else pc.is_finite(array)  # not NaN, and not infinite
+        if pc.any(pc.and_(number, pc.invert(pc.is_finite(cast)))).as_py():
+            raise pa.ArrowInvalid("beyond the range of the type")
         return cast
     if _is_text(source) and types.is_timestamp(target):
         return _timestamps_of_text(array, target)

@@ -78,6 +78,14 @@ def test_text_bodies_are_parsed_by_the_column(text: str, type_: str, value: obje
             fitted(pa.array([text]), type_)
 
 
+@pytest.mark.parametrize(("text", "type_"), [("1e300", "FLOAT"), ("-1e39", "FLOAT"), ("1e400", "DOUBLE")])
+def test_a_number_that_a_float_makes_infinite_is_refused_by_row(text: str, type_: str) -> None:
+    values = pa.array(["Infinity", "-inf", "NaN", None, "1.5", text])
+    with pytest.raises(InvalidData, match=rf"row 6: '{text}' does not fit {type_}"):
+        fitted(values, type_, TEXT)
+    assert fitted(values[:5], type_, TEXT)[:2] == [float("inf"), float("-inf")]
+
+
 @pytest.mark.parametrize("type_", ["INT", "DATE", "TIME(3)", "TIMESTAMP(3)", "TIMESTAMP_LTZ(3)", "DECIMAL(4, 2)", "BOOLEAN"])
 def test_text_that_means_nothing_is_refused_by_row(type_: str) -> None:
     with pytest.raises(InvalidData, match="Column x, row 3: 'fish' does not fit"):
