@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks import (
+    bodies,
     bulk,
     commits,
     durability,
@@ -40,6 +41,7 @@ class Part:
 PARTS = (
     Part(name="statements", title="Short statements", measure=statements.measure),
     Part(name="bulk", title="Bulk inserts and scans", measure=bulk.measure),
+    Part(name="bodies", title="Bodies of rows, two at once", measure=bodies.measure),
     Part(name="flight", title="Results into pandas, and short statements, by every protocol", measure=flight.measure),
     Part(name="commits", title="Commits of REST clients", measure=commits.measure),
     Part(name="durability", title="What durability costs", measure=durability.measure),
