@@ -31,7 +31,6 @@ from lake.tables.tags import hold_retention, to_tag
 from model.access import Access, table_resource
 from model.catalog_errors import TagAlreadyExist
 from model.errors import LakeError, TagNotExist
-from model.identifier import MAIN_BRANCH
 from model.options.table import TABLE_OPTIONS
 from model.repeats import REPEATS
 from model.snapshot import Snapshot
@@ -140,10 +139,11 @@ def _garbage(table: LakeTable, look: Callable[[], Garbage]) -> Garbage:
 
 
 def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_run: bool = False, now_millis: int | None = None) -> Removed:
-    """Let snapshots go by count and age; what tags, branches and consumers need stays. Raises `TableDiverged`, and takes nothing then."""
+    """Let snapshots of a table or branch go by count and age; what tags, other branches and consumers need stays.
+
+    Raises `TableDiverged`, and takes nothing then.
+    """
     _may(lake, table)
-    if table.identifier.branch != MAIN_BRANCH:
-        return Removed()
     lake.tags.all(table)  # a client may have put one there itself
     table.latest()  # publishes what is decided, so that no file is missing below
     forget_expired(lake.catalog, table)

@@ -12,10 +12,10 @@ import pytest
 
 from lake.rewrite.orphans import remove_orphan_files
 from model.identifier import Identifier
+from tests.erased import SEEN, VALUE, decoded
 from tests.faults.below import each
 from tests.faults.failing_io import SHORT_WRITE, FailingFileIO, Faults
 from tests.faults.world import World, world
-from tests.sql.statements.test_erase import SEEN, VALUE, decoded
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EACCES, errno.EMFILE, SHORT_WRITE)
 _OPTIONS = "'bucket' = '1', 'rows.erasable' = 'true', 'write-only' = 'true', 'file-index.bloom-filter.columns' = 'name'"

@@ -12,12 +12,14 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import psutil
 
+from sql.spark.driver.words import without_values
 from sql.spark.session.settings import OUT_OF_MEMORY
 
 _log = logging.getLogger(__name__)
@@ -174,8 +176,9 @@ def _keep(words: int, path: Path) -> None:
     """Write what comes out of a pipe to a file until the other side is gone."""
     log = _Log(path, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
     with open(words, "rb") as source, contextlib.closing(log):
-        while line := source.readline(_LINE_BYTES):
-            log.emit(logging.makeLogRecord({"msg": line.decode(errors="replace").rstrip("\r\n")}))
+        lines = (line.decode(errors="replace").rstrip("\r\n") for line in iter(partial(source.readline, _LINE_BYTES), b""))
+        for line in without_values(lines):
+            log.emit(logging.makeLogRecord({"msg": line}))
 
 
 def _lock_of(directory: Path) -> Path:

@@ -109,12 +109,8 @@ class _Erasing:
             yield from self._deleted(table)
         for table in branches:
             yield from self._tags(table)
-        yield from self._snapshots(self._table)
-        for table in branches[1:]:
-            if holding := sum(self._holds(table, snapshot) > 0 for snapshot in self._earlier(table)):
-                named = f"{literal(name.written())}, {literal(table.identifier.branch)}"
-                way = f"CALL sys.delete_branch({named}), or make it anew from a tag"
-                yield _Place("snapshots of branch", table.identifier.branch, holding, way)
+        for table in branches:
+            yield from self._snapshots(table)
         if ids := ids_of_changelogs(self._table):
             way = "kept by another client's expiry: CALL sys.expire_changelogs with delete_all there"
             yield _Place("changelogs", f"{ids[0]} to {ids[-1]}", len(ids), way)
@@ -250,7 +246,11 @@ class _Erasing:
             gone = len(earlier) - len(left)
             if left:
                 way = f"a consumer has not read them: CALL sys.clear_consumers({literal(table.identifier.written())})"
-                yield _Place("snapshots", f"{left[0].id} to {left[-1].id}", len(left), way)
-            yield _Place("expired snapshots", f"{earlier[0].id} to {earlier[-1].id}", gone)
+                yield _Place("snapshots", self._span(table, left), len(left), way)
+            yield _Place("expired snapshots", self._span(table, earlier), gone)
         elif earlier:
-            yield _Place("snapshots", f"{earlier[0].id} to {earlier[-1].id}", len(earlier))
+            yield _Place("snapshots", self._span(table, earlier), len(earlier))
+
+    def _span(self, table: LakeTable, snapshots: Sequence[Snapshot]) -> str:
+        span = f"{snapshots[0].id} to {snapshots[-1].id}"
+        return span if table is self._table else f"{span} of branch {table.identifier.branch}"

@@ -15,10 +15,11 @@ from model.errors import AnalysisError, Forbidden, UnsupportedType
 from model.identifier import Identifier
 from model.schema.change import AddColumn, ColumnChange, DropColumn, Nested, RenameColumn, SchemaChange, UpdateColumnType
 from model.schema.types import BigIntType, VarCharType
+from tests.erased import VALUE
 from tests.lake.access.test_access import user
 from tests.short import diagonal
 from tests.sql.spark.conftest import Run
-from tests.sql.statements.test_erase import VALUE, holders
+from tests.sql.statements.test_erase import holders
 from tests.sql.tables import make_table
 
 T = Identifier("default", "t")

@@ -3,49 +3,32 @@
 from __future__ import annotations
 
 import json
-import time
 from datetime import timedelta
 from pathlib import Path
 
-import fastavro
 import psycopg
-import pyarrow.parquet as pq
 import pytest
 
 from gateway.gateway import Gateway
 from gateway.operation import Operation, OperationState
 from lake import Lake
 from lake.access.audit import _renamed
-from lake.rewrite.orphans import remove_orphan_files
 from model.errors import SqlSyntaxError, Unavailable, UnsupportedStatement
 from model.identifier import Identifier
 from model.snapshot import CommitKind
 from server.access.audit import row_of
 from sql.execution.results import ResultSet
+from tests.erased import SEEN, VALUE
+from tests.erased import holders as holding
 from tests.fix_gateway import Ask
 from tests.lake.access.test_access import user
 
 T = Identifier("default", "t")
-VALUE = "Erika Mustermann 4711"
-SEEN = "Erika Must"
-"""Bounds in manifests are cut."""
-
-
-def decoded(path: Path) -> str:
-    """All a file says, as it lies there and as its format reads it."""
-    raw = path.read_bytes()
-    told = raw.decode("latin-1")
-    if raw.startswith(b"Obj\x01"):
-        with path.open("rb") as file:
-            told += repr(list(fastavro.reader(file)))
-    elif path.suffix == ".parquet":
-        told += repr(pq.read_table(path).to_pylist()) + str(pq.read_metadata(path).to_dict())
-    return told
 
 
 def holders(warehouse: Path, dsn: str) -> list[str]:
-    """Where the value is found: in what a file says, and in the name of a file or directory."""
-    found = [path.name for path in warehouse.rglob("*") if SEEN in path.name or (path.is_file() and SEEN in decoded(path))]
+    """The names of files, directories and tables of Postgres in which the value is found."""
+    found = [Path(path).name for path in holding(warehouse)]
     with psycopg.connect(dsn) as conn:
         tables = conn.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
         for (table,) in tables:
@@ -70,22 +53,45 @@ CALL = f"CALL sys.erase(`table` => 't', `where` => 'name = ''{VALUE}''')"
 @pytest.mark.usefixtures("people")
 def test_nothing_holds_the_value_afterwards(ask: Ask, lake: Lake, warehouse: Path, dsn: str) -> None:
     ask("CALL sys.create_branch('t', 'b', 'with')")
+    ask(f"INSERT INTO t$branch_b VALUES (6, '{VALUE}'), (7, 'Eve')")
     ask("DELETE FROM t WHERE id = 2")
     assert len(holders(warehouse, dsn)) > 2, "the search finds what is there"
     told = ask(CALL[:-1] + ", dry_run => true)")
-    held = [("table", "default.t", 0), ("branch", "b", 1), ("tag", "with", 1), ("tag", "with of branch b", 1)]
-    assert [row[:3] for row in told][:4] == held
+    held = [("table", "default.t", 0), ("branch", "b", 2), ("tag", "with", 1), ("tag", "with of branch b", 1)]
+    assert [row[:3] for row in told if row[0] != "snapshots"][:4] == held
+    assert [row[1:3] for row in told if row[0] == "snapshots"] == [("1 to 3", 3), ("2 to 2 of branch b", 1)]
     done = ask(CALL)
     assert [row[:3] for row in done][:4] == held
-    (way,) = (left for what, _, _, left, _ in done if what == "snapshots of branch")
-    assert way.startswith("CALL sys.delete_branch('default.t', 'b')")
-    ask("CALL sys.delete_branch('t', 'b')")
-    (left,) = (row for row in ask(CALL) if row[3])
-    assert left[0] == "files nothing refers to"
-    remove_orphan_files(lake, lake.open(T), older_than_millis=time.time_ns() // 1_000_000, check=lambda: None)
-    assert [row for row in ask(CALL) if row[3]] == []
+    assert [row[1:3] for row in done if row[0] == "expired snapshots"] == [("1 to 3", 3), ("2 to 5 of branch b", 4)]
+    assert [row for row in done if row[3]] == []
     assert holders(warehouse, dsn) == []
     assert ask("SELECT id, name FROM t") == [(1, "Ada"), (3, "Dan"), (4, "Bob")]
+    assert sorted(ask("SELECT id, name FROM t$branch_b")) == [(1, "Ada"), (3, "Dan"), (4, "Bob"), (7, "Eve")]
+    assert ask("CALL sys.check_table('t', deep => true)") == ask("CALL sys.check_table('default.`t$branch_b`', deep => true)") == []
+
+
+@pytest.mark.usefixtures("people")
+def test_branches_keep_each_others_rows_until_all_have_let_go_of_them(ask: Ask, warehouse: Path, dsn: str) -> None:
+    """Each branch's past lies in the table's own directories: what another one still shows must stay."""
+    ask("CALL sys.create_branch('t', 'b', 'with'); CALL sys.create_branch('t', 'c', 'with')")
+    ask(f"INSERT INTO t$branch_b VALUES (5, '{VALUE}'); INSERT INTO t$branch_c VALUES (6, 'Eve')")
+    ask("TRUNCATE TABLE t; INSERT INTO t VALUES (8, 'Zoe')")
+    assert [row for row in ask(CALL) if row[3]] == []
+    assert holders(warehouse, dsn) == []
+    assert ask("SELECT id FROM t") == [(8,)]
+    for branch, ids in (("b", [1, 3, 4]), ("c", [1, 3, 4, 6])):
+        assert sorted(ask(f"SELECT id FROM t$branch_{branch}")) == [(number,) for number in ids]
+        assert ask(f"CALL sys.check_table('default.`t$branch_{branch}`', deep => true)") == []
+
+
+@pytest.mark.usefixtures("people")
+def test_what_a_branchs_consumer_has_not_read_is_told(ask: Ask, warehouse: Path, dsn: str) -> None:
+    ask("CALL sys.create_branch('t', 'b', 'with'); CALL sys.reset_consumer('default.`t$branch_b`', 'me', 2)")
+    (left,) = (row for row in ask(CALL) if row[3])
+    assert left[:3] == ("snapshots", "2 to 4 of branch b", 3)
+    ask(left[3].partition(": ")[2])
+    assert [row for row in ask(CALL) if row[3]] == []
+    assert holders(warehouse, dsn) == []
 
 
 @pytest.mark.usefixtures("people")
