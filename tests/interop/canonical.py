@@ -22,6 +22,8 @@ def column(values: Any, kind: pa.DataType) -> list[Any]:
     if pa.types.is_timestamp(kind):
         micros = pa.timestamp("us", tz=kind.tz)
         return list(values.cast(micros).cast(pa.int64()).to_pylist())
+    if pa.types.is_time64(kind):  # milliseconds of the day in another unit
+        return column(values.cast(pa.time32("ms")), pa.time32("ms"))
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         return list(values.cast(pa.int32()).to_pylist())
     spell = _spelling(kind)
