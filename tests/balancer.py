@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 
 _NOT_PASSED = {"connection", "keep-alive", "transfer-encoding", "host", "content-length"}
 
+Heard = Callable[[str, bytes, int, bytes], None]
+"""Path, body, status and answer of a request."""
+
+
+def _plain(body: bytes, headers: Mapping[str, str] | Message) -> bytes:
+    return gzip.decompress(body) if headers.get("Content-Encoding") == "gzip" else body
+
 
 class Balancer:
     """Answers at ``url``; what it sends on names the host it was asked for, as balancers do."""
 
-    def __init__(self, urls: Sequence[str]) -> None:
+    def __init__(self, urls: Sequence[str], *, heard: Heard | None = None) -> None:
+        """``heard`` is told of each answer, before the client is."""
         self.urls = list(urls)
         self.sent: list[tuple[str, str, int]] = []
         """The server, the request's line and the status of each answer."""
@@ -34,6 +44,8 @@ class Balancer:
                 with client.stream(self.command, f"{url}{self.path}", headers=headers, content=body) as given:
                     raw = b"".join(given.iter_raw())
                     balancer.sent.append((url, f"{self.command} {self.path}", given.status_code))
+                    if heard is not None:
+                        heard(self.path, _plain(body, self.headers), given.status_code, _plain(raw, given.headers))
                     self.send_response(given.status_code)
                     for name, value in given.headers.multi_items():
                         if name not in _NOT_PASSED:

@@ -69,21 +69,21 @@ def of_flink(flink: Asked) -> Append:
 
 
 @contextlib.contextmanager
-def pypaimon_process(server: RunningServer, log: Path) -> Iterator[Asked]:
+def pypaimon_process(url: str, log: Path) -> Iterator[Asked]:
     python = ROOT / ".venv-pypaimon" / "bin" / "python"
     if not python.exists():
         pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
-    with contextlib.closing(Asked([str(python), str(HERE / "pypaimon_appender.py"), server.url], log)) as process:
+    with contextlib.closing(Asked([str(python), str(HERE / "pypaimon_appender.py"), url], log)) as process:
         yield process
 
 
 @contextlib.contextmanager
-def rust_process(server: RunningServer, log: Path) -> Iterator[Asked]:
-    with contextlib.closing(Asked([rust_environment(), str(HERE / "rust_appender.py"), server.url], log)) as process:
+def rust_process(url: str, log: Path) -> Iterator[Asked]:
+    with contextlib.closing(Asked([rust_environment(), str(HERE / "rust_appender.py"), url], log)) as process:
         yield process
 
 
 @contextlib.contextmanager
-def flink_process(server: RunningServer, python: str, log: Path) -> Iterator[Asked]:
-    with contextlib.closing(Asked([python, str(HERE / "flink_matrix.py"), flink_catalog(server.url)], log)) as process:
+def flink_process(url: str, python: str, log: Path) -> Iterator[Asked]:
+    with contextlib.closing(Asked([python, str(HERE / "flink_matrix.py"), flink_catalog(url)], log)) as process:
         yield process

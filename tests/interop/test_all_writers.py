@@ -1,4 +1,7 @@
-"""pypaimon, Java, Spark, Flink and SQL append to a queue and a scalable table beside compaction and expiry: all is there, in order."""
+"""pypaimon, Java, Spark, Flink and SQL append to a queue and a scalable table beside compaction and expiry: all is there, in order.
+
+All clients have the options they come with, and each is counted: 99 of 100 commits take five retries at most.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ import pytest
 
 from tests.interop.appenders import Append, Java, flink_process, of_a_process, of_flink, of_spark, of_sql, pypaimon_process
 from tests.interop.conftest import Reader
+from tests.interop.counted_commits import CountedCommits
 from tests.interop.spark_paimon import SparkClient, given
 from tests.running import RunningServer
 
@@ -24,6 +28,8 @@ SECONDS = float(os.environ.get("SLUICE_TEST_SECONDS", "600"))
 _OF_A_WRITER = 1_000_000
 """Writer w appends the ids from w times this on, in order."""
 _ROWS = 3
+_SQLS, _PYPAIMONS, _JAVAS = 6, 6, 2
+"""Writers of a kind, beside one of Spark and one of Flink: sixteen."""
 _COMPACTED_EACH = 2.0
 """Seconds between two compactions and expiries of a table."""
 OPTIONS = "'write-only' = 'true', 'compaction.min.file-num' = '5', 'snapshot.num-retained.min' = '10', 'snapshot.num-retained.max' = '50'"
@@ -129,13 +135,15 @@ def check(server: RunningServer, tables: dict[str, str], book: Book, readers: di
 
 
 def test_sql_and_pypaimon_beside_compaction(server: RunningServer, tables: dict[str, str], pypaimon: Reader, tmp_path: Path) -> None:
-    writers = Writers(tables)
-    with pypaimon_process(server, tmp_path / "log") as process:
+    writers, counted = Writers(tables), CountedCommits()
+    with counted.between(server, "pypaimon") as url, pypaimon_process(url, tmp_path / "log") as process:
         writers.add("SQL", of_sql(server))
         writers.add("pypaimon", of_a_process(process))
         writers.add_maintenance("maintenance", maintenance(server))
         writers.run(5)
     assert set(writers.book.commits) == {"SQL", "pypaimon", "maintenance"}
+    counted.check({"pypaimon"})
+    assert len(counted.retries["pypaimon"]) == writers.book.commits["pypaimon"]
     check(server, tables, writers.book, {"pypaimon": pypaimon})
 
 
@@ -145,25 +153,32 @@ def test_every_client_beside_compaction(
     server: RunningServer, tables: dict[str, str], pypaimon: Reader, java_paimon: Reader, flink_python: str, tmp_path: Path
 ) -> None:
     given()
-    (tmp_path / "java").mkdir()
+    counted = CountedCommits()
     with contextlib.ExitStack() as started:
-        first, second = (started.enter_context(pypaimon_process(server, tmp_path / f"log-{n}")) for n in range(2))
-        java = Java(server.url, tmp_path / "java")
-        started.callback(java.close)
-        spark = SparkClient(server.url, tmp_path / "spark")
+        urls = {name: started.enter_context(counted.between(server, name)) for name in ("pypaimon", "Java", "Spark", "Flink")}
+        processes = [started.enter_context(pypaimon_process(urls["pypaimon"], tmp_path / f"log-{n}")) for n in range(_PYPAIMONS)]
+        javas = []
+        for n in range(_JAVAS):
+            (tmp_path / f"java-{n}").mkdir()
+            javas.append(Java(urls["Java"], tmp_path / f"java-{n}"))
+            started.callback(javas[-1].close)
+        spark = SparkClient(urls["Spark"], tmp_path / "spark")
         started.callback(spark.close)
-        flink = started.enter_context(flink_process(server, flink_python, tmp_path / "flink"))
+        flink = started.enter_context(flink_process(urls["Flink"], flink_python, tmp_path / "flink"))
         writers = Writers(tables)
-        for name in ("SQL", "SQL"):
-            writers.add(name, of_sql(server))
-        for process in (first, second):
+        for _ in range(_SQLS):
+            writers.add("SQL", of_sql(server))
+        for process in processes:
             writers.add("pypaimon", of_a_process(process))
-        writers.add("Java", of_a_process(java))
+        for java in javas:
+            writers.add("Java", of_a_process(java))
         writers.add("Spark", of_spark(spark))
         writers.add("Flink", of_flink(flink))
         writers.add_maintenance("maintenance", maintenance(server))
         began = time.monotonic()
         writers.run(SECONDS)
         print(f"{time.monotonic() - began:.0f} s: {dict(writers.book.commits)}", file=sys.stderr)
+    assert writers.book.problems == []
+    print(counted.check(set(urls)), file=sys.stderr)
     assert set(writers.book.commits) == {"SQL", "pypaimon", "Java", "Spark", "Flink", "maintenance"}
     check(server, tables, writers.book, {"pypaimon": pypaimon, "Java": java_paimon})

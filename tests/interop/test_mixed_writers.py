@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.conftest import HERE, ROOT
+from tests.interop.counted_commits import CountedCommits
 from tests.interop.spark_paimon import SparkClient, given
 from tests.running import RunningServer
 
@@ -21,8 +22,6 @@ SQL_WRITERS = 2
 _SPARK = 90
 _SQL = 100
 """From here on the numbers of the SQL writers."""
-_MOST_RETRIES = 5
-"""That 99 of 100 commits may take; a client gives up after ten."""
 Row = tuple[int, int]
 
 
@@ -58,12 +57,12 @@ class HotSql:
 
 
 @contextlib.contextmanager
-def pypaimon_writers(server: RunningServer, table: str, processes: int, commits: int, log: Path) -> Iterator[list[subprocess.Popen[str]]]:
+def pypaimon_writers(url: str, table: str, processes: int, commits: int, log: Path) -> Iterator[list[subprocess.Popen[str]]]:
     """Processes that have opened the table and wait for a line to begin."""
     python = ROOT / ".venv-pypaimon" / "bin" / "python"
     if not python.exists():
         pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
-    command = [str(python), str(HERE / "pypaimon_writer.py"), server.url, table]
+    command = [str(python), str(HERE / "pypaimon_writer.py"), url, table]
     started = []
     with log.open("w") as out:
         for writer in range(processes):
@@ -113,10 +112,17 @@ def create(server: RunningServer, database: str) -> str:
 
 def test_clients_get_their_turn_beside_hot_sql_writers(server: RunningServer, database: str, tmp_path: Path) -> None:
     table, processes, commits = create(server, database), 3, 5
-    with pypaimon_writers(server, table, processes, commits, tmp_path / "log") as started, HotSql(server, table) as hot:
-        retries = retries_of(started, tmp_path / "log")
+    counted, log = CountedCommits(), tmp_path / "log"
+    with (
+        counted.between(server, "pypaimon") as url,
+        pypaimon_writers(url, table, processes, commits, log) as started,
+        HotSql(server, table) as hot,
+    ):
+        retries = retries_of(started, log)
     assert hot.problems == []
     assert len(retries) == processes * commits
+    counted.check({"pypaimon"})
+    assert sorted(counted.retries["pypaimon"]) == sorted(retries), "what the client tells of itself is what was counted"
     check_rows(server, table, [*hot.rows, *((w, n) for w in range(processes) for n in range(commits))])
 
 
@@ -125,7 +131,9 @@ def test_clients_get_their_turn_beside_hot_sql_writers(server: RunningServer, da
 def test_six_processes_and_spark_beside_hot_sql_writers(server: RunningServer, database: str, tmp_path: Path) -> None:
     given()
     table, processes, commits, spark_commits = create(server, database), 6, 15, 20
-    spark = SparkClient(server.url, tmp_path / "spark")
+    counted, connected = CountedCommits(), contextlib.ExitStack()
+    of_pypaimon, of_spark = (connected.enter_context(counted.between(server, name)) for name in ("pypaimon", "Spark"))
+    spark = SparkClient(of_spark, tmp_path / "spark")
     insert = f"INSERT INTO sluice.{table} VALUES ({_SPARK}, {{n}})"
     problems: list[str] = []
 
@@ -134,21 +142,18 @@ def test_six_processes_and_spark_beside_hot_sql_writers(server: RunningServer, d
             if error := spark.answer(insert.format(n=n)).get("error"):
                 problems.append(error)
 
-    try:
+    connected.callback(spark.close)
+    with connected:
         spark.sql(insert.format(n=0))  # so that its JVM is warm when the others begin
-        with pypaimon_writers(server, table, processes, commits, tmp_path / "log") as started, HotSql(server, table) as hot:
+        with pypaimon_writers(of_pypaimon, table, processes, commits, tmp_path / "log") as started, HotSql(server, table) as hot:
             writing = threading.Thread(target=write)
             writing.start()
             try:
                 retries = retries_of(started, tmp_path / "log")
             finally:
                 writing.join()
-    finally:
-        spark.close()
     assert (hot.problems, problems) == ([], [])
     of_clients = [(w, n) for w in range(processes) for n in range(commits)] + [(_SPARK, n) for n in range(spark_commits)]
     check_rows(server, table, [*hot.rows, *of_clients])
-    ordered = sorted(retries)
-    p99 = ordered[int(len(ordered) * 0.99)]
-    print(f"{len(hot.rows)} rows by SQL; retries of {len(retries)} commits: p99 {p99}, {sorted(Counter(retries).items())}")
-    assert p99 <= _MOST_RETRIES
+    assert sorted(counted.retries["pypaimon"]) == sorted(retries)
+    print(f"{len(hot.rows)} rows by SQL; {counted.check({'pypaimon', 'Spark'})}")

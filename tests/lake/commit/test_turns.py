@@ -18,7 +18,7 @@ from catalog import CatalogStore
 from catalog.commits import reservations as turns
 from catalog.commits.reservations import Client, Place
 from lake import Lake, LakeTable
-from lake.commit.turns import ClientTurns
+from lake.commit.turns import ClientTurns, _reserved_seconds
 from lake.waiting_places import WaitingPlaces
 from model.errors import RewriteConflict
 from model.identifier import MAIN_BRANCH
@@ -246,6 +246,14 @@ def test_a_client_that_lost_twice_is_next(lake: Lake, other: Lake, table: LakeTa
         stop.set()
         for writer in writers:
             writer.join()
+
+
+@pytest.mark.parametrize(
+    ("again", "seconds"), [(None, 0.5), (0.0, 0.1), (0.04, 0.1), (0.06, 0.12), (1.0, 2.0), (1.6, 3.0), (3.0, 3.0), (3.1, 0.0)]
+)
+def test_the_next_decision_is_kept_for_twice_what_a_client_took_within_bounds(again: float | None, seconds: float) -> None:
+    """As docs/reliability.md says: 0.1 to 3 seconds, 0.5 for one that lost nothing lately, none for one that takes longer."""
+    assert _reserved_seconds(again) == pytest.approx(seconds)
 
 
 def test_a_quick_client_keeps_others_for_a_moment(catalog: CatalogStore, table: LakeTable) -> None:

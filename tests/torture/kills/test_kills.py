@@ -37,8 +37,8 @@ def _others(campaign: Campaign, server: RunningServer, logs: Path) -> Iterator[N
             (logs / name).mkdir()
         spark = started.enter_context(contextlib.closing(SparkClient(server.url, logs / "spark" / "log")))
         java = started.enter_context(contextlib.closing(Java(server.url, logs / "java")))
-        pypaimon = started.enter_context(pypaimon_process(server, logs / "pypaimon.log"))
-        rust = started.enter_context(rust_process(server, logs / "rust.log"))
+        pypaimon = started.enter_context(pypaimon_process(server.url, logs / "pypaimon.log"))
+        rust = started.enter_context(rust_process(server.url, logs / "rust.log"))
         appends = {"spark": of_spark(spark), "java": of_a_process(java), "pypaimon": of_a_process(pypaimon), "rust": of_a_process(rust)}
         counts = campaign.told.counts
         clients = {name: ClientWriter(name, server, append, counts) for name, append in appends.items()}
