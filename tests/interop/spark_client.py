@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 
 from pyspark.sql import SparkSession
 
 
-def session(url: str, jar: str, warehouse: str) -> SparkSession:
-    """A session whose catalog ``sluice`` is the server, with the settings of docs/catalog.md, and ``files`` Paimon's own in a directory."""
+def session(given: str, jar: str, warehouse: str) -> SparkSession:
+    """A session with the settings of docs/catalog.md, whose catalog ``sluice`` is the server; ``files`` is Paimon's own in a directory."""
     settings = {
+        **json.loads(given),
         "spark.jars": jar,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.extensions": "org.apache.paimon.spark.extensions.PaimonSparkSessionExtensions",
-        "spark.sql.catalog.sluice": "org.apache.paimon.spark.SparkCatalog",
-        "spark.sql.catalog.sluice.metastore": "rest",
-        "spark.sql.catalog.sluice.uri": url,
-        "spark.sql.catalog.sluice.warehouse": "sluice",
-        "spark.sql.catalog.sluice.token.provider": "bear",
-        "spark.sql.catalog.sluice.token": "any",
         "spark.sql.catalog.files": "org.apache.paimon.spark.SparkCatalog",
         "spark.sql.catalog.files.warehouse": warehouse,
     }
@@ -44,15 +39,24 @@ def stream(spark: SparkSession, table: str) -> list[list[object]]:
     return found
 
 
-def main(url: str, jar: str, warehouse: str) -> None:
-    """One request a line: a statement, or ``stream <table>``."""
+def write_past(spark: SparkSession, table: str, path: str) -> list[list[object]]:
+    """Append the rows of a table to files, as a stream that is given a path and no table's name."""
+    writing = spark.readStream.table(table).writeStream.format("paimon").option("checkpointLocation", tempfile.mkdtemp())
+    writing.trigger(availableNow=True).start(path).awaitTermination()
+    return []
+
+
+def main(given: str, jar: str, warehouse: str) -> None:
+    """One request a line: a statement, ``stream <table>``, or ``past <table> <path>``."""
     out, sys.stdout = sys.stdout, sys.stderr
-    spark = session(url, jar, warehouse)
+    spark = session(given, jar, warehouse)
     for line in sys.stdin:
         text = json.loads(line)
         try:
             if text.startswith("stream "):
                 answer: dict[str, object] = {"rows": stream(spark, text.removeprefix("stream "))}
+            elif text.startswith("past "):
+                answer = {"rows": write_past(spark, *text.split()[1:])}
             else:
                 answer = {"rows": [list(row) for row in spark.sql(text).collect()]}
         except Exception as problem:  # whatever it is, the test tells it

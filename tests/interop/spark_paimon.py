@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,20 @@ def given() -> tuple[Path, Path]:
     return python, jar
 
 
+def page_settings(url: str) -> dict[str, str]:
+    """The settings of docs/catalog.md with which Spark takes a server as its catalog."""
+    page = (_ROOT / "docs" / "catalog.md").read_text()
+    (command,) = re.findall(r"^```\n(spark-sql .*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return dict(re.findall(r"--conf (\S+?)=(\S+)", command.replace("http://127.0.0.1:8083", url)))
+
+
 class SparkClient(Asked):
     """A Spark of its own whose catalog ``sluice`` is the server, and ``files`` a filesystem catalog beside its log."""
 
     def __init__(self, url: str, log: Path) -> None:
         python, jar = given()
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
-        command = [str(python), str(_HERE / "spark_client.py"), url, str(jar), str(log.parent / "files")]
+        command = [str(python), str(_HERE / "spark_client.py"), json.dumps(page_settings(url)), str(jar), str(log.parent / "files")]
         super().__init__(command, log, {**environment, "PYSPARK_PYTHON": str(python), "SPARK_SUBMIT_OPTS": brief_jvm.OPTIONS})
 
     def answer(self, text: str) -> dict[str, Any]:

@@ -135,3 +135,20 @@ def test_columns_that_changed_are_found_by_id_and_after_a_compaction_by_name(ser
     (compacted,) = files_of(server, table)
     for name, by_name in BY_NAME.items():
         assert sorted(canonical.rows(by_name(compacted).select(ours.schema.names))) == wanted, name
+
+
+def test_a_glob_reads_replaced_files_too(server: RunningServer, database: str) -> None:
+    """docs/catalog.md: rows come twice until the snapshots that need the old files expire; `$files` names those of the latest."""
+    table = f"{database}.t"
+    server.sql(f"CREATE TABLE {table} (id INT) WITH ('bucket' = '-1', 'write-only' = 'true')")
+    for n in range(3):
+        server.sql(f"INSERT INTO {table} VALUES ({n})")
+    server.sql(f"CALL sys.compact('{table}', compact_strategy => 'full')")
+
+    def counted(files: str | list[str]) -> int:
+        return int(_duckdb("SELECT count(*) AS n FROM read_parquet(?)", files).column("n")[0].as_py())
+
+    everything = f"{server.table_path(table)}/**/*.parquet"
+    assert (counted(everything), counted(files_of(server, table))) == (6, 3)
+    server.sql(f"CALL sys.expire_snapshots(`table` => '{table}', retain_max => 1, retain_min => 1)")
+    assert counted(everything) == 3

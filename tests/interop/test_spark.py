@@ -11,7 +11,7 @@ import pytest
 from tests.interop.alike import OURS, SHORT, STATEMENTS
 from tests.interop.spark_paimon import SparkClient
 from tests.interop.test_tables import ONE_ROW, SCALARS
-from tests.running import RunningServer
+from tests.running import Refused, RunningServer
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -36,6 +36,33 @@ def test_spark_goes_on_after_our_compaction(server: RunningServer, database: str
     assert [row[0] for row in server.sql(f"SELECT id FROM {database}.q ORDER BY id")] == [0, 1, 3, 4, 5]
     told = server.sql(f"SELECT operation FROM {database}.q$snapshots ORDER BY snapshot_id")
     assert [word for [word] in told] == ["WRITE"] * 5 + ["COMPACT", "WRITE", "DELETE"]
+
+
+def test_what_spark_keeps_in_mind_is_as_the_page_says(server: RunningServer, database: str, spark_client: SparkClient) -> None:
+    """docs/catalog.md: commits of others are seen at once, another schema or another table of the name after REFRESH TABLE."""
+    name, ours = f"sluice.{database}.c", f"{database}.c"
+    server.sql(f"CREATE TABLE {ours} (id INT); INSERT INTO {ours} VALUES (1)")
+    assert spark_client.sql(f"SELECT * FROM {name}") == [(1,)]
+    server.sql(f"INSERT INTO {ours} VALUES (2)")
+    assert sorted(spark_client.sql(f"SELECT * FROM {name}")) == [(1,), (2,)]
+    server.sql(f"ALTER TABLE {ours} ADD (v STRING); INSERT INTO {ours} VALUES (3, 'new')")
+    spark_client.sql(f"REFRESH TABLE {name}")
+    assert sorted(spark_client.sql(f"SELECT id, v FROM {name}")) == [(1, None), (2, None), (3, "new")]
+    server.sql(f"DROP TABLE {ours}; CREATE TABLE {ours} (other STRING); INSERT INTO {ours} VALUES ('x')")
+    spark_client.sql(f"REFRESH TABLE {name}")
+    assert spark_client.sql(f"SELECT * FROM {name}") == [("x",)]
+
+
+def test_a_stream_to_a_path_writes_past_the_catalog(server: RunningServer, database: str, spark_client: SparkClient) -> None:
+    """docs/catalog.md: it stops the table until it is repaired, and its rows are there then."""
+    server.sql(f"CREATE TABLE {database}.source (id INT); INSERT INTO {database}.source VALUES (2)")
+    server.sql(f"CREATE TABLE {database}.t (id INT); INSERT INTO {database}.t VALUES (1)")
+    spark_client.sql(f"past sluice.{database}.source {server.table_path(f'{database}.t')}")
+    with pytest.raises(Refused, match="TableDiverged"):
+        server.sql(f"INSERT INTO {database}.t VALUES (3)")
+    server.sql(f"CALL sys.repair_table('{database}.t')")
+    server.sql(f"INSERT INTO {database}.t VALUES (3)")
+    assert server.sql(f"SELECT id FROM {database}.t ORDER BY id") == [[1], [2], [3]]
 
 
 def test_spark_reads_the_files_the_server_s_spark_wrote(server: RunningServer, database: str, spark_client: SparkClient) -> None:
