@@ -35,7 +35,6 @@ def ended(server: RunningServer, job: object) -> bool:
     return bool(server.sql(f"DESCRIBE JOB '{job}'")[0][2] == "FINISHED")
 
 
-@pytest.mark.torture
 @pytest.mark.slow
 @pytest.mark.spark
 def test_the_examples_give_what_stands_under_them(docs_server: RunningServer) -> None:
