@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from tests.balancer import Balancer
 from tests.running import RunningServer
 
-MOST_RETRIES = 5
-"""That 99 of 100 commits may take; a client gives up after ten."""
+MOST_RETRIES, ENOUGH = 5, 100
+"""Retries that 99 of 100 commits may take, where so many were made; a client gives up after ten."""
 
 
 class CountedCommits:
@@ -51,5 +51,5 @@ class CountedCommits:
         ordered = sorted(count for counts in self.retries.values() for count in counts)
         p99 = ordered[int(len(ordered) * 0.99)]
         told = {client: sorted(Counter(counts).items()) for client, counts in sorted(self.retries.items())}
-        assert p99 <= MOST_RETRIES, told
+        assert p99 <= MOST_RETRIES or len(ordered) < ENOUGH, told
         return f"retries of {len(ordered)} commits: p99 {p99}, {told}"
