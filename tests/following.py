@@ -18,6 +18,7 @@ def streamed(url: str, statement: str, *, database: str = "default", most: int |
     found = []
     asked = {"mode": "streaming", "database": database}
     with httpx.stream("POST", f"{url}/sql", params=asked, content=statement.encode(), timeout=120) as answer:
+        assert answer.status_code == 200, answer.read().decode()
         for line in answer.iter_lines():
             if line:
                 row = json.loads(line)

@@ -256,7 +256,7 @@ def test_several_stages_over_several_partitions_are_refused(kafka_server: Runnin
 
 def test_the_pages_examples_run(kafka_server: RunningServer, broker: Broker) -> None:
     page = (Path(__file__).parents[2] / "docs" / "event-time.md").read_text().replace("127.0.0.1:9092", broker.address)
-    windows, bounded, topic = re.findall(r"^```sql\n(.*?)^```$", page, re.M | re.S)
+    windows, joined, bounded, topic = re.findall(r"^```sql\n(.*?)^```$", page, re.M | re.S)
     broker.create("page_views")
 
     def come(text: str, holds: Callable[[list[list[Any]]], bool]) -> None:
@@ -272,6 +272,8 @@ def test_the_pages_examples_run(kafka_server: RunningServer, broker: Broker) -> 
     come("SELECT count(*) FROM clicks", lambda rows: rows == [[4]])
     broker.produce("page_views", [{"value": json.dumps({"id": 9, "page": "x", "ts": "2024-05-01 10:00:20"})}])
     assert sorted(row["id"] for row in streamed(kafka_server.url, bounded)) == [1, 1, 2, 3]
+    pairs = [(row["id"], row["before"]) for row in streamed(kafka_server.url, joined)]
+    assert sorted(pairs, key=str) == [(1, 1), (1, None), (2, None), (3, None)]
     for job_id in (first, second):
         kafka_server.sql(f"STOP JOB '{job_id}'")
 

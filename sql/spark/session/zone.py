@@ -21,3 +21,13 @@ def plain(session: SparkSession) -> Iterator[None]:
         for key, old in before.items():
             if old is not None:
                 session.conf.set(key, old)
+
+
+def zone_of(session: SparkSession) -> str:
+    """The zone a session reads and shows times in."""
+    return session.conf.get("spark.sql.session.timeZone") or "UTC"
+
+
+def in_utc(session: SparkSession) -> bool:
+    """Whether that is UTC, where a clock time and its instant are one."""
+    return zone_of(session) in ("UTC", "Z", "Etc/UTC")

@@ -18,11 +18,10 @@ from sql.analysis.windows import WINDOW_COLUMNS, window_of
 from sql.parsing.windows import Window
 from sql.spark.read.reads import named
 from sql.spark.session.texts import frame_of
-from sql.spark.session.zone import plain
+from sql.spark.session.zone import in_utc, plain, zone_of
+from sql.spark.streaming.joins import DELAY, with_bounds
 from sql.spark.streaming.partitions import PARTITION, Partitions, times
 
-_DELAY = "spark.watermarkDelayMs"
-"""Where Spark itself keeps that a column is event time; a window's end that carries it closes with the watermark."""
 _ROWTIME = "sluice.rowtime"
 """The same for the column of the table, wherever it is passed on: the watermark's delay in milliseconds."""
 _HIDDEN = "__sluice_event_time"
@@ -49,13 +48,13 @@ def with_watermark(frame: DataFrame, watermark: Watermark, *, ends: bool = False
             for name in hidden_ones:
                 marked = marked.withWatermark(name, f"{millis} milliseconds")
             marked = marked.where(F.spark_partition_id() >= 0).drop(PARTITION, *hidden_ones)
-            return marked.withMetadata(watermark.column, {**field.metadata, _DELAY: millis})
+            return marked.withMetadata(watermark.column, {**field.metadata, DELAY: millis})
         marked = frame.withColumn(_HIDDEN, instant).withWatermark(_HIDDEN, f"{millis} milliseconds")
         if ends:
             hidden = F.col(_HIDDEN)
             marked = marked.where((hidden.isNull() | (hidden < F.timestamp_millis(F.lit(END_OF_TIME)))) & (F.spark_partition_id() >= 0))
         marked = marked.drop(_HIDDEN, PARTITION)
-    return marked.withMetadata(watermark.column, {**field.metadata, _DELAY: millis, _ROWTIME: millis})
+    return marked.withMetadata(watermark.column, {**field.metadata, DELAY: millis, _ROWTIME: millis})
 
 
 def rowtime_of(schema: st.StructType) -> tuple[int, int] | None:
@@ -78,7 +77,10 @@ def several_stages(tree: exp.Expr, *, followed: int | None = None) -> bool:
 
 @contextlib.contextmanager
 def windowed_views(session: SparkSession, tree: exp.Expr, views: dict[str, str]) -> Iterator[None]:
-    """Put views in the place of a streaming query's window functions, innermost first; inside the block Spark judges lateness as we do."""
+    """Put views in the place of a streaming query's window functions, innermost first, and write its joins' conditions as Spark needs them.
+
+    Inside the block Spark judges lateness as we do.
+    """
     for node in reversed(list(tree.find_all(exp.Subquery))):
         window = window_of(node)
         if window is None:
@@ -93,6 +95,7 @@ def windowed_views(session: SparkSession, tree: exp.Expr, views: dict[str, str])
             if node.args.get(key):
                 table.set(key, node.args[key])
         node.replace(table)
+    with_bounds(session, tree, views)
     # With several stateful operators Spark calls a row late one batch later than with one.
     several = several_stages(tree)
     before = session.conf.get(_ONE_WATERMARK, "true")
@@ -122,21 +125,21 @@ def _check(session: SparkSession, tree: exp.Expr, node: exp.Subquery, window: Wi
 def _windowed(session: SparkSession, node: exp.Subquery, window: Window, views: Collection[str]) -> DataFrame:
     alone = exp.Subquery(this=node.this.copy())
     alone.meta.update(node.meta)
+    with_bounds(session, alone, views)
     frame = frame_of(session, exp.select("*").from_(alone), views)
     field = next((f for f in frame.schema.fields if f.name == window.column), None)
-    if field is None or _DELAY not in field.metadata:
+    if field is None or DELAY not in field.metadata:
         raise InvalidSchema(
             f"{window.kind}: DESCRIPTOR({window.column}) is no event time; a stream needs WATERMARK FOR {window.column} in its table "
             f"(ALTER TABLE … ADD WATERMARK FOR {window.column} AS {window.column} - INTERVAL '5' SECOND)."
         )
-    zone = session.conf.get("spark.sql.session.timeZone") or "UTC"
-    if isinstance(field.dataType, st.TimestampType) and zone not in ("UTC", "Z", "Etc/UTC"):
+    if isinstance(field.dataType, st.TimestampType) and not in_utc(session):
         raise UnsupportedStatement(
-            f"{window.kind} of the TIMESTAMP_LTZ column {window.column} in zone {zone} is not available in a stream: its watermark is in "
-            "UTC. RESET 'table.local-time-zone', or use a TIMESTAMP column.",
+            f"{window.kind} of the TIMESTAMP_LTZ column {window.column} in zone {zone_of(session)} is not available in a stream: its "
+            "watermark is in UTC. RESET 'table.local-time-zone', or use a TIMESTAMP column.",
             fragment=window.column,
         )
-    delay = field.metadata[_DELAY]
+    delay = field.metadata[DELAY]
     _, end, _ = WINDOW_COLUMNS
-    rest = {key: value for key, value in field.metadata.items() if key != _DELAY}
-    return frame.withMetadata(window.column, rest).withMetadata(end, {_DELAY: delay})
+    rest = {key: value for key, value in field.metadata.items() if key != DELAY}
+    return frame.withMetadata(window.column, rest).withMetadata(end, {DELAY: delay})
