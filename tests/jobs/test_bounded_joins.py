@@ -103,6 +103,20 @@ def test_a_join_of_streams_that_end_gives_the_rows_without_a_partner(joined: Run
     assert found == join(kind, matches)
 
 
+def counted(table: str) -> str:
+    rows = f"TABLE(TUMBLE((SELECT * FROM {table} {HINT} WHERE k = 1), DESCRIPTOR(ts), INTERVAL '10' SECONDS))"
+    return f"(SELECT window_start, window_end, count(*) AS n FROM {rows} GROUP BY window_start, window_end) AS {table}"
+
+
+def test_what_a_stage_gives_at_the_end_reaches_the_next(joined: RunningServer) -> None:
+    """A join of groups."""
+    text = f"""SELECT l.n AS a, r.n AS b FROM {counted("l")} FULL JOIN {counted("r")}
+        ON l.window_start = r.window_start AND l.window_end = r.window_end"""
+    left, right = (Counter(at // 10 for _, k, at in ROWS[name] if k == 1) for name in "lr")
+    expected = Counter((left.get(window), right.get(window)) for window in left.keys() | right.keys())
+    assert Counter((row["a"], row["b"]) for row in streamed(joined.url, text, database=DATABASE)) == expected
+
+
 @pytest.mark.parametrize(("name", "kind"), [*WHOLE, ("interval", "RIGHT")])
 def test_a_job_of_a_join_of_streams_that_end_writes_them(joined: RunningServer, name: str, kind: str) -> None:
     text, matches = JOINS[name]
