@@ -16,8 +16,8 @@ import httpx
 def streamed(url: str, statement: str, *, database: str = "default", most: int | None = None) -> list[dict[str, Any]]:
     """The rows of a stream, to its end or so many."""
     found = []
-    asked = {"mode": "streaming", "database": database}
-    with httpx.stream("POST", f"{url}/sql", params=asked, content=statement.encode(), timeout=120) as answer:
+    asked, lines = {"mode": "streaming", "database": database}, {"Accept": "application/x-ndjson"}
+    with httpx.stream("POST", f"{url}/sql", params=asked, content=statement.encode(), headers=lines, timeout=120) as answer:
         assert answer.status_code == 200, answer.read().decode()
         for line in answer.iter_lines():
             if line:

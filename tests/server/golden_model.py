@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 SHOWN = "streaming-read-append-overwrite"
 Row = tuple[int, int, int]
 """``id, k, p``: a number that grows, a key, a partition."""
+
+
+def seconds(row: Row) -> int:
+    """The event time of a row, where its table has one: the later it was written, the later it is."""
+    return row[0] * 7
+
+
+Windows = Counter[tuple[int, int, int]]
+"""How many rows there are by begin and end in seconds, and by key."""
+WINDOWS: Mapping[str, Callable[[int], list[tuple[int, int]]]] = {
+    # TumblingEventTimeWindows, SlidingEventTimeWindows and Flink's CumulativeWindowAssigner
+    "TUMBLE": lambda at: [(at // 60 * 60, at // 60 * 60 + 60)],
+    "HOP": lambda at: [(begin, begin + 60) for begin in (at // 30 * 30, at // 30 * 30 - 30)],
+    "CUMULATE": lambda at: [(at // 60 * 60, end) for end in range((at // 20 + 1) * 20, at // 60 * 60 + 61, 20)],
+}
+"""The windows a row of so many seconds falls into."""
+
+
+def windows(kind: str, rows: Iterable[Row]) -> Windows:
+    """All windows of rows, of which none is late."""
+    return Counter(found for row in rows for found in ((*window, row[1]) for window in WINDOWS[kind](seconds(row))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +87,23 @@ class History:
             following += 1
         return Expected(parts=tuple(parts), ends=ended)
 
+    def read(self, options: Mapping[str, str]) -> tuple[Row, ...]:
+        """What a batch query reads, and a stream with `scan.bounded`: a snapshot, or what was added between two."""
+        match options:
+            case {"scan.snapshot-id": at}:  # StaticFromSnapshotStartingScanner
+                return self._steps[int(at)].held
+            case {"scan.timestamp-millis": at}:  # StaticFromTimestampStartingScanner
+                return self._steps[self._until(int(at))].held
+            case {"incremental-between": between}:  # IncrementalDeltaStartingScanner: after the first, up to and with the last
+                start, end = map(int, between.split(","))
+            case {"incremental-between-timestamp": between}:
+                first, last = map(int, between.split(","))
+                start, end = self._until(first) if self._steps[self._first].millis <= first else self._first - 1, self._until(last)
+            case _:
+                return self._steps[self._last].held
+        added = [step.added for step in self._steps.values() if start < step.id <= end and step.kind == "APPEND"]
+        return tuple(row for rows in added for row in rows)
+
     def survives(self, options: Mapping[str, str], last: int) -> bool:
         """Whether a stream that began, and has read nothing, goes on after a rollback to a snapshot.
 
@@ -107,6 +146,10 @@ class History:
     def _after(self, millis: int) -> int:
         """`TimeTravelUtil.earlierThanTimeMills`: the last snapshot before a time, and the one after that."""
         return max((step.id for step in self._steps.values() if step.millis < millis), default=self._first - 1) + 1
+
+    def _until(self, millis: int) -> int:
+        """`SnapshotManager.earlierOrEqualTimeMills`."""
+        return max(step.id for step in self._steps.values() if step.millis <= millis)
 
     def _made_since(self, millis: int) -> tuple[Row, ...]:
         held = self._steps[self._last].held

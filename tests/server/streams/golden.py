@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +21,7 @@ from model.schema.change import SetOption
 from model.snapshot import CommitKind
 from table.write.snapshot_builder import everything
 from table.write.writer import write_batches
-from tests.server.golden_model import SHOWN, Expected, History, Row, Step
+from tests.server.golden_model import SHOWN, Expected, History, Row, Step, seconds
 
 T = Identifier("default", "golden")
 _ALONE = "'write-only' = 'true'"
@@ -35,15 +36,18 @@ LAYOUTS = {
 }
 SENTINEL = (-1, 0, 0)
 """The row that is committed last of all, by which it is known how far streams without an end are."""
+START = dt.datetime(2024, 1, 1)
+"""The event time of a row of second 0."""
 BOUNDS = (500, 2500, 3500, 4999)
 
 
 class Made:
     """A table whose snapshots are made one by one, and what is known of each."""
 
-    def __init__(self, lake: Lake, table: Identifier = T) -> None:
+    def __init__(self, lake: Lake, table: Identifier = T, *, timed: bool = False) -> None:
         self._lake = lake
         self._table = table
+        self._timed = timed
         self._next = 0
         self._since = 0
         self.steps: list[Step] = []
@@ -59,7 +63,7 @@ class Made:
         self._tick()
         before = _millis()
         with table.write() as write:
-            write.add(write_batches(table.files, table.schema, [_batch(rows)]))
+            write.add(write_batches(table.files, table.schema, [self._batch(rows)]))
             self._lake.commit(table, write.request(kind, commit_user=str(uuid4()), watermark=watermark, **more))
         held = (*self.steps[-1].held, *rows) if self.steps and kind is CommitKind.APPEND else tuple(rows)
         self._since = self._since if self.steps and kind is CommitKind.APPEND else before
@@ -100,7 +104,7 @@ class Made:
         self._tick()
         before = _millis()
         with table.write() as write:
-            write.add(write_batches(table.files, table.schema, [_batch(held)]))
+            write.add(write_batches(table.files, table.schema, [self._batch(held)]))
             request = write.request(CommitKind.OVERWRITE, deletes=tuple(live_files(table)), operation="COMPACT")
             self._lake.commit(table, request)
         self._note(CommitKind.OVERWRITE, (), tuple(held), in_place=True)
@@ -116,17 +120,20 @@ class Made:
         )  # fmt: skip
         self.steps.append(step)
 
+    def _batch(self, rows: Sequence[Row]) -> pa.RecordBatch:
+        fields = [("id", pa.int64()), ("k", pa.int32()), ("p", pa.int32())]
+        values: list[dict[str, Any]] = [dict(zip(("id", "k", "p"), row, strict=True)) for row in rows]
+        if self._timed:
+            fields.append(("ts", pa.timestamp("ms")))
+            values = [value | {"ts": START + dt.timedelta(seconds=seconds(row))} for value, row in zip(values, rows, strict=True)]
+        return pa.RecordBatch.from_pylist(values, schema=pa.schema(fields))
+
     @staticmethod
     def _tick() -> None:
         """Snapshots are told apart by their milliseconds."""
         begin = _millis()
         while _millis() < begin + 2:
             time.sleep(0.001)
-
-
-def _batch(rows: Sequence[Row]) -> pa.RecordBatch:
-    schema = pa.schema([("id", pa.int64()), ("k", pa.int32()), ("p", pa.int32())])
-    return pa.RecordBatch.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema=schema)
 
 
 def _millis() -> int:
@@ -138,8 +145,8 @@ def ask(url: str, text: str) -> None:
     assert answer.status_code == 200, answer.text
 
 
-def history(lake: Lake, url: str, layout: str, table: Identifier = T) -> Made:
-    made = empty(lake, url, layout, table)
+def history(lake: Lake, url: str, layout: str, table: Identifier = T, *, timed: bool = False) -> Made:
+    made = empty(lake, url, layout, table, timed=timed)
     made.put(made.rows(8), 1000)
     grown(made, layout)
     ask(url, f"CALL sys.expire_snapshots('{table}', retain_max => {len(made.steps) - 1}, retain_min => 1)")
@@ -147,10 +154,11 @@ def history(lake: Lake, url: str, layout: str, table: Identifier = T) -> Made:
     return made
 
 
-def empty(lake: Lake, url: str, layout: str, table: Identifier = T) -> Made:
-    """A table without a snapshot."""
-    ask(url, f"CREATE TABLE {table} (id BIGINT, k INT, p INT) {LAYOUTS[layout]}")
-    return Made(lake, table)
+def empty(lake: Lake, url: str, layout: str, table: Identifier = T, *, timed: bool = False) -> Made:
+    """A table without a snapshot; ``timed``: with event time, of which `golden_model.seconds` knows."""
+    time_column = ", ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND" if timed else ""
+    ask(url, f"CREATE TABLE {table} (id BIGINT, k INT, p INT{time_column}) {LAYOUTS[layout]}")
+    return Made(lake, table, timed=timed)
 
 
 def grown(made: Made, layout: str) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 
-from catalog import CatalogStore
 from lake import Lake
 from model.identifier import Identifier
 from tests.running import RunningServer
@@ -20,23 +19,6 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 AT_ONCE = 6
 Asked = tuple[dict[str, str], Expected]
-
-
-@pytest.fixture(scope="module")
-def shared(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Lake]]:
-    """A server, and its lake in this process too: SQL alone makes no watermarks as they are wanted."""
-    directory = tmp_path_factory.mktemp("golden-jobs")
-    server = RunningServer(directory, SLUICE_CATALOG_DSN=module_dsn, SLUICE_WAREHOUSE=str(directory / "warehouse"))
-    catalog = CatalogStore(module_dsn)
-    lake = Lake(catalog, str(directory / "warehouse"))
-    try:
-        server.start()
-        server.wait_for_spark()
-        yield server, lake
-    finally:
-        server.stop()
-        lake.close()
-        catalog.close()
 
 
 @pytest.fixture(params=LAYOUTS)

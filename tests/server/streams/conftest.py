@@ -1,0 +1,28 @@
+"""A server whose lake is in this process, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from catalog import CatalogStore
+from lake import Lake
+from tests.running import RunningServer
+
+
+@pytest.fixture(scope="module")
+def shared(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Lake]]:
+    """A server, and its lake in this process too: SQL alone makes no watermarks as they are wanted."""
+    directory = tmp_path_factory.mktemp("golden")
+    server = RunningServer(directory, SLUICE_CATALOG_DSN=module_dsn, SLUICE_WAREHOUSE=str(directory / "warehouse"))
+    catalog = CatalogStore(module_dsn)
+    lake = Lake(catalog, str(directory / "warehouse"))
+    try:
+        server.start()
+        server.wait_for_spark()
+        yield server, lake
+    finally:
+        server.stop()
+        lake.close()
+        catalog.close()
