@@ -90,7 +90,13 @@ BOUNDED_MODE = KAFKA_OPTIONS.declare(
     )
 )
 BOUNDED_OFFSETS = KAFKA_OPTIONS.declare(
-    Option("scan.bounded.specific-offsets", optional(text()), None, "The first offsets not read.", per_query=True)
+    Option(
+        "scan.bounded.specific-offsets",
+        optional(text()),
+        None,
+        "The first offsets not read, which have to be there; other partitions are not read.",
+        per_query=True,
+    )
 )
 BOUNDED_TIMESTAMP = KAFKA_OPTIONS.declare(
     Option("scan.bounded.timestamp-millis", optional(integer(bits=64)), None, "Records of that time or later are not read.", per_query=True)

@@ -102,6 +102,26 @@ def test_what_is_written_is_read_back(ask: Any, broker: Broker, form: str) -> No
         assert json.loads(first.value())["t"] == "2024-05-01 08:30:00.123000"
 
 
+def test_a_bound_that_is_not_there_yet_is_refused(ask: Any, broker: Broker) -> None:
+    """Flink waits for it; of a partition that is not named neither reads anything."""
+    broker.create("bounded", 2)
+    broker.produce("bounded", [{"value": json.dumps({"a": n}), "partition": n % 2} for n in range(6)])
+    table = f"CREATE TEMPORARY TABLE b (a INT) WITH ({{kafka}}, 'topic' = 'bounded', 'format' = 'json', {EARLY});"
+
+    def read(offsets: str, start: str = "") -> Any:
+        hint = f"/*+ OPTIONS({start}'scan.bounded.mode' = 'specific-offsets', 'scan.bounded.specific-offsets' = '{offsets}') */"
+        return ask(f"{table} SELECT a FROM b {hint} ORDER BY a")
+
+    assert read("partition:0,offset:3;partition:1,offset:1") == [[0], [1], [2], [4]]
+    assert read("partition:1,offset:2") == [[1], [3]]
+    start = "'scan.startup.mode' = 'specific-offsets', 'scan.startup.specific-offsets' = 'partition:0,offset:2;partition:1,offset:0', "
+    assert read("partition:0,offset:1;partition:1,offset:2", start) == [[1], [3]]
+    with pytest.raises(Refused, match=r"names offset 4 of partition 1, which ends at 3: nobody waits"):
+        read("partition:0,offset:3;partition:1,offset:4")
+    with pytest.raises(Refused, match="names partition 2, which topic bounded does not have"):
+        read("partition:2,offset:1")
+
+
 def test_what_does_not_parse_is_an_error_or_ignored(ask: Any, broker: Broker) -> None:
     broker.create("bad")
     broker.produce("bad", [{"value": v} for v in (b'{"a": 1}', b"no json", b'{"a": "x", "b": "fine"}', b"{}")])

@@ -33,13 +33,14 @@ def offsets(first: int, second: int) -> str:
 STARTS: Mapping[str, tuple[dict[str, str], Taken]] = {
     "earliest-offset": ({}, lambda p, o, t: True),
     "timestamp": ({"scan.startup.timestamp-millis": str(MILLIS + 10)}, lambda p, o, t: t >= MILLIS + 10),
+    "group-offsets": ({"properties.auto.offset.reset": "latest"}, lambda p, o, t: False),
     "specific-offsets": ({"scan.startup.specific-offsets": offsets(3, 6)}, lambda p, o, t: o >= (3, 6)[p]),
     "latest-offset": ({}, lambda p, o, t: False),
 }
 BOUNDS: Mapping[str, tuple[dict[str, str], Taken]] = {
     "latest-offset": ({}, lambda p, o, t: True),
     "timestamp": ({"scan.bounded.timestamp-millis": str(MILLIS + 25)}, lambda p, o, t: t < MILLIS + 25),
-    "specific-offsets": ({"scan.bounded.specific-offsets": offsets(20, 9)}, lambda p, o, t: o < (20, 9)[p]),
+    "specific-offsets": ({"scan.bounded.specific-offsets": offsets(8, 15)}, lambda p, o, t: o < (8, 15)[p]),
 }
 EVERY = list(product(STARTS, BOUNDS, WINDOWS))
 SHORT = EVERY[1::10]

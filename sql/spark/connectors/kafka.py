@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -36,7 +37,7 @@ from sql.spark.connectors.base import SparkConnector
 from sql.spark.connectors.formats import decoded, encoded
 from sql.spark.read.reads import named, once, tagged
 from sql.spark.read.types import to_spark
-from sql.spark.streaming.partitions import PARTITION, names_in
+from sql.spark.streaming.partitions import PARTITION, name_of, names_in
 
 _TIMESTAMP_TYPES = {-1: "NoTimestampType", 0: "CreateTime", 1: "LogAppendTime"}
 _OWN_PROPERTIES = frozenset({"properties.group.id", "properties.auto.offset.reset"})
@@ -47,13 +48,41 @@ class SparkKafka(SparkConnector):
 
     def read(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
         """What is in the topic now, or up to the table's bound."""
+        if _starts_at_end(table):  # where it ends, too; Spark's batches know no such start
+            table = replace(table, options={**table.options, STARTUP_MODE.key: "earliest-offset"})
+            return _shown(_loaded(_set_up(session.read, table)).where(F.lit(False)), table)
         reader = _set_up(session.read, table)
         match BOUNDED_MODE.read(table.options):
             case "specific-offsets":
-                reader = reader.option("endingOffsets", specific_offsets(table, BOUNDED_OFFSETS.read(table.options) or ""))
+                reader = reader.option("endingOffsets", self._ending(session, table))
+                return _shown(_loaded(reader).where(_before(table)), table)
             case "timestamp":
                 reader = reader.option("endingTimestamp", str(BOUNDED_TIMESTAMP.read(table.options)))
         return _shown(_loaded(reader), table)
+
+    def _ending(self, session: SparkSession, table: ConnectorTable) -> str:
+        """Where each partition ends, as Spark's JSON; raises `InvalidOption` for a bound that is not there yet.
+
+        Flink would wait for it. Of a partition that is not named nothing is read, as in Flink; Spark wants all of them all the same.
+        """
+        ((topic, bounds),) = json.loads(specific_offsets(table, BOUNDED_OFFSETS.read(table.options) or "")).items()
+        ends = self._ends(session, table)
+        for partition, bound in bounds.items():
+            end = ends.get(name_of(topic, partition))
+            if end is None:
+                raise InvalidOption(
+                    f"{table.name}: '{BOUNDED_OFFSETS.key}' names partition {partition}, which topic {topic} does not have."
+                )
+            if bound > end:
+                raise InvalidOption(
+                    f"{table.name}: '{BOUNDED_OFFSETS.key}' names offset {bound} of partition {partition}, which ends at {end}: nobody "
+                    f"waits here for records to come. Name {end} at most, or '{BOUNDED_MODE.key}' = 'latest-offset'."
+                )
+        started = STARTUP_OFFSETS.read(table.options)
+        starts = {} if started is None else json.loads(specific_offsets(table, started))[topic]
+        latest = {name.removeprefix(f"{topic}-"): -1 for name in ends}
+        # Spark refuses a start behind the end; what lies behind the bound is left out all the same.
+        return json.dumps({topic: {**latest, **{partition: max(bound, starts.get(partition, 0)) for partition, bound in bounds.items()}}})
 
     def follow(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
         """All records from the table's start on; what lies beyond its bound is left out."""
@@ -71,7 +100,11 @@ class SparkKafka(SparkConnector):
         return _shown(frame, table, partition=table.watermark is not None)
 
     def partitions(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> list[str]:
-        """Those of its topics, the empty ones, too: a stream that is at their end says where it is in each."""
+        """Those of its topics, the empty ones, too."""
+        return sorted(self._ends(session, table))
+
+    def _ends(self, session: SparkSession, table: ConnectorTable) -> dict[str, int]:
+        """The partitions and where each ends: a stream that is at their end says where it is in each."""
         options = {key: value for key, value in table.options.items() if not key.startswith(("scan.startup.", "scan.bounded."))}
         at_end = replace(table, options={**options, STARTUP_MODE.key: "latest-offset"})
         frame = _loaded(_set_up(session.readStream, at_end)).select(F.lit(1))
@@ -79,8 +112,8 @@ class SparkKafka(SparkConnector):
         query.awaitTermination()
         progress: Any = query.lastProgress
         if progress is None:
-            return []
-        return sorted(names_in((progress if isinstance(progress, Mapping) else progress.jsonValue)["sources"][0]["endOffset"]))
+            return {}
+        return names_in((progress if isinstance(progress, Mapping) else progress.jsonValue)["sources"][0]["endOffset"])
 
     def write(self, frame: DataFrame, table: ConnectorTable, scope: ConnectorScope) -> int:
         """Append a record for each row, at least once."""
@@ -172,12 +205,16 @@ def _set_up(reader: Any, table: ConnectorTable) -> Any:
     return reader.option("startingOffsets", reset)
 
 
-def _before(table: ConnectorTable) -> Column:
-    """Whether a record lies before the table's specific bound; partitions it does not name have none."""
-    import json
+def _starts_at_end(table: ConnectorTable) -> bool:
+    """Whether reading starts behind what is there."""
+    mode = STARTUP_MODE.read(table.options)
+    return mode == "latest-offset" or (mode == "group-offsets" and OFFSET_RESET.read(table.options) == "latest")
 
+
+def _before(table: ConnectorTable) -> Column:
+    """Whether a record lies before the table's specific bound; of a partition it does not name none does, as in Flink."""
     (bounds,) = json.loads(specific_offsets(table, BOUNDED_OFFSETS.read(table.options) or "")).values()
-    condition = F.lit(True)
+    condition = F.lit(False)
     for partition, offset in bounds.items():
         condition = F.when(F.col("partition") == F.lit(int(partition)), F.col("offset") < F.lit(offset)).otherwise(condition)
     return condition
