@@ -71,6 +71,7 @@ class Gateway:
             queue_limit=self.limits.queued_statements,
             local_queue_limit=self.limits.queued_locally,
             chain_limit=self.limits.queued_per_session,
+            store_seconds=self.limits.store_seconds,
             limits=lambda owner: StatementLimits(running=lake.quotas.left(owner, RUNNING), queued=lake.quotas.left(owner, QUEUED)),
         )
         for gauge in (self._executor.usage, self._spool.usage):
@@ -373,7 +374,7 @@ class Gateway:
             work = self._executor.submit(
                 self._runner.steps(operation, script),
                 chain=managed.chain if managed else None,
-                context=context_for(operation.handle),
+                context=context_for(operation.handle, self.limits.store_seconds),
                 owner=operation.principal,
             )
         except LakeError as error:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from model.work.handle import NO_SERVER
 from model.work.work_limits import JobLimits
 from sql.parsing.size import MOST_WORDS
+from table.format.io.patience import STORE_SECONDS
 from workers.pool import WorkerLimits
 
 
@@ -38,6 +39,8 @@ class GatewayLimits:
     spool_bytes: int = 200 << 30
     held_bytes: int = 256 << 20
     """Results of queries in memory that wait to be read; more of them go to the spool."""
+    store_seconds: float = STORE_SECONDS
+    """How long object stores may fail what one statement asks of them, in all."""
     import_dirs: tuple[str, ...] = ()
     remote_catalogs: tuple[str, ...] = ()
     kafka_brokers: tuple[str, ...] | None = None

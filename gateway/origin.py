@@ -6,6 +6,7 @@ from contextvars import Context, ContextVar
 from dataclasses import dataclass
 
 from model.spans import carry
+from table.format.io.patience import begin_patience
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +28,14 @@ STATEMENT: ContextVar[str | None] = ContextVar("statement", default=None)
 """Handle of the statement this thread works on."""
 
 
-def context_for(statement: str) -> Context:
-    """What a statement's work knows of where it came from, on whatever thread: nothing else of the request's is kept alive."""
+def context_for(statement: str, store_seconds: float) -> Context:
+    """What a statement's work knows of where it came from, on whatever thread, and how long it waits for object stores that fail.
+
+    Nothing else of the request's is kept alive.
+    """
     context = Context()
     context.run(ORIGIN.set, ORIGIN.get())
     context.run(STATEMENT.set, statement)
+    context.run(begin_patience, store_seconds)
     carry(context)
     return context

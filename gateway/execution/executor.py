@@ -19,6 +19,7 @@ from enum import StrEnum
 from gateway.execution.statement_queue import StatementQueue
 from model.errors import TooManyStatements, Unavailable
 from model.work.quota import QUEUED, RUNNING
+from table.format.io.patience import STORE_SECONDS, patient_for
 
 _log = logging.getLogger(__name__)
 
@@ -98,6 +99,7 @@ class Executor:
         queue_limit: int = 256,
         local_queue_limit: int = 256,
         chain_limit: int = 64,
+        store_seconds: float = STORE_SECONDS,
         limits: Callable[[str], StatementLimits] = _no_limits,
     ) -> None:
         # Long statements of one principal leave threads to the short ones of others.
@@ -107,6 +109,7 @@ class Executor:
             queue_limit, threads=spark_threads + kept_threads, running_limit=lambda owner: limits(owner).running, places=spark_threads
         )
         self._limits = limits
+        self._store_seconds = store_seconds
         self._lock = threading.Lock()
         self._idle = threading.Condition(self._lock)
         self._queues = {
@@ -163,12 +166,16 @@ class Executor:
 
     @contextlib.contextmanager
     def outside(self) -> Iterator[None]:
-        """Count work done on a thread of the caller's, so that draining waits for it; raises `Unavailable` while draining."""
+        """Count work done on a thread of the caller's, so that draining waits for it, and give it one budget of time for object stores.
+
+        Raises `Unavailable` while draining.
+        """
         with self._lock:
             self._check_open()
             self._unfinished += 1
         try:
-            yield
+            with patient_for(self._store_seconds):
+                yield
         finally:
             with self._lock:
                 self._count_off()

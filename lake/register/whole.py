@@ -9,6 +9,7 @@ from lake.tables.handle import LakeTable
 from model.errors import LakeError, TableDamaged
 from model.snapshot import Snapshot
 from model.text.sql_text import literal
+from table.format.io.patience import carried
 from table.format.io.storage_errors import told_by_the_store
 from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import decode_manifest_list
@@ -36,7 +37,7 @@ def require_whole(table: LakeTable, snapshot: Snapshot) -> None:
         return None if expected_size is None or size == expected_size else f"has {size:,} bytes where its list tells {expected_size:,}"
 
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="whole") as pool:
-        for name, problem in zip(manifests, pool.map(look, manifests), strict=True):
+        for name, problem in zip(manifests, pool.map(carried(look), manifests), strict=True):
             if problem is not None:
                 raise files.damaged(files.layout.manifest(name), problem, snapshot_id=snapshot.id)
 

@@ -25,6 +25,7 @@ from model.predicate import Predicate
 from model.snapshot import CommitKind, Operation, Snapshot
 from model.text.sql_text import literal
 from table.format.deletions import deletions_of
+from table.format.io.patience import carried
 from table.format.layout import partition_dirs
 from table.format.manifests.entries import ManifestEntry
 from table.format.rows import binary_row
@@ -291,7 +292,7 @@ def _written(  # noqa: PLR0913 - a change of rows and what it is held against
     done: list[Rewritten] = []
     if tasks:
         with ThreadPoolExecutor(min(_THREADS, len(tasks)), thread_name_prefix="change-rows") as threads:
-            running = [threads.submit(rewritten, task) for task in tasks]
+            running = [threads.submit(carried(rewritten), task) for task in tasks]
         done = [future.result() for future in running]
     new = write.add(write_batches(table.files, table.schema, _judged(changes.inserted(), judge, check))) if changes.inserted_rows else []
     behind = appended(done, new)

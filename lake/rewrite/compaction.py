@@ -19,6 +19,7 @@ from table.compaction.candidates import BucketKey, CompactionRules, CompactionTa
 from table.compaction.rewrite import rewrite
 from table.format.deletions import with_vectors
 from table.format.formats import FileFormat
+from table.format.io.patience import carried
 from table.format.manifests.columns import many_entries
 from table.format.manifests.entries import ManifestEntry, NewFile
 from table.format.rows import binary_row
@@ -153,7 +154,7 @@ def in_threads(workers: int, told: Told = lambda task: None) -> Rewriter:
             return written
 
         with ThreadPoolExecutor(min(workers, len(tasks)), thread_name_prefix="compaction") as threads:
-            running = [threads.submit(merge, task) for task in tasks]
+            running = [threads.submit(carried(merge), task) for task in tasks]
             wait(running, return_when=FIRST_EXCEPTION)
             failed = next((future for future in running if future.done() and not future.cancelled() and future.exception()), None)
             if failed is None:

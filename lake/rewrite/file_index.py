@@ -12,6 +12,7 @@ from lake.rewrite.compaction import Commit, in_order
 from lake.tables.handle import LakeTable
 from model.snapshot import CommitKind, Snapshot
 from table.compaction.rewrite import planned
+from table.format.io.patience import carried
 from table.format.manifests.entries import ManifestEntry, NewFile
 from table.index.build import FileIndexes, attached, index_of_file
 from table.index.checksum import CHECKSUM_ALONE_BYTES
@@ -45,7 +46,7 @@ def rebuild(commit: Commit, table: LakeTable, entries: Sequence[ManifestEntry], 
             return _indexed(table, write, entry)
 
         with ThreadPoolExecutor(threads, thread_name_prefix="file-index") as workers:
-            running = [workers.submit(one, entry) for entry in entries]
+            running = [workers.submit(carried(one), entry) for entry in entries]
         made = [future.result() for future in running]
         check()
         request = write.request(CommitKind.COMPACT, adds=made, deletes=tuple(entries), operation="REWRITE_FILE_INDEX")

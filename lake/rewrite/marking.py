@@ -13,6 +13,7 @@ from lake.rewrite.compaction import in_order, live_files
 from lake.tables.handle import LakeTable
 from model.errors import RewriteConflict, UnsupportedType
 from model.snapshot import CommitKind, Snapshot
+from table.format.io.patience import carried
 from table.format.layout import partition_dirs
 from table.format.manifests.entries import ManifestEntry, NewFile
 from table.format.parquet.footer import Marks
@@ -100,7 +101,7 @@ def _tasks(table: LakeTable, partition: bytes, threads: ThreadPoolExecutor, chec
         check()
         return marks_to_set(table.files, table.schema, entry, fields[entry.file.schema_id])
 
-    marks = dict(zip((entry.key() for entry in entries), threads.map(one, entries), strict=True))
+    marks = dict(zip((entry.key() for entry in entries), threads.map(carried(one), entries), strict=True))
     unmarked_runs = unmarked(table.schema, entries, marks)
     return unmarked_runs.tasks, unmarked_runs.left
 
@@ -123,7 +124,7 @@ def _committed(lake: Lake, table: LakeTable, tasks: Sequence[MarkTask], threads:
         def one(task: MarkTask) -> list[NewFile]:
             return marked_copies(table.files, table.schema, task, lambda path: write.add_paths([path]), check)
 
-        running = [threads.submit(one, task) for task in tasks]
+        running = [threads.submit(carried(one), task) for task in tasks]
         try:
             adds = [new for future in running for new in future.result()]
         finally:

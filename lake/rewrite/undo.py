@@ -31,6 +31,7 @@ from lake.tables.tags import hold_retention
 from model.errors import CommitConflict, RewriteConflict
 from model.options.table import is_on
 from model.snapshot import INSTEAD_OF, CommitKind, Snapshot
+from table.format.io.patience import carried
 from table.format.manifests.entries import EntryKind
 from table.write.snapshot_builder import CommitRequest, build_snapshot, metadata_written
 
@@ -122,7 +123,7 @@ def _require_files(table: LakeTable, compaction: Snapshot) -> None:
     taken = [entry for entry in files.delta_entries(compaction) if entry.kind is EntryKind.DELETE]
     paths = [path for entry in taken for path in (files.data_path(schema, entry), *files.extra_paths(schema, entry))]
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="undo") as threads:
-        for path, is_there in zip(paths, threads.map(files.io.file_exists, paths), strict=True):
+        for path, is_there in zip(paths, threads.map(carried(files.io.file_exists), paths), strict=True):
             if not is_there:
                 raise _refused(table, compaction, f"{path}, which it took away, is gone")
 

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from lake.tables.handle import LakeTable
 from model.partition import partition_name
 from model.schema.schema import Schema
+from table.format.io.patience import carried
 from table.format.layout import escape, respelled
 
 Spec = Mapping[str, str]
@@ -22,7 +23,7 @@ def done(table: LakeTable, specs: Sequence[Spec], marked: Collection[str]) -> li
         return any(name in marked for name in names(table.schema, spec)) or _has_marker(table, spec)
 
     with ThreadPoolExecutor(min(_THREADS, len(specs) or 1), thread_name_prefix="done") as threads:
-        return list(threads.map(is_done, specs))
+        return list(threads.map(carried(is_done), specs))
 
 
 def names(schema: Schema, spec: Spec) -> list[str]:

@@ -10,6 +10,7 @@ from server.settings import catalog as catalog_options
 from server.settings import data_tokens as data_token_options
 from server.settings import looks as look_options
 from server.settings import spark as spark_options
+from server.settings import storage as storage_options
 from server.settings.kinds import address, address_or_off, directories, http_url, issuer_url, origins, pairs, words
 from server.settings.kinds import is_loopback as is_loopback
 
@@ -256,6 +257,7 @@ STORAGE_RESERVE = SERVER_OPTIONS.declare(
         "at most 2 GiB. `0` keeps nothing free.",
     )
 )
+STORAGE_PATIENCE = SERVER_OPTIONS.declare(storage_options.PATIENCE)
 SPOOL_BYTES = SERVER_OPTIONS.declare(
     Option("spool.bytes", memory_size(), 256 * 1024**3, "All results kept on disk together; a statement past it fails.")
 )

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from model.errors import LakeError, StatementCanceled, Unavailable
 from model.schema.types import BigIntType, DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
+from table.format.io.patience import carried
 from table.format.rows.arrow import arrow_type
 
 _log = logging.getLogger(__name__)
@@ -132,6 +133,8 @@ class ResultSet:
         self.on_failure: Callable[[BaseException], None] | None = None
         """Hears of what reading the rows failed with."""
         self._open = open_batches
+        self._next = carried(_next)
+        """Whoever reads the rows, on whatever thread, waits for stores as long as the statement that made the result may."""
         self._releases: list[Callable[[], None]] = [close] if close else []
         self._lock = threading.Lock()
         self._closed = False
@@ -263,7 +266,7 @@ class ResultSet:
         while True:
             self._making_since = since = time.monotonic()
             try:
-                batch = next(batches, None)
+                batch = self._next(batches)
             finally:
                 self._making_since = None
                 self._making += time.monotonic() - since
@@ -348,6 +351,10 @@ class ResultSet:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _next(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    return next(batches, None)
 
 
 def batch_of_rows(columns: Sequence[ResultColumn], rows: Iterable[Sequence[Any]]) -> pa.RecordBatch:

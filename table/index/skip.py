@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import reduce
+from functools import partial, reduce
 
 from pyroaring import BitMap
 
@@ -17,6 +17,7 @@ from model.schema.casting import is_cast
 from model.schema.schema import Schema
 from model.schema.types import Field
 from table.format.cache import ByteCache
+from table.format.io.patience import carried
 from table.format.store import TableFiles
 from table.index.bitmap import BitmapIndex
 from table.index.bloom import may_hold
@@ -43,7 +44,7 @@ def without_skipped(files: TableFiles, schema: Schema, planned: Sequence[Planned
     read: dict[str, bytes | None] = {}
     if beside:
         with ThreadPoolExecutor(min(_READERS, len(beside)), thread_name_prefix="file-index") as readers:
-            containers = readers.map(lambda one: _index_bytes(files, one), beside)
+            containers = readers.map(carried(partial(_index_bytes, files)), beside)
             read = {planned_file.path: container for planned_file, container in zip(beside, containers, strict=True)}
     question = _Question(files, schema, predicate)
     return [

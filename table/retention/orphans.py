@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.io.file_io import FileStatus
+from table.format.io.patience import carried
 from table.format.manifests.entries import EntryKind
 from table.format.store import TableFiles
 from table.retention.named_files import metadata_of
@@ -48,7 +49,7 @@ def candidates(files: TableFiles, schema: Schema, *, threads: int, check: Check)
             yield status
     yield from _below(files, layout.staging_dir())
     with ThreadPoolExecutor(max(1, threads), thread_name_prefix="orphans") as pool:
-        for statuses in pool.map(io.list, _bucket_dirs(files, layout.data_dir(schema), len(schema.partition_keys))):
+        for statuses in pool.map(carried(io.list), _bucket_dirs(files, layout.data_dir(schema), len(schema.partition_keys))):
             check()
             yield from (status for status in statuses if not status.is_dir)
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
-from model.errors import InvalidData
+from model.errors import InvalidData, LakeError
 from model.schema.schema import Schema
 from model.schema.types import DataType, DoubleType, FloatType
 from model.text.file_name import file_name
@@ -95,7 +95,7 @@ class OpenFile(ABC):
     def discard(self) -> None:
         """Let go of a file that will be deleted; a full disk must not keep it open."""
         for close in (self._finish, self._sink.close):
-            with contextlib.suppress(OSError, pa.ArrowException):
+            with contextlib.suppress(OSError, pa.ArrowException, LakeError):
                 close()
 
 

@@ -23,6 +23,7 @@ from server.app import create_app
 from server.process.services import Services
 from server.settings.settings import read_settings
 from table.format.io.file_io import FileIO, file_io_for
+from table.format.io.patience import STORE_SECONDS
 from tests import fix_gateway
 from tests.server.conftest import NoSpark
 
@@ -46,7 +47,14 @@ class World:
     """One server; several may stand on one catalog and warehouse."""
 
     def __init__(
-        self, dsn: str, directory: Path, *, file_io: FileIO | None = None, warehouse: str | None = None, begins: bool = False
+        self,
+        dsn: str,
+        directory: Path,
+        *,
+        file_io: FileIO | None = None,
+        warehouse: str | None = None,
+        begins: bool = False,
+        store_seconds: float = STORE_SECONDS,
     ) -> None:
         """``begins``: whether statements that may need Spark begin, and fail only where they do."""
         self.directory = directory
@@ -57,7 +65,9 @@ class World:
         """Where what others wrote may be taken over from."""
         self.lake = Lake(self._catalog, self.warehouse, file_io=file_io, import_dirs=[self.elsewhere])
         self._gateway = Gateway(
-            self.lake, fix_gateway.NoSpark() if begins else NoSpark(), limits=GatewayLimits(local_threads=4, spark_statements=1)
+            self.lake,
+            fix_gateway.NoSpark() if begins else NoSpark(),
+            limits=GatewayLimits(local_threads=4, spark_statements=1, store_seconds=store_seconds),
         )
         self._gateway.start()
         settings = read_settings({"SLUICE_DATA": str(directory)})
@@ -134,10 +144,16 @@ class World:
 
 @contextmanager
 def world(
-    dsn: str, directory: Path, *, file_io: FileIO | None = None, warehouse: str | None = None, begins: bool = False
+    dsn: str,
+    directory: Path,
+    *,
+    file_io: FileIO | None = None,
+    warehouse: str | None = None,
+    begins: bool = False,
+    store_seconds: float = STORE_SECONDS,
 ) -> Iterator[World]:
     """A server for a while."""
-    made = World(dsn, directory, file_io=file_io, warehouse=warehouse, begins=begins)
+    made = World(dsn, directory, file_io=file_io, warehouse=warehouse, begins=begins, store_seconds=store_seconds)
     try:
         yield made
     finally:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
+from table.format.io.patience import carried
+
 T = TypeVar("T")
 R = TypeVar("R")
 _AHEAD = 4
@@ -33,7 +35,7 @@ class SideBySide:
         begun: deque[tuple[T, Future[R]]] = deque()
         try:
             for item in items:
-                begun.append((item, self._pool.submit(look, item)))
+                begun.append((item, self._pool.submit(carried(look), item)))
                 if len(begun) >= self._most:
                     first, found = begun.popleft()
                     yield first, found.result()

@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
 from threading import Semaphore
 from uuid import uuid4
 
@@ -38,6 +39,7 @@ from sql.spark.write.assign import physical
 from sql.spark.write.bucket import bucket_column
 from table.format.discard import discard
 from table.format.formats import FileFormat
+from table.format.io.patience import carried
 from table.format.io.storage_errors import translating
 from table.format.manifests.entries import DataFile, NewFile
 from table.format.parquet.batches import bounded_batches, opened
@@ -199,11 +201,11 @@ def _publish(table: LakeTable, staging: str) -> list[NewFile]:
     modes = StatsModes(table.schema)
     paths = sorted(_staged(table, staging), key=_position)
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="footers") as threads:
-        described = list(threads.map(lambda path: _described(table, modes, path), paths))
+        described = list(threads.map(carried(partial(_described, table, modes)), paths))
         present = [entry for entry in described if entry is not None]
         placed = _in_sequence(table.schema, present)
         moved: list[str] = []
-        moves = [threads.submit(_placed, table, entry, file, moved) for entry, file in placed]
+        moves = [threads.submit(carried(_placed), table, entry, file, moved) for entry, file in placed]
         try:
             return [move.result() for move in moves]
         except BaseException:

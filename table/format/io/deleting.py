@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from model.errors import LakeError
 from table.format.io.file_io import FileIO
+from table.format.io.patience import carried
 
 _MOST_FAILURES = 20
 """After so many the store is away, and is not asked for the rest."""
@@ -30,7 +31,7 @@ def delete_all(io: FileIO, paths: Iterable[str]) -> None:
     threads = 1 if io.atomic_rename else min(_AT_ONCE, len(ordered))
     if threads > 1:
         with ThreadPoolExecutor(threads, thread_name_prefix="delete") as pool:
-            for _ in pool.map(delete, ordered):
+            for _ in pool.map(carried(delete), ordered):
                 pass
     else:
         for path in ordered:

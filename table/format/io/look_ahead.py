@@ -8,6 +8,8 @@ from threading import Condition, Lock, Thread
 
 import pyarrow as pa
 
+from table.format.io.patience import carried
+
 Stream = Callable[[], Iterator[pa.RecordBatch]]
 
 
@@ -47,7 +49,7 @@ class _Reader:
         self._ended = False
         self._cancelled = False
         self._failure: BaseException | None = None
-        self._thread = Thread(target=self._run, name="scan", daemon=True)
+        self._thread = Thread(target=carried(self._run), name="scan", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:

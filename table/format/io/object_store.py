@@ -3,50 +3,76 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
-import time
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from model.errors import Unavailable
 from table.format.io.directory import Directory, FileStatus, NamedDirectory
+from table.format.io.patience import asked
 from table.format.io.storage_errors import translating
 
-_S3_ATTEMPTS = 8
-"""Tries of a request that S3 refused for now (503, 500, 429) or left without an answer; the waits between them grow to three seconds."""
-_S3_CONNECT_SECONDS, _S3_ANSWER_SECONDS = 3.0, 10.0
-_READ_ATTEMPTS, _READ_PAUSE_SECONDS = 5, 0.2
-_UNREAD_REFUSAL = "Failed to flush response stream"
-"""What Arrow's reader says of a refusal that is longer than the bytes it asked for: AWS's library does not see that it may try again."""
+_S3_RETRIES = 4
+"""Of a request among many that are one call here, and of those of an open file: AWS's library makes them."""
+_S3_CONNECT_SECONDS, _S3_ANSWER_SECONDS = 3.0, 5.0
+_S3_PUT_SECONDS = 12.0
+"""What AWS's library takes to give up a PUT of which nothing comes back: it takes the bytes it sent for signs of life, for a while."""
+_S3_PATIENT_SECONDS = (1 + _S3_RETRIES) * _S3_ANSWER_SECONDS + 1.0
+_WHOLE_BYTES = 8 << 20
+"""A file to write that has no more is put at once, and put again where that fails; Arrow makes larger ones of parts of 10 MiB."""
 _UNMARKED = re.compile(r"When creating key '[^']*/'")
 """What Arrow says where a file is removed and the empty object that stands for its directory could not be put."""
 _S3_GIVEN: tuple[str, ...] = ("region", "scheme", "endpoint_override", "allow_bucket_creation", "allow_bucket_deletion")
 _S3_GIVEN += ("force_virtual_addressing", "tls_ca_file_path")
 """What pyarrow takes from a URI, from the environment and from the bucket itself."""
+T = TypeVar("T")
 
 
-def object_store(location: str) -> pafs.FileSystem:
-    """The store of a URI, as pyarrow knows it; S3 with one PUT for an object that fits into a part, and with patience of seconds."""
-    filesystem, _ = pafs.FileSystem.from_uri(location)
-    if not isinstance(filesystem, pafs.S3FileSystem):
-        return filesystem
-    _, (arguments, *_) = filesystem.__reduce__()
-    options: dict[str, Any] = {name: arguments[name] for name in _S3_GIVEN}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreClients:
+    """A store as pyarrow knows it, by how often its library tries a request; both are one where that cannot be said."""
+
+    patient: pafs.FileSystem
+    once: pafs.FileSystem
+
+
+def object_store(location: str) -> StoreClients:
+    """The store of a URI; S3 with one PUT for an object that fits into a part, and with patience of seconds."""
     uri = urlsplit(location)
+    if uri.scheme != "s3":
+        filesystem, _ = pafs.FileSystem.from_uri(location)
+        return StoreClients(patient=filesystem, once=filesystem)
+    told = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))  # what AWS's library reads
+    return _s3(f"{uri.scheme}://{uri.netloc}{f'?{uri.query}' if uri.query else ''}", told)
+
+
+@lru_cache(maxsize=256)
+def _s3(bucket: str, _: tuple[tuple[str, str], ...]) -> StoreClients:
+    """The clients of a bucket, made once: Arrow makes none while a request of the process waits for its answer."""
+    filesystem, _path = pafs.FileSystem.from_uri(bucket)
+    (arguments, *_more) = filesystem.__reduce__()[1]
+    options: dict[str, Any] = {name: arguments[name] for name in _S3_GIVEN}
+    uri = urlsplit(bucket)
     if uri.username:  # others are looked up again and again by AWS's library: those of a role end
         options |= {"access_key": unquote(uri.username), "secret_key": unquote(uri.password or "")}
-    return pafs.S3FileSystem(
-        # A multipart upload of one part takes three requests, and a repeat of the last one fails where its answer was lost.
-        allow_delayed_open=True,
-        connect_timeout=_S3_CONNECT_SECONDS,
-        request_timeout=_S3_ANSWER_SECONDS,
-        retry_strategy=pafs.AwsDefaultS3RetryStrategy(max_attempts=_S3_ATTEMPTS),
-        **options,
-    )
+
+    def client(retries: int) -> pafs.S3FileSystem:
+        return pafs.S3FileSystem(
+            # A multipart upload of one part takes three requests, and a repeat of the last one fails where its answer was lost.
+            allow_delayed_open=True,
+            connect_timeout=_S3_CONNECT_SECONDS,
+            request_timeout=_S3_ANSWER_SECONDS,
+            retry_strategy=pafs.AwsDefaultS3RetryStrategy(max_attempts=retries),  # which counts those after the first
+            **options,
+        )
+
+    return StoreClients(patient=client(_S3_RETRIES), once=client(0))
 
 
 @contextlib.contextmanager
@@ -66,50 +92,68 @@ class ArrowFileIO:
     """An object store or HDFS through pyarrow; ``create`` is check-then-write.
 
     That is enough here: which snapshot gets an id is decided in Postgres before its file is written, so two
-    writers of one name write the same bytes.
+    writers of one name write the same bytes. How long a store that fails is asked again: `table.format.io.patience`.
     """
 
     atomic_rename = False
 
-    def __init__(self, filesystem: pafs.FileSystem, scheme: str) -> None:
-        self._fs = filesystem
+    def __init__(self, clients: StoreClients, scheme: str) -> None:
+        self._clients = clients
         self._scheme = scheme
 
     def arrow(self) -> pafs.FileSystem:
         """The file system as pyarrow knows it."""
-        return self._fs
+        return self._clients.patient
 
     def arrow_path(self, path: str) -> str:
         """The path without its scheme."""
         return path.removeprefix(f"{self._scheme}://")
 
+    def _ask(self, path: str, ask: Callable[[pafs.FileSystem, str], T], *, seconds: float = _S3_ANSWER_SECONDS) -> T:
+        """What the store answers to a call that makes few requests, which is repeated as a whole."""
+        return asked(path, lambda _: ask(self._clients.once, self.arrow_path(path)), attempt_seconds=seconds)
+
+    def _ask_much(self, path: str, ask: Callable[[pafs.FileSystem, str], T], *, repeats: bool = True) -> T:
+        """The same of a call that may make many: each is repeated by itself, unless there is no more time for that."""
+
+        def attempt(left: float) -> T:
+            return ask(self._clients.patient if left > _S3_PATIENT_SECONDS else self._clients.once, self.arrow_path(path))
+
+        return asked(path, attempt, attempt_seconds=_S3_PATIENT_SECONDS, repeats=repeats)
+
     def open_input(self, path: str) -> pa.NativeFile:
         """The file, open for reading at any place."""
-        return self._fs.open_input_file(self.arrow_path(path))
+        return self._ask_much(path, lambda store, name: store.open_input_file(name))
 
     def open_output(self, path: str) -> pa.NativeFile:
         """A file to write, under a name that is nobody else's."""
-        return self._fs.open_output_stream(self.arrow_path(path))
+        if self._clients.patient is self._clients.once:
+            return self._clients.patient.open_output_stream(self.arrow_path(path))
+        return pa.PythonFile(_Output(self, path), mode="w")
 
     def _uri(self, path: str) -> str:
         return f"{self._scheme}://{path}"
 
     def read(self, path: str) -> bytes:
         """The whole file."""
-        for attempt in range(_READ_ATTEMPTS):
-            try:
-                with translating(path), self._fs.open_input_stream(self.arrow_path(path)) as stream:
-                    return bytes(stream.read())
-            except Unavailable as problem:
-                if attempt == _READ_ATTEMPTS - 1 or _UNREAD_REFUSAL not in str(problem.__cause__):
-                    raise
-                time.sleep(_READ_PAUSE_SECONDS * 2**attempt)
-        raise AssertionError("the last attempt returns or raises")
+
+        def whole(store: pafs.FileSystem, name: str) -> bytes:
+            with store.open_input_stream(name) as stream:
+                return bytes(stream.read())
+
+        return self._ask(path, whole)
 
     def write(self, path: str, data: bytes) -> None:
         """Put the object, replacing what was."""
-        with translating(path), self._fs.open_output_stream(self.arrow_path(path)) as stream:
-            stream.write(data)
+
+        def put(store: pafs.FileSystem, name: str) -> None:
+            with store.open_output_stream(name) as stream:
+                stream.write(data)
+
+        if len(data) > _WHOLE_BYTES:  # of several parts
+            self._ask_much(path, put)
+        else:
+            self._ask(path, put, seconds=_S3_PUT_SECONDS)
 
     def add(self, path: str, data: bytes) -> None:
         """Put an object of a name that is nobody else's."""
@@ -132,8 +176,7 @@ class ArrowFileIO:
         self.write(path, self.read(path)[:at] + data)
 
     def _info(self, path: str) -> pafs.FileInfo:
-        with translating(path):
-            return self._fs.get_file_info(self.arrow_path(path))
+        return self._ask(path, lambda store, name: store.get_file_info(name))
 
     def exists(self, path: str) -> bool:
         """Whether an object or directory is there."""
@@ -141,13 +184,13 @@ class ArrowFileIO:
 
     def file_exists(self, path: str) -> bool:
         """Whether an object is there: one HEAD on S3, where `exists` goes on with a listing for names that are directories."""
-        if not isinstance(self._fs, pafs.S3FileSystem):
+        if not isinstance(self._clients.once, pafs.S3FileSystem):
             return self.exists(path)
         try:
-            with translating(path), self._fs.open_input_file(self.arrow_path(path)):
-                return True
+            self._ask(path, lambda store, name: store.open_input_file(name).close())
         except FileNotFoundError:
             return False
+        return True
 
     def size(self, path: str) -> int:
         """Bytes of the object."""
@@ -158,13 +201,23 @@ class ArrowFileIO:
 
     def delete(self, path: str) -> None:
         """Remove the object; none there is fine."""
-        with translating(path), contextlib.suppress(FileNotFoundError), _removing():
-            self._fs.delete_file(self.arrow_path(path))
+
+        def delete(store: pafs.FileSystem, name: str) -> None:
+            with _removing():
+                store.delete_file(name)
+
+        with contextlib.suppress(FileNotFoundError):
+            self._ask(path, delete)
 
     def delete_tree(self, path: str) -> None:
         """Remove all below the path; nothing there is fine."""
-        with translating(path), contextlib.suppress(FileNotFoundError), _removing():
-            self._fs.delete_dir(self.arrow_path(path))
+
+        def delete(store: pafs.FileSystem, name: str) -> None:
+            with _removing():
+                store.delete_dir(name)
+
+        with contextlib.suppress(FileNotFoundError):
+            self._ask_much(path, delete)
 
     def remove_empty(self, path: str) -> bool:
         """False: stores remove a directory with all that came into it meanwhile."""
@@ -172,13 +225,16 @@ class ArrowFileIO:
 
     def rename(self, source: str, target: str) -> None:
         """Move an object; on most stores a copy and a delete."""
-        with translating(target), _removing():
-            self._fs.move(self.arrow_path(source), self.arrow_path(target))
+
+        def move(store: pafs.FileSystem, name: str) -> None:
+            with _removing():
+                store.move(self.arrow_path(source), name)
+
+        self._ask_much(target, move, repeats=False)
 
     def list(self, path: str) -> list[FileStatus]:
         """What lies directly below the path, by name."""
-        with translating(path):
-            infos = self._fs.get_file_info(pafs.FileSelector(self.arrow_path(path), allow_not_found=True))
+        infos = self._ask_much(path, lambda store, name: store.get_file_info(pafs.FileSelector(name, allow_not_found=True)))
         statuses = [
             FileStatus(
                 path=self._uri(info.path),
@@ -195,5 +251,45 @@ class ArrowFileIO:
 
     def mkdirs(self, path: str) -> None:
         """Make the directory where the store has any."""
-        with translating(path):
-            self._fs.create_dir(self.arrow_path(path), recursive=True)
+        self._ask(path, lambda store, name: store.create_dir(name, recursive=True))
+
+
+class _Output:
+    """A file being written to S3: a small one is put whole when it is closed, so that the PUT can be repeated; a large one by Arrow."""
+
+    def __init__(self, io: ArrowFileIO, path: str) -> None:
+        self._io = io
+        self._path = path
+        self._held: list[bytes] = []
+        self._size = 0
+        self._stream: pa.NativeFile | None = None
+        self.closed = False
+
+    def write(self, data: Any) -> int:
+        """Take bytes; raises `Unavailable` naming the path."""
+        size = len(memoryview(data))
+        with translating(self._path):
+            if self._stream is None and self._size + size > _WHOLE_BYTES:
+                self._stream = self._io.arrow().open_output_stream(self._io.arrow_path(self._path))
+                self._stream.write(b"".join(self._held))
+                self._held.clear()
+            if self._stream is None:
+                self._held.append(bytes(data))
+            else:
+                self._stream.write(data)
+        self._size += size
+        return size
+
+    def flush(self) -> None:
+        """Nothing: an object is there once it is closed."""
+
+    def close(self) -> None:
+        """Finish the object; raises `Unavailable` naming the path."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._stream is None:
+            self._io.write(self._path, b"".join(self._held))
+            return
+        with translating(self._path):
+            self._stream.close()

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from model.schema.schema import Schema
 from table.format.formats import format_of
 from table.format.io.on_disk import OnDisk, on_disk
+from table.format.io.patience import carried
 from table.format.parquet.nan import hides_nan
 from table.format.store import TableFiles
 from table.retention.check import MISSING, ExpectedFile, bytes_fault_of, fault_of, footer_fault
@@ -131,7 +132,7 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
     threads = _THREADS if files.io.atomic_rename else _STORE_THREADS
     with ThreadPoolExecutor(min(threads, len(unseen)), thread_name_prefix="sound") as pool:
         known = []
-        for (_, planned), (fault, came_of_it) in zip(unseen, pool.map(look, unseen), strict=True):
+        for (_, planned), (fault, came_of_it) in zip(unseen, pool.map(carried(look), unseen), strict=True):
             known.append(came_of_it)
             if fault is not None:
                 raise files.missing(planned.path) if fault == MISSING else files.damaged(planned.path, str(fault))

@@ -16,7 +16,7 @@ from model.snapshot import CommitKind
 from sql.spark.session.pool import SparkPool
 from sql.spark.write.writes import rows_per_file, write
 from table.format.formats import FileFormat
-from table.format.io.object_store import ArrowFileIO
+from table.format.io.object_store import ArrowFileIO, StoreClients
 from table.format.manifests.entries import ManifestEntry, ManifestFile
 from table.format.store import TableFiles
 from table.scan.planning.entry_scan import plan_scan
@@ -33,7 +33,8 @@ class WithoutRename(ArrowFileIO):
     """A store whose objects cannot be moved, over real files."""
 
     def __init__(self) -> None:
-        super().__init__(pafs.LocalFileSystem(), "file")
+        files = pafs.LocalFileSystem()
+        super().__init__(StoreClients(patient=files, once=files), "file")
 
     def write(self, path: str, data: bytes) -> None:
         """Put the object; stores have no directories that must be there first."""

@@ -1,0 +1,137 @@
+"""A store that takes connections and answers nothing: what a statement asks of it has one budget of time."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from model.errors import Unavailable
+from table.format.io.file_io import file_io_for
+from table.format.io.patience import StorePatience, patient_for
+from tests.faults.s3_campaign import settled, tells_which, threads_of_server
+from tests.faults.world import Answer, world
+from tests.fix_s3_proxy import Fate, Proxy
+from tests.short import short
+
+_SECONDS = 8.0
+_A_REQUEST_MORE = 13.0
+"""The last one is given up by AWS's library, a PUT after twelve seconds."""
+
+
+def held(number: int, method: str, path: str) -> Fate:
+    return Fate.HELD
+
+
+def timed(ask: Callable[[], Answer]) -> tuple[Answer, float]:
+    began = time.monotonic()
+    answer = ask()
+    return answer, time.monotonic() - began
+
+
+def test_each_statement_is_told_within_its_time_and_names_the_object(dsn: str, lakeside: str, s3_proxy: Proxy, tmp_path: Path) -> None:
+    with world(dsn, tmp_path, warehouse=lakeside, store_seconds=_SECONDS) as asked:
+        asked.must("CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)", "CREATE TABLE d (id INT)")
+        threads = len(threads_of_server())
+        s3_proxy.reset(held)
+        texts = (
+            "SELECT * FROM t",
+            "INSERT INTO t VALUES (3)",
+            "CREATE TABLE e (id INT)",
+            "TRUNCATE TABLE t",
+        )
+        with ThreadPoolExecutor(len(texts)) as clients:
+            told = dict(zip(texts, clients.map(lambda text: timed(lambda: asked.ask(text)), texts), strict=True))
+        assert asked.rows("SELECT COUNT(*) FROM t") == [(2,)]
+        s3_proxy.reset()
+        s3_proxy.released.set()
+        print({text: (round(seconds, 1), answer.body) for text, (answer, seconds) in told.items()})
+        for text, (answer, seconds) in told.items():
+            assert answer.status == 503, (text, answer)
+            assert tells_which(answer), (text, answer)
+            assert seconds < _SECONDS + _A_REQUEST_MORE, (text, seconds)
+        asked.must("INSERT INTO t VALUES (4)")
+        assert asked.ids("t") == [1, 2, 4]
+        assert settled(threads), threads_of_server()
+
+
+def test_one_budget_for_all_requests_of_a_statement(lakeside: str, s3_proxy: Proxy) -> None:
+    """Each object is answered at the second try: five seconds are lost to each."""
+    io = file_io_for(lakeside)
+    for number in range(4):
+        io.add(f"{lakeside}/o-{number}", b"1")
+    seen: set[str] = set()
+
+    def first_time(number: int, method: str, path: str) -> Fate:
+        is_new = path not in seen
+        seen.add(path)
+        return Fate.HELD if is_new else Fate.SERVED
+
+    s3_proxy.reset(first_time)
+    with patient_for(17.0):
+        assert [io.read(f"{lakeside}/o-{number}") for number in range(2)] == [b"1", b"1"]
+        with pytest.raises(Unavailable, match=re.escape("cannot be used at o-2: this statement has waited for requests")):
+            io.read(f"{lakeside}/o-2")
+        came = len(s3_proxy.requests)
+    assert io.read(f"{lakeside}/o-3") == b"1"  # a statement of its own
+    assert came < len(s3_proxy.requests)
+
+
+def test_a_refusal_costs_no_more_than_its_pauses(lakeside: str, s3_proxy: Proxy) -> None:
+    io = file_io_for(lakeside)
+    io.add(f"{lakeside}/a", b"1")
+    s3_proxy.reset(lambda number, method, path: Fate.SLOW_DOWN if number < 7 else Fate.SERVED)
+    with patient_for(_SECONDS):
+        assert io.read(f"{lakeside}/a") == b"1"
+    s3_proxy.reset(lambda number, method, path: Fate.SLOW_DOWN)
+    began = time.monotonic()
+    with patient_for(1.0), pytest.raises(Unavailable, match=r"a: .* as long as it may, 1 s in all"):
+        io.read(f"{lakeside}/a")
+    assert time.monotonic() - began < 3
+    assert s3_proxy.faults > 3
+
+
+def test_a_client_is_made_once_as_none_is_made_while_a_request_waits(lakeside: str, s3_proxy: Proxy) -> None:
+    file_io_for(lakeside)
+    s3_proxy.reset(lambda number, method, path: Fate.HELD if "held" in path else Fate.SERVED)
+    with ThreadPoolExecutor(1) as beside:
+        waits = beside.submit(file_io_for(lakeside).file_exists, f"{lakeside}/held")
+        while not s3_proxy.faults:
+            time.sleep(0.01)
+        began = time.monotonic()
+        file_io_for(f"{lakeside}/another").add(f"{lakeside}/b", b"1")
+        assert time.monotonic() - began < 4
+        s3_proxy.reset()
+        s3_proxy.released.set()
+        assert waits.result(60) is False
+
+
+@pytest.mark.parametrize("size", short([1, (8 << 20) - 1, 8 << 20, (8 << 20) + 1, 25 << 20], [1, (8 << 20) + 1]))
+def test_an_output_of_any_size_is_written_as_it_was_given(lakeside: str, s3_proxy: Proxy, size: int) -> None:
+    io = file_io_for(lakeside)
+    data = bytes(range(256)) * (size // 256 + 1)
+    s3_proxy.reset()
+    with io.open_output(f"{lakeside}/out") as stream:
+        for at in range(0, size, 1 << 20):
+            stream.write(data[at : min(at + (1 << 20), size)])
+        assert stream.tell() == size
+    assert len(s3_proxy.requests) == 1 or size > 8 << 20
+    assert io.read(f"{lakeside}/out") == data[:size]
+
+
+def test_time_lost_beside_each_other_counts_once_and_comes_back() -> None:
+    patience = StorePatience(10.0)
+    now = time.monotonic()
+    patience.lose(now - 3, now - 1)
+    patience.lose(now - 2, now)
+    patience.lose(now - 2.5, now - 0.5)
+    assert patience.left() == pytest.approx(7.0, abs=0.01)
+    rested = StorePatience(0.2)
+    rested.lose(time.monotonic() - 0.2, time.monotonic())
+    assert rested.left() <= 0
+    time.sleep(0.25)
+    assert rested.left() == pytest.approx(0.2)
