@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -45,6 +46,8 @@ class Proxy:
     fate: Callable[[int, str, str], Fate] = lambda number, method, path: Fate.SERVED
     """Of a request by its number since `reset`, its method and its path."""
     requests: list[str] = field(default_factory=list)
+    delay: float = 0.0
+    """Seconds that each request waits before it is served, beside the others."""
     faults: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
     released: threading.Event = field(default_factory=threading.Event)
@@ -76,6 +79,7 @@ def _handler(proxy: Proxy, upstream: str) -> type[BaseHTTPRequestHandler]:
 
         def _serve(self) -> None:
             fate = proxy.come(self.command, self.path)
+            time.sleep(proxy.delay)
             if fate is Fate.AWAY:
                 self.close_connection = True
                 return

@@ -32,6 +32,7 @@ from model.errors import CommitConflict, OutcomeUnknown, RewriteConflict, TableD
 from model.schema.replaced import lays_otherwise, means_other_columns
 from model.schema.schema import Schema
 from model.snapshot import ANSWERS, BATCH_COMMIT_IDENTIFIER, Snapshot
+from table.format.io.beside import puts_beside
 from table.write.snapshot_builder import COMMITTED_BY, CommitRequest, build_snapshot, metadata_written
 
 Listener = Callable[[UUID, int], None]
@@ -182,14 +183,15 @@ class Committer:
         turn: Turn | None,
     ) -> list[Snapshot]:
         built: list[_Built] = []
-        for table, of_table, uuid in zip(tables, requests, uuids, strict=True):
-            if len(tables) == 1 and (repeated := self._repeat(table, of_table)):
-                return [repeated]
-            latest, snapshot = self._build(table, of_table, uuid, turn)
-            if turn is not None:
-                turn.require_held()  # else what those left who went on would be found, and taken for a lost race
-            self._publisher.check_free(table.table_id, table.files, table.identifier, snapshot.id, latest.key if latest else None)
-            built.append(_Built(table=table, base=latest, snapshot=snapshot))
+        with puts_beside():
+            for table, of_table, uuid in zip(tables, requests, uuids, strict=True):
+                if len(tables) == 1 and (repeated := self._repeat(table, of_table)):
+                    return [repeated]
+                latest, snapshot = self._build(table, of_table, uuid, turn)
+                if turn is not None:
+                    turn.require_held()  # else what those left who went on would be found, and taken for a lost race
+                self._publisher.check_free(table.table_id, table.files, table.identifier, snapshot.id, latest.key if latest else None)
+                built.append(_Built(table=table, base=latest, snapshot=snapshot))
         if (answers := _answers(built[0].snapshot, claimed)) is not None:
             built = [
                 replace(one, snapshot=replace(one.snapshot, properties={**one.snapshot.properties, ANSWERS: answers})) for one in built

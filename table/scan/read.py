@@ -20,7 +20,7 @@ from model.schema.types import DataType, Field
 from model.text.file_name import file_name
 from table.format.deletions import alive, positions
 from table.format.formats import format_of
-from table.format.io.look_ahead import Stream, in_order
+from table.format.io.look_ahead import Ahead, Stream, in_order
 from table.format.io.storage_errors import storage_failure
 from table.format.manifests.avro import records_in
 from table.format.manifests.entries import DataFile
@@ -41,10 +41,10 @@ from table.scan.planning.plan import PlannedFile
 if TYPE_CHECKING:
     import pyarrow.dataset as ds  # at run time it would bring pandas along, a second of every start
 
-_WINDOW = 4
-"""Files read at once."""
-_LOOK_AHEAD_BYTES = 64 << 20
-"""Bytes of Arrow rows read ahead of the consumer, over all files."""
+_THREADS = 4
+"""Threads that read small local files."""
+_AHEAD = Ahead(streams=4, most_streams=24, small_bytes=16 << 20, held_bytes=64 << 20)
+"""Each file of a store is a wait or two: small ones are asked for together, over about as many connections as Arrow has to a store."""
 _AT_HAND_BYTES = 4 << 20
 """Local files that take no more together are read whole, one after the other or, where they are many, by a few threads."""
 _MANY = 8
@@ -118,7 +118,8 @@ def _in_order(
     elif at_hand:
         yield from _by_threads(streams)
     else:
-        yield from in_order(streams, window=_WINDOW, most_bytes=_LOOK_AHEAD_BYTES)
+        far = selection.limit is None  # else those that the limit does not reach would be asked for, too
+        yield from in_order(streams, _AHEAD, [planned_file.file.file_size for planned_file in planned] if far else ())
 
 
 def _are_small(planned: Sequence[PlannedFile]) -> bool:
@@ -162,7 +163,7 @@ def _beginning(stream: Stream) -> tuple[list[pa.RecordBatch], Iterator[pa.Record
 @cache
 def _small_files() -> ThreadPoolExecutor:
     """Threads that read a file each and stay: under load starting one takes longer than its file."""
-    return ThreadPoolExecutor(_WINDOW, thread_name_prefix="scan-small")
+    return ThreadPoolExecutor(_THREADS, thread_name_prefix="scan-small")
 
 
 def check_whole(file: DataFile, schema: Schema, file_schema: Schema) -> None:

@@ -17,6 +17,7 @@ from model.errors import Unavailable
 from model.schema.schema import Schema
 from table.format.discard import discard
 from table.format.formats import FileFormat
+from table.format.io.beside import puts_beside
 from table.format.manifests.entries import EMPTY_ROW, DataFile, EntryKind, FileSource, ManifestEntry, NewFile
 from table.format.rows import binary_row
 from table.format.rows.arrow import arrow_schema
@@ -162,11 +163,12 @@ class TableWriter:
     def finish(self) -> list[NewFile]:
         """Close all files and describe them."""
         try:
-            return [
-                NewFile(partition=partition, bucket=bucket, file=file)
-                for (partition, bucket), writer in self._open.items()
-                for file in writer.finish()
-            ]
+            with puts_beside():
+                return [
+                    NewFile(partition=partition, bucket=bucket, file=file)
+                    for (partition, bucket), writer in self._open.items()
+                    for file in writer.finish()
+                ]
         finally:
             self._spill.close()
 

@@ -25,7 +25,7 @@ def told() -> dict[str, int]:
 def kind_of(request: str) -> str:
     """Method and name of a request below the table's directory."""
     method, path = request.split(" ", 1)
-    return f"{method} {path.partition('/t/')[2]}"
+    return f"{method} {re.split(r'default[.]db/[a-z]+/', path)[-1]}"
 
 
 def test_every_statement_takes_the_requests_that_the_document_tells(on_s3: World, s3_proxy: Proxy) -> None:
@@ -64,18 +64,79 @@ def test_a_look_at_a_table_takes_the_requests_that_the_document_tells(on_s3: Wor
     assert {name: (int(lists), int(others)) for name, lists, others in rows} == counted
 
 
-def test_what_an_insert_waits_for_is_four_steps_deep(on_s3: World, s3_proxy: Proxy) -> None:
-    """The files of the commit beside each other, a look at the next name, and after the decision the snapshot and the hint."""
+class Rounds:
+    """Holds requests until no other comes, lets those there are go on together, and counts how often: what is waited for in turn."""
+
+    _QUIET_SECONDS = 0.4
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._come = proxy.come
+        self._moved = threading.Condition()
+        self._held: list[str] = []
+        self._ended = False
+        self.rounds: list[list[str]] = []
+        """The requests of each."""
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def come(self, method: str, path: str) -> Fate:
+        fate = self._come(method, path)
+        with self._moved:
+            number = len(self.rounds)
+            self._held.append(kind_of(f"{method} {path}"))
+            self._moved.notify_all()
+            self._moved.wait_for(lambda: len(self.rounds) > number, timeout=30)
+        return fate
+
+    def _run(self) -> None:
+        with self._moved:
+            while not self._ended:
+                held = len(self._held)
+                if not self._moved.wait_for(lambda held=held: self._ended or len(self._held) > held, self._QUIET_SECONDS) and held:  # type: ignore[misc]
+                    self.rounds.append(self._held)
+                    self._held = []
+                    self._moved.notify_all()
+
+    def end(self) -> list[list[str]]:
+        with self._moved:
+            self._ended = True
+            self._moved.notify_all()
+        self._thread.join(20)
+        return self.rounds
+
+
+@pytest.mark.parametrize(("table", "rows", "files"), [("t", "(3)", 1), ("p", _TEN, 10)])
+def test_what_an_insert_waits_for_is_four_steps_deep(
+    on_s3: World, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch, table: str, rows: str, files: int
+) -> None:
+    """The data files beside each other, the metadata and a look at the next name, and after the decision the snapshot and the hint."""
+    on_s3.must("CREATE TABLE p (id INT, d INT) PARTITIONED BY (d)", f"INSERT INTO p VALUES {_TEN}", "INSERT INTO t VALUES (2)")
     s3_proxy.reset()
-    on_s3.must("INSERT INTO t VALUES (3)")
-    files, rest = s3_proxy.requests[:4], s3_proxy.requests[4:]
-    assert all(re.search(r"^PUT .*/(bucket-0/data|manifest/manifest)-", request) for request in files), s3_proxy.requests
-    assert [kind_of(request) for request in rest] == [
-        "HEAD snapshot/snapshot-3",  # is one there that the catalog does not know?
-        "PUT snapshot/snapshot-3",
-        "PUT snapshot/LATEST",
+    rounds = Rounds(s3_proxy)
+    monkeypatch.setattr(s3_proxy, "come", rounds.come)
+    on_s3.must(f"INSERT INTO {table} VALUES {rows}")
+    data, metadata, snapshot, hint = rounds.end()
+    assert [request.partition(" ")[0] for request in data] == ["PUT"] * files
+    assert all("bucket-0/data-" in request for request in data), data
+    next_id = 4 if table == "t" else 2
+    assert sorted(re.sub(r"-[0-9a-f]{8}-.*", "", request) for request in metadata) == [
+        f"HEAD snapshot/snapshot-{next_id}",  # is one there that the catalog does not know?
+        "PUT manifest/manifest",
+        "PUT manifest/manifest-list",
+        "PUT manifest/manifest-list",
     ]
+    assert (snapshot, hint) == ([f"PUT snapshot/snapshot-{next_id}"], ["PUT snapshot/LATEST"])
     assert not [request for request in s3_proxy.requests if "uploads" in request or "uploadId" in request]
+
+
+def test_small_files_are_asked_for_all_at_once(on_s3: World, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_s3.must("CREATE TABLE many (id INT)", *(f"INSERT INTO many VALUES ({number})" for number in range(15)))
+    assert on_s3.ids("many") == list(range(15))
+    s3_proxy.reset()
+    rounds = Rounds(s3_proxy)
+    monkeypatch.setattr(s3_proxy, "come", rounds.come)
+    assert len(on_s3.rows("SELECT * FROM many")) == 15
+    assert [len(requests) for requests in rounds.end()] == [15, 15], rounds.rounds
 
 
 class Together:

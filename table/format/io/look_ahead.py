@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from threading import Condition, Lock, Thread
 
 import pyarrow as pa
@@ -103,21 +104,44 @@ class _Reader:
         self._thread.join()
 
 
-def in_order(streams: Sequence[Stream], *, window: int, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Yield all streams' batches in the streams' order while up to ``window`` of them are read, ``most_bytes`` held in all.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """How far streams are read ahead of their consumer."""
 
-    While the readers of the process hold all that `BUDGET` allows, no stream is begun before the consumer comes to it.
+    streams: int
+    """So many are begun in any case."""
+    most_streams: int
+    """And so many where what they ask their store for is small."""
+    small_bytes: int
+    """What the streams beyond the first take from the store together."""
+    held_bytes: int
+    """Rows held by the first of them, and as many by those beyond."""
+
+
+def in_order(streams: Sequence[Stream], ahead: Ahead, sizes: Sequence[int] = ()) -> Iterator[pa.RecordBatch]:
+    """Yield all streams' batches in the streams' order while several of them are read; ``sizes``: the bytes each takes from its store.
+
+    Without sizes no more are begun than `Ahead.streams`. While the readers of the process hold all that `BUDGET` allows, no stream is
+    begun before the consumer comes to it.
     """
-    waiting: deque[_Reader] = deque()
-    upcoming = iter(streams)
+    waiting: deque[tuple[_Reader, int]] = deque()
+    most = ahead.most_streams if sizes else ahead.streams
+    taken = begun = 0
     try:
         while True:
-            while len(waiting) < window and (not waiting or BUDGET.has_space()) and (following := next(upcoming, None)) is not None:
-                waiting.append(_Reader(following, most_bytes // window))
+            while begun < len(streams) and len(waiting) < most and (not waiting or BUDGET.has_space()):
+                size = sizes[begun] if sizes else 0
+                is_beyond = len(waiting) >= ahead.streams
+                if is_beyond and taken + size > ahead.small_bytes:
+                    break
+                share = ahead.held_bytes // (ahead.most_streams - ahead.streams if is_beyond else ahead.streams)
+                waiting.append((_Reader(streams[begun], share), size))
+                taken += size
+                begun += 1
             if not waiting:
                 return
-            yield from waiting[0].batches()
-            waiting.popleft()
+            yield from waiting[0][0].batches()
+            taken -= waiting.popleft()[1]
     finally:
-        for reader in waiting:
+        for reader, _ in waiting:
             reader.cancel()

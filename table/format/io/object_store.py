@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from table.format.io.beside import put, wait_for
 from table.format.io.directory import Directory, FileStatus, NamedDirectory
 from table.format.io.patience import asked
 from table.format.io.storage_errors import translating
@@ -66,6 +67,7 @@ def _s3(bucket: str, _: tuple[tuple[str, str], ...]) -> StoreClients:
         return pafs.S3FileSystem(
             # A multipart upload of one part takes three requests, and a repeat of the last one fails where its answer was lost.
             allow_delayed_open=True,
+            background_writes=retries > 0,  # of small objects by threads of ours (`beside`), of which Arrow has eight
             connect_timeout=_S3_CONNECT_SECONDS,
             request_timeout=_S3_ANSWER_SECONDS,
             retry_strategy=pafs.AwsDefaultS3RetryStrategy(max_attempts=retries),  # which counts those after the first
@@ -111,10 +113,12 @@ class ArrowFileIO:
 
     def _ask(self, path: str, ask: Callable[[pafs.FileSystem, str], T], *, seconds: float = _S3_ANSWER_SECONDS) -> T:
         """What the store answers to a call that makes few requests, which is repeated as a whole."""
+        wait_for(path)
         return asked(path, lambda _: ask(self._clients.once, self.arrow_path(path)), attempt_seconds=seconds)
 
     def _ask_much(self, path: str, ask: Callable[[pafs.FileSystem, str], T], *, repeats: bool = True) -> T:
         """The same of a call that may make many: each is repeated by itself, unless there is no more time for that."""
+        wait_for(path)
 
         def attempt(left: float) -> T:
             return ask(self._clients.patient if left > _S3_PATIENT_SECONDS else self._clients.once, self.arrow_path(path))
@@ -146,18 +150,18 @@ class ArrowFileIO:
     def write(self, path: str, data: bytes) -> None:
         """Put the object, replacing what was."""
 
-        def put(store: pafs.FileSystem, name: str) -> None:
+        def whole(store: pafs.FileSystem, name: str) -> None:
             with store.open_output_stream(name) as stream:
                 stream.write(data)
 
         if len(data) > _WHOLE_BYTES:  # of several parts
-            self._ask_much(path, put)
+            self._ask_much(path, whole)
         else:
-            self._ask(path, put, seconds=_S3_PUT_SECONDS)
+            self._ask(path, whole, seconds=_S3_PUT_SECONDS)
 
     def add(self, path: str, data: bytes) -> None:
         """Put an object of a name that is nobody else's."""
-        self.write(path, data)
+        put(path, lambda: self.write(path, data), len(data))
 
     @contextlib.contextmanager
     def directory(self, path: str, *, make: bool = True) -> Iterator[Directory]:
@@ -289,7 +293,8 @@ class _Output:
             return
         self.closed = True
         if self._stream is None:
-            self._io.write(self._path, b"".join(self._held))
+            self._io.add(self._path, b"".join(self._held))
+            self._held.clear()
             return
         with translating(self._path):
             self._stream.close()

@@ -13,7 +13,7 @@ from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind
 from table.format.io import look_ahead
 from table.format.io.file_io import LocalFileIO
-from table.format.io.look_ahead import Budget, in_order
+from table.format.io.look_ahead import Ahead, Budget, in_order
 from table.format.rows.arrow import arrow_schema
 from table.format.store import TableFiles
 from table.scan.planning.entry_scan import plan_scan
@@ -24,6 +24,7 @@ from tests.waiting import eventually
 
 MB = 1 << 20
 ROWS, FILES, READERS = 20_000, 4, 8
+THREE = Ahead(streams=3, most_streams=8, small_bytes=10 * MB, held_bytes=64 * MB)
 
 
 def batches(size: int, count: int) -> Iterator[pa.RecordBatch]:
@@ -65,14 +66,46 @@ def test_what_a_consumer_waits_for_is_read_whatever_others_hold(monkeypatch: pyt
     budget = Budget(MB)
     monkeypatch.setattr(look_ahead, "BUDGET", budget)
     streams = [lambda: batches(MB, 5) for _ in range(3)]
-    standing = [in_order(streams, window=3, most_bytes=64 * MB) for _ in range(4)]
+    standing = [in_order(streams, THREE) for _ in range(4)]
     for reader in standing:
         next(reader)
     eventually(lambda: not budget.has_space())
-    assert [batch.column(0)[0].as_py() for batch in in_order(streams, window=3, most_bytes=64 * MB)] == [0, 1, 2, 3, 4] * 3
+    assert [batch.column(0)[0].as_py() for batch in in_order(streams, THREE)] == [0, 1, 2, 3, 4] * 3
     threads = threading.active_count()
     for reader in standing:
         reader.close()  # type: ignore[attr-defined]
     assert eventually(budget.has_space)
     assert threading.active_count() < threads
     assert budget._held == 0
+
+
+@pytest.mark.parametrize(
+    ("sizes", "at_once"),
+    [
+        ([], 3),
+        ([MB] * 20, 8),
+        ([4 * MB] * 20, 3),
+        ([3 * MB] * 20, 3),
+        ([2 * MB] * 20, 5),
+        ([100 * MB, 1, 1, *[MB] * 17], 3),
+    ],
+)
+def test_small_streams_are_begun_together_as_their_bytes_allow(sizes: list[int], at_once: int) -> None:
+    begun: list[int] = []
+    go_on = threading.Event()
+
+    def stream(number: int) -> Iterator[pa.RecordBatch]:
+        begun.append(number)
+        assert go_on.wait(60)
+        yield from batches(8, 1)
+
+    read = in_order([lambda number=at: stream(number) for at in range(20)], THREE, sizes)  # type: ignore[misc]
+    reader = threading.Thread(target=lambda: begun_all.extend(batch.num_rows for batch in read))
+    begun_all: list[int] = []
+    reader.start()
+    assert eventually(lambda: len(begun) >= at_once)
+    threading.Event().wait(0.1)
+    assert sorted(begun) == list(range(at_once))
+    go_on.set()
+    reader.join(60)
+    assert begun_all == [1] * 20
