@@ -34,7 +34,11 @@ class JobMaker:
 
         place = self._limits.checkpoint(lake.warehouse, str(job.job_id))
         inserts = inserts_of(parse_one(job.statement, stored=True))
-        return [JobQuery(context, job, str(number), insert, checkpoint=f"{place}/{number}") for number, insert in enumerate(inserts)]
+        alone = len(inserts) == 1
+        return [
+            JobQuery(context, job, str(number), insert, checkpoint=f"{place}/{number}", alone=alone)
+            for number, insert in enumerate(inserts)
+        ]
 
     def check_drain(self, job: Job) -> None:
         """Raise `UnsupportedStatement` for a job that a drain would end with windows that have not come out."""

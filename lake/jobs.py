@@ -13,7 +13,7 @@ from lake.access.guard import require_rights_of_jobs
 from lake.access.quotas import Quotas, exceeded
 from lake.commit.claims import Claim, claimed_in
 from model.errors import Forbidden, IllegalMove, JobLeaseLost, JobNotExist
-from model.work.job import Job, JobLease, JobRequest
+from model.work.job import NO_CHECKPOINT, Job, JobLease, JobRequest
 from model.work.quota import JOBS
 
 
@@ -30,11 +30,17 @@ class BatchClaim:
     watermark: int | None
     plan: Mapping[str, Any] | None = None
     """Which rows the batch is; noted with it."""
+    alone: bool = True
+    """Whether the job has no other INSERT."""
 
     @property
     def commit_user(self) -> str:
-        """Who the batch's snapshot says it is by: a fresh checkpoint counts its batches from 0 again."""
-        return f"{self.lease.job_id}-{self.checkpoint}"
+        """Who the batch's snapshot says it is by: a fresh checkpoint counts its batches from 0 again.
+
+        INSERTs without a checkpoint have all the same number, so that those of one job, which may write to one table, are told apart.
+        """
+        user = f"{self.lease.job_id}-{self.checkpoint}"
+        return user if self.alone or self.checkpoint != NO_CHECKPOINT else f"{user}-{self.part}"
 
     @property
     def order(self) -> tuple[str, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID, uuid4
@@ -186,6 +187,8 @@ class Committer:
         with puts_beside():
             for table, of_table, uuid in zip(tables, requests, uuids, strict=True):
                 if len(tables) == 1 and (repeated := self._repeat(table, of_table)):
+                    if not any(request.progress.in_doubt for request in of_table):  # what was in doubt has landed with its claims
+                        self._note_repeat(repeated, claimed, turn)
                     return [repeated]
                 latest, snapshot = self._build(table, of_table, uuid, turn)
                 if turn is not None:
@@ -271,12 +274,8 @@ class Committer:
                     return True
                 turn = None  # it has ended
         try:
-            with self._catalog.transaction(turn=turn, brief=True) as tx:
-                for claim in sorted(claimed, key=lambda one: one.claim.order):
-                    claim.claim.begin(tx)
+            with self._catalog.transaction(turn=turn, brief=True) as tx, _claimed(tx, claimed, first.snapshot):
                 self._advance(tx, built, turn=turn is not None)
-                for claim in claimed:
-                    claim.claim.finish(tx, claim.answer(first.snapshot))
         except TurnLost:
             raise
         except CommitConflict:
@@ -327,6 +326,13 @@ class Committer:
         by = first.properties.get(COMMITTED_BY)
         return next((Snapshot.from_json(row.body) for row in there if same_committer(row.body, by)), None)
 
+    def _note_repeat(self, repeated: Snapshot, claimed: Sequence[Claimed], turn: Turn | None) -> None:
+        """Note as done what a catalog that was put back from an older dump has forgotten, and the table has."""
+        if not claimed:
+            return
+        with self._catalog.transaction(turn=turn, brief=True) as tx, _claimed(tx, claimed, repeated):
+            pass
+
     def _advance(self, tx: CatalogTransaction, built: Sequence[_Built], *, turn: bool) -> None:
         """Compare and set every pointer, in one order for all, so that two such transactions cannot wait for each other."""
         for entry in sorted(built, key=lambda one: str(one.table.table_id)):
@@ -356,6 +362,16 @@ class Committer:
                 turn=turn,
             )
             follow(tx, table, changed, snapshot)
+
+
+@contextmanager
+def _claimed(tx: CatalogTransaction, claimed: Sequence[Claimed], snapshot: Snapshot) -> Iterator[None]:
+    """Hold all claims while the block decides what they are of, and note that it is done."""
+    for claim in sorted(claimed, key=lambda one: one.claim.order):
+        claim.claim.begin(tx)
+    yield
+    for claim in claimed:
+        claim.claim.finish(tx, claim.answer(snapshot))
 
 
 def _is_read_by(tx: CatalogTransaction, table: LakeTable, present: Mapping[str, Any]) -> bool:

@@ -19,10 +19,11 @@ from lake.access.callers import EVERYBODY
 from model.errors import Forbidden
 from model.identifier import Identifier
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from model.work.job import NO_CHECKPOINT
 from table.write.snapshot_builder import COMMITTED_BY
 
 _UUID = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_OF_A_JOB = re.compile(f"{_UUID}-{_UUID}", re.IGNORECASE)
+_OF_A_JOB = re.compile(rf"{_UUID}-({_UUID}|{NO_CHECKPOINT}(-\d+)?)", re.IGNORECASE)
 """What the batches of jobs are committed as (`lake.jobs.BatchClaim.commit_user`)."""
 
 

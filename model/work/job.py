@@ -100,6 +100,10 @@ class Job:
         return self.state is JobState.FINISHED and any(map(is_drained, ends))
 
 
+NO_CHECKPOINT = "once"
+"""Stands for the checkpoint of an INSERT that is one batch, whose sources end with what is there: nothing is gone on with."""
+
+
 def is_drained(offset: object) -> bool:
     """Whether a source ends at an offset because a drain was asked for."""
     return isinstance(offset, dict) and offset.get("drained") is True

@@ -127,6 +127,18 @@ def test_a_job_over_a_view_of_files_ends_with_them(server: RunningServer, bounde
     assert [(minute_of(at), n) for at, n in found] == [(minute, 5) for minute in MINUTES]
 
 
+def test_two_inserts_of_a_job_over_files_into_one_table_both_land(server: RunningServer, bounded: str, import_dir: Path) -> None:
+    """Both end at once and are one batch each, of the same number."""
+    server.sql(f"CREATE TABLE {bounded}.counted (k STRING, n BIGINT)")
+    for name, rows in (("one", "a\na\n"), ("two", "b\nb\nb\n")):
+        (import_dir / f"{name}.csv").write_text(rows)
+        options = f"'connector' = 'filesystem', 'format' = 'csv', 'path' = '{import_dir}/{name}.csv'"
+        server.sql(f"CREATE TABLE {bounded}.{name} (k STRING) WITH ({options})")
+    inserts = "".join(f"INSERT INTO counted SELECT k, COUNT(*) FROM {name} GROUP BY k; " for name in ("one", "two"))
+    finished(server, bounded, f"EXECUTE STATEMENT SET BEGIN {inserts}END")
+    assert server.sql(f"SELECT k, n FROM {bounded}.counted ORDER BY k") == [["a", 2], ["b", 3]]
+
+
 def test_where_it_starts_it_is_read_whole_though_its_bound_has_passed(server: RunningServer, bounded: str) -> None:
     hint = "/*+ OPTIONS('scan.bounded.watermark' = '1') */"
     assert len(streamed(server.url, f"SELECT id FROM t {hint}", database=bounded)) == 5 * len(MINUTES)

@@ -19,7 +19,7 @@ from lake.jobs import BatchClaim
 from model.errors import Forbidden, IllegalMove, JobLeaseLost, JobNotExist
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
-from model.work.job import Job, JobLease, JobRequest, JobState
+from model.work.job import NO_CHECKPOINT, Job, JobLease, JobRequest, JobState
 from model.work.job_lag import JobLag
 from tests.lake.test_commit import append, names
 from tests.waiting import eventually
@@ -102,6 +102,33 @@ def test_a_batch_lands_once_also_when_its_snapshot_is_gone(lake: Lake, catalog: 
     with pytest.raises(JobLeaseLost):
         commit(lake, table, replace(claim(job, 0), checkpoint="fresh"))
     assert len(names(table)) == before
+
+
+def test_inserts_of_one_job_without_a_checkpoint_may_write_to_one_table(lake: Lake, catalog: CatalogStore, table: LakeTable) -> None:
+    """Each is one batch of the same number: the second was taken for a repeat of the first, and its rows were left out."""
+    made(lake)
+    job = take(catalog)
+    for part in "01":
+        commit(lake, table, claim(job, 0, part=part, checkpoint=NO_CHECKPOINT, alone=False))
+    assert len(names(table)) == 2
+    assert {part: noted["batch"] for part, noted in lake.jobs.get(job.job_id).applied.items()} == {"0": 0, "1": 0}
+
+
+def test_a_batch_the_catalog_had_forgotten_is_noted_where_its_table_has_it(lake: Lake, catalog: CatalogStore, table: LakeTable) -> None:
+    """As after an older dump was restored and the table repaired."""
+    made(lake)
+    job = take(catalog)
+    commit(lake, table, claim(job, 0, checkpoint=NO_CHECKPOINT))
+    with catalog.transaction() as tx:
+        tx._conn.execute("UPDATE stream_job SET applied = '{}', batches = 0, rows = 0")
+    commit(lake, table, claim(job, 0, checkpoint=NO_CHECKPOINT))
+    found = lake.jobs.get(job.job_id)
+    assert (found.applied["0"]["batch"], found.batches, found.rows) == (0, 1, 1)
+    assert len(names(table)) == 1
+    with catalog.transaction() as tx:
+        tx._conn.execute("UPDATE stream_job SET applied = '{}', epoch = epoch + 1")
+    with pytest.raises(JobLeaseLost):
+        commit(lake, table, claim(job, 0, checkpoint=NO_CHECKPOINT))
 
 
 def test_a_takeover_waits_for_the_commit_that_is_being_decided(lake: Lake, catalog: CatalogStore) -> None:

@@ -22,24 +22,21 @@ from lake import LakeTable
 from lake.commit.decided import follow
 from lake.commit.write_context import Write
 from lake.jobs import BatchClaim
-from model.errors import InvalidOption, JobLeaseLost, StreamEnded
+from model.errors import JobLeaseLost, StreamEnded
 from model.snapshot import CommitKind
 from model.work.job import Job, JobLease
-from sql.analysis.views import sources_of
-from sql.connectors import ConnectorTable
-from sql.execution.session_settings import BAD_ROWS
 from sql.execution.writing import before_commit
 from sql.local import check_drain
-from sql.spark.connectors import spark_connector
 from sql.spark.read.prepared import prepared
 from sql.spark.session.damage import Reading
 from sql.spark.session.errors import failure_of
 from sql.spark.streaming.agreement import InTarget, agreed, last_in, require_same
 from sql.spark.streaming.alignment import Alignment
-from sql.spark.streaming.bad_rows import Sifted, bad_rows_of, given, tried
+from sql.spark.streaming.bad_rows import Sifted, bad_rows_of, given
 from sql.spark.streaming.batch import Batch, batch_watermark
 from sql.spark.streaming.checkpoints import Checkpoint
 from sql.spark.streaming.event_time import rowtime_of
+from sql.spark.streaming.job_sink import JobSink
 from sql.spark.streaming.job_sources import JobSources
 from sql.spark.streaming.once import Once
 from sql.spark.streaming.partitions import Partitions
@@ -50,7 +47,7 @@ from sql.spark.streaming.streams import StartPositions
 from sql.spark.write.assign import assigned, literals
 from sql.spark.write.writes import write
 from sql.statements.base import ExecutionContext
-from sql.statements.insert import Target, connector_sink, sink_columns, sink_schema, source_of, target_of
+from sql.statements.insert import Target, target_of
 from table.format.manifests.entries import NewFile
 from table.write.event_time import telling_time
 
@@ -65,7 +62,7 @@ def check(context: ExecutionContext, insert: exp.Insert) -> StartPositions | Non
     Otherwise where its tables begin, which is the job's for good: a batch that is repeated after a crash reads from the same place.
     """
     starts = StartPositions()
-    sink = _Sink(context, insert)
+    sink = JobSink(context, insert)
     sink.check_apart()
     JobSources(context, insert).alignment()
     with prepared(context, sink.query(), stream=True, starts=starts) as query:
@@ -73,61 +70,17 @@ def check(context: ExecutionContext, insert: exp.Insert) -> StartPositions | Non
         return starts if query.frame.isStreaming else None
 
 
-class _Sink:
-    """Where the rows go."""
-
-    def __init__(self, context: ExecutionContext, insert: exp.Insert) -> None:
-        self.context = context
-        self.insert = insert
-        self.connector: ConnectorTable | None = connector_sink(context, insert)
-        aside = bad_rows_of(context)
-        self.sifts = aside is not None
-        if aside is not None and (self.connector is not None or aside.table.table_id == target_of(context, insert).table.table_id):
-            raise InvalidOption(f"'{BAD_ROWS.key}' is for jobs into tables without a connector, and names another table than theirs.")
-
-    def query(self) -> exp.Expr:
-        """What gives the rows."""
-        query = source_of(self.insert)
-        return tried(query) if self.sifts else query
-
-    def check_apart(self) -> None:
-        """Raise `InvalidOption` for a job that would read the bad rows it puts aside."""
-        aside, session = bad_rows_of(self.context), self.context.session
-        if aside is None:
-            return
-        sources = {session.meant(reference.parts) for reference in sources_of(self.context, source_of(self.insert))}
-        if aside.table.identifier in sources:
-            raise InvalidOption(
-                f"'{BAD_ROWS.key}' = '{aside.table.identifier}': the job reads this table, and its bad rows would come again for ever. "
-                "Name another table."
-            )
-
-    def check(self, frame: DataFrame) -> None:
-        self._fitted(given(frame) if self.sifts else frame)
-
-    def _fitted(self, frame: DataFrame) -> DataFrame:
-        if self.connector is not None:
-            return assigned(frame, sink_schema(self.connector), sink_columns(self.insert), {}, self.connector.name)
-        target = target_of(self.context, self.insert)
-        return assigned(frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
-
-    def pass_on(self, frame: DataFrame) -> int:
-        """Hand the rows to the connector."""
-        assert self.connector is not None
-        scope = self.context.connector_scope
-        return spark_connector(self.connector, scope).write(self._fitted(frame), self.connector, scope)
-
-
 class JobQuery:
     """One INSERT of a job that runs."""
 
-    def __init__(self, context: ExecutionContext, job: Job, part: str, insert: exp.Insert, *, checkpoint: str) -> None:
+    def __init__(self, context: ExecutionContext, job: Job, part: str, insert: exp.Insert, *, checkpoint: str, alone: bool) -> None:
         self._context = context
         self._job = job
         self._part = part
+        self._alone = alone
         self._insert = insert
         self._checkpoint = Checkpoint(checkpoint)
-        self._sink = _Sink(context, insert)
+        self._sink = JobSink(context, insert)
         self._query: StreamingQuery | Once | None = None
         self._rowtime: tuple[int, int] | None = None
         self._late: dict[int, int] = {}
@@ -327,7 +280,16 @@ class JobQuery:
     def _claim(self, number: int, checkpoint: str, *, rows: int, watermark: int | None) -> BatchClaim:
         lease = JobLease(job_id=self._job.job_id, epoch=self._job.epoch)
         plan = None if isinstance(self._query, Once) else self._planned(number)
-        return BatchClaim(lease=lease, part=self._part, checkpoint=checkpoint, batch=number, rows=rows, watermark=watermark, plan=plan)
+        return BatchClaim(
+            lease=lease,
+            part=self._part,
+            checkpoint=checkpoint,
+            batch=number,
+            rows=rows,
+            watermark=watermark,
+            plan=plan,
+            alone=self._alone,
+        )
 
     def _planned(self, number: int) -> Mapping[str, Any]:
         """Which rows a batch is, for the catalog, which says where to go on; the same every time it is asked."""

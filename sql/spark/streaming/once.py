@@ -9,6 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from model.work.job import NO_CHECKPOINT
 from sql.statements.base import ExecutionContext
 
 _NUMBER = 0
@@ -18,8 +19,8 @@ _NUMBER = 0
 class Once:
     """Answers what a job asks of its `StreamingQuery`; its batch is committed as that one's first."""
 
-    id = "once"
-    """Stands for the checkpoint, of which there is none: what was not committed is read anew, to its present end."""
+    id = NO_CHECKPOINT
+    """What was not committed is read anew, to its present end."""
     status: dict[str, Any]
     lastProgress: Any = None  # noqa: N815 - as Spark calls it
     recentProgress: Sequence[Any] = ()  # noqa: N815 - as Spark calls it
