@@ -18,11 +18,16 @@ from pyspark_sluice.position import Position
 from pyspark_sluice.pushed import predicate_of
 from table.format.rows.arrow import arrow_type
 from table.format.store import TableFiles
+from table.retention.expiry import ExpiryRules
 from table.scan.planning.entry_scan import PlannedFile
 from table.scan.stream import Cursor, SettledOrder, StreamRules, beyond, plan_next
 from table.scan.stream_start import Past, expired, resumed, rolled_back, start_of
 
 _MOST_WAIT_SECONDS = 10.0
+_MOST_PASSED, _MOST_PASSED_SECONDS = 100, 60.0
+"""A position stays before so many snapshots that have nothing for the query (compactions, files that are left out), and for so long."""
+_OF_RETENTION = 10
+"""Or for this part of the time that snapshots are kept, and before half of as many as are kept."""
 
 
 class History:
@@ -99,6 +104,13 @@ class History:
     def beyond(self, snapshot: Snapshot) -> bool:
         """Whether the stream ends before a snapshot."""
         return beyond(snapshot, self._bound)
+
+    def is_to_be_left(self, first: Snapshot, passed: int) -> bool:
+        """Whether a position goes on behind so many snapshots that have nothing, the first of which it names: that one may expire."""
+        rules = ExpiryRules.of(self.schema)
+        seconds = min(_MOST_PASSED_SECONDS, rules.retained.total_seconds() / _OF_RETENTION)
+        most = _MOST_PASSED if rules.at_most is None else min(_MOST_PASSED, rules.at_most // 2)
+        return passed >= max(1, most) or (passed > 0 and time.time() - first.time_millis / 1000 >= seconds)
 
     def over_before(self, start: Position) -> bool:
         """Whether a stream that reads nothing of the past begins beyond its bound already."""

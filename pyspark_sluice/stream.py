@@ -37,8 +37,6 @@ _POLL_SECONDS = 0.05
 """Spark that asks again so soon after it was told of nothing new has nothing else to do, and may be kept waiting."""
 _WAIT_SECONDS = 0.1
 """For so long at most: its other sources wait meanwhile, and so does a query that is to stop."""
-_MOST_SKIPPED = 100
-"""Snapshots without rows (compactions) that are passed over before they are worth a micro-batch, lest the checkpoint's one expires."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -99,14 +97,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return replace(end, told=end.told or told).to_json()
 
     def _advance(self, start: Position, budget: Budget, patience: float) -> Position:
-        end = start
         if start.end:
             return start
         if start.ending:
             return replace(start, ending=False, end=True)
         if self._table.over_before(start):
             return self._ended(start, start)
+        return self._through(start, budget, patience)
+
+    def _through(self, start: Position, budget: Budget, patience: float) -> Position:
+        """How far the snapshots that are there, and the budget, let a position go."""
+        end = start
+        first: Snapshot | None = None
         for snapshot in self._table.snapshots(start, patience=patience, before=self._target):
+            first = first or snapshot
             whole = end.cursor.whole
             if not whole and self._table.beyond(snapshot):
                 return self._ended(start, end)
@@ -120,8 +124,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return self._ended(start, end)
             if planned and budget.last_snapshot():
                 return end
-        skipped = end.snapshot - start.snapshot
-        return end if budget.taken or skipped >= _MOST_SKIPPED or self._target is not None else start
+        if budget.taken or self._target is not None:
+            return end
+        # Without rows there is no micro-batch, but that the checkpoint's snapshot does not expire is worth one.
+        return end if first is not None and self._table.is_to_be_left(first, end.snapshot - start.snapshot) else start
 
     def _may_move_keys(self, snapshot: Snapshot) -> bool:
         """Whether a key may lie in another bucket from here on."""

@@ -25,7 +25,7 @@ from lake.rewrite.expiry import expire_snapshots
 from model.errors import Forbidden, InvalidOption, LakeError, NotAuthorized, SnapshotNotExist, StreamChanged
 from model.identifier import Identifier
 from model.predicate import And, Compare, In, IsNull, Op, Or
-from model.schema.change import AddColumn, RenameColumn, SchemaChange, UpdateColumnType
+from model.schema.change import AddColumn, RenameColumn, SchemaChange, SetOption, UpdateColumnType
 from model.schema.schema import column, new_schema
 from model.schema.types import parse_type
 from model.snapshot import CommitKind
@@ -39,6 +39,7 @@ from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.snapshot_builder import CommitRequest
 from table.write.writer import write_batches
+from tests.waiting import eventually
 
 T = Identifier("default", "t")
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261121"))
@@ -330,6 +331,39 @@ def test_a_stream_does_not_go_on_behind_another_snapshot_that_has_expired(url: s
     expire_all_but_one(queue)
     with pytest.raises(SnapshotNotExist, match="rolled back"):
         reader_of(url).latestOffset(last, ReadAllAvailable())
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        pytest.param({"snapshot.time-retained": "5 s", "snapshot.num-retained.min": "1"}, id="by age"),
+        pytest.param({"snapshot.num-retained.max": "4", "snapshot.num-retained.min": "1"}, id="by number"),
+    ],
+)
+def test_a_stream_with_nothing_to_read_goes_on_before_its_snapshot_expires(url: str, queue: Lake, kept: dict[str, str]) -> None:
+    """A job of which statistics left out all new files stood still until the snapshot of its checkpoint had expired."""
+    queue.alter_table(T, [SetOption(key=key, value=value) for key, value in kept.items()])
+    reader = reader_of(url, scan_mode="latest", filter=predicate_text(Compare("n", Op.EQ, 100)))
+    offset = reader.initialOffset()
+    for number in range(6):
+        append(queue, number)
+        assert eventually(lambda: reader.latestOffset(offset, ReadAllAvailable()) != offset or number % 2 == 0, 30)  # noqa: B023
+        end = reader.latestOffset(offset, ReadAllAvailable())
+        assert rows(reader, offset, end) == []
+        offset = end
+        expire_snapshots(queue, queue.open(T), ExpiryRules.of(queue.open(T).schema))
+    append(queue, 100)
+    assert eventually(lambda: rows(reader, offset, reader.latestOffset(offset, ReadAllAvailable())) != [], 30)
+
+
+def test_a_snapshot_without_rows_is_no_micro_batch_of_its_own(url: str, queue: Lake) -> None:
+    reader = reader_of(url, scan_mode="latest", filter=predicate_text(Compare("n", Op.EQ, 100)))
+    offset = reader.initialOffset()
+    append(queue, 7)
+    assert eventually(lambda: reader._table.newest() == offset["snapshot"], 30)
+    for _ in range(3):
+        assert reader.latestOffset(offset, ReadAllAvailable()) == offset
+        time.sleep(0.1)
 
 
 def expire_all_but_one(lake: Lake) -> None:
