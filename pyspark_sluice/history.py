@@ -93,9 +93,11 @@ class History:
             self._listener = _Listener(self._table, self.newest())
         newest = self._listener.beyond(start.snapshot - 1, patience)
         # One that ends with what is there asks no second time; another one hears of a rollback with the next snapshot at the latest.
-        known, looks = start.cursor.known, before is not None or newest >= start.snapshot
-        if known is not None and (newest < known[0] or (looks and not self._is_past(*known))):
+        known = start.cursor.known
+        if known is not None and newest < known[0]:
             raise self._rolled_back(start.cursor)
+        if before is not None or newest >= start.snapshot:
+            self.require_past(start)
         for snapshot in self.between(start, min(newest + 1, before or newest + 1)):
             if self._delay is not None and snapshot.time_millis / 1000 + self._delay.total_seconds() > time.time():
                 return
@@ -148,7 +150,15 @@ class History:
     def _is_past(self, snapshot_id: int, key: str) -> bool:
         """Whether a snapshot is still the table's past; of what has expired the server knows the last."""
         snapshot = self._snapshot(snapshot_id)
-        return self._table.is_past(snapshot_id, key) if snapshot is None else snapshot.stands_for(key)
+        if snapshot is not None:
+            return snapshot.stands_for(key)
+        return snapshot_id <= self.newest() and self._table.is_past(snapshot_id, key)
+
+    def require_past(self, position: Position) -> None:
+        """Raise `SnapshotNotExist` where the snapshot on which a position builds is none of the table's past any more."""
+        known = position.cursor.known
+        if known is not None and not self._is_past(*known):
+            raise self._rolled_back(position.cursor)
 
     def _rolled_back(self, cursor: Cursor) -> SnapshotNotExist:
         again = "Start the query, or a job's INSERT, again with a new checkpoint and the 'scan.snapshot-id' where its rows are to begin."

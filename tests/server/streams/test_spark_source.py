@@ -312,6 +312,27 @@ def test_a_stream_notices_that_the_snapshot_it_has_begun_was_rolled_back(url: st
     assert reader_of(url).latestOffset(of_before, ReadAllAvailable())["snapshot"] == 3, "an earlier version's checkpoint"
 
 
+@pytest.mark.parametrize("again", [0, 2], ids=["nothing came", "others came"])
+def test_a_planned_batch_is_not_read_from_what_came_after_a_rollback(url: str, queue: Lake, again: int) -> None:
+    """Spark plans a batch and runs it perhaps after a restart, and then without asking how far it goes."""
+    reader = reader_of(url, **{"scan_snapshot-id": "2", "maxRowsPerTrigger": "1"})
+    start = reader.initialOffset()
+    part = reader.latestOffset(start, reader.getDefaultReadLimit())
+    end = reader.latestOffset(part, ReadAllAvailable())
+    assert [len(rows(reader, *offsets)) for offsets in ((start, part), (part, end), (start, end))] == [1, 5, 6]
+    queue.history.rollback_to_snapshot(queue.open(T), 1)
+    for _ in range(again):
+        append(queue, 7)
+    for offsets in ((start, part), (part, end), (start, end)):
+        with pytest.raises(SnapshotNotExist, match="rolled back to before"):
+            reader_of(url).partitions(*offsets)
+        with pytest.raises(SnapshotNotExist, match="rolled back to before"):
+            reader.partitions(*offsets)
+    of_before = [{key: value for key, value in offset.items() if key not in ("of", "after")} for offset in (start, end)]
+    if again:
+        assert rows(reader_of(url), *of_before) == [(number, 7) for number in (0, 1, 2)] * 2, "an earlier version's checkpoint"
+
+
 def test_a_stream_does_not_go_on_behind_another_snapshot_that_has_expired(url: str, queue: Lake) -> None:
     """Of what it has read last an expiry leaves nothing but its key, and of what came in its place after a rollback."""
     reader = reader_of(url, **{"scan_snapshot-id": "1"})
