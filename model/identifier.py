@@ -36,8 +36,13 @@ class Identifier:
         """The branch of the table that the file of a snapshot or schema, or a hint, belongs to, by its whole path."""
         return Identifier(self.database, self.table, branch_of_file(path))
 
+    @property
+    def object_name(self) -> str:
+        """The name inside the database: ``t``, or ``t$branch_b`` on a branch."""
+        return self.table if self.branch == MAIN_BRANCH else f"{self.table}$branch_{self.branch}"
+
     def _parts(self) -> tuple[str, str]:
-        return self.database, self.table if self.branch == MAIN_BRANCH else f"{self.table}$branch_{self.branch}"
+        return self.database, self.object_name
 
 
 def branch_of_file(path: str) -> str:

@@ -117,7 +117,7 @@ def _columns(text_: str | None) -> tuple[str, ...] | None:
 
 def _table(path: str | None) -> Identifier:
     database, dot, rest = (path or "").partition(".")
-    name, _, branch = rest.partition(_BRANCH)
-    if not (database and dot and name) or "$" in name:
+    name, of_branch, branch = rest.partition(_BRANCH)
+    if not (database and dot and name) or "$" in name or (of_branch and not branch):
         raise InvalidOption(f'\'{path or ""}\' is no table: load("database.table") names one, "database.table$branch_name" a branch of it.')
     return Identifier(database, name, branch or MAIN_BRANCH)

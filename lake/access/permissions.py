@@ -13,6 +13,7 @@ from lake.access.callers import ADMINISTRATOR, EVERYBODY, TOKEN_PREFIX, AccessCo
 from lake.access.guard import needs, require_known, with_present_rights
 from lake.commit.claims import Claim, claimed_in
 from lake.register.standing import Standing
+from lake.tables.names import refuse_branch
 from model.access import (
     ADMIN,
     PUBLIC,
@@ -31,6 +32,8 @@ from model.identifier import Identifier
 
 _OWN_NAMES = (EVERYBODY.principal, ADMINISTRATOR.principal)
 _TABLE_BOUND = (ResourceType.TABLE, ResourceType.COLUMN)
+BINDS = "a policy binds a table with all its branches, by the columns of main"
+"""Why a policy is put on a table, and never on a branch."""
 
 
 class Permissions:
@@ -249,6 +252,7 @@ class Permissions:
         Raises `InvalidGrant` where it names a column that main's newest schema has not, and for a mask that would show what another
         one masks.
         """
+        refuse_branch(table, BINDS)
         for principal in policy.principals:
             check_principal(principal)
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
@@ -263,6 +267,7 @@ class Permissions:
     @needs(Access.GRANT)
     def drop_policy(self, table: Identifier, name: str, *, if_exists: bool = False, claim: Claim | None = None) -> None:
         """Take a policy away, once under a claim; takes GRANT on the table."""
+        refuse_branch(table, BINDS)
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             if not tx.policies.drop(self._table(tx, table_resource(table)).table_id, name) and not if_exists:
                 raise AccessNotExist(f"Table {table} has no policy {name}.")

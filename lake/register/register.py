@@ -22,7 +22,7 @@ from lake.register.foreign_tables import external_places, stored_branches
 from lake.register.known_lines import known_lines
 from lake.register.operations import rewrite_operations
 from lake.tables.handle import LakeTable
-from lake.tables.names import check_name
+from lake.tables.names import check_table_name
 from model.access import Access, database_resource, table_resource
 from model.commit_phase import CommitProgress
 from model.errors import InvalidName, InvalidSchema, LakeError, TableAlreadyExist
@@ -75,7 +75,7 @@ class LakeAdoption(LakeBase):
         Its branches and tags come along; returns main's latest snapshot. Raises `Forbidden` for other places than the import
         directories and the warehouse, `InvalidSchema` for a directory that holds no such table, `TableAlreadyExist`.
         """
-        check_name(table.table, "table")
+        check_table_name(table)
         place = place_to_register(
             path, self.warehouse_location, self.import_dirs, lambda name: self.caller.may(Access.CREATETABLE, database_resource(name))
         )
@@ -130,7 +130,7 @@ class LakeAdoption(LakeBase):
 
         The files stay where they are; from then on they are the table's. Raises where they disagree or cannot be held.
         """
-        check_name(table.table, "table")
+        check_table_name(table)
         place, sources = self._survey(source, threads)
         table_options = dict(options or {})
         TABLE_OPTIONS.check(table_options)

@@ -22,7 +22,7 @@ from lake.rewrite.garbage import make_way, remove_discarded
 from lake.tables.consumers import carry_consumers, file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable, require_newest, schemas_of
 from lake.tables.history import clear_all_expired, clear_expired, lower_earliest_hint
-from lake.tables.names import check_name
+from lake.tables.names import check_name, refuse_branch
 from lake.tables.stale import remove_stale, stale_file, stale_schema, stale_snapshot, stale_tag
 from lake.tables.tags import Tags, require_same
 from model.access import Access
@@ -33,6 +33,8 @@ from model.snapshot import Snapshot
 from model.text.sql_text import literal
 from table.format.layout import TableLayout
 from table.format.store import TableFiles
+
+_MAINS = "Name the table, {table}, and the branch by its own name."
 
 
 class Branches:
@@ -70,6 +72,7 @@ class Branches:
         Raises `BranchAlreadyExist`, `TagNotExist`, `TableDamaged`, `InvalidName`, or `ChangedMeanwhile` where the tag was given to
         another snapshot meanwhile.
         """
+        refuse_branch(table.identifier, "a branch is made of main or of a tag of main", _MAINS)
         self.standing.require_own_now()
         self._check_name(table, name)
         tag = self._tags.get(table, from_tag) if from_tag is not None else None
@@ -110,6 +113,7 @@ class Branches:
 
         Raises `BranchNotExist`, or `TableDiverged` where files of one are ahead of the catalog.
         """
+        refuse_branch(table.identifier, "branches are dropped from their table", _MAINS)
         require_newest(self._publisher, *(self._branch(table, name) for name in names if name != MAIN_BRANCH))
         gone: list[list[Snapshot]] = []
         directories = [TableLayout(table.location, name).branch_dir for name in names]
@@ -139,6 +143,7 @@ class Branches:
 
         Its directory may be deleted, as on an object store: all in it has to be known.
         """
+        refuse_branch(table.identifier, "branches are renamed in their table", _MAINS)
         self._check_name(table, to)
         if name != MAIN_BRANCH:
             require_newest(self._publisher, self._branch(table, name))
@@ -188,6 +193,7 @@ class Branches:
         Raises `BranchNotExist`, `TableDamaged`, `TableDiverged`, `BadRequest` for a branch without snapshots, or `InvalidSchemaChange`
         where the branch has not the columns that policies and column grants of the table name.
         """
+        refuse_branch(table.identifier, "main alone goes forward to a branch", _MAINS)
         opened = self._branch(table, name)
         require_newest(self._publisher, table, opened)
         with self._catalog.reading() as tx:

@@ -27,7 +27,7 @@ from lake.commit.decided import follow
 from lake.register.operations import rewrite_all
 from lake.register.restored.used_since import note_undrop, used_since
 from lake.rewrite.garbage import own_directory
-from lake.tables.names import check_name
+from lake.tables.names import check_name, check_table_name, refuse_branch
 from lake.tables.views import views_among
 from model.access import CATALOG, Access, Resource, database_resource, inside, table_resource
 from model.catalog_errors import DropNotExist
@@ -64,8 +64,8 @@ class LakeDrops(LakeBase):
 
         With ``purge``, which takes PURGE, it is gone for good and at once.
         """
-        if table.branch != MAIN_BRANCH:
-            raise InvalidName(f"{table} is a branch of table {table.database}.{table.table}; it is dropped as one, not as a table.")
+        alone = "CALL sys.delete_branch({table}, {branch}) drops the branch alone."
+        refuse_branch(table, "a table is dropped with all its branches", alone)
         try:
             with self.catalog.transaction() as tx, claimed_in(tx, claim):
                 row = tx.tables.lock(table)
@@ -230,8 +230,9 @@ class LakeDrops(LakeBase):
         dropped too.
         """
         self.standing.require_own()
+        refuse_branch(table, "a dropped table comes back with all its branches")
         if to is not None:
-            check_name(to.table, "table")
+            check_table_name(to)
         with self.catalog.transaction() as tx, claimed_in(tx, claim):
             tx.drops.in_turn()
             dropped = self._table_to_change(tx, table, drop_id, Access.DROP)
@@ -341,6 +342,7 @@ class LakeDrops(LakeBase):
     @asks_itself
     def purge_dropped_table(self, table: Identifier, *, drop_id: int | None = None, claim: Claim | None = None) -> None:
         """Remove a dropped table for good before its time; takes PURGE as it was granted then. Raises `DropNotExist`."""
+        refuse_branch(table, "a dropped table is removed with all its branches")
         self.standing.require_own()
         with self.catalog.transaction() as tx, claimed_in(tx, claim):
             tx.drops.in_turn()

@@ -21,7 +21,7 @@ from lake.commit.decided import follow, require_table_writable, require_writable
 from lake.rewrite.replace import replace_schema
 from lake.tables.handle import LakeTable
 from lake.tables.metadata import LakeMetadata
-from lake.tables.names import check_name
+from lake.tables.names import check_table_name, refuse_branch
 from model.access import Access, database_resource, table_resource
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import (
@@ -82,6 +82,12 @@ class LakeTables(LakeMetadata):
         if (kind := other_kind(opened.schema.options)) is not None:
             raise MetadataOnlyTable(str(table), kind)
         return opened
+
+    @asks_itself
+    def open_whole(self, table: Identifier, rule: str) -> LakeTable:
+        """The table with all its branches; raises `InvalidName` for a branch, as ``rule`` says (`lake.tables.names.refuse_branch`)."""
+        refuse_branch(table, rule)
+        return self.open(table)
 
     @asks_itself
     def open_any(self, table: Identifier) -> LakeTable:
@@ -208,7 +214,7 @@ class LakeTables(LakeMetadata):
         One that a killed server has made under the id ``begun_as`` and not filled is taken for made now.
         Raises `TableAlreadyExist`, `DatabaseNotExist`, `InvalidName`, and `InvalidOption` for stars in place of a secret.
         """
-        check_name(table.table, "table")
+        check_table_name(table)
         _check_defaults(schema.fields)
         options = unmasked(schema.options, {})
         stamped = replace(schema, options=options, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
@@ -287,8 +293,9 @@ class LakeTables(LakeMetadata):
     @needs(Access.ALTER)
     def rename_table(self, source: Identifier, target: Identifier, *, claim: Claim | None = None) -> None:
         """Give a table another name, once under a claim; its directory stays where it is. Another database takes GRANT on the table."""
-        _refuse_branch(source, "renamed")
-        check_name(target.table, "table")
+        alone = "CALL sys.rename_branch({table}, {branch}, …) renames the branch alone."
+        refuse_branch(source, "a table is renamed with all its branches", alone)
+        check_table_name(target)
         require_to_move(self.caller, table_resource(source), target.database)
         self.caller.require(Access.CREATETABLE, database_resource(target.database))
         with self.catalog.transaction() as tx, claimed_in(tx, claim):
@@ -340,9 +347,3 @@ def _has_valid_default(field: Field) -> bool:
     except LakeError:
         return False
     return True
-
-
-def _refuse_branch(table: Identifier, done: str) -> None:
-    """Whoever names a branch does not mean the whole table."""
-    if table.branch != MAIN_BRANCH:
-        raise InvalidName(f"{table} is a branch of table {table.database}.{table.table}; it is {done} as one, not as a table.")

@@ -85,7 +85,7 @@ class _Named:
     def get(self, name: Identifier) -> NamedRow:
         """The one of that name; raises what says that there is none."""
         with self._catalog.reading() as tx:
-            row = self._of(tx).find(name.database, name.table)
+            row = self._of(tx).find(name.database, name.object_name)
         self._see(name)
         if row is None:
             raise self._none(name)
@@ -96,17 +96,17 @@ class _Named:
         self._require(Access.DROP, name)
         self.standing.require_own()
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
-            if not self._of(tx).drop(name.database, name.table) and not if_exists:
+            if not self._of(tx).drop(name.database, name.object_name) and not if_exists:
                 raise self._none(name)
-            tx.grants.forget_object(self._type, name.database, name.table)
+            tx.grants.forget_object(self._type, name.database, name.object_name)
         self._access.forget()
 
     def _see(self, name: Identifier) -> None:
-        if not self._caller.sees(named_resource(self._type, name.database, name.table)):
+        if not self._caller.sees(named_resource(self._type, name.database, name.object_name)):
             raise Forbidden(f"{self._caller.principal} may not do this: nothing is granted on {self._type.lower()} {name} to it.")
 
     def _require(self, access: Access, name: Identifier) -> None:
-        self._caller.require(access, named_resource(self._type, name.database, name.table))
+        self._caller.require(access, named_resource(self._type, name.database, name.object_name))
 
     def _none(self, name: Identifier) -> ResourceError:
         return self._missing(str(name))  # type: ignore[call-arg] # such classes take the name alone
@@ -114,7 +114,7 @@ class _Named:
     def _own(self, tx: CatalogTransaction, name: Identifier) -> None:
         """Give all of what is being made to its maker."""
         if not self._caller.administrator:
-            resource = named_resource(self._type, name.database, name.table)
+            resource = named_resource(self._type, name.database, name.object_name)
             tx.grants.put(Grant(resource=resource, access=Access.ALL, principal=self._caller.principal), table_id=None)
             self._access.forget()
 
@@ -141,7 +141,7 @@ class Views(_Named):
         self, name: Identifier, view: View, *, replace: bool = False, if_not_exists: bool = False, claim: Claim | None = None
     ) -> bool:
         """Add a view; False when there is one of that name and that is fine. Raises `ViewAlreadyExist`, or `TableAlreadyExist`."""
-        check_name(name.table, "view")
+        check_name(name.object_name, "view")
         check_option_lengths(view.options)
         self._caller.require(Access.CREATEVIEW, database_resource(name.database))
         self.standing.require_own()
@@ -149,7 +149,7 @@ class Views(_Named):
             tx.databases.lock(name.database)
             if tx.tables.find(name) is not None:
                 raise TableAlreadyExist(str(name))
-            present = tx.views.lock(name.database, name.table)
+            present = tx.views.lock(name.database, name.object_name)
             old = View.from_json(present.body) if present is not None and replace else None
             check_comment_lengths(view, old, what=f"view {name}")
             view = dataclasses.replace(view, options=unmasked(view.options, old.options if old is not None else {}))
@@ -161,7 +161,7 @@ class Views(_Named):
                 if if_not_exists:
                     return False
                 raise ViewAlreadyExist(str(name))
-            tx.views.create(name.database, name.table, view.to_json(), by=self._caller.principal)
+            tx.views.create(name.database, name.object_name, view.to_json(), by=self._caller.principal)
             self._own(tx, name)
             return True
 
@@ -170,7 +170,7 @@ class Views(_Named):
         self._require(Access.ALTER, name)
         self.standing.require_own()
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
-            row = tx.views.lock(name.database, name.table)
+            row = tx.views.lock(name.database, name.object_name)
             if row is None:
                 raise ViewNotExist(str(name))
             old = View.from_json(row.body)
@@ -184,23 +184,23 @@ class Views(_Named):
 
         Raises `ViewNotExist`, `ViewAlreadyExist`, `TableAlreadyExist`, `DatabaseNotExist`.
         """
-        check_name(target.table, "view")
+        check_name(target.object_name, "view")
         self._require(Access.ALTER, source)
-        require_to_move(self._caller, named_resource(self._type, source.database, source.table), target.database)
+        require_to_move(self._caller, named_resource(self._type, source.database, source.object_name), target.database)
         self._caller.require(Access.CREATEVIEW, database_resource(target.database))
         self.standing.require_own()
         with self._catalog.transaction() as tx, claimed_in(tx, claim):
             tx.databases.lock(target.database)
-            row = tx.views.lock(source.database, source.table)
+            row = tx.views.lock(source.database, source.object_name)
             if row is None:
                 raise ViewNotExist(str(source))
             if tx.tables.find(target) is not None:
                 raise TableAlreadyExist(str(target))
-            tx.views.rename(row.id, target.database, target.table)
+            tx.views.rename(row.id, target.database, target.object_name)
             if source.database == target.database:
-                tx.grants.rename_object(self._type, source.database, source.table, target.table)
+                tx.grants.rename_object(self._type, source.database, source.object_name, target.object_name)
             else:
-                tx.grants.forget_object(self._type, source.database, source.table)
+                tx.grants.forget_object(self._type, source.database, source.object_name)
                 self._own(tx, target)
         self._access.forget()
 
@@ -213,15 +213,15 @@ class Functions(_Named):
 
     def create(self, name: Identifier, body: Mapping[str, Any]) -> UUID:
         """Add a function; raises `FunctionAlreadyExist`."""
-        check_name(name.table, "function")
+        check_name(name.object_name, "function")
         _check_function(name, body)
         self._caller.require(Access.CREATEFUNCTION, database_resource(name.database))
         self.standing.require_own()
         with self._catalog.transaction() as tx:
-            if tx.functions.find(name.database, name.table) is not None:
+            if tx.functions.find(name.database, name.object_name) is not None:
                 raise FunctionAlreadyExist(str(name))
             stored = {**body, "options": unmasked(body.get("options") or {}, {})}
-            made = tx.functions.create(name.database, name.table, stored, by=self._caller.principal)
+            made = tx.functions.create(name.database, name.object_name, stored, by=self._caller.principal)
             self._own(tx, name)
             return made
 
@@ -230,7 +230,7 @@ class Functions(_Named):
         self._require(Access.ALTER, name)
         self.standing.require_own()
         with self._catalog.transaction() as tx:
-            row = tx.functions.lock(name.database, name.table)
+            row = tx.functions.lock(name.database, name.object_name)
             if row is None:
                 raise FunctionNotExist(str(name))
             body = change_function(row.body, changes, name=str(name))

@@ -90,7 +90,7 @@ def sources_of(context: ExecutionContext, tree: exp.Expr) -> list[TableReference
 def is_view(context: ExecutionContext, parts: tuple[str, ...]) -> bool:
     """Whether a name means a view."""
     name = context.session.identifier(parts)
-    return bool(context.lake.views.readable([(name.database, name.table)]))
+    return bool(context.lake.views.readable([(name.database, name.object_name)]))
 
 
 def _mentioned(context: ExecutionContext, tree: exp.Expr) -> list[tuple[TableReference, Identifier]]:

@@ -83,7 +83,7 @@ class Session:
             raise AnalysisError(f"There is no catalog {parts[0]}; the catalog is called {CATALOG}.", fragment=".".join(parts))
         database = parts[0] if len(parts) == 2 else self.current_database
         name, _, branch = parts[-1].partition("$branch_")
-        return Identifier(database, name, branch) if branch else Identifier(database, name)
+        return Identifier(database, name, branch) if branch else Identifier(database, parts[-1])  # `t$branch_` is no name of t
 
     def meant(self, parts: tuple[str, ...]) -> str | Identifier:
         """What a name stands for here: a temporary table, by its name, or a table of the catalog."""

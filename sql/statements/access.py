@@ -6,10 +6,9 @@ import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from lake.access.permissions import Permissions
+from lake.access.permissions import BINDS, Permissions
 from model.access import Access, Columns, Grant, Policy, Resource, ResourceType
 from model.errors import InvalidGrant
-from model.identifier import MAIN_BRANCH
 from sql.analysis.policies import mask, row_filter
 from sql.execution.results import ResultColumn, ResultSet, strings
 from sql.parsing import trees
@@ -122,8 +121,7 @@ class CreatePolicy(LocalStatement):
     def run(self, context: ExecutionContext) -> ResultSet:
         """Check the rule against the table and put it there."""
         args = self.tree.args
-        # A policy is the whole table's, and means main's columns.
-        table = context.lake.open(replace(context.session.identifier(args["table"]), branch=MAIN_BRANCH))
+        table = context.lake.open_whole(context.session.identifier(args["table"]), BINDS)
         column: str | None = args["column"]
         if column is None:
             rule = row_filter(args["rule"], table.schema)

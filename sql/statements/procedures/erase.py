@@ -20,7 +20,6 @@ from lake.rewrite.orphans import remove_orphan_files
 from lake.rewrite.partition_names import forget_names, forget_partitions, names_of
 from model.access import Access, table_resource
 from model.errors import AnalysisError, LakeError
-from model.identifier import MAIN_BRANCH
 from model.predicate import Predicate
 from model.schema.types import BigIntType, VarCharType
 from model.snapshot import CommitKind, Snapshot
@@ -65,9 +64,8 @@ class _Place:
 @procedure("erase", required=2, spark=_on_spark, table=str, where=str)
 def erase_rows(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Delete rows from a table and its branches, and let go the tags and snapshots that hold them; one row for each place."""
-    table = context.lake.open(identifier_of(context, str(arguments["table"])))
-    if table.identifier.branch != MAIN_BRANCH:
-        raise AnalysisError(f"{table.identifier} is a branch; rows are erased from a table with all its branches.")
+    name = identifier_of(context, str(arguments["table"]))
+    table = context.lake.open_whole(name, "rows are erased from a table with all its branches")
     for access in (Access.DELETE, Access.PURGE):
         context.lake.caller.require(access, table_resource(table.identifier))
     context.lake.require_whole(table, "rows")

@@ -10,13 +10,14 @@ from lake.commit.claims import DONE
 from lake.commit.steps import Steps
 from lake.rewrite import expiry as kept
 from lake.rewrite.rescale import outgrown, rescale
+from lake.tables.names import refuse_branch
 from model.access import Access, table_resource
 from model.errors import AnalysisError
 from model.schema.types import BigIntType, IntType
 from model.snapshot import CommitKind
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures.calls import DRY_COLUMN, Arguments, by_partition, procedure, table_to_write
+from sql.statements.procedures.calls import DRY_COLUMN, Arguments, by_partition, identifier_of, procedure, table_to_write
 from sql.statements.procedures.partition_choice import MOST_BUCKETS, named, parse_specs, where
 from table.format.consumers import read_consumers
 from table.retention.expiry import ExpiryRules
@@ -89,7 +90,10 @@ def rescale_partitions(context: ExecutionContext, arguments: Arguments) -> Resul
 @procedure("purge_files", required=1, table=str)
 def purge_files(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Let go all a table holds, for good: its rows, branches, tags, consumers and earlier snapshots; one row for each name that goes."""
-    table, lake = table_to_write(context, arguments), context.lake
+    lake = context.lake
+    alone = "TRUNCATE TABLE empties the branch alone, and CALL sys.delete_branch({table}, {branch}) drops it."
+    refuse_branch(identifier_of(context, str(arguments["table"])), "a table is purged with all its branches", alone)
+    table = table_to_write(context, arguments)
     lake.caller.require(Access.DELETE, table_resource(table.identifier))
     lake.caller.require(Access.PURGE, table_resource(table.identifier))
     gone = [("branch", name) for name in lake.branches.names(table)]

@@ -12,7 +12,7 @@ import lake.tables.tables as lake_tables
 from gateway.gateway import Gateway
 from lake import Lake
 from model.access import Policy, ReadRules
-from model.errors import ColumnNotExist, Forbidden, InvalidGrant, InvalidSchemaChange
+from model.errors import ColumnNotExist, Forbidden, InvalidGrant, InvalidName, InvalidSchemaChange
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from tests.lake.access.test_access import as_user, user
@@ -97,11 +97,14 @@ def test_a_repair_adopts_no_schema_that_calls_a_hidden_column_otherwise(gateway:
     assert "c2" in lake.open(T).schema.field_names
 
 
-def test_a_policy_means_mains_columns_also_where_a_branch_is_named(gateway: Gateway, lake: Lake, ada: str) -> None:
+def test_a_policy_is_put_on_a_table_and_never_on_a_branch(gateway: Gateway, lake: Lake, ada: str) -> None:
     gateway.run("ALTER TABLE `t$branch_b` RENAME card TO c2")
+    for named in ("card", "c2"):
+        with pytest.raises(InvalidName, match="a policy binds a table with all its branches"):
+            gateway.run(f"CREATE MASKING POLICY m ON `t$branch_b` ({named}) USING (NULL)")
     with pytest.raises(ColumnNotExist, match="c2"):
-        gateway.run("CREATE MASKING POLICY m ON `t$branch_b` (c2) USING (NULL)")
-    gateway.run("CREATE MASKING POLICY m ON `t$branch_b` (card) USING (NULL); GRANT SELECT ON t TO ada")
+        gateway.run("CREATE MASKING POLICY m ON t (c2) USING (NULL)")
+    gateway.run("CREATE MASKING POLICY m ON t (card) USING (NULL); GRANT SELECT ON t TO ada")
     assert list(rules(lake, ada, T).masks) == ["card"]
 
 

@@ -252,6 +252,14 @@ def test_functions(rest: Rest) -> None:
 def test_a_branch_is_no_table_to_drop_or_rename(rest: Rest, writer: Writer, gateway: Gateway) -> None:
     rest.post(f"{T}/branches", {"branch": "b"})
     assert rest.refused("DELETE", f"{T}%24branch_b")[0] == 400
+    for method, path, sent in (
+        ("POST", "branches", {"branch": "c"}),
+        ("DELETE", "branches/b", None),
+        ("POST", "branches/b/rename", {"toBranch": "c"}),
+        ("POST", "branches/b/forward", {}),
+    ):
+        assert rest.refused(method, f"{T}%24branch_b/{path}", sent)[0] == 400
+    assert rest.get(f"{T}%24branch_b/branches") == rest.get(f"{T}/branches") == {"branches": ["b"]}
     for refused in ("DROP TABLE d.`t$branch_b`", "ALTER TABLE d.`t$branch_b` RENAME TO d.u"):
         with pytest.raises(InvalidName, match="branch of table"):
             gateway.run(refused)
