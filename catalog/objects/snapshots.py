@@ -103,6 +103,11 @@ class SnapshotRepository:
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch)).fetchone()
 
+    def there_are(self, table_id: UUID) -> bool:
+        """Whether something was written to a table, to main or to a branch alone."""
+        row = self._conn.execute("SELECT EXISTS (SELECT 1 FROM table_snapshot WHERE table_id = %s)", (table_id,)).fetchone()
+        return row is not None and bool(row[0])
+
     def latest_counted(self, table_id: UUID, branch: str) -> tuple[SnapshotRow, CountsRow] | None:
         """The same with what it holds, as far as that is known."""
         query = f"""

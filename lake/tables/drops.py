@@ -86,7 +86,7 @@ class LakeDrops(LakeBase):
                 if row.table_id != table_id:
                     return True
                 require_known(self.caller, table, row.table_id)
-                if any(tx.snapshots.latest(row.table_id, branch) for branch in (MAIN_BRANCH, *tx.branches.names(row.table_id))):
+                if tx.snapshots.there_are(row.table_id):
                     return False
                 garbage = self._drop(tx, row, _AT_ONCE)
         except TableNotExist:
@@ -162,7 +162,7 @@ class LakeDrops(LakeBase):
             tx.drops.keep_table(row.table_id, by=self.caller.principal, retention=retention, parent=parent)
             return []
         directory = own_directory(row)
-        if directory is not None and tx.snapshots.latest(row.table_id, MAIN_BRANCH) is not None:
+        if directory is not None and tx.snapshots.there_are(row.table_id):
             tx.holds.require_no_backup(f"Dropping {row.database}.{row.name} for good")
         tx.tables.drop(row.table_id, directory)
         return [] if directory is None else [directory]

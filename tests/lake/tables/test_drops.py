@@ -12,13 +12,14 @@ import psycopg
 import pytest
 
 from catalog import CatalogStore
+from catalog.backup.holds import holding
 from lake import Lake, LakeTable
 from lake.access.callers import Caller
 from lake.register.restored.after_restore import differences
 from lake.tables import drops as lake_drops
 from lake.tables.consumers import consumers, reset_consumer
 from model.access import Access, Grant, Policy, database_resource, inside, table_resource
-from model.catalog_errors import DropNotExist
+from model.catalog_errors import BackupRunning, DropNotExist
 from model.errors import (
     BadRequest,
     DatabaseAlreadyExist,
@@ -600,3 +601,18 @@ def test_what_a_failed_write_left_goes_with_a_dropped_table_only(lake: Lake, cat
     first = lake.open(T)
     lake.drop_table(T, purge=True)
     assert left(), "its files are not ours"
+
+
+@pytest.mark.parametrize("line", ["main", "b"])
+def test_no_table_with_rows_goes_for_good_while_a_backup_runs(lake: Lake, dsn: str, line: str) -> None:
+    """Also one whose rows only a branch holds: the backup names its snapshots, too."""
+    lake.create_database("d")
+    lake.branches.create(make(lake, IN_D), "b")
+    written = lake.commit(lake.open(Identifier("d", "t", line)), append("kept"))
+    with holding(dsn):
+        with pytest.raises(BackupRunning, match=r"Dropping d\.t for good"):
+            lake.drop_table(IN_D, purge=True)
+        with pytest.raises(BackupRunning, match=r"Dropping d\.t for good"):
+            lake.drop_database("d", cascade=True, purge=True)
+    assert lake.open(Identifier("d", "t", line)).latest() == written
+    lake.drop_table(IN_D, purge=True)
