@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote_plus, urlencode
 
 import httpx
 import orjson
@@ -122,30 +122,56 @@ class OidcIssuer:
 
     def finish_login(self, code: str, *, nonce: str, verifier: str, redirect_url: str) -> Identity:
         """Who logged in; raises `NotAuthorized` for a code that is not good, `Unavailable`."""
-        client = self._client_id()
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect_url, "code_verifier": verifier}
-        secret = self.settings.client_secret
-        auth = None if secret is None else httpx.BasicAuth(client, secret)
-        if secret is None:
-            form["client_id"] = client
-        endpoint = self._endpoint("token_endpoint")
         if not self._logins.acquire(blocking=False):
             raise self._provider.away(f"{_MOST_LOGINS} logins wait for its answer")
         try:
-            answer = httpx.post(endpoint, data=form, auth=auth, timeout=TIMEOUT_SECONDS, follow_redirects=False)
+            answer = self._redeemed(form)
+            token = answer.get("id_token")
+            if not isinstance(token, str):
+                raise NotAuthorized("The issuer did not take the login's code; log in again.")
+            claims = self.claims(token, audience=self._client_id(), nonce=nonce)
+            return self._identity(self._told_apart(claims, answer.get("access_token")) | claims)
         except httpx.HTTPError as problem:
             raise self._provider.away(problem) from None
         finally:
             self._logins.release()
+
+    def _redeemed(self, form: dict[str, str]) -> dict[str, Any]:
+        """What the token endpoint gives for a code; nothing where it refuses."""
+        client, secret = self._client_id(), self.settings.client_secret
+        methods = self._provider.get().document.get("token_endpoint_auth_methods_supported")
+        auth = None
+        if secret is None:
+            form["client_id"] = client
+        elif isinstance(methods, list) and "client_secret_basic" not in methods and "client_secret_post" in methods:
+            form |= {"client_id": client, "client_secret": secret}
+        else:  # as in a form (RFC 6749, 2.3.1): issuers undo that, so that a plus as it is would be a space to them
+            auth = httpx.BasicAuth(quote_plus(client), quote_plus(secret))
+        endpoint = self._endpoint("token_endpoint")
+        answer = httpx.post(endpoint, data=form, auth=auth, timeout=TIMEOUT_SECONDS, follow_redirects=False)
         if answer.status_code >= 500:
             raise self._provider.away(f"HTTP {answer.status_code}")
-        try:
-            token = orjson.loads(answer.content).get("id_token") if answer.status_code == 200 else None
-        except (orjson.JSONDecodeError, AttributeError):
-            token = None
-        if not isinstance(token, str):
-            raise NotAuthorized("The issuer did not take the login's code; log in again.")
-        return self._identity(self.claims(token, audience=client, nonce=nonce))
+        return (_object(answer.content) if answer.status_code == 200 else None) or {}
+
+    def _told_apart(self, claims: Mapping[str, Any], access_token: object) -> dict[str, Any]:
+        """What the issuer tells beside the ID token, where the standard puts the claims of scopes if an access token is given as well.
+
+        Nothing where the ID token has the claims that count here. A login with fewer roles than the issuer gives would pass by policies
+        that bind them, so that it fails where the issuer does not answer.
+        """
+        wanted = (self.settings.principal_claim, *((self.settings.groups_claim,) if self.settings.roles else ()))
+        endpoint = self._provider.get().document.get("userinfo_endpoint")
+        if all(name in claims for name in wanted) or not isinstance(endpoint, str) or not isinstance(access_token, str):
+            return {}
+        headers = {"Authorization": f"Bearer {access_token}", "Accept": "application/json"}
+        answer = httpx.get(endpoint, headers=headers, timeout=TIMEOUT_SECONDS, follow_redirects=False)
+        told = _object(answer.content) if answer.status_code == 200 else None
+        if told is None:
+            raise self._provider.away(f"its userinfo_endpoint answers HTTP {answer.status_code} and no claims")
+        if told.get("sub") != claims.get("sub"):
+            raise NotAuthorized("The issuer tells of somebody else than who logged in; log in again.")
+        return told
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
         name = claims.get(self.settings.principal_claim)
@@ -184,6 +210,15 @@ class OidcIssuer:
             if kid is None:
                 break
         raise _refused("it names no key of the issuer's" if kid is None else f"the issuer has no key '{str(kid)[:80]}'")
+
+
+def _object(content: bytes) -> dict[str, Any] | None:
+    """A JSON object; None where it is none."""
+    try:
+        found = orjson.loads(content)
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _header(token: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import unquote_plus
 
 from flask import Flask, Response, jsonify, redirect, request
 from flask.typing import ResponseReturnValue
@@ -29,6 +30,8 @@ class Issuer:
         self.fetched = 0
         """How often its keys were asked for."""
         self.away = False
+        self.beside: Any = None
+        """What it tells at its userinfo_endpoint; without it there is none."""
         self.answers = threading.Event()
         """Cleared, it takes requests and answers none until it is set again."""
         self.answers.set()
@@ -62,12 +65,18 @@ class Issuer:
 
         @app.get("/.well-known/openid-configuration")
         def document() -> ResponseReturnValue:
-            return jsonify(
-                issuer=self.url,
-                jwks_uri=f"{self.url}/keys",
-                authorization_endpoint=f"{self.url}/authorize",
-                token_endpoint=f"{self.url}/token",
-            )
+            known = {
+                "issuer": self.url,
+                "jwks_uri": f"{self.url}/keys",
+                "authorization_endpoint": f"{self.url}/authorize",
+                "token_endpoint": f"{self.url}/token",
+            }
+            return jsonify(known if self.beside is None else known | {"userinfo_endpoint": f"{self.url}/userinfo"})
+
+        @app.get("/userinfo")
+        def userinfo() -> ResponseReturnValue:
+            assert request.headers["Authorization"] == "Bearer opaque"
+            return self.beside if isinstance(self.beside, Response) else jsonify(self.beside)
 
         @app.get("/keys")
         def keys() -> ResponseReturnValue:
@@ -88,7 +97,8 @@ class Issuer:
             auth = request.authorization
             verifier = hashlib.sha256(request.form["code_verifier"].encode()).digest()
             fits = asked is not None and base64.urlsafe_b64encode(verifier).rstrip(b"=").decode() == asked["code_challenge"]
-            if asked is None or not fits or auth is None or (auth.username, auth.password) != (CLIENT, SECRET):
+            shown = () if auth is None else (unquote_plus(auth.username or ""), unquote_plus(auth.password or ""))
+            if asked is None or not fits or shown != (CLIENT, SECRET):
                 return jsonify(error="invalid_grant"), 400
             return jsonify(token_type="Bearer", access_token="opaque", id_token=self.token(nonce=asked["nonce"]))
 

@@ -17,6 +17,7 @@ import httpx
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
+from flask import Response
 from flask.sessions import session_json_serializer
 from itsdangerous import URLSafeTimedSerializer
 from joserfc import jwk, jws
@@ -213,6 +214,31 @@ def test_logins_at_an_issuer_that_hangs_hold_few_threads(issuer: Issuer, monkeyp
         issuer.answers.set()
     assert asked[0].result().principal == "ada"
     assert isinstance(asked[1].exception(), NotAuthorized)
+
+
+@pytest.mark.parametrize(
+    ("beside", "said"),
+    [
+        ({"sub": "ada", "groups": ["data-team"]}, None),
+        ({"sub": "eve", "groups": ["platform"]}, "somebody else"),
+        ({"groups": ["platform"]}, "somebody else"),
+        (["platform"], "cannot be asked"),
+        (Response("no", 403), "cannot be asked"),
+        (Response("", 302, {"Location": "/keys"}), "cannot be asked"),
+    ],
+)
+def test_groups_told_beside_the_id_token_are_of_who_logged_in_or_nobody_does(issuer: Issuer, beside: Any, said: str | None) -> None:
+    issuer.person, issuer.beside = {"sub": "ada"}, beside
+    judge = OidcIssuer(
+        OidcSettings(issuer=issuer.url, audience=CLIENT, client_id=CLIENT, client_secret=SECRET, roles=(("data-team", "analyst"),))
+    )
+    login = judge.begin_login("http://here")
+    code = parse_qs(urlsplit(httpx.get(login.url).headers["location"]).query)["code"][0]
+    if said is None:
+        assert judge.finish_login(code, nonce=login.nonce, verifier=login.verifier, redirect_url="http://here").roles == {"analyst"}
+        return
+    with pytest.raises((NotAuthorized, Unavailable), match=said):
+        judge.finish_login(code, nonce=login.nonce, verifier=login.verifier, redirect_url="http://here")
 
 
 def test_every_protocol_takes_the_issuers_tokens_with_the_roles_of_their_groups(opened: Endpoints, issuer: Issuer, tmp_path: Path) -> None:
