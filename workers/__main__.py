@@ -18,6 +18,7 @@ from model.errors import InvalidData, LakeError
 from table.format.io.file_io import FileIO, file_io_for
 from table.format.store import TableFiles
 from table.write.writer import write_batches
+from workers.arrow import rewritten
 from workers.memory import limit_memory
 from workers.orc import decoded
 from workers.readers import READERS, readable
@@ -53,6 +54,8 @@ def answer(journal: IO[bytes], raw_task: bytes, file: int | None, memory: int) -
         document = orjson.loads(raw_task)
         if "orc" in document:
             return decoded(document, file, _store)
+        if "arrow" in document:
+            return rewritten(document, file)
         task = BodyTask.of(document)
         files = TableFiles(_store(task.warehouse), task.location, task.branch)
         with os.fdopen(os.dup(file), "rb", buffering=1 << 20) as body:

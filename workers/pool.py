@@ -64,9 +64,9 @@ class WorkerPool:
         self._waiting = FairQueue[_Turn](threads=self.limits.count + self.limits.kept, places=self.limits.count)
         self._closed = False
 
-    def start(self) -> None:
-        """Start all workers now, without waiting for them; otherwise each starts when it is needed."""
-        for _ in range(self.limits.count):
+    def start(self, count: int | None = None) -> None:
+        """Start all workers now, or so many, without waiting for them; otherwise each starts when it is needed."""
+        for _ in range(self.limits.count if count is None else count):
             try:
                 made = _Worker(self.limits)
             except Unavailable as problem:
@@ -91,12 +91,14 @@ class WorkerPool:
         """
         return self._with_worker(lambda worker: worker.write(task, body, remove), owner)
 
-    def ask(self, task: bytes, file: int) -> dict[str, object]:
+    def ask(self, task: bytes, file: int, *, owner: str | None = None) -> dict[str, object]:
         """Let a worker do a task that leaves nothing behind but its answer and what it writes to a file, given as a descriptor.
+
+        The ``owner`` is the principal whose turn it takes.
 
         Raises what the task raises, and `WorkerLost` where it killed the worker or took too long.
         """
-        return self._with_worker(lambda worker: worker.ask(task, file))
+        return self._with_worker(lambda worker: worker.ask(task, file), owner)
 
     def _with_worker(self, use: Callable[[_Worker], T], owner: str | None = None) -> T:
         with self._turn(owner):

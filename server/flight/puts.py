@@ -47,7 +47,7 @@ class Puts:
                 count = self._ingest(call, command, rows)
             case "CommandPreparedStatementQuery":
                 handle = command.prepared_statement_handle
-                self._statements.bind(handle, self._statements.prepared(call, handle), list(rows.batches()))
+                self._statements.bind(handle, self._statements.prepared(call, handle), rows.batches())
                 return _answer("DoPutPreparedStatementResult", prepared_statement_handle=handle)
             case _:
                 raise BadRequest(f"{name} is no command that takes rows.")

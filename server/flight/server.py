@@ -54,6 +54,7 @@ from server.settings.options import (
     SESSION_IDLE,
     STATEMENT_BYTES,
 )
+from workers.arrow import ArrowProcesses
 
 _log = logging.getLogger(__name__)
 _TEND_SECONDS = 2.0
@@ -81,7 +82,8 @@ class FlightEndpoint:
         self._places = WaitingPlaces()
         self._clients = ClientSessions(gateway)
         prepared = PreparedStatements()
-        self._statements = Statements(gateway, self._clients, self._results, prepared, self._hang_ups)
+        self._reader = ArrowProcesses(gateway.limits.workers)
+        self._statements = Statements(gateway, self._clients, self._results, prepared, self._hang_ups, self._reader.begin)
         self._stalls = Stalls(services.settings[FLIGHT_STALL])
         self._gate = FlightGate(services.settings[CONNECTIONS_OF_ONE])
         self._puts = Puts(services, self._statements)
@@ -128,6 +130,7 @@ class FlightEndpoint:
             ending.join(1.0)
         self._hang_ups.close()
         self._turns.close()
+        self._reader.close()
 
     def held(self) -> int:
         """Results that wait for their reader or are being read."""
@@ -277,7 +280,8 @@ class FlightEndpoint:
             raise BadRequest("The call ended before its first message, which says what the rows are for.")
         name, command = unpacked(_command(first.flight_descriptor))
         sent = (Message(part.data_header, part.data_body) for part in itertools.chain([first], messages) if part.data_header)
-        return iter([self._puts.put(call, name, command, ReceivedRows(sent, self._services.settings[ROWS_BYTES]))])
+        rows = ReceivedRows(sent, self._services.settings[ROWS_BYTES], self._reader, call.caller.principal)
+        return iter([self._puts.put(call, name, command, rows)])
 
     def _received(self, call: Call, requests: Requests) -> Iterator[Any]:
         """What the client sends, to its end; one that hangs up has not sent all of it, whatever the stream looks like."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -32,13 +32,21 @@ class Statements:
     """Runs texts for clients."""
 
     def __init__(
-        self, gateway: Gateway, clients: ClientSessions, results: Results, prepared: PreparedStatements, hang_ups: HangUps
+        self,
+        gateway: Gateway,
+        clients: ClientSessions,
+        results: Results,
+        prepared: PreparedStatements,
+        hang_ups: HangUps,
+        takes: Callable[[], None],
     ) -> None:
+        """``takes`` is called when a statement is prepared that takes parameters."""
         self._gateway = gateway
         self._clients = clients
         self._results = results
         self._prepared = prepared
         self._hang_ups = hang_ups
+        self._takes = takes
 
     def run(
         self, call: Call, text: str, parameters: Parameters = NO_PARAMETERS, *, describe: bool = False, analysed: Analysed | None = None
@@ -100,6 +108,8 @@ class Statements:
                 parameters=flight_schema(described.parameters),
                 analysed=described.analysed,
             )
+        if len(statement.parameters):
+            self._takes()
         return self._prepared.add(statement), statement
 
     def prepared(self, call: Call, handle: bytes) -> PreparedStatement:

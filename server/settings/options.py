@@ -224,7 +224,8 @@ ROWS_WORKERS = SERVER_OPTIONS.declare(
         2,
         "Processes that decode the bodies of `POST /tables/…/rows`: one that a damaged body kills costs that request. Each decodes one "
         "body at a time, and one more starts for users of whom none is decoded; small CSV and NDJSON bodies need none. As many others "
-        "decode ORC files of tables, from the first that is read.",
+        "decode ORC files of tables, from the first that is read, and as many at most parameters of Flight SQL, from the first statement "
+        "that has some.",
     )
 )
 ROWS_WORKER_MEMORY = SERVER_OPTIONS.declare(

@@ -1,4 +1,4 @@
-"""Parameters of Flight, which the server itself decodes: messages that are almost right neither end nor fill it, nor show its memory."""
+"""Parameters of Flight, read as a worker does: messages that are almost right neither end nor fill its process, nor show its memory."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from server.flight.pending import PreparedStatement
 from server.flight.wire.received import PLACE_BYTES, Message, ReceivedRows
 from sql.parameters.parameters import Parameter
 from tests.fuzz.inputs import arrow, drawn, most_held, mutated
+from workers.arrow import ArrowHere
 
 SHORT, PART, PARTS = 1_000, 25_000, 4
 _MOST_BYTES, _MOST_SECONDS = 1 << 30, 60.0
@@ -82,7 +83,7 @@ def bound(sent: list[Message]) -> bool:
     whole = b"".join(one.header + one.body for one in sent)
     try:
         compressed = any(one.kind == _BATCH and one.is_compressed for one in sent)
-        batches = [batch for batch in ReceivedRows(iter(sent), PLACE_BYTES).batches() if batch.num_rows]
+        batches = [batch for batch in ReceivedRows(iter(sent), PLACE_BYTES, ArrowHere(), "").batches() if batch.num_rows]
     except LakeError:
         return False
     for batch in batches:

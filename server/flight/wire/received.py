@@ -1,7 +1,7 @@
-"""Rows a client sends over Flight, as the messages they come in: handed on undecoded, or decoded here where they are few.
+"""Rows a client sends over Flight, as the messages they come in: handed to workers undecoded.
 
 A message of 4 KB may unfold to gigabytes. How large it becomes stands in its header and in front of each compressed buffer; Arrow believes
-both before it unfolds anything, so that they are added up first.
+both before it unfolds anything, so that of parameters, which come back, they are added up first.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import IO
 
 import pyarrow as pa
 
-from model.errors import BadRequest, StatementTooLarge, UnsupportedType
+from model.errors import BadRequest, StatementTooLarge
+from workers.arrow import ArrowReader
 from workers.spool import BodyFiles
-from workers.validation import check_names, check_schema, validated
 
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
 """Numbers of ``MessageHeader`` in Arrow's `Message.fbs`."""
@@ -26,7 +26,7 @@ _LONGEST_HEADER = 4 << 20
 """A batch of tens of thousands of columns."""
 PLACE_BYTES = 64 << 20
 PLACE_ROWS = 1_000_000
-"""Parameters that are decoded in this process take no more, all batches of a call together."""
+"""Parameters that stay in this process take no more, all batches of a call together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,23 +85,24 @@ class Message:
 class ReceivedRows:
     """A stream of messages, to be read once."""
 
-    def __init__(self, messages: Iterable[Message], most_bytes: int) -> None:
-        """``most_bytes`` bounds the stream as it comes."""
+    def __init__(self, messages: Iterable[Message], most_bytes: int, reader: ArrowReader, owner: str) -> None:
+        """``most_bytes`` bounds the stream as it comes; the ``reader`` reads for the principal that is the ``owner``."""
         self._messages = iter(messages)
         self._most_bytes = most_bytes
+        self._reader = reader
+        self._owner = owner
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The columns; raises `BadRequest` where the stream does not begin with them, `InvalidData` for a name that is no text."""
+        return self._reader.schema([*self._first.framed(), _END], self._owner)
+
+    @cached_property
+    def _first(self) -> Message:
         first = next(self._messages, None)
         if first is None or first.kind != _SCHEMA:
             raise BadRequest("The rows cannot be read: their stream does not begin with a schema.")
-        try:
-            schema = pa.ipc.read_schema(pa.py_buffer(b"".join(first.framed())))
-        except (pa.ArrowException, OSError) as problem:
-            raise BadRequest(f"The rows cannot be read: {problem}") from None
-        check_names(schema)
-        return schema
+        return first
 
     def several(self) -> bool:
         """Whether there is more than one row; looks two batches ahead at most."""
@@ -118,26 +119,25 @@ class ReceivedRows:
         schema = schema or self.schema
         return files.spooled_parts(itertools.chain([bytes(schema.serialize())], self._counted(), [_END]))
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Each batch, validated; raises `StatementTooLarge` past what is decoded in this process."""
-        schema = self.schema
-        check_schema(schema)
-        if any(pa.types.is_dictionary(field.type) for field in schema):
-            raise UnsupportedType("Parameters that are encoded by a dictionary are not read here; send plain values.")
-        rows = size = 0
+    def batches(self) -> list[pa.RecordBatch]:
+        """All batches, validated; raises `StatementTooLarge` past what is taken into this process."""
+        return self._reader.rows(list(self._in_place()), self._owner)
+
+    def _in_place(self) -> Iterator[bytes]:
+        """The stream, once none of its messages tells that it takes too much."""
+        yield from self._first.framed()
+        rows = sent = size = 0
         for message in self._messages:
             rows += message.rows
+            sent += len(message.header) + len(message.body)
             size += message.unfolded_bytes()
-            if rows > PLACE_ROWS or size > PLACE_BYTES:
+            if rows > PLACE_ROWS or max(sent, size) > PLACE_BYTES:
                 raise StatementTooLarge(
                     f"The parameters are more than {PLACE_ROWS} rows or, decompressed, {PLACE_BYTES} bytes; send them in parts, "
                     "or ingest rows."
                 )
-            try:
-                batch = pa.ipc.read_record_batch(pa.py_buffer(b"".join(message.framed())), schema)
-            except (pa.ArrowException, OSError) as problem:
-                raise BadRequest(f"The rows cannot be read: {problem}") from None
-            yield validated(batch)
+            yield from message.framed()
+        yield _END
 
     def _counted(self) -> Iterator[bytes]:
         size = 0

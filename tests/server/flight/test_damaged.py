@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
@@ -19,7 +23,10 @@ from server.flight.wire.messages import message, packed, unpacked
 from server.flight.wire.received import Message
 from tests import fix_postgres
 from tests.server.flight.conftest import Endpoint, rows
+from tests.waiting import eventually
 from tests.workers.damaged import reaching
+from tests.workers.test_arrow import slow
+from workers.arrow import ArrowHere
 from workers.pool import WorkerLimits, WorkerPool
 
 SIZES = (100, 1 << 20, 2_000_000_000)
@@ -289,3 +296,35 @@ def test_a_header_with_bits_flipped_tells_sizes_or_is_refused() -> None:
     assert Message(header, body).rows == 1000
     assert Message(header, body).unfolded_bytes() >= batch.nbytes
     assert 0 < refused < 5_000
+
+
+def test_nothing_that_comes_as_arrow_is_decoded_in_the_server(endpoint: Endpoint, cursor: Cursor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def here(*_: object) -> None:
+        raise AssertionError("decoded in the server")
+
+    for name in ("schema", "rows"):
+        monkeypatch.setattr(ArrowHere, name, here)
+    cursor.execute("CREATE TABLE IF NOT EXISTS apart (n BIGINT, t STRING)")
+    cursor.adbc_ingest("apart", pa.table({"n": pa.array([1, 2], pa.int64()), "t": ["a", "b"]}), mode="append")
+    cursor.executemany("INSERT INTO apart VALUES (?, ?)", [(3, "c"), (4, "d")])
+    cursor.execute("INSERT INTO apart VALUES (?, ?)", (5, "e"))
+    assert sorted(rows(cursor, "SELECT t FROM apart WHERE n > ?", (2,))) == [("c",), ("d",), ("e",)]
+
+
+def test_parameters_that_end_their_worker_cost_that_call_alone(endpoint: Endpoint, cursor: Cursor) -> None:
+    cursor.execute("CREATE TABLE IF NOT EXISTS lives (n BIGINT)")
+    asked = "SELECT n FROM lives WHERE n = ?"
+    assert rows(cursor, asked, (1,)) == []
+    before = {pid: psutil.Process(pid).cpu_times().user for pid in endpoint.endpoint._reader.pids()}
+
+    def busy() -> list[int]:
+        return [pid for pid, used in before.items() if psutil.Process(pid).cpu_times().user > used + 0.1]
+
+    (batch,) = pa.ipc.open_stream(slow())
+    listed = pa.ListArray.from_arrays(pa.array([0, batch.num_rows], pa.int32()), batch.column(0))
+    with ThreadPoolExecutor(1) as thread:
+        told = thread.submit(ask_with, endpoint, pa.RecordBatch.from_arrays([listed], ["1"]))
+        assert eventually(lambda: bool(busy()), pause=0.01)
+        os.kill(busy()[0], signal.SIGSEGV)
+        assert "InvalidData: The process that read the rows ended (SIGSEGV)" in told.result()
+    assert rows(cursor, asked, (2,)) == []
