@@ -94,7 +94,7 @@ TABLE_OPTIONS.refuse(
 )
 for _pattern, _reason in (
     (
-        r"(?!(.+\.)?(storage|data)\.class$)(.+\.)?(class|classname|classpath|impl|factory|jars?|command|cmd|callbacks?|jaas|keytab|kms|crypto|key\.provider)(\..+)?",
+        r"(?!(.+\.)?(storage|data)\.class$)(.+\.)?(class|classname|classpath|impl|factory|jars?|command|cmd|callbacks?|listeners?|jaas|keytab|kms|crypto|key\.provider)(\..+)?",
         "it names a program or class that whoever loads the table would run.",
     ),
     (
@@ -106,7 +106,7 @@ for _pattern, _reason in (
         r"(fs|hadoop|hdfs|yarn|hive|java|javax|derby|jdbc|spark|flink|kafka|dlf|token|security|lock|s3a?|oss|cosn?|obs|gs|abfss?|wasbs?|catalog)\..+",
         "it configures an engine, a catalog or a store for whoever loads the table; each client configures its own.",
     ),
-    (r"(.+\.)?(conf\.dir|external(\..+)?\.paths?)(\..+)?", "it names a place outside the table."),
+    (r"(.+\.)?(dirs?|object\.location|external(\..+)?\.paths?)(\..+)?", "it names a place outside the table."),
 ):  # other clients lay a table's options over their own, so an ALTER could make each of its readers run what it likes
     TABLE_OPTIONS.endanger(_pattern, _reason)
 

@@ -73,6 +73,8 @@ _SPLIT_ROWS = 16_384
 _SPLIT_BYTES = 64 << 20
 """Of each column at a time: without it Arrow holds whole row groups, and of a large file all of them."""
 _SPLITTING = Semaphore(2)
+_MOST_BUCKET_TASKS = 1_000
+"""Of more buckets each task takes several: a table may say that it has billions, and an INSERT of one row would make a task for each."""
 _NO_DATA = frozenset({"manifest", "snapshot", "schema", "tag", "index", "_staging"})
 
 
@@ -115,11 +117,14 @@ def _routed(frame: DataFrame, schema: Schema) -> DataFrame:
     if schema.bucket <= 0:
         return frame.hint("rebalance", *[F.col(key) for key in keys]) if keys else frame
     frame = _with_bucket(frame, schema).withColumn(_ORDER, F.monotonically_increasing_id())
-    if keys:
-        frame = frame.repartition(*keys, _BUCKET)
-    else:
-        frame = frame.repartitionById(schema.bucket, _BUCKET)
-    return frame.sortWithinPartitions(*keys, _BUCKET, _ORDER) if keys else frame.sortWithinPartitions(_ORDER)
+    if _task_is_bucket(schema):
+        return frame.repartitionById(schema.bucket, _BUCKET).sortWithinPartitions(_ORDER)
+    return frame.repartition(*keys, _BUCKET).sortWithinPartitions(*keys, _BUCKET, _ORDER)
+
+
+def _task_is_bucket(schema: Schema) -> bool:
+    """Whether each bucket has a task of its own, whose number tells it."""
+    return not schema.partition_keys and 0 < schema.bucket <= _MOST_BUCKET_TASKS
 
 
 def _arranged(frame: DataFrame, schema: Schema, arrange: Arrange) -> DataFrame:
@@ -150,8 +155,8 @@ def _with_partition_keys(frame: DataFrame, schema: Schema) -> tuple[DataFrame, l
 
 
 def _hidden(schema: Schema, *, arranged: bool) -> list[str]:
-    """The hidden columns Spark's writer splits files by; without partitions and not arranged the task's number is the bucket."""
-    if not schema.partition_keys and not arranged:
+    """The hidden columns Spark's writer splits files by, but where the task's number is the bucket."""
+    if _task_is_bucket(schema) and not arranged:
         return []
     keys = [_PARTITION + str(i) for i in range(len(schema.partition_keys))]
     return [*keys, _BUCKET] if schema.bucket > 0 else keys

@@ -105,6 +105,7 @@ DANGEROUS = (
     "token.provider",
     "spark.driver.extraJavaOptions", "parquet.crypto.factory.class", "global-index.external-path", "dlf.token-ecs-metadata-url",
     "lock.type", "fs.s3a.storage.class", "s3.storage-class.impl", "fs.docs.url", "docs.url.class",
+    "object-location", "local-cache.dir", "commit.custom-listeners",
 )  # fmt: skip
 
 
