@@ -81,7 +81,6 @@ class Gateway:
             max_sessions=self.limits.sessions,
             idle_seconds=self.limits.session_idle_seconds,
             chain=self._executor.chain,
-            release=spark.release,
             server=self.limits.server,
         )
         self._options_reader = StatementOptionsReader(lake, self.limits)

@@ -73,8 +73,6 @@ class Script:
     caller: Caller = EVERYBODY
     """Who runs it, with what was granted when the statement began."""
     idempotent: Idempotent | None = None
-    one_shot: bool = False
-    """True where the session ends with the script, so that its Spark session goes back when the result is closed."""
     max_rows: int | None = None
     """The most rows the last result may have; more are cut off, and the result says so."""
     dry_run: bool = False
@@ -150,10 +148,8 @@ class ScriptRunner:
             return (yield from self._run(operation, script))
 
     def _hand_over(self, operation: Operation, script: Script, result: ResultSet | None) -> None:
-        """Give the operation its result, and a one-shot Spark session back: what a result still needs is files."""
+        """Give the operation its result."""
         operation.worker_ended = True
-        if script.one_shot:
-            self._context_factory.spark.release(script.session.handle)
         if result is not None:
             if result.affected_rows is not None and result.job_id is None:
                 result.job_id = operation.handle.replace("-", "")

@@ -89,16 +89,12 @@ class GatewaySession:
 class Sessions:
     """Sessions by handle, at most so many, each closed after so many idle seconds."""
 
-    def __init__(
-        self, *, max_sessions: int, idle_seconds: float, chain: Callable[[], Chain], release: Callable[[str], None], server: int = NO_SERVER
-    ) -> None:
+    def __init__(self, *, max_sessions: int, idle_seconds: float, chain: Callable[[], Chain], server: int = NO_SERVER) -> None:
         self._server = server
         """Its number, which handles tell."""
         self._max = max_sessions
         self._idle_seconds = idle_seconds
         self._chain = chain
-        self._release = release
-        """Gives back what the session holds elsewhere (its Spark session), by handle."""
         self._lock = threading.Lock()
         self._sessions: dict[str, GatewaySession] = {}
 
@@ -144,13 +140,12 @@ class Sessions:
         return len(self._sessions)
 
     def close(self, handle: str) -> None:
-        """Close a session: its statements are canceled, its results and its Spark session freed."""
+        """Close a session: its statements are canceled and its results freed."""
         with self._lock:
             session = self._sessions.pop(handle, None)
         if session is None:
             raise _missing(handle)
         session.close()
-        self._release(handle)
 
     def expire(self) -> list[str]:
         """Close those idle for too long, and name them."""

@@ -65,7 +65,6 @@ class StatementOptionsReader:
             settings=dict(settings or {}),
             parameters=options.get("parameters", NO_PARAMETERS),
             idempotent=Idempotent(key=key, caller=caller.principal) if key is not None else None,
-            one_shot=managed is None,
             max_rows=options.get("max_rows"),
             dry_run=options.get("dry_run", False),
             analysed=options.get("analysed"),

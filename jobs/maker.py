@@ -26,8 +26,7 @@ class JobMaker:
 
     def __call__(self, job: Job) -> Sequence[Query]:
         """The queries, not started; raises what keeps them from starting."""
-        lake, spark = self._context_factory.lake, self._context_factory.spark
-        spark.release(_handle(job.job_id))
+        lake = self._context_factory.lake
         context = self._context(job)
         context.spark.require()
         from sql.spark.streaming.job_query import JobQuery
@@ -59,10 +58,6 @@ class JobMaker:
     def ready(self) -> bool:
         """Whether Spark has started, or has failed to: that the job is told."""
         return not self._context_factory.spark.starting
-
-    def release(self, job_id: UUID) -> None:
-        """Let go of what a job that does not run here any more used."""
-        self._context_factory.spark.release(_handle(job_id))
 
 
 def _handle(job_id: UUID) -> str:

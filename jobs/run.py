@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol
-from uuid import UUID
 
 from lake import Lake
 from model.errors import (
@@ -74,10 +73,6 @@ class MakeQueries(Protocol):
     @property
     def ready(self) -> bool:
         """Whether a job that is taken now can start, or will tell why not; False while that is not known yet."""
-        ...
-
-    def release(self, job_id: UUID) -> None:
-        """Let go of what a job used that does not run here any more."""
         ...
 
 

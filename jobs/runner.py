@@ -153,7 +153,6 @@ class JobRunner:
             if self._runs.get(job_id) is not run:
                 return
         self._leases.drop(job_id)
-        self._make.release(job_id)
         with self._lock:
             del self._runs[job_id]
         self._wake.set()

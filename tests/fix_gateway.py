@@ -35,9 +35,6 @@ class NoSparkLease:
     def require(self, check: Callable[[], None] = lambda: None) -> None:
         """Not needed by statements that only pretend to need Spark."""
 
-    def session(self) -> Any:
-        raise Unavailable("There is no Spark in this test.")
-
     def running(self, statement_id: str) -> AbstractContextManager[Any]:
         raise Unavailable("There is no Spark in this test.")
 
@@ -60,14 +57,10 @@ class NoSpark:
     ready = starting = asleep = False
 
     def __init__(self) -> None:
-        self.released: list[str] = []
         self.canceled: list[str] = []
 
-    def lease(self, handle: str, principal: str = "") -> NoSparkLease:
+    def lease(self, principal: str = "") -> NoSparkLease:
         return NoSparkLease()
-
-    def release(self, handle: str) -> None:
-        self.released.append(handle)
 
     def cancel(self, statement_id: str) -> None:
         self.canceled.append(statement_id)

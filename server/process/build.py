@@ -105,7 +105,6 @@ def build_gateway(
             master=settings[SPARK_MASTER],
             driver_host=settings[SPARK_DRIVER_HOST],
             driver_memory=f"{settings[SPARK_DRIVER_MEMORY] >> 20}m",
-            max_sessions=settings[SESSION_LIMIT],
             directory=settings.data / "spark",
             log=settings.data / "logs" / "spark.log",
             conf={**store_conf(settings), **settings.spark_conf},
@@ -134,7 +133,7 @@ def build_gateway(
 def _in_background(spark: SparkPool, name: str) -> Iterator[Any]:
     """A Spark session whose jobs come after users' statements."""
     with spark.running(name, background=True):
-        yield spark.session(name)
+        yield spark.session()
 
 
 _CREDENTIALS = (

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SparkLease(Protocol):
-    """A gateway session's hand on Spark; ``session()`` makes the Spark session when it is first needed."""
+    """A statement's hand on Spark."""
 
     def require(self, check: Callable[[], None] = ...) -> None:
         """Wait until Spark runs; raises `Unavailable` where it does not, and what ``check`` raises meanwhile.
@@ -34,14 +34,12 @@ class SparkLease(Protocol):
         """
         ...
 
-    def session(self) -> Any: ...
-
     def running(self, statement_id: str) -> AbstractContextManager[Any]:
-        """The Spark session, with all this thread starts on it cancellable under the statement's id."""
+        """A Spark session of the block's own, with all this thread starts on it cancellable under the statement's id."""
         ...
 
     def marked(self, statement_id: str) -> AbstractContextManager[None]:
-        """The same for what was made in another Spark session before."""
+        """The same for what was made in a Spark session before."""
         ...
 
     def made(self, session: Any) -> bool:

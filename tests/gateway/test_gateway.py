@@ -95,11 +95,6 @@ def test_unknown_settings_are_refused(gateway: Gateway) -> None:
         gateway.run("SHOW DATABASES", settings={"pipeline.nmae": "x"})
 
 
-def test_a_one_shot_gives_its_spark_session_back(gateway: Gateway, spark_stub: NoSpark) -> None:
-    gateway.run("SHOW DATABASES").close()
-    assert len(spark_stub.released) == 1
-
-
 def test_a_time_limit_frees_the_client_whatever_the_worker_does(gateway: Gateway, held: Callable[..., Held]) -> None:
     stuck = held()
     with pytest.raises(StatementTimeout, match=r"limit of 0\.1 s"):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.gateway import Gateway, GatewayLimits, RunningStatement
 from lake import Lake
-from model.errors import ResultTooLarge, StatementCanceled
+from model.errors import ExecutionError, ResultTooLarge, StatementCanceled
 from sql.spark.session.pool import SparkPool
+from sql.spark.write import writes
 from tests.sql.tables import make_table
 from tests.waiting import eventually
 
@@ -74,6 +76,37 @@ def test_a_cancel_frees_the_client_and_then_spark(on_spark: Gateway, pool: Spark
     assert outcome
     assert eventually(lambda: not tracker.getActiveJobsIds(), pause=0.05)
     assert on_spark.run("SELECT 1 + 1").collect() == [(2,)]
+
+
+def test_a_statement_sees_no_settings_of_a_canceled_one_that_is_still_at_work(
+    on_spark: Gateway, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next of its session begins at once, beside it."""
+    make_table(lake, id="INT")
+    reached, go_on = threading.Event(), threading.Event()
+
+    def publish(*arguments: Any) -> Any:
+        reached.set()
+        assert go_on.wait(60)
+        return real(*arguments)
+
+    real = writes._publish
+    monkeypatch.setattr(writes, "_publish", publish)
+    session = on_spark.open_session()
+    text = "CAST(concat('abc', id) AS INT) FROM range(1)"
+    insert = on_spark.submit(session, "INSERT INTO t SELECT CAST(id AS INT) FROM range(3)")
+    try:
+        assert reached.wait(60)
+        on_spark.cancel(session, insert)
+        with pytest.raises(ExecutionError, match="CAST_INVALID_INPUT"):
+            on_spark.run(f"SELECT {text}", session=session)
+        with pytest.raises(ExecutionError, match="CAST_INVALID_INPUT"):
+            on_spark.run(f"INSERT INTO t SELECT {text}", session=session)
+    finally:
+        go_on.set()
+    with pytest.raises(ExecutionError, match="CAST_INVALID_INPUT"):
+        on_spark.run(f"SELECT {text}", session=session)
+    assert on_spark.run("SELECT COUNT(*) FROM t").collect() == [(0,)]
 
 
 def test_a_result_past_the_spools_cap_is_refused_and_leaves_nothing(on_spark: Gateway, warehouse: Path) -> None:

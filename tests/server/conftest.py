@@ -26,11 +26,8 @@ class _Lease:
     def require(self, check: Callable[[], None] = lambda: None) -> None:
         raise Unavailable("There is no Spark in this test.")
 
-    def session(self) -> Any:
-        raise Unavailable("There is no Spark in this test.")
-
     def running(self, statement_id: str) -> AbstractContextManager[Any]:
-        return self.session()  # type: ignore[no-any-return] # it raises
+        raise Unavailable("There is no Spark in this test.")
 
     def spared(self, statement_id: str) -> bool:
         return False
@@ -39,7 +36,7 @@ class _Lease:
 class NoSpark(fix_gateway.NoSpark):
     """A pool without Spark, whose statements are refused before they begin."""
 
-    def lease(self, handle: str, principal: str = "") -> Any:
+    def lease(self, principal: str = "") -> Any:
         return _Lease()
 
 

@@ -13,7 +13,7 @@ from model.identifier import Identifier
 from model.options.scan_mode import TRAVEL_OPTIONS
 from sql.analysis.references import table_references
 from sql.execution.results import ResultColumn, ResultSet
-from sql.spark.read.prepared import Prepared, apply_zone, prepared
+from sql.spark.read.prepared import Prepared, prepared
 from sql.spark.read.results import result_of
 from sql.spark.session.errors import translating
 from sql.statements.base import AnalysedStatement, ExecutionContext
@@ -46,7 +46,6 @@ class AnalysedQuery(AnalysedStatement):
         """Run it; few rows are kept in memory, many go through the spool."""
         query, lost = self.query, context.spark.lost
         with context.spark.marked(context.statement_id), translating(context.source, query.views, lost, query.reading):
-            apply_zone(self.query.frame.sparkSession, context.zone)  # which others of the session may have had changed
             return result_of(context, self.query)
 
 

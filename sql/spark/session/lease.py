@@ -1,4 +1,4 @@
-"""A gateway session's hand on the pool of Spark."""
+"""A statement's hand on the pool of Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LeasedPool(Protocol):
 
     def is_root(self, root: SparkSession | None) -> bool: ...
 
-    def session(self, handle: str) -> SparkSession: ...
+    def session(self) -> SparkSession: ...
 
     def spared(self, statement_id: str) -> bool: ...
 
@@ -31,11 +31,14 @@ class LeasedPool(Protocol):
 
 
 class SparkLease:
-    """A gateway session's hand on the pool; the Spark session is made when it is first needed."""
+    """A statement's hand on the pool.
 
-    def __init__(self, pool: LeasedPool, handle: str, principal: str) -> None:
+    What is changed of a Spark session for a while is seen by all that runs in it. A statement that was canceled may still be at work when
+    the next one of its gateway session begins, and queries of one job run side by side: so each has a Spark session of its own.
+    """
+
+    def __init__(self, pool: LeasedPool, principal: str) -> None:
         self._pool = pool
-        self._handle = handle
         self._principal = principal
         self._required: SparkSession | None = None
         self._began = False
@@ -49,21 +52,17 @@ class SparkLease:
         """Whether the Spark that was required is gone, and no task of the statement had begun there."""
         return not self._pool.is_root(self._required) and (not self._began or self._pool.spared(statement_id))
 
-    def session(self) -> SparkSession:
-        """The session's own Spark session."""
-        return self._pool.session(self._handle)
-
     @contextlib.contextmanager
     def running(self, statement_id: str) -> Iterator[SparkSession]:
-        """The Spark session, with everything this thread starts on it cancellable under the statement's id."""
+        """A new Spark session, with everything this thread starts on it cancellable under the statement's id."""
         with self._pool.running(statement_id, principal=self._principal):
-            session = self.session()
+            session = self._pool.session()
             self._began = True
             yield session
 
     @contextlib.contextmanager
     def marked(self, statement_id: str) -> Iterator[None]:
-        """The same for what was made in another Spark session before."""
+        """The same for what has a Spark session of such a block already, which nobody else uses."""
         with self._pool.running(statement_id, principal=self._principal):
             self._began = True
             yield

@@ -1,4 +1,4 @@
-"""One SparkContext, one Spark session per gateway session; the only user of SparkContext (`gateway.md` §6)."""
+"""One SparkContext, a Spark session for each statement; the only user of SparkContext (`gateway.md` §6)."""
 
 from __future__ import annotations
 
@@ -42,11 +42,8 @@ class SparkPool(Work):
         self._elsewhere = not self._settings.master.startswith("local[") and self._settings.master != "local"
         """Whether tasks run in other processes than the driver's."""
         super().__init__()
-        self._sessions: dict[str, SparkSession] = {}
         self._lock = threading.Lock()
-        """Guards the sessions; never held while Spark works, since what needs no Spark releases sessions, too."""
-        self._making: dict[object, str | None] = {}
-        """Sessions being made, and whose they are; None where that one was released meanwhile."""
+        """Guards which Spark is the present one; never held while Spark works."""
         self._starting = threading.Lock()
         self._started = threading.Event()
         self.asleep = self._settings.when_needed
@@ -191,33 +188,21 @@ class SparkPool(Work):
         where = f" at {self._settings.master}" if self._elsewhere else ""
         return f"Spark did not start{where}, which is tried again: {type(self._failure).__name__}. {self._says_why()}"
 
-    def lease(self, handle: str, principal: str = "") -> SparkLease:
-        """A hand on the pool for one gateway session of a user; costs nothing until it is used."""
-        return SparkLease(self, handle, principal)
+    def lease(self, principal: str = "") -> SparkLease:
+        """A hand on the pool for one statement of a user; costs nothing until it is used."""
+        return SparkLease(self, principal)
 
-    def session(self, handle: str) -> SparkSession:
-        """The Spark session of a gateway session; raises `Unavailable` where too many have one."""
+    def session(self) -> SparkSession:
+        """A new Spark session, which goes when nobody refers to it any more; raises `Unavailable` where Spark is away."""
         root = self.root()
-        making = object()
-        with self._lock:
-            session = self._sessions.get(handle)
-            if session is not None and self._root is root:
-                return session
-            if len(self._sessions) + len(self._making) >= self._settings.max_sessions:
-                raise Unavailable(f"{self._settings.max_sessions} sessions use Spark already; close one or try again later.")
-            self._making[making] = handle
         try:
-            made = root.newSession()  # a JVM short of memory takes seconds for it
+            made = root.newSession()  # takes a few milliseconds
         except Exception as problem:  # as in `_marked`
             self.lost()
             raise Unavailable(_AWAY) from problem
-        finally:
-            with self._lock:
-                wanted = self._making.pop(making) is not None
-        with self._lock:
-            if self._root is not root:
-                raise Unavailable(_AWAY)
-            return self._sessions.setdefault(handle, made) if wanted else made
+        if self._root is not root:
+            raise Unavailable(_AWAY)
+        return made
 
     def is_root(self, root: SparkSession | None) -> bool:
         """Whether this is the first session of the Spark that runs now."""
@@ -226,14 +211,6 @@ class SparkPool(Work):
     def spared(self, statement_id: str) -> bool:
         """Whether no task of a statement had begun when the last Spark was ended, and it can run as if it had waited for this one."""
         return statement_id in self._spared
-
-    def release(self, handle: str) -> None:
-        """Forget a gateway session's Spark session; its views and settings go with it."""
-        with self._lock:
-            self._sessions.pop(handle, None)
-            for making, of in self._making.items():
-                if of == handle:
-                    self._making[making] = None
 
     @contextlib.contextmanager
     def running(self, statement_id: str, *, principal: str = "", background: bool = False) -> Iterator[None]:
@@ -364,7 +341,6 @@ class SparkPool(Work):
             self._failure = None
             self._since = time.monotonic()
             self._started.clear()
-            self._sessions.clear()
             self._threads.clear()
             self._spared = set(spared)
         _log.warning("Spark is gone (%s); starting it anew", state)
@@ -381,7 +357,6 @@ class SparkPool(Work):
             self._stopped = True
             self._stopping.set()
             root, self._root = self._root, None
-            self._sessions.clear()
         self._probe.close()
         self._standby.close()
         if self._settings.classes is not None:

@@ -24,7 +24,6 @@ class SparkSettings:
     driver_host: str | None = None
     """Where executors reach the driver; without it loopback for a master on this machine, else Spark's own choice."""
     driver_memory: str = "2g"
-    max_sessions: int = 200
     directory: Path | None = None
     """Where Spark puts what it needs for a while; among the machine's temporary files without it."""
     log: Path | None = None

@@ -41,7 +41,7 @@ class Once:
 
     def _run(self) -> None:
         try:
-            with self._context.spark.running(self._name):
+            with self._context.spark.marked(self._name):
                 self._take(self._frame, _NUMBER)
         except BaseException as problem:
             self._failure = problem

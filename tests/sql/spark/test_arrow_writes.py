@@ -51,7 +51,7 @@ def data_files(warehouse: Path) -> list[str]:
 
 
 def committed(lake: Lake, table: LakeTable, pool: SparkPool, query: str) -> list[dict[str, Any]]:
-    with pool.lease("arrow").running("statement") as session:
+    with pool.lease().running("statement") as session:
         files = tuple(write(session, session.sql(query), table))
     lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=files, commit_user="u"))
     plan = plan_scan(table.files, table.schema, table.latest())
@@ -82,7 +82,7 @@ def test_where_files_cannot_be_renamed_they_are_written_at_their_place(catalog: 
 @pytest.mark.parametrize(("partition", "format_"), diagonal(["", "p"], ["orc", "parquet"]))
 def test_a_failed_write_leaves_nothing(lake: Lake, warehouse: Path, pool: SparkPool, format_: str, partition: str) -> None:
     table = make_table(lake, options={"bucket": "-1", "file.format": format_}, partition=partition, id="BIGINT", p="STRING")
-    with pool.lease("fails").running("statement") as session:
+    with pool.lease().running("statement") as session:
         # Tasks finish one after the other; the last one fails when the others have written and reported their files.
         frame = session.sql("SELECT IF(id = 3999, raise_error('late'), id) AS id, 'p' || id % 3 AS p FROM range(0, 4000, 1, 8)")
         with pytest.raises(Exception, match="late"):

@@ -52,7 +52,7 @@ def test_executors_merge_as_the_gateway_does(lake: Lake, pool: SparkPool) -> Non
     for n in range(0, 40, 10):
         append(lake, table, range(n, n + 10), s=[f"s{i}" for i in range(10)])
     before = sorted(ids(table))
-    with pool.lease("c").running("c") as session:
+    with pool.lease().running("c") as session:
         done = compact(lake.commit, table, plan(table, full=True), rewriter=on_spark(session))
     assert done.tasks == 3
     assert len(live(table)) == 3
@@ -255,7 +255,7 @@ def no_core_free(pool: SparkPool, let_go: Path) -> Iterator[None]:
         yield from batches
 
     def work() -> None:
-        with pool.lease("holder").running("holder") as session:
+        with pool.lease().running("holder") as session:
             session.range(2, numPartitions=2).mapInArrow(hold, "id BIGINT").count()
 
     holder = threading.Thread(target=work)

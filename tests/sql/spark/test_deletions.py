@@ -41,7 +41,7 @@ def test_spark_reads_the_rows_that_are_left(pool: SparkPool, lake: Lake, monkeyp
     name = Identifier("default", f"deleted_{how.replace(' ', '_')}")
     lake.create_table(name, schema)
     table = lake.open(name)
-    with pool.lease(how).running("statement") as session:
+    with pool.lease().running("statement") as session:
         for start in (0, 5000):
             frame = session.sql(f"SELECT id, {VALUES}, ARRAY(1) FROM range({start}, {start + 5000}, 1, 1)").toDF(*schema.field_names)
             lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=tuple(write(session, frame, table)), commit_user="u"))

@@ -65,7 +65,7 @@ def test_what_is_sent_there_is_light(pool: SparkPool, lake: Lake, monkeypatch: p
         assert len(sent) > count, "nothing was sent to Spark's Python processes"
         return len(sent)
 
-    with pool.lease("executors").running("statement") as session:
+    with pool.lease().running("statement") as session:
         frame = session.sql("SELECT id, CAST(id AS DOUBLE) AS v FROM range(20)")
         for _ in range(4):
             lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=tuple(write(session, frame, table)), commit_user="u"))

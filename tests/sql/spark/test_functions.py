@@ -109,10 +109,9 @@ def answers(pool: SparkPool) -> dict[str, Any]:
     """All examples in one query, so that Spark is asked once."""
     calls = [*EXAMPLES, *DIFFERENT]
     tree = parse_one("SELECT " + ", ".join(f"{call} AS c{i}" for i, call in enumerate(calls)))
-    session = pool.session("functions")
+    session = pool.session()
     session.conf.set("spark.sql.session.timeZone", "UTC")
     row = frame_of(session, tree).toArrow().to_pylist()[0]
-    pool.release("functions")
     return dict(zip(calls, row.values(), strict=True))
 
 

@@ -78,7 +78,7 @@ def test_the_native_bucket_is_paimons(pool: SparkPool, kinds: list[str]) -> None
     chance = random.Random(7)
     columns = [pa.array(keys(kind, chance), field.type) for kind, field in zip(kinds, arrow_schema(schema.fields), strict=True)]
     rows = pa.Table.from_arrays(columns, names=list(schema.field_names))
-    with pool.lease("bucket").running("statement") as session, plain(session):
+    with pool.lease().running("statement") as session, plain(session):
         found = session.createDataFrame(rows).select(bucket_column(schema).alias("b")).toArrow()
     assert found.column("b").to_pylist() == buckets_of(schema, rows).tolist()
 
@@ -95,7 +95,7 @@ def test_a_buckets_rows_keep_the_querys_order(lake: Lake, pool: SparkPool, shape
     name = Identifier("default", f"t_{shape}_{format_}")
     lake.create_table(name, schema)
     table = lake.open(name)
-    with pool.lease("order").running("statement") as session:
+    with pool.lease().running("statement") as session:
         for start in (0, 5000):
             frame = session.sql(
                 "SELECT id * 7919 % 101 AS k, id AS n, IF(id % 3 = 0, NULL, 'p' || id % 2) AS p "
@@ -121,23 +121,25 @@ def test_a_buckets_rows_keep_the_querys_order(lake: Lake, pool: SparkPool, shape
     assert not Path(table.files.layout.staging_dir()).exists() or not any(Path(table.files.layout.staging_dir()).iterdir())
 
 
-def test_sessions_share_neither_settings_nor_views(pool: SparkPool) -> None:
-    one, other = pool.session("one"), pool.session("other")
+def test_statements_share_neither_settings_nor_views(pool: SparkPool) -> None:
+    """Nor do the parts of one, as the INSERTs of a job, and its steps."""
+    lease = pool.lease()
+    with lease.running("one") as one, plain(one):
+        one.range(1).createTempView("mine")
+        with lease.running("other") as other:
+            assert other.conf.get("spark.sql.ansi.enabled") == "true"
+            assert not other.catalog.tableExists("mine")
     one.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    one.range(1).createTempView("mine")
-    assert other.conf.get("spark.sql.session.timeZone") == "UTC"
-    assert not other.catalog.tableExists("mine")
-    pool.release("one")
-    assert pool.session("one").conf.get("spark.sql.session.timeZone") == "UTC"
+    with lease.running("one") as next_one:
+        assert next_one.conf.get("spark.sql.session.timeZone") == "UTC"
 
 
 def test_no_status_of_files_that_were_read_stays(pool: SparkPool) -> None:
     key = "spark.sql.hive.filesourcePartitionFileCacheSize"
-    session = pool.session("one")
+    session = pool.session()
     session.conf.set(key, CONF[key])
     cache = session._jvm.org.apache.spark.sql.execution.datasources.FileStatusCache.getOrCreate(session._jsparkSession)  # type: ignore[union-attr]
     assert cache.getClass().getSimpleName().startswith("NoopCache")
-    pool.release("one")
 
 
 @pytest.mark.parametrize("buckets", ["-1", "1"])
@@ -148,7 +150,7 @@ def test_partitions_that_have_no_text_of_their_own_are_told_apart(lake: Lake, po
     name = Identifier("default", "t")
     lake.create_table(name, schema)
     table = lake.open(name)
-    with pool.lease("apart").running("statement") as session:
+    with pool.lease().running("statement") as session:
         frame = session.sql(
             "SELECT id AS n, element_at(array(x'FE', x'FF', x'61', x'76C3'), cast(id % 4 AS INT) + 1) AS b, "
             "element_at(array(0D, -0D, double('NaN')), cast(id % 3 AS INT) + 1) AS d FROM range(0, 360, 1, 1)"

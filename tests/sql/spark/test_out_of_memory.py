@@ -35,13 +35,13 @@ try:
 except Py4JJavaError as problem:
     assert "OutOfMemoryError" in str(problem)
 wait_for(java.out_of_memory.exists)
-assert pool.session("a").sql("SELECT 40 + 2").collect()[0][0] == 42
+assert pool.session().sql("SELECT 40 + 2").collect()[0][0] == 42
 assert pool.root() is first, "one that has its memory again goes on"
 os.kill(java._process.pid, signal.SIGSTOP)
 wait_for(lambda: pool._root is not first and pool.ready)
 assert not java.lives()
 assert not pool._java.out_of_memory.exists()
-assert pool.session("a").sql("SELECT 40 + 2").collect()[0][0] == 42
+assert pool.session().sql("SELECT 40 + 2").collect()[0][0] == 42
 pool.stop()
 print("done")
 """

@@ -179,11 +179,10 @@ def test_texts_reach_spark_as_they_were_meant(pool: SparkPool) -> None:
         "?",
     ]
     tree = exp.select(*[exp.alias_(exp.Literal.string(text), text.replace(".", "_") or "x", quoted=True) for text in texts])
-    session = pool.session("texts")
+    session = pool.session()
     for key in ("spark.sql.variable.substitute",):  # this run's context was started without our settings
         session.conf.set(key, CONF[key])
     frame = frame_of(session, tree)
-    pool.release("texts")
     assert list(frame.collect()[0]) == texts
     assert frame.columns == [text.replace(".", "_") for text in texts]
 

@@ -32,7 +32,7 @@ def answer(lease):
 
 pool = SparkPool(SparkSettings(master="local[1]", driver_memory="512m"))
 pool.start_in_background()
-lease = pool.lease("one")
+lease = pool.lease()
 assert answer(lease) == [42]
 pool.lost()
 assert pool.ready, "one that lives is not started anew"
@@ -40,7 +40,7 @@ first = java()
 with pool.running("dying"):
     os.kill(first, signal.SIGKILL)
     try:  # py4j has no one class of errors for it
-        pool.session("two")
+        pool.session()
     except Unavailable as told:
         print("told:", told)
 assert answer(lease) == [42]

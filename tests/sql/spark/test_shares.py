@@ -26,9 +26,9 @@ def test_who_runs_something_has_a_pool_that_nobody_else_has() -> None:
 
 
 def test_what_a_statement_starts_is_in_its_users_pool(pool: SparkPool) -> None:
-    with pool.lease("a", "anna").running("s1") as session:
+    with pool.lease("anna").running("s1") as session:
         annas = session.sparkContext.getLocalProperty("spark.scheduler.pool")
-        with pool.lease("b", "ben").marked("s2"):
+        with pool.lease("ben").marked("s2"):
             bens = session.sparkContext.getLocalProperty("spark.scheduler.pool")
     assert annas
     assert bens
@@ -42,7 +42,7 @@ def test_a_scheduler_without_shares_tells_who_runs_as_well(pool: SparkPool) -> N
     long = "SELECT sum(aggregate(sequence(1, 1000), CAST(0 AS BIGINT), (x, i) -> (x + i * id) % 7)) FROM range(0, 10000000, 1, 2)"
 
     def run() -> None:
-        with contextlib.suppress(Exception), pool.lease("a", "anna").running("long") as session:
+        with contextlib.suppress(Exception), pool.lease("anna").running("long") as session:
             session.sql(long).toArrow()
 
     running = threading.Thread(target=run)

@@ -20,7 +20,7 @@ TARGET = 256 << 10
 def test_oversized_files_of_a_first_insert_are_split_in_order(lake: Lake, pool: SparkPool) -> None:
     options = {"bucket": "1", "bucket-key": "id", "target-file-size": "256 kb"}
     table = make_table(lake, options=options, id="BIGINT", s="STRING", at="TIMESTAMP(6)", m="TIMESTAMP(3)")
-    with pool.lease("size").running("statement") as session:
+    with pool.lease().running("statement") as session:
         frame = session.sql(
             "SELECT id, sha2(CAST(id AS STRING), 512) AS s, CAST(timestamp_micros(id) AS TIMESTAMP_NTZ) AS at, "
             "CAST(timestamp_millis(id) AS TIMESTAMP_NTZ) AS m FROM range(12000) ORDER BY id DESC"
