@@ -18,6 +18,7 @@ from model.schema.schema import Schema
 from table.format.formats import format_of
 from table.format.io.on_disk import OnDisk, on_disk
 from table.format.io.patience import carried
+from table.format.orc import orc_head
 from table.format.parquet.nan import hides_nan
 from table.format.store import TableFiles
 from table.retention.check import MISSING, ExpectedFile, bytes_fault_of, fault_of, footer_fault
@@ -125,6 +126,8 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
         else:
             fault = fault_of(files.io, expected, deep=True)
         known = _of_footer(footers[0]) if footers else _IN_SPARK
+        if fault is None and _lacks_partition(files, expected, footers):
+            known = _READ_HERE
         if fault is None:
             _sound.keep(key, known)
         return fault, known
@@ -137,6 +140,20 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
             if fault is not None:
                 raise files.missing(planned.path) if fault == MISSING else files.damaged(planned.path, str(fault))
     return known
+
+
+def _lacks_partition(files: TableFiles, expected: ExpectedFile, footers: Sequence[pq.FileMetaData]) -> bool:
+    """Whether a file leaves partition columns to its manifest, which Spark does not read: it would take them for NULL.
+
+    What was taken over where it lies is read by the names of its directories.
+    """
+    assert expected.file is not None
+    assert expected.schema is not None
+    keys = expected.schema.partition_keys
+    if not keys or expected.file.external_path is not None:
+        return False
+    names = footers[0].schema.to_arrow_schema().names if footers else orc_head(files.io, expected.path).schema.names
+    return not set(keys).issubset(names)
 
 
 def _of_footer(metadata: pq.FileMetaData) -> Look:
