@@ -10,7 +10,7 @@ from typing import IO, Unpack
 from gateway.append import Appender, AppendResult
 from gateway.execution.canceller import canceller_for
 from gateway.execution.executor import Executor, StatementLimits, Work
-from gateway.execution.running import RunningOperations, StreamingResults
+from gateway.execution.running import RunningOperations, StreamingResults, cancel_all
 from gateway.health import Health, check_health
 from gateway.ingest import Ingester
 from gateway.limits import GatewayLimits as GatewayLimits
@@ -236,11 +236,12 @@ class Gateway:
         """Where an operation is."""
         return self._sessions.get(session).operation(operation).state
 
-    def cancel(self, session: str, operation: str) -> OperationState:
-        """Stop an operation; raises `IllegalMove` where it has ended already."""
+    def cancel(self, session: str, operation: str, *, wait: float = 0) -> OperationState:
+        """Stop an operation, and wait for its end where it decides something; raises `IllegalMove` where it has ended already."""
         target = self._sessions.get(session).operation(operation)
         if not target.cancel():
             raise IllegalMove(f"The operation is {target.state} and cannot be canceled.")
+        target.wait(wait)
         return target.state
 
     def close_operation(self, session: str, operation: str) -> None:
@@ -335,8 +336,7 @@ class Gateway:
         jobs.start()
         ended = self._executor.drain(seconds)
         jobs.join()
-        for operation in self.running():
-            operation.cancel()
+        cancel_all(self.running())
         self._streams.end()
         return ended
 
@@ -344,8 +344,7 @@ class Gateway:
         """Cancel everything and free all; lake and Spark are their owner's to close."""
         self._stopping.set()
         self.jobs.close()
-        for operation in self._running.at_work():
-            operation.cancel()
+        cancel_all(self._running.at_work())
         self._streams.end()
         self._sessions.close_all()
         self.kept.close()
@@ -381,7 +380,7 @@ class Gateway:
             if managed is not None:
                 managed.forget(operation.handle)
             raise
-        operation.cancellation.on_cancel(lambda: self._executor.abandon(work))
+        operation.on_end(lambda: self._executor.abandon(work) if operation.cancellation.canceled else None)
         operation.cancellation.on_cancel(lambda: self._canceller.stop(operation, lambda: self._executor.give_up(work)))
         return work
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from gateway.origin import ORIGIN
 from gateway.result_pages import Pages
-from model.errors import IllegalMove, LakeError, StatementCanceled, StatementTimeout
+from model.errors import IllegalMove, LakeError, OutcomeUnknown, StatementCanceled, StatementTimeout
 from model.options.masking import masked_text
 from model.work.handle import NO_SERVER, new_handle
 from model.work.quota import SECONDS
@@ -40,6 +40,8 @@ class OperationState(StrEnum):
         return self not in (OperationState.INITIALIZED, OperationState.PENDING, OperationState.RUNNING)
 
 
+STOP_SECONDS = 5.0
+"""So long a statement that was told to stop may take to say what became of what it was deciding."""
 ENDED_CHARS = 20_000
 """Characters kept of the text of a statement that has ended."""
 _S = OperationState
@@ -70,11 +72,20 @@ class _Limit(NamedTuple):
         return self.begun + self.seconds - time.monotonic()
 
 
+class _Stop(NamedTuple):
+    """What a statement was told that may have decided something by then."""
+
+    to: OperationState
+    reason: LakeError
+    until: float
+    """By the monotonic clock; then it ends, whatever became of it."""
+
+
 class Operation:
     """A statement (or a text of several) between its submission and its close.
 
     Whoever waits is free at the first terminal state; a worker that comes later finds the move illegal
-    and throws its result away.
+    and throws its result away. One that was told to stop while it decides, or after, ends as its worker says within `STOP_SECONDS`.
     """
 
     def __init__(  # noqa: PLR0913 - what a client says of its statement
@@ -129,6 +140,7 @@ class Operation:
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._pages: Pages | None = None
+        self._stop: _Stop | None = None
         self._on_end: list[Callable[[], None]] = []
 
     @cached_property
@@ -214,27 +226,52 @@ class Operation:
                 return
             self.error = error
             self._state = OperationState.ERROR
+            if (stop := self._stop) is not None and error is stop.reason:
+                self._state = stop.to
+                if self.cancellation.may_have_decided:
+                    stop.reason.tell(" What it had done before that stands.")
         self._ended()
 
     def stop(self, to: OperationState, reason: LakeError) -> bool:
         """End it from outside: waiters are free at once, the worker hears of it; False where it has ended already.
 
-        Where its rows are still being made by whoever reads them, those end, and it is closed.
+        It decides nothing from then on. Where it may have decided something its worker ends it, as it did become, or `expire` once
+        `STOP_SECONDS` are over. Where its rows are still being made by whoever reads them, those end, and it is closed.
         """
         with self._lock:
             if self._state.terminal and not self.being_read:
                 return False
+            if self._stop is not None:
+                return True
             reading = self.result
-            if reading is None:
+            self.cancellation.tell(reason)
+            if reading is not None:
+                self._state = OperationState.CLOSED
+            elif self.cancellation.may_have_decided:
+                self._stop = _Stop(to, reason, time.monotonic() + STOP_SECONDS)
+            else:
                 self.error = reason
                 self._state = to
-            else:
-                self._state = OperationState.CLOSED
-        if reading is None:
-            self._ended()
-        else:
+            ended = self._state.terminal
+        if reading is not None:
             reading.close(reason)
-        self.cancellation.cancel(reason)
+        elif ended:
+            self._ended()
+        self.cancellation.call_back()
+        return True
+
+    def _end_unknown(self) -> bool:
+        """End it though nobody knows what became of what it decided; False where it has ended already."""
+        with self._lock:
+            stop = self._stop
+            if stop is None or self._state.terminal:
+                return False
+            self.error = OutcomeUnknown(
+                f"{stop.reason.whole} It had begun to commit by then: it may have taken effect, or may yet. Look at what it changes "
+                "before you repeat it, or repeat it under the same Idempotency-Key."
+            )
+            self._state = stop.to
+        self._ended()
         return True
 
     @property
@@ -244,7 +281,7 @@ class Operation:
         return self._state is OperationState.FINISHED and result is not None and result.made_while_read and not result.closed
 
     def cancel(self) -> bool:
-        """Stop it because its client asks; False where it has ended already."""
+        """Stop it because its client asks, who may `wait` for its end; False where it has ended already."""
         return self.stop(OperationState.CANCELED, StatementCanceled("The statement was canceled."))
 
     @property
@@ -258,7 +295,9 @@ class Operation:
         self._limit = min([*self._text_limits, *own], default=None)
 
     def expire(self) -> bool:
-        """Stop it because its time is over; False where it has ended already."""
+        """Stop it because its time is over, or that of its stop; False where it has ended already."""
+        if self._stop is not None:
+            return self._end_unknown()
         limit = self._limit
         assert limit is not None
         quota = f", the quota {limit.quota} of {self.principal}" if limit.quota else ""
@@ -266,8 +305,13 @@ class Operation:
         return self.stop(OperationState.TIMEOUT, reason)
 
     def overdue(self) -> bool:
-        """Whether it runs past its limit, or its rows are made past it; time in which its client asks for no rows does not count."""
+        """Whether it runs past its limit, or that of its stop, or its rows are made past it.
+
+        Time in which its client asks for no rows does not count.
+        """
         limit, result = self._limit, self.result
+        if self._stop is not None and not self._state.terminal:
+            return time.monotonic() >= self._stop.until
         if limit is None:
             return False
         if self.being_read and result is not None:
@@ -278,15 +322,24 @@ class Operation:
         """Forget it and free its result; twice is fine."""
         if not self._state.terminal:
             self.stop(OperationState.CANCELED, StatementCanceled("The statement was closed while it ran."))
+        self.on_end(self._forgotten)
+
+    def _forgotten(self) -> None:
         self._try(OperationState.CLOSED)
         if self.result is not None:
             self.result.close()
 
     def wait_to_end(self) -> None:
         """Wait for a terminal state, which its limit brings about where nothing else does."""
-        while not self.wait(None if (limit := self._limit) is None else max(0.0, limit.left())):
+        while not self.wait(self._left()):
             if self.overdue():  # a later statement of the text may have another limit
                 self.expire()
+
+    def _left(self) -> float | None:
+        """Seconds until it ends by itself at the latest; None where nothing says when."""
+        if (stop := self._stop) is not None:
+            return max(0.0, stop.until - time.monotonic())
+        return None if (limit := self._limit) is None else max(0.0, limit.left())
 
     def wait(self, seconds: float | None) -> bool:
         """Wait for a terminal state; False where it did not come in time."""

@@ -28,6 +28,7 @@ from model.errors import (
 )
 from model.options.masking import masked_text
 from model.spans import Value, span, tracing
+from model.work.deciding import decide_for
 from model.work.quota import STREAMS
 from sql.analysis.suggestions import hinted
 from sql.dialect import StatementText, is_query, parse_one, split
@@ -122,6 +123,7 @@ class ScriptRunner:
     def steps(self, operation: Operation, script: Script) -> Steps:
         """Run the script for an operation, which gets the last result or the error, whichever way it ends."""
         read_from_now_on(Reader(operation.principal, operation.cancellation))
+        decide_for(operation.cancellation)
         result: ResultSet | None = None
         try:
             if operation.begin():
@@ -188,6 +190,8 @@ class ScriptRunner:
                 hinted(error, self._lake.for_caller(script.caller))
                 raise
             script.completed.append(text.text)
+            if script.index + 1 < len(texts):
+                operation.cancellation.next_statement()
             notices |= dict.fromkeys(result.notices)
             if script.index + 1 < len(texts):
                 yield Lane.LOCAL

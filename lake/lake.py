@@ -50,6 +50,7 @@ from model.partition import partition_name
 from model.schema.replaced import REPLACE_TABLE
 from model.schema.schema import Schema, other_kind
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Operation, Snapshot
+from model.work.deciding import to_the_end
 from table.format.io.file_io import FileIO, file_io_for
 from table.format.manifests.entries import NewFile
 from table.scan.time_travel import BatchScan, resolve
@@ -118,7 +119,8 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         """What follows a batch's commit by the table's options, which ask for no right of the caller's."""
         if TABLE_OPTIONS.read(table.schema.options, "partition.end-input-to-done"):
             partitions = {new.partition for request in requests if _is_batch(request) for new in request.adds}
-            mark_at_end(self.for_caller(EVERYBODY), table, partitions)
+            with to_the_end():
+                mark_at_end(self.for_caller(EVERYBODY), table, partitions)
 
     def _require(self, table: LakeTable, request: CommitRequest) -> None:
         """Raise `Forbidden` for a caller who may not do what the commit does."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+
+from model.work.deciding import Decider, present_decider
 
 
 class CommitPhase(Enum):
@@ -24,6 +26,9 @@ class CommitProgress:
     phase: CommitPhase = CommitPhase.PREPARED
     in_doubt: bool = False
     """Whether an attempt's answer was lost, or its waiter gone: it may be decided later than anybody looks."""
+
+    decider: Decider = field(default_factory=present_decider)
+    """Whose commit it is."""
 
     looked: bool = False
     """Whether it has failed, and its table was looked for since: what it made lies in a table's directory, or is on record as garbage."""

@@ -13,7 +13,7 @@ from flask import Response, current_app, g, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
 from model.catalog_errors import CatalogDamaged, ChangedMeanwhile, DefinitionAlreadyExist, DialectAlreadyExist
-from model.errors import AlreadyExist, ColumnAlreadyExist, LakeError, ResourceError, TableDamaged
+from model.errors import AlreadyExist, ColumnAlreadyExist, LakeError, OutcomeUnknown, ResourceError, TableDamaged
 from server.process.services import EXTENSION, services
 
 _log = logging.getLogger(__name__)
@@ -59,7 +59,10 @@ def problem_document(error: BaseException, id_: str) -> dict[str, Any]:
 def problem(error: BaseException) -> Response:
     """The answer of our own paths to a failure."""
     failure = failure_of(error, request_id())
-    return Response(orjson.dumps(_document(failure, request_id())), failure.status, headers=failure.headers, mimetype=PROBLEM)
+    headers = failure.headers
+    if isinstance(error, OutcomeUnknown):  # what repeats requests by itself would do it twice
+        headers = {name: value for name, value in headers.items() if name != "Retry-After"}
+    return Response(orjson.dumps(_document(failure, request_id())), failure.status, headers=headers, mimetype=PROBLEM)
 
 
 def flink_error(error: BaseException, path: str) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
 from gateway.operation import Operation
 from lake import Caller
@@ -54,6 +55,14 @@ class RunningOperations:
         if allowed := [entry for entry in named if entry.principal == caller.principal] or (named if caller.administrator else []):
             return allowed[0]
         raise OperationNotExist(f"No statement {name} of yours is running.")
+
+
+def cancel_all(operations: Sequence[Operation]) -> None:
+    """Stop them, and wait for those that decide something: all at once, for `STOP_SECONDS` at most."""
+    for operation in operations:
+        operation.cancel()
+    for operation in operations:
+        operation.wait_to_end()
 
 
 class StreamingResults:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from catalog import CatalogTransaction
 from model.snapshot import Snapshot
+from model.work.deciding import present_decider
 
 AnswerOf = Callable[[Snapshot], Mapping[str, Any]]
 DONE: Mapping[str, Any] = {"ok": True}
@@ -34,7 +35,11 @@ class Claim(Protocol):
 
 @contextmanager
 def claimed_in(tx: CatalogTransaction, claim: Claim | None, answer: Mapping[str, Any] = DONE) -> Iterator[None]:
-    """Hold a claim in the transaction that decides what the block does, and note there that it is done: a repeat is not done again."""
+    """Hold a claim in the transaction that decides what the block does, and note there that it is done: a repeat is not done again.
+
+    Raises where the statement that decides it was told to stop.
+    """
+    present_decider().begin_decision()
     if claim is not None:
         claim.begin(tx)
     yield

@@ -21,6 +21,7 @@ from model.commit_phase import CommitPhase, CommitProgress
 from model.errors import OutcomeUnknown, TableNotExist, Unavailable
 from model.identifier import Identifier
 from model.snapshot import Snapshot
+from model.work.deciding import Decider
 from table.format.io.directory import Directory
 from table.format.store import TableFiles
 from table.format.table_directory import missing
@@ -198,19 +199,29 @@ class CommitCore:
 def deciding(progress: Sequence[CommitProgress]) -> Iterator[None]:
     """The block in which Postgres decides: at its end it has, unless the block itself says that it has not.
 
-    An error says so too, but for `OutcomeUnknown` and what ends the thread.
+    An error says so too, but for `OutcomeUnknown` and what ends the thread. Raises, and nothing is decided, where one of those whose
+    commits they are was told to stop.
     """
-    _set(progress, CommitPhase.DECIDING)
+    begun: list[Decider] = []
     try:
-        yield
-    except OutcomeUnknown:
-        raise
-    except Exception:
-        _set(progress, CommitPhase.PREPARED)
-        raise
-    for table in progress:
-        if table.phase is CommitPhase.DECIDING:
-            table.phase = CommitPhase.DECIDED
+        for decider in {id(table.decider): table.decider for table in progress}.values():
+            decider.begin_decision()
+            begun.append(decider)
+        _set(progress, CommitPhase.DECIDING)
+        try:
+            yield
+        except OutcomeUnknown:
+            raise
+        except Exception:
+            _set(progress, CommitPhase.PREPARED)
+            raise
+        for table in progress:
+            if table.phase is CommitPhase.DECIDING:
+                table.phase = CommitPhase.DECIDED
+    finally:
+        if all(table.undecided for table in progress):
+            for decider in begun:
+                decider.end_decision()
 
 
 def _set(progress: Sequence[CommitProgress], phase: CommitPhase) -> None:

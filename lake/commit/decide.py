@@ -130,6 +130,7 @@ class Committer:
         try:
             while True:
                 try:
+                    _check(requests)
                     if turn is not None:
                         return self._attempt(tables, requests, uuids, claimed, tried, turn)
                     with self._turns.taken(places) as taken:
@@ -389,6 +390,12 @@ def _answers(snapshot: Snapshot, claimed: Sequence[Claimed]) -> str | None:
     """What is answered under idempotency keys, by their works' ids: a catalog that is older than the snapshot learns it by a repair."""
     answers = {str(one.claim.work): one.answer(snapshot) for one in claimed if isinstance(one.claim, IdempotencyClaim)}
     return json.dumps(answers, separators=(",", ":")) if answers else None
+
+
+def _check(requests: Sequence[Sequence[CommitRequest]]) -> None:
+    """Raise where somebody whose commit it is was told to stop, before the next attempt is built and stands in line."""
+    for request in (request for of_table in requests for request in of_table):
+        request.progress.decider.check()
 
 
 def _place(table: LakeTable) -> Place:

@@ -103,13 +103,15 @@ class Groups:
         """Wait for the turn; then commit the next write in the queue, and with it the plain appends right behind it."""
         with self._turn_of(table) as turn:
             with queue.guard:
-                group = [queue.waiting.pop(0)]
-                while queue.waiting and len(group) < MAX_GROUP and _share(group[0], queue.waiting[0]):
-                    group.append(queue.waiting.pop(0))
-            decided = self._try(group, turn, alone=len(group) == 1)
-        if not decided:
-            for member in group:
-                self._try([member], None, alone=True)
+                group = _next(queue.waiting)
+            decided = not group or self._try(group, turn, alone=len(group) == 1)
+        if decided:
+            return
+        wanted = [member for member in group if not _stopped(member)]
+        if not wanted or (len(wanted) < len(group) and self._try(wanted, None, alone=len(wanted) == 1)):
+            return  # together once more: it was perhaps only because of those that are not wanted any more
+        for member in wanted:
+            self._try([member], None, alone=True)
 
     def _try(self, group: Sequence[_Waiting], turn: Turn | None, *, alone: bool) -> bool:
         """Commit a group; False where it is certain that nothing was decided, and each member is to be tried alone."""
@@ -129,6 +131,27 @@ class Groups:
             member.snapshot = snapshot
             member.done.set()
         return True
+
+
+def _next(waiting: list[_Waiting]) -> list[_Waiting]:
+    """Take the next commit off the queue that is still wanted, and the plain appends right behind it."""
+    group: list[_Waiting] = []
+    while waiting and len(group) < MAX_GROUP and (not group or _share(group[0], waiting[0])):
+        member = waiting.pop(0)
+        if not _stopped(member):
+            group.append(member)
+    return group
+
+
+def _stopped(member: _Waiting) -> bool:
+    """Whether the statement of a commit that is not decided was told to stop; it is told why it ends."""
+    try:
+        member.request.progress.decider.check()
+    except Exception as reason:
+        member.failure = reason
+        member.done.set()
+        return True
+    return False
 
 
 def _share(first: _Waiting, other: _Waiting) -> bool:

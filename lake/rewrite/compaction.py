@@ -15,6 +15,7 @@ from lake.tables.partitions import partitions as all_partitions
 from model.errors import LakeError, RewriteConflict, UnsupportedType
 from model.options.table import TABLE_OPTIONS, is_on
 from model.snapshot import CommitKind, Snapshot
+from model.work.deciding import to_the_end
 from table.compaction.candidates import BucketKey, CompactionRules, CompactionTask, choose
 from table.compaction.rewrite import rewrite
 from table.format.deletions import with_vectors
@@ -224,10 +225,11 @@ def in_order(
     try:
         if not _out_of_order(table, snapshot, replaced):
             return snapshot
-        request = CommitRequest(
-            kind=CommitKind.COMPACT, commit_user=str(uuid4()), operation="COMPACT", merge_manifests=True, in_place=in_place
-        )
-        return commit(table, request)
+        with to_the_end():
+            request = CommitRequest(
+                kind=CommitKind.COMPACT, commit_user=str(uuid4()), operation="COMPACT", merge_manifests=True, in_place=in_place
+            )
+            return commit(table, request)
     except (LakeError, OSError) as problem:  # also of the manifests' reading: the rewrite is decided, and not to be repeated
         _log.info("The manifests of %s stay as they are: %s", table.identifier, problem)
         return snapshot

@@ -12,6 +12,7 @@ from catalog import CatalogTransaction
 from catalog.commits.reservations import Place
 from lake.access.rules import require_columns_kept
 from lake.commit.built import BuiltCommit, decide_built
+from lake.commit.claims import claimed_in
 from lake.commit.core import CommitCore
 from lake.commit.decided import follow, require_table_writable
 from lake.commit.write_context import paths_of
@@ -118,7 +119,7 @@ class _Replacement:
             return True
         (table,) = empty
         new = self._version(table, None, time.time_ns() // 1_000_000)
-        with contextlib.suppress(CommitConflict), self.core.catalog.transaction() as tx:
+        with contextlib.suppress(CommitConflict), self.core.catalog.transaction() as tx, claimed_in(tx, None):
             row = tx.tables.find_for_commit(table.identifier)
             if row is None or row.table_id != table.table_id or row.location != table.location:
                 raise TableNotExist(str(table.identifier))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from flask import Blueprint, Response
 
+from server.access.access import caller
 from server.flink.wire import answer, handle
-from server.process.services import services
+from server.process.services import CANCEL_SECONDS, services
 
 bp = Blueprint("operations", __name__, url_prefix="/sessions/<session>/operations/<operation>")
 
@@ -18,8 +19,10 @@ def status(session: str, operation: str) -> Response:
 
 @bp.post("/cancel")
 def cancel(session: str, operation: str) -> Response:
-    """Stop the operation; one that has ended already cannot be."""
-    return answer({"status": services().gateway.cancel(handle(session), handle(operation))})
+    """Stop the operation; one that has ended already cannot be, and one that commits at that moment ends as that does."""
+    with services().may_wait(caller()) as may:
+        status = services().gateway.cancel(handle(session), handle(operation), wait=CANCEL_SECONDS if may else 0.0)
+    return answer({"status": status})
 
 
 @bp.delete("/close")

@@ -91,7 +91,7 @@ SCHEMAS: dict[str, Any] = {
         result=TEXT | {"description": "Where its rows are."},
         error=_ref["Problem"],
     ),
-    "Ended": _object("statementId state", statementId=TEXT, state=TEXT),
+    "Ended": _object("statementId state", statementId=TEXT, state=TEXT, error=_ref["Problem"]),
     "Appended": _object("rows snapshotId replayed", rows=_COUNT, snapshotId=_MAYBE_COUNT, replayed={"type": "boolean"}),
     "Job": _object(
         "id name state statement database principal batches rows",

@@ -15,11 +15,12 @@ from flask import redirect, request, url_for
 from flask.typing import ResponseReturnValue
 
 from catalog.records import TableRunRow
+from gateway.operation import Operation
 from gateway.recent import EndedStatement
 from jobs.points import rate
 from lake.inspect.browse import seen_in_part
 from model.access import table_resource
-from model.errors import BadRequest, JobNotExist, OperationNotExist, Unavailable
+from model.errors import BadRequest, JobNotExist, LakeError, OperationNotExist, Unavailable
 from model.identifier import Identifier
 from model.options.masking import masked_all, masked_text
 from model.text.name_parts import parse_name
@@ -254,10 +255,17 @@ def statement(handle: str) -> ResponseReturnValue:
 def cancel_text(handle: str) -> ResponseReturnValue:
     """Cancel a statement, as DELETE /statements/{id} does."""
     operation = services().gateway.running_statement(handle, caller=caller())
-    stopped = operation.cancel()
-    said = "The statement was canceled." if stopped else "The statement had ended by itself."
+    stopped = services().cancel(operation, caller())
+    said = _said_of(operation) if stopped else "The statement had ended by itself."
     tell(f"DELETE /statements/{operation.handle}", said, failed=not stopped)
     return redirect(url_for("pages.statements"), 303)
+
+
+def _said_of(operation: Operation) -> str:
+    """What became of a statement that was told to stop, which may have been committed nevertheless."""
+    if not operation.state.terminal:
+        return "The statement was told to stop and commits at this moment; it ends as that does."
+    return operation.error.message if isinstance(operation.error, LakeError) else "The statement was canceled."
 
 
 def moment_of(seconds: float) -> dt.datetime:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from flask import current_app, has_request_context, request
 
 from gateway.gateway import Gateway
+from gateway.operation import STOP_SECONDS, Operation, OperationState
 from lake import Caller
 from lake.waiting_places import WaitingPlaces
 from model.text.file_name import hide_places
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 EXTENSION = "sluice"
 AT_ONCE = "X-Sluice-At-Once"
 """In a request that another server passes on and has no thread to wait for."""
+CANCEL_SECONDS = STOP_SECONDS + 1.0
+"""So long who cancels a statement waits at most for its end, where it commits at that moment."""
 _PROGRAM = Path(__file__).parents[2]
 """Where the modules of the server lie."""
 
@@ -52,6 +55,13 @@ class Services:
         if has_request_context() and AT_ONCE in request.headers:
             return nullcontext(False)
         return self.waiting.place(caller.principal, self.settings[THREADS] // 4)
+
+    def cancel(self, operation: Operation, caller: Caller) -> bool:
+        """Stop a statement, and wait for its end where it commits at that moment and a thread may; False where it ended by itself."""
+        stopped = operation.cancel()
+        with self.may_wait(caller) as may:
+            operation.wait(CANCEL_SECONDS if may else 0.0)
+        return stopped and operation.state is not OperationState.FINISHED
 
     def may_wait_for_turn(self, caller: Caller) -> AbstractContextManager[bool]:
         """The same of a client's commit that lost a race, until its turn comes."""

@@ -194,7 +194,8 @@ def _answer_of(services: Services, owner: ServerRow, peers: Peers, what: str) ->
 @contextlib.contextmanager
 def _place(services: Services) -> Iterator[list[tuple[str, str]]]:
     """A place among the requests that may wait, for one whose answer may be held back; without one a header has it answered at once."""
-    if request.method != "GET" or ("wait" not in request.args and "token" not in (request.view_args or {})):
+    waits = "wait" in request.args or "token" in (request.view_args or {})
+    if not (waits if request.method == "GET" else request.path.endswith("/cancel") or request.method == "DELETE"):
         yield []
         return
     with services.may_wait(caller()) as may:

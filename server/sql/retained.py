@@ -11,7 +11,7 @@ from flask.typing import ResponseReturnValue
 
 from gateway.operation import Operation
 from gateway.retained_results import RetainedResult
-from model.errors import BadRequest
+from model.errors import BadRequest, OutcomeUnknown
 from model.text.whole_number import whole_number
 from server.access.access import caller
 from server.access.audit import tell
@@ -43,16 +43,21 @@ def show_statement(statement: str) -> ResponseReturnValue:
 @bp.delete("/<statement>")
 @documented(tag="sql", answers={200: json_of("Ended")}, errors=(404, 410))
 def cancel_statement(statement: str) -> ResponseReturnValue:
-    """Stop a statement that waits or runs; let the result of a kept one go."""
+    """Stop a statement that waits or runs; let the result of a kept one go.
+
+    One that commits at that moment ends as that does. Where that takes longer ``error`` says that nobody knows yet what becomes of it.
+    """
     gateway = services().gateway
     operation = gateway.kept_or_running(statement, caller=caller())
     if operation.principal != caller().principal:
         tell(f"a statement of {operation.principal}")  # whose entry does not say who canceled it
-    operation.cancel()
-    state = operation.state
+    services().cancel(operation, caller())
+    body: dict[str, Any] = {"statementId": operation.handle, "state": operation.state}
+    if isinstance(operation.error, OutcomeUnknown):
+        body["error"] = problem_document(operation.error, operation.name or request_id())
     if (retained := gateway.kept.find(operation.handle, caller())) is not None:
         gateway.kept.forget(retained)
-    return {"statementId": operation.handle, "state": state}
+    return body
 
 
 @bp.get("/<statement>/result")

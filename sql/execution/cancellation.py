@@ -1,4 +1,4 @@
-"""Telling a running statement to stop, from any thread."""
+"""Telling a running statement to stop, from any thread; from then on it decides nothing (`model.work.deciding`)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class Cancellation:
         self._event = threading.Event()
         self._callbacks: list[Callable[[], None]] = []
         self._reason: LakeError | None = None
+        self._decisions = 0
 
     @property
     def canceled(self) -> bool:
@@ -30,17 +31,49 @@ class Cancellation:
         """Why it was told to stop; None while it was not."""
         return self._reason
 
+    @property
+    def may_have_decided(self) -> bool:
+        """Whether something the present statement decides has taken effect, or may have, or may yet; after `tell` no other joins it."""
+        return self._decisions > 0
+
     def cancel(self, reason: LakeError | None = None) -> bool:
-        """Tell the statement to stop; False where it was told before."""
+        """Tell the statement to stop, and whatever it waits on; False where it was told before."""
+        told = self.tell(reason or StatementCanceled("The statement was canceled."))
+        if told:
+            self.call_back()
+        return told
+
+    def tell(self, reason: LakeError) -> bool:
+        """Tell the statement to stop, but not yet what it waits on; False where it was told before."""
         with self._lock:
             if self._event.is_set():
                 return False
-            self._reason = reason or StatementCanceled("The statement was canceled.")
+            self._reason = reason
             self._event.set()
+        return True
+
+    def call_back(self) -> None:
+        """Tell what it waits on; twice is fine."""
+        with self._lock:
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             _run(callback)
-        return True
+
+    def begin_decision(self) -> None:
+        """Postgres is about to be asked; raises the reason where the statement was told to stop."""
+        with self._lock:
+            self.check()
+            self._decisions += 1
+
+    def end_decision(self) -> None:
+        """It is certain that a decision that was begun has changed nothing."""
+        with self._lock:
+            self._decisions -= 1
+
+    def next_statement(self) -> None:
+        """What was decided so far is an earlier statement's of the same text, which has ended."""
+        with self._lock:
+            self._decisions = 0
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back when canceled (at once where it is already); returns what takes the callback off again."""

@@ -31,6 +31,7 @@ from model.schema.schema import Schema, new_schema, with_queue_defaults
 from model.schema.type_parts import unreadable_in_sql
 from model.schema.types import DataType, Field
 from model.snapshot import CommitKind
+from model.work.deciding import to_the_end
 from sql.connectors import connector_table
 from sql.connectors.stored import check_kept, stored_schema
 from sql.execution.results import ResultSet
@@ -119,7 +120,8 @@ class CreateTable:
         columns = tuple(Field(id=-1, name=c.name, type=c.type) for c in query_columns(context, query))
         schema = schema_of(replace(definition, columns=columns))
         begun_as = context.idempotency.work if context.idempotency else None
-        made = context.lake.create_table(table, schema, if_not_exists=self.tree.args["if_not_exists"], begun_as=begun_as)
+        with to_the_end():  # what the statement decides is the table's rows: without them it is taken back
+            made = context.lake.create_table(table, schema, if_not_exists=self.tree.args["if_not_exists"], begun_as=begun_as)
         if made is None:
             return ResultSet.ok()
         try:

@@ -31,6 +31,24 @@ class Held:
         return result
 
 
+class HeldStep:
+    """A step of the commit core that is held where a commit comes to it, once; it is the core's hook."""
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.reached = threading.Event()
+        self.let_go = threading.Event()
+
+    def hold(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, name: str) -> None:
+        if name == self.name:
+            self.name = ""
+            self.reached.set()
+            assert self.let_go.wait(60)
+
+
 def in_background(action: Callable[[], Any]) -> Callable[[], Any]:
     """Start an action; call what comes back to get its outcome."""
     outcome: list[Any] = []

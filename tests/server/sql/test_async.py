@@ -22,7 +22,7 @@ from lake.access.callers import ADMINISTRATOR
 from server.flink.statements import FIRST_PAGE_SECONDS
 from server.process.services import AT_ONCE, EXTENSION
 from sql.execution.results import ResultSet
-from tests.gateway.held import Held
+from tests.gateway.held import Held, HeldStep, in_background
 from tests.server.protocols_of_a_module import Endpoints, endpoints
 from tests.waiting import eventually
 
@@ -156,6 +156,79 @@ def test_what_runs_is_told_and_canceled(client: FlaskClient, held: Held) -> None
     assert (waiting.status_code, waiting.headers["Location"], waiting.json["state"]) == (202, at, "RUNNING")  # type: ignore[index]
     assert client.delete(at).json["state"] == "CANCELED"  # type: ignore[index]
     assert client.get(at).status_code == 404
+
+
+@pytest.fixture
+def step(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldStep]:
+    made = HeldStep()
+    monkeypatch.setattr(gateway.lake._core, "_hook", made)
+    yield made
+    made.let_go.set()
+
+
+def committing(client: FlaskClient, step: HeldStep) -> tuple[str, str]:
+    """A statement whose commit is decided, and not told yet; its table and where it is asked for."""
+    table = f"t{uuid4().hex}"
+    client.post("/sql", data=f"CREATE TABLE {table} (n INT)")
+    step.hold("decided")
+    at = submit(client, f"INSERT INTO {table} VALUES (1)").headers["Location"]
+    assert step.reached.wait(60)
+    return table, at
+
+
+def test_a_cancel_waits_for_what_is_being_committed(opened: Endpoints, client: FlaskClient, step: HeldStep) -> None:
+    _, at = committing(client, step)
+    waiting = opened.app.extensions[EXTENSION].waiting
+    canceled = in_background(lambda: client.delete(at).json)
+    assert eventually(lambda: waiting._taken.total() == 1)  # on one of the threads that may wait
+    step.let_go.set()
+    assert canceled() == {"statementId": at.rpartition("/")[2], "state": "FINISHED"}
+
+
+def test_a_cancel_without_a_thread_to_wait_tells_that_it_still_runs(opened: Endpoints, client: FlaskClient, step: HeldStep) -> None:
+    _, at = committing(client, step)
+    services = opened.app.extensions[EXTENSION]
+    with ExitStack() as places:
+        while places.enter_context(services.may_wait(ADMINISTRATOR)):
+            pass
+        assert client.delete(at).json["state"] == "RUNNING"  # type: ignore[index]
+
+
+def test_a_cancel_tells_what_it_could_not_find_out(client: FlaskClient, step: HeldStep, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.operation.STOP_SECONDS", 0.2)
+    _, at = committing(client, step)
+    answer = client.delete(at).json
+    assert answer is not None
+    assert answer["state"] == "CANCELED"
+    assert (answer["error"]["status"], answer["error"]["errorClass"]) == (503, "OutcomeUnknown")
+    assert "may have taken effect" in answer["error"]["detail"]
+
+
+def test_a_time_limit_over_while_it_commits_is_no_408(client: FlaskClient, step: HeldStep, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.operation.STOP_SECONDS", 0.2)
+    table = f"t{uuid4().hex}"
+    client.post("/sql", data=f"CREATE TABLE {table} (n INT)")
+    step.hold("decided")
+    answer = client.post("/sql?timeout=0.5", data=f"INSERT INTO {table} VALUES (1)")
+    assert (answer.status_code, answer.json["errorClass"]) == (503, "OutcomeUnknown")  # type: ignore[index]
+    assert "Retry-After" not in answer.headers  # whoever repeats by it would do it twice
+    step.let_go.set()
+    assert eventually(lambda: client.post("/sql", data=f"SELECT COUNT(*) FROM {table}").json["rows"] == [[1]])  # type: ignore[index]
+
+
+def test_flinks_cancel_waits_for_what_is_being_committed(client: FlaskClient, step: HeldStep) -> None:
+    client.post("/sql", data=f"CREATE TABLE {(table := f't{uuid4().hex}')} (n INT)")
+    session = client.post("/v2/sessions", json={}).get_json()["sessionHandle"]
+    step.hold("decided")
+    sent = {"statement": f"INSERT INTO {table} VALUES (1)"}
+    operation = client.post(f"/v2/sessions/{session}/statements", json=sent).get_json()["operationHandle"]
+    assert step.reached.wait(60)
+    canceled = in_background(lambda: client.post(f"/v2/sessions/{session}/operations/{operation}/cancel").get_json())
+    status = f"/v2/sessions/{session}/operations/{operation}/status"
+    assert client.get(status).get_json() == {"status": "RUNNING"}
+    step.let_go.set()
+    assert canceled() == {"status": "FINISHED"}
+    assert client.get(status).get_json() == {"status": "FINISHED"}
 
 
 def test_who_waits_beyond_the_places_is_answered_at_once(

@@ -180,6 +180,19 @@ def test_who_waits_for_another_server_takes_a_place_or_none(client: FlaskClient,
     assert services.waiting._taken.total() == 0
 
 
+@pytest.mark.parametrize(("method", "path"), [("DELETE", "/statements/{}"), ("POST", "/v2/sessions/{}/operations/{}/cancel")])
+def test_who_cancels_on_another_server_takes_a_place_too(
+    client: FlaskClient, services: Services, others: Others, method: str, path: str
+) -> None:
+    """That one may wait for a commit."""
+    taken: list[int] = []
+    others.add(lambda: taken.append(services.waiting._taken.total()) or 200)  # type: ignore[func-returns-value]
+    handle = new_handle(60001)
+    assert client.open(path.format(handle, handle), method=method, buffered=True).status_code == 200
+    assert taken == [1]
+    assert services.waiting._taken.total() == 0
+
+
 def test_servers_with_certificates_of_an_authority_of_ones_own_ask_each_other(
     client: FlaskClient, others: Others, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
