@@ -44,6 +44,12 @@ class DiscardedRow:
     known: Mapping[str, Any] | None
     """Of the table or branch it was of: the times of its ``schemas``, the uuids of its ``snapshots``, and ``stale`` paths."""
 
+    @property
+    def renamed(self) -> tuple[UUID, str] | None:
+        """The table and the name by now of a branch that was renamed, while what its files alone tell lies here still."""
+        renamed = (self.known or {}).get("renamed")
+        return None if renamed is None else (UUID(renamed["table"]), renamed["branch"])
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRow:

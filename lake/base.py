@@ -30,7 +30,7 @@ from lake.jobs import Jobs
 from lake.register.damage import live_name
 from lake.register.standing import Standing
 from lake.reserve import StorageReserve
-from lake.rewrite.garbage import free_for_table, make_way, own_directory, put_on_record_again, remove_discarded
+from lake.rewrite.garbage import clear_left, free_for_table, own_directory, put_on_record_again, remove_discarded
 from lake.streams.snapshot_steps import OpenStreams
 from lake.tables.handle import LakeTable, schemas_of
 from lake.tables.remembered import RememberedTables
@@ -360,8 +360,7 @@ class LakeBase:
 
     def _remove_left(self, location: str) -> None:
         """Remove a directory that is on record, once, unless a later table or branch lies there; another server may be at it."""
-        with self.catalog.transaction() as tx:
-            make_way(tx, self.file_io, self.standing, location)
+        clear_left(self.catalog, self.file_io, self.standing, location)
 
 
 def seen(

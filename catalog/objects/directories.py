@@ -23,6 +23,9 @@ DISCARD = """
     ON CONFLICT DO NOTHING
 """
 """Remembers the directory of a table or branch as garbage, with what is known of it: while its rows are there."""
+_RENAMED = "jsonb_build_object('table', %(table)s::text, 'branch', %({})s::text)"
+_FOR = f" WHERE known -> 'renamed' = {_RENAMED.format('branch')}"
+"""The directories of all earlier names of a branch."""
 
 
 class Taken(Enum):
@@ -43,6 +46,20 @@ class DirectoryRepository:
     def discard_known(self, location: str, table_id: UUID, branch: str) -> None:
         """Remember the directory of a table or branch as garbage, and by what it is told from another's that may be made there."""
         self._conn.later(DISCARD, {"location": location, "table": table_id, "branch": branch})
+        self._conn.later("UPDATE dropped_directory SET known = known - 'renamed'" + _FOR, {"table": str(table_id), "branch": branch})  # noqa: S608
+
+    def discard_renamed(self, location: str, table_id: UUID, branch: str, *, to: str) -> None:
+        """The same for a branch that has another name by now, whose directory tells of it until that is `carried` over."""
+        self._conn.later(DISCARD, {"location": location, "table": table_id, "branch": to})
+        query = f"""
+            UPDATE dropped_directory SET known = known || jsonb_build_object('renamed', {_RENAMED.format("to")})
+            {_FOR} OR location = %(location)s
+        """  # noqa: S608 - all literals of this module
+        self._conn.later(query, {"table": str(table_id), "branch": branch, "to": to, "location": location})
+
+    def carried(self, location: str) -> None:
+        """Note that a directory tells nothing more of a branch that was renamed."""
+        self._conn.later("UPDATE dropped_directory SET known = known - 'renamed' WHERE location = %s", (location,))
 
     def discard(self, location: str) -> None:
         """The same for one whose rows are gone."""

@@ -12,6 +12,7 @@ from catalog.records import DiscardedRow, TableRow
 from lake.access.allowed_locations import refuse_overlap
 from lake.register.readable_line import read_snapshot
 from lake.register.standing import Standing
+from lake.tables.consumers import carry_consumers
 from model.errors import InvalidName, TableDamaged
 from model.location import Location
 from model.schema.schema import Schema
@@ -31,7 +32,7 @@ def remove_discarded(tx: CatalogTransaction, io: FileIO, standing: Standing, dir
 
     Raises `WarehouseMismatch`, and removes nothing, where the warehouse is another catalog's.
     """
-    if tx.directories.lock_location(directory):
+    if _lock(tx, directory):
         _removed_unless_anothers(tx, io, standing, directory, later=False)
 
 
@@ -41,7 +42,26 @@ def make_way(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: 
     With a catalog that is older than its warehouse it may have been removed and be another table's, or branch's, by now. That is no
     garbage, and goes off the record.
     """
-    return not tx.directories.lock_location(directory) or _removed_unless_anothers(tx, io, standing, directory, later=True)
+    return not _lock(tx, directory) or _removed_unless_anothers(tx, io, standing, directory, later=True)
+
+
+def clear_left(catalog: CatalogStore, io: FileIO, standing: Standing, directory: str) -> bool:
+    """`make_way` in transactions of its own: a tree may be large, and nothing of a table waits for it."""
+    with catalog.transaction() as tx:
+        carry_renamed(tx, io, directory, later=True)
+    with catalog.transaction() as tx:
+        return make_way(tx, io, standing, directory)
+
+
+def carry_renamed(tx: CatalogTransaction, io: FileIO, directory: str, *, later: bool) -> None:
+    """Write under a branch's new name what files in its directory of before alone tell: how far consumers have come.
+
+    All else of it is in the catalog. ``later``: as of `_anothers`.
+    """
+    if _lock(tx, directory):
+        row = tx.directories.discarded(directory)
+        if row is not None and row.renamed is not None and (not later or _anothers(TableFiles(io, directory), row, later=True) is None):
+            _carry(tx, io, directory, row)
 
 
 def free_for_table(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> bool:
@@ -51,11 +71,31 @@ def free_for_table(tx: CatalogTransaction, io: FileIO, standing: Standing, direc
     return gone and not in_use
 
 
+def _lock(tx: CatalogTransaction, directory: str) -> bool:
+    """Keep others from a directory until the transaction ends; True when it is garbage. The table of a branch comes before its places."""
+    row = tx.directories.discarded(directory)
+    if row is not None and row.renamed is not None:
+        tx.tables.stay(row.renamed[0])
+    return tx.directories.lock_location(directory)
+
+
+def _carry(tx: CatalogTransaction, io: FileIO, directory: str, row: DiscardedRow) -> None:
+    if row.renamed is None:
+        return
+    table_id, branch = row.renamed
+    table = tx.tables.by_id(table_id)
+    if table is not None and branch in tx.branches.names(table_id):
+        carry_consumers(tx, table_id, TableFiles(io, directory), TableFiles(io, table.location, branch))
+    tx.directories.carried(directory)
+
+
 def _removed_unless_anothers(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str, *, later: bool) -> bool:
     row, files, path = tx.directories.discarded(directory), TableFiles(io, directory), None
     with contextlib.nullcontext() if later else contextlib.suppress(TableDamaged):  # what lies there in place of files tells nothing
         path = None if row is None else _anothers(files, row, later=later)
     if row is None or path is None:
+        if row is not None:
+            _carry(tx, io, directory, row)
         _remove(tx, io, standing, directory)
         return True
     tx.directories.directory_removed(directory)

@@ -18,8 +18,8 @@ from lake.commit.publish import Publisher
 from lake.register.expired import forget_expired
 from lake.register.unknown_branches import unknown_branches
 from lake.register.whole import require_whole
-from lake.rewrite.garbage import make_way, remove_discarded
-from lake.tables.consumers import carry_consumers, file_lowered, filed_consumers, lower_consumers
+from lake.rewrite.garbage import carry_renamed, clear_left, make_way, remove_discarded
+from lake.tables.consumers import file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable, require_newest, schemas_of
 from lake.tables.history import clear_all_expired, clear_expired, lower_earliest_hint
 from lake.tables.names import check_name, refuse_branch
@@ -151,11 +151,12 @@ class Branches:
         old, new = TableLayout(table.location, name).branch_dir, TableLayout(table.location, to).branch_dir
         with self._catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
             self._held(tx, table)
+            tx.holds.require_no_backup(f"Renaming branch {name} of {table.identifier}")
             if not dry_run:
                 self._make_way(tx, table, to)
             if not tx.branches.rename(table.table_id, name, to, table=str(table.identifier)):
                 raise BranchNotExist(name, str(table.identifier))
-            tx.directories.discard_known(old, table.table_id, to)
+            tx.directories.discard_renamed(old, table.table_id, name, to=to)
         if dry_run:
             return
         # Decided; what lies under the new name is written anew by whoever opens it, so a crash here loses nothing.
@@ -171,8 +172,7 @@ class Branches:
                     io.sync([TableLayout(table.location).branches_dir()])  # else a power cut brings the old name back, which nobody knows
                     tx.directories.directory_removed(old)
                     return
-                # All else of the branch is in the catalog; how far other engines' consumers have come is in their files alone.
-                carry_consumers(tx, table.table_id, TableFiles(io, table.location, name), TableFiles(io, table.location, to))
+                carry_renamed(tx, io, old, later=False)
             with self._catalog.transaction() as tx:  # a tree may be large, and nothing of the table waits for it
                 remove_discarded(tx, io, self.standing, old)
 
@@ -338,8 +338,7 @@ class Branches:
         with self._catalog.reading() as tx:
             is_left = tx.directories.is_discarded(directory)
         if is_left and not dry_run:
-            with self._catalog.transaction() as tx:
-                make_way(tx, table.files.io, self.standing, directory)
+            clear_left(self._catalog, table.files.io, self.standing, directory)
 
     def _make_way(self, tx: CatalogTransaction, table: LakeTable, name: str) -> None:
         """Have nothing lie where a branch of that name is to be; raises `InvalidName` where one does that the catalog does not have."""

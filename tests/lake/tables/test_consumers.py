@@ -16,16 +16,19 @@ from uuid import uuid4
 import pytest
 
 from catalog import CatalogStore
+from catalog.backup.holds import holding
 from lake import Lake, LakeTable
 from lake.rewrite.expiry import expire_snapshots
 from lake.tables import history
 from lake.tables.consumers import ConsumerProgress, Filed, Lowered, file_lowered, filed_consumers, lower_consumers
+from model.catalog_errors import BackupRunning
 from model.errors import ConsumerTaken, SnapshotNotExist, StorageFull
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from table.format.consumers import delete_consumer, read_consumers, write_consumer
 from table.format.io.file_io import FileStatus, LocalFileIO
 from table.retention.expiry import ExpiryRules
+from tests.lake.mortal import Killed, MortalIO
 from tests.lake.test_commit import T, append
 from tests.waiting import eventually
 
@@ -126,6 +129,71 @@ def test_consumers_go_along_with_their_branch(catalog: CatalogStore, warehouse: 
         lake.branches.drop(table, ["b", "c"])
         with catalog.reading() as tx:
             assert not any(tx.consumers.progress(table.table_id, name) for name in "bc")
+
+
+class MortalStore(MortalIO):
+    """A store that cannot move a directory, and whose server dies."""
+
+    atomic_rename = False
+
+
+def renamed_and_died(catalog: CatalogStore, warehouse: Path, io: MortalIO) -> None:
+    """A table whose branch b has consumers and is called c since its server died, before a file was moved."""
+    dying = Lake(catalog, str(warehouse), file_io=io)
+    dying.create_table(T, new_schema([column("id", "BIGINT")], options={"bucket": "1", "bucket-key": "id"}))
+    table = dying.open(T)
+    dying.branches.create(table, "b")
+    branch = dying.open(Identifier(T.database, T.table, "b"))
+    commit(dying, branch, 3)
+    ConsumerProgress.take(catalog, branch, "me")[0].tell(branch, 3)
+    write_consumer(branch.files, "java", 2)
+    io.changes_left = 0
+    with pytest.raises(Killed):
+        dying.branches.rename(table, "b", "c")
+
+
+MEANWHILE: dict[str, tuple[Callable[[Lake, LakeTable], object], str]] = {
+    "nothing": (lambda lake, table: None, "c"),
+    "another of the old name": (lambda lake, table: lake.branches.create(table, "b"), "c"),
+    "another name once more": (lambda lake, table: lake.branches.rename(table, "c", "d"), "d"),
+    "the old name again": (lambda lake, table: lake.branches.rename(table, "c", "b"), "b"),
+}
+"""What becomes of a branch before its files have moved, and its name then."""
+
+
+@pytest.mark.parametrize("io", [MortalIO, MortalStore])
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
+def test_consumers_go_along_where_the_server_dies(catalog: CatalogStore, warehouse: Path, io: type[MortalIO], meanwhile: str) -> None:
+    """Only files tell of them, under a name that is no branch's any more."""
+    renamed_and_died(catalog, warehouse, io())
+    happens, name = MEANWHILE[meanwhile]
+    other = LocalFileIO() if io is MortalIO else ObjectStore()
+    with contextlib.closing(Lake(catalog, str(warehouse), file_io=other)) as lake:
+        table = lake.open(T)
+        happens(lake, table)
+        assert lake.finish_half_done().failed == 0
+        branch = lake.open(Identifier(T.database, T.table, name))
+        assert lake.consumers(branch) == {"java": 2, "me": 3}
+        assert ConsumerProgress.take(catalog, branch, "me")[1] == 3
+        there = {path.name for path in Path(table.location.removeprefix("file://"), "branch").iterdir()}
+        assert there == {f"branch-{one}" for one in lake.branches.names(table)}
+
+
+def test_a_branch_that_is_made_later_gets_no_consumers_of_another(catalog: CatalogStore, warehouse: Path) -> None:
+    renamed_and_died(catalog, warehouse, MortalStore())
+    with contextlib.closing(Lake(catalog, str(warehouse), file_io=ObjectStore())) as lake:
+        lake.branches.drop(lake.open(T), ["c"])
+        lake.branches.create(lake.open(T), "c")
+        assert lake.finish_half_done().failed == 0
+        assert lake.consumers(lake.open(Identifier(T.database, T.table, "c"))) == {}
+
+
+def test_no_branch_gets_another_name_while_a_backup_runs(lake: Lake, table: LakeTable, dsn: str) -> None:
+    """Its files would be elsewhere than the backup looks for them."""
+    lake.branches.create(table, "b")
+    with holding(dsn), pytest.raises(BackupRunning, match="Renaming branch b"):
+        lake.branches.rename(table, "b", "c")
+    lake.branches.rename(table, "b", "c")
 
 
 def test_a_consumer_beyond_the_table_is_told(lake: Lake, table: LakeTable) -> None:
