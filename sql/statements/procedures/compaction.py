@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -13,9 +13,10 @@ from uuid import uuid4
 from lake import LakeTable
 from lake.rewrite.compaction import Compacted, Rewriter, check_mergeable, compact, in_threads, live_files
 from model.catalog_errors import MetadataOnlyTable
-from model.errors import AnalysisError, Forbidden, LakeError, RewriteConflict, TableNotExist, UnsupportedType
+from model.errors import AnalysisError, Forbidden, InvalidOption, LakeError, RewriteConflict, TableNotExist, UnsupportedType
 from model.identifier import Identifier
-from model.options.clustering import cluster_columns
+from model.options.clustering import check_clustering, cluster_columns
+from model.options.rules import check_together
 from model.options.table import TABLE_OPTIONS
 from model.schema.types import BigIntType
 from model.snapshot import CommitKind, Snapshot
@@ -54,6 +55,8 @@ _COMPACTED = (
 _MODES = ("divided", "combined")
 """How Flink makes its jobs; here there are none."""
 _ORDERS = ("none", "order", "zorder", "hilbert")
+_OF_ITS_ROWS = ("bucket", "bucket-key", "bucket-append-ordered")
+"""What readers of a table go by: no call may write by another."""
 _SPARKS_ORDER = (
     "table", "partitions", "compact_strategy", "order_strategy", "order_by", "where", "options", "partition_idle_time", "buckets",
 )  # fmt: skip
@@ -99,7 +102,7 @@ def _sorts(arguments: Arguments) -> bool:
 )
 def compact_table(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Merge small files, or sort what partitions hold."""
-    table = _with_options(table_to_write(context, arguments), arguments.get("options"))
+    table = _with_options(table_to_write(context, arguments), _for_one_call(arguments.get("options")))
     check_mergeable(table)
     dry_run = arguments.dry_run
     if not dry_run:
@@ -117,21 +120,29 @@ def _let_changes_first(context: ExecutionContext, table: LakeTable) -> None:
     context.lake.changing_rows.let_first((table.table_id, table.identifier.branch), context.cancellation.check)
 
 
-def _with_options(table: LakeTable, text: str | None) -> LakeTable:
-    """The table under options given for this call alone: ``k=v,k2=v2``."""
-    if not text:
-        return table
-    options = dict(table.schema.options)
-    for pair in text.split(","):
+def _for_one_call(text: str | None) -> dict[str, str]:
+    """Options given for one call alone: ``k=v,k2=v2``."""
+    options: dict[str, str] = {}
+    for pair in text.split(",") if text else ():
         key, equals, value = pair.partition("=")
         if not equals:
             raise AnalysisError(f"options => '{text}': 'key=value,…' is expected.", fragment=pair.strip())
         parsed = {key.strip(): value.strip()}
         TABLE_OPTIONS.check(parsed)
-        if key.strip() in ("bucket", "bucket-key") or not TABLE_OPTIONS.known(key.strip()).mutable:
-            raise AnalysisError(f"Option '{key.strip()}' cannot be given to one call; it says where existing files lie.")
+        if key.strip() in _OF_ITS_ROWS or not TABLE_OPTIONS.known(key.strip()).mutable:
+            raise AnalysisError(f"Option '{key.strip()}' cannot be given to one call; it says where existing rows lie, and in which order.")
         options |= parsed
-    return replace(table, schema=replace(table.schema, options=options))
+    return options
+
+
+def _with_options(table: LakeTable, options: Mapping[str, str]) -> LakeTable:
+    """The table under options for one call; raises `InvalidOption` for those that ALTER TABLE would refuse beside its own."""
+    if not options:
+        return table
+    schema = replace(table.schema, options={**table.schema.options, **options})
+    check_together(schema.options, schema.partition_keys, options)
+    check_clustering(schema.options, schema.find, schema.bucket)
+    return replace(table, schema=schema)
 
 
 def _full(arguments: Arguments, *, unless_said: bool = True) -> bool:
@@ -325,12 +336,13 @@ def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultS
         raise AnalysisError(f"mode => '{mode}': {' or '.join(_MODES)} is expected.", fragment="mode")
     table_arguments = Arguments((key, arguments[key]) for key in ("partition_idle_time", "compact_strategy") if key in arguments)
     _full(table_arguments)
+    options = _for_one_call(arguments.get("table_options"))
     counts = [ResultColumn(column.name, BigIntType()) for column in _COMPACTED[:-1]]
     rows: list[tuple[Any, ...]] = []
     for identifier in matching_tables(context, arguments):
         context.cancellation.check()
         try:
-            table = _with_options(context.lake.open_to_write(identifier), arguments.get("table_options"))
+            table = _with_options(context.lake.open_to_write(identifier), options)
             counts_told(context, table)
             check_mergeable(table)
             if not dry_run:
@@ -339,7 +351,8 @@ def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultS
         except (TableNotExist, UnsupportedType, Forbidden, MetadataOnlyTable):
             continue  # dropped meanwhile, or nothing this server may rewrite
         except LakeError as problem:
-            rows.append((str(identifier), *[None] * len(counts), alone(context, problem), dry_run))
+            told = problem.message if isinstance(problem, InvalidOption) else alone(context, problem)
+            rows.append((str(identifier), *[None] * len(counts), told, dry_run))
             continue
         *counted, _ = _row(done, dry_run=dry_run)
         rows.append((str(identifier), *counted, None, dry_run))
@@ -362,7 +375,7 @@ def matching_tables(context: ExecutionContext, arguments: Arguments) -> list[Ide
 @procedure("compact_manifest", required=1, table=str, options=str)
 def compact_manifest(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     """Merge the manifests of the latest snapshot; nothing is published where there is nothing to merge."""
-    table = _with_options(table_to_write(context, arguments), arguments.get("options"))
+    table = _with_options(table_to_write(context, arguments), _for_one_call(arguments.get("options")))
     latest = table.latest()
     before = table.files.manifests_of(latest) if latest else []
     worth = worth_merging(table.schema, before)

@@ -110,6 +110,30 @@ def test_what_makes_no_sense_is_told(parted: Ask, call: str, words: str) -> None
     assert parted("SELECT COUNT(*) FROM t$snapshots") == [(5,)]
 
 
+_SORTED = "clustering.incremental=true,clustering.columns=word"
+
+
+@pytest.mark.parametrize("options", [_SORTED, f"bucket-append-ordered=false,{_SORTED}"])
+def test_no_call_sorts_a_queue(ask: Ask, options: str) -> None:
+    """Its rows would lie in another order for good; ALTER TABLE refuses it, too."""
+    for name in ("ahead", "q"):
+        kind = "'bucket' = '-1'" if name == "ahead" else "'bucket' = '1', 'bucket-key' = 'id'"
+        ask(f"CREATE TABLE {name} (id INT, word STRING) WITH ({kind})")
+        for n in range(5):
+            ask(f"INSERT INTO {name} VALUES ({n}, '{9 - n}')")
+    with pytest.raises(LakeError, match=r"keep the order they came in|cannot be given to one call"):
+        ask(f"CALL sys.compact(`table` => 'q', options => '{options}')")
+    if "ordered" in options:
+        with pytest.raises(AnalysisError, match="cannot be given to one call"):
+            ask(f"CALL sys.compact_database(table_options => '{options}', dry_run => true)")
+    else:
+        told = {row[0]: row[-2] for row in ask(f"CALL sys.compact_database(table_options => '{options}', dry_run => true)")}
+        assert told["default.ahead"] is None
+        assert "keep the order they came in" in told["default.q"]
+    assert ask("SELECT id FROM q LIMIT 9") == [(n,) for n in range(5)]
+    assert ask("SELECT COUNT(*) FROM q$snapshots") == [(5,)]
+
+
 def test_a_whole_database(ask: Ask) -> None:
     ask("CREATE DATABASE d")
     for name in ("d.one", "d.two", "d.skip"):
