@@ -11,12 +11,12 @@ from pyspark.sql.types import StructType
 
 from model.options.table import check_hint
 from model.schema.schema import Schema
-from model.snapshot import Snapshot
 from pyspark_sluice.catalog import RemoteTable
 from pyspark_sluice.options import SourceOptions
 from pyspark_sluice.pieces import Piece, Split, read_split, splits
 from pyspark_sluice.pushed import predicate_of
-from table.scan.time_travel import Versions, plan_batch, resolve
+from pyspark_sluice.versions import scan_of
+from table.scan.time_travel import plan_batch
 
 
 class BatchReader(DataSourceReader):
@@ -35,7 +35,7 @@ class BatchReader(DataSourceReader):
 
     def _plan(self, table: RemoteTable) -> list[Split]:
         schema = self._pinned or table.schema
-        wanted = resolve(_Remote(table), self._options.scan, schema, zone=self._options.zone)
+        wanted = scan_of(table, self._options, schema)
         plan = plan_batch(table.files, schema, wanted, predicate_of(self._options.filter))
         pieces = [Piece(planned=planned, start=0, stop=planned.file.row_count) for planned in plan.files]
         return splits(table.files, schema, pieces, parallelism=self._options.parallelism) or [Split(table.files, schema, ())]
@@ -44,23 +44,3 @@ class BatchReader(DataSourceReader):
         """The rows of one, in order."""
         assert isinstance(partition, Split)
         return read_split(partition, self._shape.names, self._shape)
-
-
-class _Remote(Versions):
-    """A table's snapshots over the protocol."""
-
-    def __init__(self, table: RemoteTable) -> None:
-        self.table = str(table.identifier)
-        self._table = table
-
-    def latest(self) -> Snapshot | None:
-        return self._table.latest()
-
-    def find(self, snapshot_id: int) -> Snapshot | None:
-        return self._table.version(str(snapshot_id))
-
-    def history(self) -> Sequence[Snapshot]:
-        return self._table.history()
-
-    def tags(self) -> dict[str, Snapshot]:
-        return self._table.tags()

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructField, StructType
 
+from model.options.scan_mode import SNAPSHOT_OPTIONS_OF_BATCHES
 from model.schema.schema import Schema
 from pyspark_sluice.catalog import RemoteTable
 from pyspark_sluice.options import SourceOptions
 from pyspark_sluice.types import to_spark
+from pyspark_sluice.versions import schema_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,10 +35,14 @@ class DefaultSource(DataSource):
         return "sluice"
 
     def schema(self) -> StructType:
-        """The columns, all of them NULL-able: old files may hold NULL where a column is NOT NULL by now."""
+        """The columns, all of them NULL-able: old files may hold NULL where a column is NOT NULL by now.
+
+        Whether the query is a stream is not known here, so that options by which a stream may begin, too, name no other columns.
+        """
         options = self._options()
         with contextlib.closing(RemoteTable(options, patience=0)) as table:  # who names a wrong server is told at once
-            self.pinned = table.schema
+            named = SNAPSHOT_OPTIONS_OF_BATCHES & {*table.schema.options, *options.scan}
+            self.pinned = schema_of(table, options) if named and options.start is None else table.schema
         names = options.columns or self.pinned.field_names
         return spark_schema(self.pinned, names)
 

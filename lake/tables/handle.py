@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from catalog import CatalogStore
 from lake.commit.publish import Publisher
 from lake.commit.write_context import Write
 from model.identifier import Identifier
+from model.schema.replaced import as_it_was
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.store import TableFiles
@@ -44,6 +45,12 @@ class LakeTable:
     def schema_at(self, schema_id: int) -> Schema:
         """The schema a data file was written with."""
         return self.schema if schema_id == self.schema.id else self.files.read_schema(schema_id)
+
+    def at(self, schema_id: int | None) -> LakeTable:
+        """The table as snapshots of a version of its schema are read; itself for the present one, and for None."""
+        if schema_id is None or schema_id == self.schema.id:
+            return self
+        return replace(self, schema=as_it_was(self.schema_at(schema_id), self.schema))
 
 
 def require_newest(publisher: Publisher, *tables: LakeTable) -> None:

@@ -23,7 +23,12 @@ _MODES = {
 _NEED_AN_OPTION = frozenset(_MODES.values()) | {"from-snapshot-full"}
 TRAVEL_OPTIONS = frozenset(_MODES) | {"scan.mode"}
 """Options that make a read cover anything but the latest snapshot."""
-
+SNAPSHOT_OPTIONS = frozenset(
+    {"scan.timestamp", "scan.timestamp-millis", "scan.snapshot-id", "scan.tag-name", "scan.watermark", "scan.version"}
+)
+"""Options of a batch read that name one snapshot, which is read by the schema it was committed with, as in Paimon."""
+SNAPSHOT_OPTIONS_OF_BATCHES = SNAPSHOT_OPTIONS - {"scan.timestamp", "scan.timestamp-millis", "scan.snapshot-id"}
+"""Those that no stream takes."""
 INCREMENTAL_ALONE = frozenset({"incremental-between-scan-mode", "incremental-between-tag-to-snapshot"})
 """Options of incremental reads that name no starting point."""
 

@@ -19,6 +19,7 @@ _PLACING = {
     "index-file-in-data-file-dir": "false",
 }
 """Options by which the directories of data files and of deletion vectors are found, and what counts where one is not there."""
+_BUCKETS = ("bucket", "bucket-key", "bucket-function.type")
 _SWITCHES = ("partition.legacy-name", "index-file-in-data-file-dir")
 _TEXTS = ("CHAR", "VARCHAR")
 
@@ -59,6 +60,12 @@ def means_other_columns(written: Schema, present: Schema) -> bool:
     old, new = ({field.name: field.id for field in schema.fields} for schema in (written, present))
     kept = set(new.values())
     return kept.isdisjoint(old.values()) or any(field_id not in kept and name in new for name, field_id in old.items())
+
+
+def as_it_was(before: Schema, present: Schema) -> Schema:
+    """An earlier version by which rows of then are read: its own columns, partitions and buckets, and the options of now."""
+    buckets = {key: before.options[key] for key in _BUCKETS if key in before.options}
+    return replace(before, options={key: value for key, value in present.options.items() if key not in _BUCKETS} | buckets)
 
 
 def replacing_options(before: Schema, options: Mapping[str, str], *, table: str) -> dict[str, str]:

@@ -7,6 +7,7 @@ from importlib import import_module
 
 from lake import Lake
 from model.errors import TableNotExist, nearest
+from model.options.scan_mode import SNAPSHOT_OPTIONS
 from model.predicate import Predicate
 from sql.execution.session import CATALOG, Session
 from sql.system.base import REGISTRY, SystemScan, SystemTable
@@ -69,6 +70,8 @@ def find_system_table(
     table = lake.open(session.identifier((*parts[:-1], base)))
     if kind in _ABOUT_ROWS:
         lake.require_whole(table, kind)
+    if kind in DATA_TABLES and SNAPSHOT_OPTIONS & {*table.schema.options, *(options or {})}:
+        table = table.at(lake.scan(table, options or {}, zone=zone).schema_id)
     scan = SystemScan(lake=lake, table=table, predicate=predicate, options=options or {}, zone=zone)
     if make := DATA_TABLES.get(kind):
         return make(table), scan

@@ -7,14 +7,12 @@ from dataclasses import dataclass, replace
 
 from model.errors import InvalidOption, SnapshotNotExist
 from model.options.scan import parse_time
-from model.options.scan_mode import scan_mode
+from model.options.scan_mode import SNAPSHOT_OPTIONS_OF_BATCHES, scan_mode
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import Snapshot
 from model.text.sql_text import literal
 from table.scan.compacted import last_compacted
 from table.scan.stream import Cursor
-
-_BATCH_ONLY = frozenset({"scan.tag-name", "scan.watermark", "scan.version"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +121,7 @@ def _from_time(past: Past, millis: int) -> Cursor:
 
 def _mode(options: Mapping[str, str]) -> tuple[str, str | None]:
     mode, key = scan_mode(options)
-    if mode in ("incremental", "latest-delta") or key in _BATCH_ONLY:
+    if mode in ("incremental", "latest-delta") or key in SNAPSHOT_OPTIONS_OF_BATCHES:
         raise InvalidOption(f"{_named(mode, key)} belongs to batch reads; a stream cannot start there.")
     return mode, key
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from model.errors import InvalidOption, SnapshotNotExist, TagNotExist
 from model.options.scan import parse_time
-from model.options.scan_mode import scan_mode
+from model.options.scan_mode import SNAPSHOT_OPTIONS, scan_mode
 from model.options.table import TABLE_OPTIONS
 from model.partition import partition_name
 from model.predicate import Predicate
@@ -62,6 +62,8 @@ class BatchScan:
     """Only what these snapshots added, each an APPEND."""
     without: Snapshot | None = None
     """Only what was not there by then."""
+    schema_id: int | None = None
+    """The version of the schema it is read by, where the options name a snapshot; the table's present one without it."""
 
     @property
     def whole(self) -> bool:
@@ -150,7 +152,8 @@ class _Travel:
         assert key is not None
         if mode == "incremental":
             return self._incremental(key)
-        return self._from(mode, key, latest)
+        found = self._from(mode, key, latest)
+        return replace(found, schema_id=found.snapshot.schema_id) if key in SNAPSHOT_OPTIONS and found.snapshot else found
 
     def _from(self, mode: str, key: str, latest: Snapshot | None) -> BatchScan:
         if key == "scan.tag-name":

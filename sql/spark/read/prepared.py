@@ -97,7 +97,7 @@ class Preparation:
         self._opened: dict[tuple[object, ...], tuple[LakeTable, BatchScan]] = {}
 
     def table(self, reference: TableReference, session: SparkSession | None) -> tuple[LakeTable, BatchScan]:
-        """The table and what of it a mention means."""
+        """The table, with the columns that the mention gives, and what of it the mention means."""
         context = self._context
         identifier = context.session.identifier(reference.parts)
         check_hint(reference.options)
@@ -108,7 +108,8 @@ class Preparation:
         opened = self._opened.get(key)
         if opened is None:
             table = context.lake.open(identifier)
-            opened = self._opened[key] = (table, context.lake.scan(table, options, zone=context.zone))
+            scan = context.lake.scan(table, options, zone=context.zone)
+            opened = self._opened[key] = (table.at(scan.schema_id), scan)
         return opened
 
     def _as_of(self, reference: TableReference, session: SparkSession | None) -> dict[str, str]:
