@@ -42,8 +42,16 @@ def _taken(held: list[pa.Table], order: Sequence[tuple[str, bool]], limit: int |
     """The first of the rows, which are let go but for these."""
     table = pa.concat_tables(held).combine_chunks()
     held.clear()
-    # NULLs are the smallest, as in Spark.
-    keys = [(name, "descending" if falling else "ascending", "at_end" if falling else "at_start") for name, falling in order]
-    places = pc.sort_indices(table, sort_keys=keys).slice(0, limit)
+    # NULLs are the smallest and NaN the largest, as in Spark; Arrow puts both at one end.
+    columns: dict[str, pa.ChunkedArray] = {}
+    keys = []
+    for at, (name, falling) in enumerate(order):
+        values = table.column(name)
+        parts = [pc.is_nan(values).cast(pa.int8()), values] if pa.types.is_floating(values.type) else [values]
+        for part in parts:
+            key = f"{at}.{len(columns)}"
+            columns[key] = part
+            keys.append((key, "descending" if falling else "ascending", "at_end" if falling else "at_start"))
+    places = pc.sort_indices(pa.table(columns), sort_keys=keys).slice(0, limit)
     for at in range(0, max(1, len(places)), _BATCH_ROWS):
         yield from table.take(places.slice(at, _BATCH_ROWS)).combine_chunks().to_batches()

@@ -22,3 +22,15 @@ def test_a_query_around_a_system_table_counts_what_it_says(run: Run) -> None:
     assert run(f"SELECT `APPEND` FROM (SELECT snapshot_id, commit_kind FROM t$snapshots) {pivot}") == [(3,)]
     assert run("SELECT id FROM (SELECT rowkind, id FROM t$audit_log WHERE id > 1)") == [(2,)]
     assert run("SELECT COUNT(*) FROM (SELECT * FROM sys.tables LIMIT 0)") == [(0,)]
+
+
+@pytest.mark.parametrize("type_", ["FLOAT", "DOUBLE"])
+def test_nan_is_the_largest_number_in_either_order(run: Run, type_: str) -> None:
+    run(f"CREATE TABLE t (n INT, x {type_})")
+    nan = f"CAST('NaN' AS {type_})"
+    run(f"INSERT INTO t SELECT * FROM VALUES (1, {nan}), (2, 1.0), (3, NULL), (4, {nan}), (5, -1.0), (6, CAST('-inf' AS {type_})) AS v")
+    for order in ("x, n", "x DESC, n", "n DESC, x", "x DESC, n DESC"):
+        for rest in ("", " LIMIT 1", " LIMIT 3"):
+            by_spark = run(f"SELECT n FROM t WHERE n + 0 > 0 ORDER BY {order}{rest}")
+            assert run(f"SELECT n FROM t$ro ORDER BY {order}{rest}") == by_spark, (order, rest)
+    assert run("SELECT n FROM t$ro WHERE x IS NOT NULL ORDER BY x LIMIT 1") == [(6,)]
