@@ -109,7 +109,7 @@ def plan_system(tree: exp.Select, context: ExecutionContext) -> SystemSelect | N
     return SystemSelect(
         name=reference.name,
         system=system,
-        scan=_narrowed(scan, reference, schema),
+        scan=_narrowed(scan, reference, schema) if system.holds_values else scan,
         columns=columns,
         counted=counted,
         condition=condition,

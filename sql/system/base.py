@@ -65,6 +65,8 @@ class SystemTable:
     """How many rows there are, where the catalog can say so at once; None where they must be read."""
     holds_data: bool = False
     """Whether its rows are the table's own, so that Spark reads them from the files."""
+    holds_values: bool = True
+    """Whether a column named as one of the table's holds that one's values, so that conditions on it let files be skipped."""
 
     def schema(self) -> Schema:
         """The columns as a schema, for what reads conditions."""

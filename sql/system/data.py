@@ -38,7 +38,8 @@ def _audit_log(table: LakeTable) -> SystemTable:
 def _binlog(table: LakeTable) -> SystemTable:
     """As `_audit_log`, each value in an array: an update would hold what was and what is."""
     columns = _columns(table, lambda type_: ArrayType(element=type_.with_nullable(True)))
-    return SystemTable(name="binlog", columns=(ResultColumn(ROW_KIND, VarCharType()), *columns), read=_packed, holds_data=True)
+    columns = (ResultColumn(ROW_KIND, VarCharType()), *columns)
+    return SystemTable(name="binlog", columns=columns, read=_packed, holds_data=True, holds_values=False)
 
 
 def _row_tracking(table: LakeTable) -> SystemTable:

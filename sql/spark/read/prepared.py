@@ -267,7 +267,8 @@ def _system_frame(
     system_table = find_system_table(context.lake, context.session, reference.parts, options=reference.options, zone=context.zone)
     assert system_table is not None
     system, scan = system_table
-    scan = replace(scan, predicate=pushed(reference, system.schema(), WHOLE))
+    if system.holds_values:
+        scan = replace(scan, predicate=pushed(reference, system.schema(), WHOLE))
     if not system.holds_data:
         schema = result_schema(system.columns)
         batches = list(system.read(scan, [c.name for c in system.columns]))

@@ -34,3 +34,11 @@ def test_nan_is_the_largest_number_in_either_order(run: Run, type_: str) -> None
             by_spark = run(f"SELECT n FROM t WHERE n + 0 > 0 ORDER BY {order}{rest}")
             assert run(f"SELECT n FROM t$ro ORDER BY {order}{rest}") == by_spark, (order, rest)
     assert run("SELECT n FROM t$ro WHERE x IS NOT NULL ORDER BY x LIMIT 1") == [(6,)]
+
+
+@pytest.mark.parametrize("condition", ["c IS NOT NULL", "c IS NOT NULL AND size(c) + 0 = 1"])
+def test_an_array_of_a_null_is_no_null(run: Run, condition: str) -> None:
+    """In t$binlog each column is an ARRAY of what the table has; the second condition is for Spark."""
+    run("CREATE TABLE t (id INT, c STRING); INSERT INTO t VALUES (1, NULL); INSERT INTO t VALUES (2, 'x')")
+    assert run(f"SELECT COUNT(*) FROM t$binlog WHERE {condition}") == [(2,)]
+    assert run("SELECT COUNT(*) FROM t$binlog WHERE c IS NULL") == [(0,)]
