@@ -128,6 +128,10 @@ class Operation:
         """When its client was told the end, in seconds since the epoch."""
         self.error: BaseException | None = None
         self.result: ResultSet | None = None
+        self.several = False
+        """Whether the text has several statements, so that its error tells how far it came."""
+        self._completed: list[str] = []
+        """Those that took effect."""
         self.begun = False
         """Whether a worker ever took it up."""
         self.wants_spark = False
@@ -219,12 +223,25 @@ class Operation:
         else:
             result.close()
 
+    def statement_ended(self, text: str) -> None:
+        """One of several statements took effect, and another one follows."""
+        self._completed.append(text)
+        self.cancellation.next_statement()  # after it is noted: who stops the text meanwhile must not take it for undone
+
+    def _placed(self, error: BaseException) -> BaseException:
+        """The error it ends with, which says which of several statements failed and what took effect before it."""
+        if self.several:
+            known = getattr(error, "statement_index", None)
+            at = len(self._completed) if known is None else known
+            vars(error).update(statement_index=at, completed=tuple(self._completed))  # a bug's, too: its client sees no more of it
+        return error
+
     def fail(self, error: BaseException) -> None:
         """End with an error; a stopped operation keeps the reason it was stopped for."""
         with self._lock:
             if OperationState.ERROR not in NEXT[self._state]:
                 return
-            self.error = error
+            self.error = self._placed(error)
             self._state = OperationState.ERROR
             if (stop := self._stop) is not None and error is stop.reason:
                 self._state = stop.to
@@ -250,7 +267,7 @@ class Operation:
             elif self.cancellation.may_have_decided:
                 self._stop = _Stop(to, reason, time.monotonic() + STOP_SECONDS)
             else:
-                self.error = reason
+                self.error = self._placed(reason)
                 self._state = to
             ended = self._state.terminal
         if reading is not None:
@@ -266,10 +283,11 @@ class Operation:
             stop = self._stop
             if stop is None or self._state.terminal:
                 return False
-            self.error = OutcomeUnknown(
+            unknown = OutcomeUnknown(
                 f"{stop.reason.whole} It had begun to commit by then: it may have taken effect, or may yet. Look at what it changes "
                 "before you repeat it, or repeat it under the same Idempotency-Key."
             )
+            self.error = self._placed(unknown)
             self._state = stop.to
         self._ended()
         return True

@@ -90,7 +90,6 @@ class Script:
     """True where only statements that shape a session may run."""
     statement_seconds: float | None = None
     """The time each statement may take where its session names none; None is no limit."""
-    completed: list[str] = field(default_factory=list)
     index: int = 0
     was_set: set[str] = field(default_factory=set)  # by the text itself: such values go before those that were sent with it
 
@@ -174,6 +173,7 @@ class ScriptRunner:
                 return described_last(texts)
             script.wanted = wanted_parameters(texts[0].text, self._lake.for_caller(script.caller), script.session)
             script.parameters = sample_parameters(script.wanted)
+        operation.several = len(texts) > 1
         trees = self._bound(script, texts)
         result: ResultSet | None = None
         notices = dict[str, None]()
@@ -186,14 +186,12 @@ class ScriptRunner:
             try:
                 result = yield from self._one(operation, script, text, trees[script.index] if trees else only or read_values(text.text))
             except LakeError as error:
-                _place(error, script, text, len(texts))
+                _place(error, script, text)
                 hinted(error, self._lake.for_caller(script.caller))
                 raise
-            script.completed.append(text.text)
-            if script.index + 1 < len(texts):
-                operation.cancellation.next_statement()
             notices |= dict.fromkeys(result.notices)
             if script.index + 1 < len(texts):
+                operation.statement_ended(text.text)
                 yield Lane.LOCAL
         assert result is not None
         result.notices = tuple(notices)
@@ -368,17 +366,14 @@ def _holds_rows(tree: exp.Expr | None) -> bool:
     return isinstance(tree, exp.Insert) and isinstance(tree.args.get("expression"), exp.Values)
 
 
-def _place(error: LakeError, script: Script, text: StatementText, count: int) -> None:
-    """Give the error its place in the whole text, and say what took effect before it."""
+def _place(error: LakeError, script: Script, text: StatementText) -> None:
+    """Give the error its place in the whole text."""
     if isinstance(error, ResourceError) and error.line is None:
         name = error.resource_name.rpartition(".")[2]
         error.line, error.column = place(text.text, name)
         error.fragment = name if error.line is not None else None
     if error.line is not None:
         _move(error, script, text)
-    if count > 1:
-        error.statement_index = script.index
-        error.completed = tuple(script.completed)
 
 
 def _move(error: LakeError, script: Script, text: StatementText) -> None:

@@ -48,7 +48,13 @@ def failure_of(error: BaseException, id_: str) -> Failure:
         return _http_failure(error)
     _log.error("Request %s met a bug", id_, exc_info=error)
     detail = f"Something is wrong in the server, and it is logged under the id {id_}."
-    return Failure(status=500, error_class="InternalError", title="A bug of the server.", detail=detail)
+    return Failure(status=500, error_class="InternalError", title="A bug of the server.", detail=detail, facts=_how_far(error))
+
+
+def _how_far(error: BaseException) -> dict[str, Any]:
+    """Of a text of several statements, which one failed and what took effect before it; a bug ends such a text, too."""
+    facts = {"statementIndex": getattr(error, "statement_index", None), "completed": getattr(error, "completed", None) or None}
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def problem_document(error: BaseException, id_: str) -> dict[str, Any]:
@@ -127,9 +133,11 @@ def _on_server_side(failure: Failure) -> str:
     place = ""
     if (line := failure.facts.get("line")) is not None and f"line {line}" not in said.lower():
         place = f" (line {line}, column {failure.facts.get('column')})"
+    completed = "; ".join(failure.facts.get("completed") or ()).replace("Caused by: ", "caused by: ").replace("\n\t", "\n  ")
+    before = f"\nTook effect before it: {completed}" if completed else ""
     return (
         f"<Exception on server side:\nsluice.{failure.error_class}: {failure.title}\n"
-        f"Caused by: {failure.error_class}: {said}{place}\n\tat sluice\n\nEnd of exception on server side>"
+        f"Caused by: {failure.error_class}: {said}{place}{before}\n\tat sluice\n\nEnd of exception on server side>"
     )
 
 
@@ -152,8 +160,7 @@ def _asked_by_an_administrator() -> bool:
 def _lake_failure(error: LakeError, id_: str) -> Failure:
     facts: dict[str, Any] = {"line": error.line, "column": error.column, "fragment": error.fragment}
     facts["quota"] = getattr(error, "quota", None)
-    facts["statementIndex"] = getattr(error, "statement_index", None)
-    facts["completed"] = getattr(error, "completed", None) or None
+    facts |= _how_far(error)
     headers: dict[str, str] = {}
     if error.status in RETRY_AFTER_SECONDS and not isinstance(error, _LASTING):
         headers["Retry-After"] = str(random.choice(RETRY_AFTER_SECONDS[error.status]))

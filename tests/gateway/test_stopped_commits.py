@@ -14,10 +14,10 @@ from gateway.gateway import Gateway, RunningStatement
 from gateway.operation import OperationState
 from lake import Lake
 from lake.commit.turns import ServerTurns
-from model.errors import OutcomeUnknown, RewriteConflict, StatementCanceled
+from model.errors import OutcomeUnknown, RewriteConflict, StatementCanceled, StatementTimeout, Unavailable
 from sql.execution.results import ResultSet
 from tests.fix_gateway import Ask
-from tests.gateway.held import HeldStep, in_background
+from tests.gateway.held import Held, HeldStep, in_background
 from tests.sql.tables import make_table
 from tests.waiting import eventually
 
@@ -279,3 +279,65 @@ def test_a_decision_that_changed_nothing_leaves_a_statement_free_to_end() -> Non
     assert operation.state is S.CANCELED
     with pytest.raises(StatementCanceled):
         operation.cancellation.begin_decision()
+
+
+@pytest.mark.usefixtures("table")
+def test_a_text_whose_time_is_over_tells_what_took_effect_before(gateway: Gateway, held: Callable[..., Held], ask: Ask) -> None:
+    held()
+    with pytest.raises(StatementTimeout) as over:
+        gateway.run("INSERT INTO t VALUES (1); SELECT held(); INSERT INTO t VALUES (2)", timeout=1.5)
+    assert (over.value.statement_index, over.value.completed) == (1, ("INSERT INTO t VALUES (1)",))
+    assert ask("SELECT id FROM t") == [(1,)]
+
+
+@pytest.mark.usefixtures("table")
+def test_a_canceled_text_tells_what_took_effect_before(gateway: Gateway, held: Callable[..., Held]) -> None:
+    waits = held()
+    join, statement = started(gateway, "INSERT INTO t VALUES (1); INSERT INTO t VALUES (2); SELECT held()")
+    assert waits.reached.wait(60)
+    assert statement.cancel()
+    error = join()
+    assert isinstance(error, StatementCanceled)
+    assert (error.statement_index, error.completed) == (2, ("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)"))
+    waits.let_go.set()  # and its worker changes nothing of that any more
+    assert eventually(lambda: not gateway._executor._unfinished, pause=0.01)
+    assert (error.statement_index, len(error.completed)) == (2, 2)
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize(("seconds", "told"), [(60.0, (1, 1)), (0.2, (0, 0))], ids=["ended by its worker", "of open outcome"])
+def test_a_text_canceled_while_one_of_its_statements_commits(
+    gateway: Gateway, step: HeldStep, monkeypatch: pytest.MonkeyPatch, seconds: float, told: tuple[int, int]
+) -> None:
+    monkeypatch.setattr(operations, "STOP_SECONDS", seconds)
+    step.hold("decided")
+    join, statement = started(gateway, "INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
+    assert step.reached.wait(60)
+    assert statement.cancel()
+    if seconds > 1:
+        step.let_go.set()
+    error = join()
+    assert isinstance(error, StatementCanceled if seconds > 1 else OutcomeUnknown)
+    assert (error.statement_index, len(error.completed)) == told
+    assert "stands" not in error.message
+    assert gateway.recent.find(statement.statement_id).state is S.CANCELED  # type: ignore[union-attr]
+    step.let_go.set()
+    assert eventually(lambda: not gateway._executor._unfinished, pause=0.01)
+    assert gateway.run("SELECT id FROM t").collect() == [(1,)]
+
+
+@pytest.mark.usefixtures("table")
+def test_what_is_refused_between_two_statements_tells_what_took_effect_before(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    renewed = gateway.lake.access.renewed
+    asked: list[int] = []
+
+    def away(caller: Any) -> Any:
+        asked.append(1)
+        if len(asked) == 2:
+            raise Unavailable("away")
+        return renewed(caller)
+
+    monkeypatch.setattr(gateway.lake.access, "renewed", away)
+    with pytest.raises(Unavailable) as refused:
+        gateway.run("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
+    assert (refused.value.statement_index, refused.value.completed) == (1, ("INSERT INTO t VALUES (1)",))

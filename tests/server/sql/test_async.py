@@ -216,6 +216,44 @@ def test_a_time_limit_over_while_it_commits_is_no_408(client: FlaskClient, step:
     assert eventually(lambda: client.post("/sql", data=f"SELECT COUNT(*) FROM {table}").json["rows"] == [[1]])  # type: ignore[index]
 
 
+def test_a_text_that_is_stopped_tells_what_took_effect_before(
+    client: FlaskClient, gateway: Gateway, request: pytest.FixtureRequest
+) -> None:
+    table = f"t{uuid4().hex}"
+    client.post("/sql", data=f"CREATE TABLE {table} (n INT)")
+    waits: Held = request.getfixturevalue("held")
+    first = f"INSERT INTO {table} VALUES (1)"
+    text = f"{first}; SELECT held()"
+    over = client.post("/sql?timeout=2", data=text).json
+    assert over is not None
+    assert (over["status"], over["statementIndex"], over["completed"]) == (408, 1, [first])
+    waits.reached.clear()
+    statement = gateway.kept_or_running(submit(client, text).get_json()["statementId"], caller=ADMINISTRATOR)
+    assert waits.reached.wait(60)
+    statement.cancel()
+    told = client.get(f"/statements/{statement.handle}").get_json()["error"]
+    assert (told["status"], told["statementIndex"], told["completed"]) == (409, 1, [first])
+    waits.reached.clear()
+    session = client.post("/v2/sessions", json={}).get_json()["sessionHandle"]
+    operation = client.post(f"/v2/sessions/{session}/statements", json={"statement": text}).get_json()["operationHandle"]
+    assert waits.reached.wait(60)
+    client.post(f"/v2/sessions/{session}/operations/{operation}/cancel")
+    page = client.get(f"/v2/sessions/{session}/operations/{operation}/result/0").get_json()
+    assert f"StatementCanceled: The statement was canceled.\nTook effect before it: {first}\n\tat sluice" in page["errors"][1]
+
+
+def test_a_bug_tells_what_took_effect_before(client: FlaskClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    client.post("/sql", data=f"CREATE TABLE {(table := f't{uuid4().hex}')} (n INT)")
+
+    def broken(tree: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("gateway.planning.build", broken)
+    answer = client.post("/sql", data=f"INSERT INTO {table} VALUES (1); SELECT held()").json
+    assert answer is not None
+    assert (answer["status"], answer["statementIndex"], answer["completed"]) == (500, 1, [f"INSERT INTO {table} VALUES (1)"])
+
+
 def test_flinks_cancel_waits_for_what_is_being_committed(client: FlaskClient, step: HeldStep) -> None:
     client.post("/sql", data=f"CREATE TABLE {(table := f't{uuid4().hex}')} (n INT)")
     session = client.post("/v2/sessions", json={}).get_json()["sessionHandle"]
