@@ -34,7 +34,9 @@ _USER = re.compile(r"\[USER_RAISED_EXCEPTION\] ?")
 _AT = re.compile(r"; line \d+ pos \d+;?")
 """Where Spark saw it: in the text it was given, not in the user's."""
 _ADVICE = re.compile(r" If necessary set [^\n]*? to bypass this error\.")
-_WRAPPED = re.compile(r"^(Caused by: )?((\w+\.)+[\w$]+(: |$))?((Exception thrown in awaitResult|Job aborted):?\s*$)?")
+_WRAPPED = re.compile(
+    r"^(: |Caused by: )?((\w+\.)+[\w$]+(: |$))?((Exception thrown in awaitResult|Job aborted|An error occurred while calling \S+\.):?\s*$)?"
+)
 """What stands before the words of an exception, and words that only say that there was another."""
 _STOPPED = re.compile(r"stopped SparkContext|SparkContext (was|has been) (shut ?down|stopped)|ExecutorLostFailure \(executor driver\b")
 """The executor ``driver`` is the only one of a Spark in this machine, and lives in its JVM."""
@@ -308,7 +310,7 @@ def _java(text: str, source: str, views: Mapping[str, str]) -> LakeError:
     messages = re.findall(r"\[[A-Z][A-Z0-9_.]+\] [^\n]*", text)
     if messages:  # the innermost cause says what was wrong
         return ExecutionError(_clean(messages[-1], views))
-    said = (_WRAPPED.sub("", line.strip()) for line in text.splitlines())
+    said = (_WRAPPED.sub("", _TASK.sub("", _WRAPPED.sub("", line.strip()))) for line in text.splitlines())
     named = re.search(r"(?:\w+\.)+(\w+)", text)
     nothing = f"Spark failed ({named[1] if named else 'no reason given'}); its log says more."
     return ExecutionError(_clean(next((line for line in said if line and not line.startswith("at ")), nothing), views))

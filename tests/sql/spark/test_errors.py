@@ -16,6 +16,7 @@ LACKS = "^An executor of Spark lacks what it needs of Python: "
 PROGRAM = 'Cannot run program "python3".* Each needs a python3 .* SLUICE_SPARK_ARCHIVE names'
 OLDER = "Python in worker has different version: 3.9 than that in driver: 3.11, PySpark cannot run with different minor versions."
 NO_MODULE = "ModuleNotFoundError: No module named 'pyspark_sluice'"
+TASK = f"org.apache.spark.SparkException: {LOST}(10.0.0.7 executor driver): "
 WAITED = "org.apache.spark.SparkException: Exception thrown in awaitResult: "
 
 
@@ -27,6 +28,8 @@ WAITED = "org.apache.spark.SparkException: Exception thrown in awaitResult: "
         (WAITED, "Spark failed (SparkException); its log says more."),
         ("java.lang.NullPointerException\n\tat org.x.Y", "Spark failed (NullPointerException); its log says more."),
         ("java.io.IOException: one: two", "one: two"),
+        (f"{TASK}java.io.IOException: one: two", "one: two"),
+        (f"{WAITED}\nAn error occurred while calling o5.getResult.\n: {WAITED}\n\tat x\nCaused by: {TASK}java.lang.X: one", "one"),
     ],
 )
 def test_the_cause_is_told_and_not_that_somebody_waited(said: str, told: str) -> None:
@@ -212,6 +215,4 @@ def test_no_place_of_a_machine_is_told() -> None:
         "Job aborted due to stage failure: Task 0 in stage 4.0 failed 1 times, most recent failure: Lost task 0.0 in stage 4.0 (TID 4) "
         "(10.0.0.7 executor driver): java.lang.IllegalStateException: cannot read file:/srv/lake/default.db/t/bucket-0/data-1.parquet"
     )
-    assert (
-        _java(f"org.apache.spark.SparkException: {lost}", "", {}).message == "java.lang.IllegalStateException: cannot read data-1.parquet"
-    )
+    assert _java(f"org.apache.spark.SparkException: {lost}", "", {}).message == "cannot read data-1.parquet"
