@@ -35,6 +35,8 @@ _COMMENT = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _HINT = re.compile(r"\s*/\*\+\s*(\w+)\s*\((.*?)\)\s*\*/", re.DOTALL)
 _OPTIONS = re.compile(r"/\*\+\s*OPTIONS\b", re.IGNORECASE)
 _PAIR = re.compile(rf"\s*'((?:[^']|'')*)'\s*=\s*(?:'((?:[^']|'')*)'|(\?|:{NAME}))\s*(,|$)", re.DOTALL)
+_UNFINISHED = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]+'>")
+"""sqlglot's words, which name its own classes, for an operator or a clause that ends too early."""
 _MOST_NESTING = 400
 """Deeper nesting than this is no person's statement and would exhaust the parser's stack."""
 
@@ -387,7 +389,7 @@ def _syntax_error(problem: ParseError, text: str) -> SqlSyntaxError:
     line, column = first.get("line"), first.get("col")
     if column is not None and fragment:
         column = max(1, column - len(fragment) + 1)
-    what = str(first.get("description") or "it does not parse").rstrip(".")
+    what = _UNFINISHED.sub("something is missing here", str(first.get("description") or "it does not parse").rstrip("."))
     return SqlSyntaxError(f"Syntax error at '{fragment or text[:20]}': {what}.", line=line, column=column, fragment=fragment)
 
 

@@ -255,6 +255,7 @@ def _of_arrow(name: str, column: pa.Array) -> Parameter:
         if (plainer := _plainer(column.type)) is not None:
             column = column.cast(plainer)
         type_ = data_type(column.type)
+        _check_parts(type_)
         column = column.cast(arrow_type(type_))
         check_values(_values_of(column))
         return Parameter(type_, _from_arrow(type_, column[0].as_py()))
@@ -262,6 +263,21 @@ def _of_arrow(name: str, column: pa.Array) -> Parameter:
         raise InvalidParameter(f"The value of parameter {name} ({column.type}) cannot be a literal: {problem}") from None
     except (OverflowError, ValueError):  # Python has no other days, alone or inside another value
         raise InvalidParameter(f"The value of parameter {name} ({column.type}) is, or holds, a time outside the years 1 to 9999.") from None
+
+
+def _check_parts(type_: DataType) -> None:
+    """Raise `UnsupportedType` for a ROW whose parts cannot be told apart, or that has none: neither has a literal."""
+    match type_:
+        case ArrayType(element=element):
+            _check_parts(element)
+        case MapType(key=key, value=item):
+            _check_parts(key)
+            _check_parts(item)
+        case RowType(fields=fields):
+            if not fields or len({field.name for field in fields}) < len(fields):
+                raise UnsupportedType("a ROW has parts, each of a name of its own.")
+            for field in fields:
+                _check_parts(field.type)
 
 
 def _values_of(array: pa.Array) -> int:

@@ -137,6 +137,13 @@ def test_texts_are_split_outside_quotes_comments_and_statement_sets() -> None:
     assert text[found[2].offset :] == "SELECT `;`"
 
 
+@pytest.mark.parametrize("text", ["SELECT 1 <>", "SELECT CAST(NULL AS ROW<>)", "SELECT a FROM t WHERE b AND"])
+def test_what_ends_too_early_is_told_without_the_parsers_names(text: str) -> None:
+    with pytest.raises(SqlSyntaxError, match="something is missing here") as told:
+        parse_one(text)
+    assert "sqlglot" not in told.value.message
+
+
 @pytest.mark.parametrize("text", ["SELECT 'abc", "SELECT `abc", "SELECT /* abc"])
 def test_what_is_not_closed_is_told(text: str) -> None:
     with pytest.raises(SqlSyntaxError, match="not closed"):

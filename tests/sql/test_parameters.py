@@ -183,3 +183,12 @@ def test_a_time_that_python_has_not_is_refused(type_: pa.DataType) -> None:
         column = pa.ListArray.from_arrays([0, 1], beyond) if pa.types.is_list(type_) else beyond
     with pytest.raises(InvalidParameter, match=r"parameter a .* a time outside the years 1 to 9999"):
         Parameters.from_arrow(pa.record_batch({"a": column}), 0)
+
+
+@pytest.mark.parametrize("within", ["itself", "list", "map", "struct"])
+@pytest.mark.parametrize("parts", [[], ["a", "a"]])
+def test_a_row_whose_parts_cannot_be_told_apart_is_refused(parts: list[str], within: str) -> None:
+    row = pa.struct([(part, pa.int32()) for part in parts])
+    types = {"itself": row, "list": pa.list_(row), "map": pa.map_(pa.string(), row), "struct": pa.struct([("b", row)])}
+    with pytest.raises(InvalidParameter, match=r"parameter a .* cannot be a literal: a ROW has parts, each of a name of its own"):
+        Parameters.from_arrow(pa.record_batch({"a": pa.nulls(1, types[within])}), 0)

@@ -444,7 +444,7 @@ SELECT IDENTIFIER('a') FROM t
 -- an identifier as a function
 SELECT IDENTIFIER('reflect')('a', 'b')
 =>
-1:30 Syntax error at ''a'': Required keyword: 'expressions' missing for <cl
+1:30 Syntax error at ''a'': something is missing here
 
 -- a program by transform
 SELECT TRANSFORM (a) USING 'cat' AS (x) FROM t
