@@ -10,6 +10,7 @@ from cachetools import LRUCache
 
 from model.errors import LakeError, SnapshotNotExist, StreamChanged, Unavailable
 from model.options.table import TABLE_OPTIONS, stream_options
+from model.predicate import Predicate
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from pyspark_sluice.catalog import RemoteTable
@@ -53,7 +54,7 @@ class History:
         """The name under which the query's progress is kept; None without one."""
         self._predicate = predicate_of(options.filter)
         self._order = SettledOrder()
-        self._plans: LRUCache[tuple[str, Cursor], tuple[PlannedFile, ...]] = LRUCache(64)
+        self._plans: LRUCache[tuple[str, str, Cursor, StreamRules, bool], tuple[PlannedFile, ...]] = LRUCache(64)
         self._checked: set[int] = {self.schema.id}
         self._told: int | None = None
         self._not_over: int | None = None
@@ -164,14 +165,51 @@ class History:
         again = "Start the query, or a job's INSERT, again with a new checkpoint and the 'scan.snapshot-id' where its rows are to begin."
         return rolled_back(str(self._table.identifier), cursor, f". {again}")
 
-    def planned(self, snapshot: Snapshot, cursor: Cursor) -> tuple[PlannedFile, ...]:
-        """The files a snapshot brings, in order; the same each time it is asked."""
-        key = (snapshot.key, cursor)  # whatever the cursor knows of the table, the files are the same
+    def planned(self, snapshot: Snapshot, position: Position) -> tuple[PlannedFile, ...]:
+        """The files a snapshot brings a stream that reads it next, in order; in this process the same each time it is asked."""
+        return self._planned(snapshot, position, self._predicate)
+
+    def _planned(self, snapshot: Snapshot, position: Position, predicate: Predicate | None) -> tuple[PlannedFile, ...]:
+        rules = self._rules_at(position)
+        # Whatever the cursor knows of the table, the files are the same; those of a table that has moved lie elsewhere.
+        key = (self.files.location, snapshot.key, position.cursor, rules, predicate is None)
         plan = self._plans.get(key)
         if plan is None:
-            plan = plan_next(self.files, self.schema, snapshot, cursor, self._rules, self._order, self._predicate)
+            plan = plan_next(self.files, self.schema, snapshot, position.cursor, rules, self._order, predicate)
             self._plans[key] = plan
         return plan
+
+    def _rules_at(self, position: Position) -> StreamRules:
+        """A snapshot that was begun is read to its end as it was begun, whatever the options say by now."""
+        return self._rules if position.file is None else StreamRules(overwrites=True, sort_partitions=position.sorted)
+
+    def standing(self, snapshot: Snapshot, position: Position) -> tuple[int, int]:
+        """How many of a snapshot's planned files lie before a position, and how many rows of the one behind them.
+
+        The position names its file: one that was counted among others, as another start leaves out more or fewer, is looked for among
+        all files, whose order is the same. Raises `TableDamaged` where it is none of them.
+        """
+        planned = self.planned(snapshot, position)
+        count = position.files
+        if position.file is None or (count < len(planned) and self._name(planned[count]) == position.file):
+            return count, position.rows
+        order = {self._name(one): number for number, one in enumerate(self._planned(snapshot, position, None))}
+        if position.file not in order:
+            problem = "is no file of the snapshot any more"
+            raise self.files.damaged(position.file, problem, snapshot_id=snapshot.id)
+        for number, one in enumerate(planned):
+            if order[self._name(one)] >= order[position.file]:
+                return number, position.rows if self._name(one) == position.file else 0
+        return len(planned), 0
+
+    def _name(self, planned: PlannedFile) -> str:
+        """What a position calls a file: its path in the table, which may be renamed; of one outside of it the whole path."""
+        return self.files.layout.below(planned.path)
+
+    def inside(self, snapshot: Snapshot, position: Position, files: int, rows: int) -> Position:
+        """The position once so many of a snapshot's planned files are read, and so many rows of the one behind them."""
+        file = self._name(self.planned(snapshot, position)[files])
+        return position.within(snapshot, files, rows, file=file, by_value=self._rules_at(position).sort_partitions)
 
     def check_types(self, planned: Sequence[PlannedFile]) -> None:
         """Raise `StreamChanged` where a column has got a type whose values the query's own cannot hold."""

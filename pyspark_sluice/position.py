@@ -13,11 +13,18 @@ from table.scan.stream import Cursor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """The snapshot read next, and what of it has been read: so many files, and so many rows of the file behind them."""
+    """The snapshot read next, and what of it has been read: so many files of its plan, and so many rows of the one behind them."""
 
     cursor: Cursor
     files: int = 0
     rows: int = 0
+    file: str | None = None
+    """The file read next, where a part of the snapshot has been read: another start may leave out other files, and count otherwise.
+
+    None in positions of earlier versions, too.
+    """
+    sorted: bool = False
+    """Whether the snapshot that has been read in part is read in the order of `scan.plan-sort-partition`."""
     ending: bool = False
     """Whether only the row that ends event time is still to come (`SourceOptions.end_of_time`)."""
     end: bool = False
@@ -41,32 +48,21 @@ class Position:
         """The position once all of a snapshot is read."""
         return Position(cursor=self.cursor.after(snapshot))
 
-    def within(self, snapshot: Snapshot, files: int, rows: int) -> Position:
-        """The position once a part of the snapshot is read."""
-        return replace(self, cursor=replace(self.cursor, own_key=snapshot.key), files=files, rows=rows, told=False)
+    def within(self, snapshot: Snapshot, files: int, rows: int, *, file: str, by_value: bool) -> Position:
+        """The position once so many files of a snapshot are read, and so many rows of the one named; ``by_value`` is ``sorted``."""
+        cursor = replace(self.cursor, own_key=snapshot.key)
+        begun = files > 0 or rows > 0
+        return replace(self, cursor=cursor, files=files, rows=rows, file=file if begun else None, sorted=by_value and begun, told=False)
 
     def to_json(self) -> dict[str, Any]:
         """What Spark keeps; the same position is always the same text."""
-        position: dict[str, Any] = {"snapshot": self.snapshot}
-        if self.cursor.whole:
-            position["whole"] = True
-        if self.cursor.created_since is not None:
-            position["since"] = self.cursor.created_since
+        cursor = self.cursor
+        position: dict[str, Any] = {"snapshot": self.snapshot, "whole": cursor.whole, "since": cursor.created_since}
         if self.inside:
-            position |= {"files": self.files, "rows": self.rows}
-        if self.cursor.before_key is not None:
-            position["after"] = self.cursor.before_key
-        if self.cursor.own_key is not None:
-            position["of"] = self.cursor.own_key
-        if self.ending:
-            position["ending"] = True
-        if self.end:
-            position["end"] = True
-        if self.drained:
-            position["drained"] = True
-        if self.told:
-            position["told"] = True
-        return position
+            position |= {"files": self.files, "rows": self.rows, "file": self.file, "sorted": self.sorted}
+        position |= {"after": cursor.before_key, "of": cursor.own_key}
+        position |= {"ending": self.ending, "end": self.end, "drained": self.drained, "told": self.told}
+        return {key: value for key, value in position.items() if value is not None and value is not False}
 
     @classmethod
     def from_text(cls, text: str) -> Position:
@@ -90,6 +86,8 @@ class Position:
             cursor=cursor,
             files=body.get("files", 0),
             rows=body.get("rows", 0),
+            file=body.get("file"),
+            sorted=body.get("sorted", False),
             ending=body.get("ending", False),
             end=body.get("end", False),
             drained=body.get("drained", False),

@@ -116,8 +116,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return self._ended(start, end)
             if budget.taken and self._may_move_keys(snapshot):
                 return end  # one micro-batch would read a key's new bucket beside its old one
-            planned = self._table.planned(snapshot, end.cursor)
-            if (within := _within(snapshot, planned, end, budget)) is not None:
+            planned = self._table.planned(snapshot, end)
+            if (within := self._within(snapshot, planned, end, budget)) is not None:
                 return within
             end = end.past(snapshot)
             if whole and self._table.beyond(snapshot):  # where it starts it reads all there is, as Paimon does
@@ -128,6 +128,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return end
         # Without rows there is no micro-batch, but that the checkpoint's snapshot does not expire is worth one.
         return end if first is not None and self._table.is_to_be_left(first, end.snapshot - start.snapshot) else start
+
+    def _within(self, snapshot: Snapshot, planned: Sequence[PlannedFile], end: Position, budget: Budget) -> Position | None:
+        """Where among a snapshot's files the budget is used up; None where it takes all of them."""
+        begin, rows = self._table.standing(snapshot, end) if end.inside else (0, 0)
+        for number in range(begin, len(planned)):
+            file = planned[number].file
+            first = rows if number == begin else 0
+            taken = budget.take(file.row_count - first, file.file_size / max(1, file.row_count))
+            if first + taken < file.row_count:
+                return self._table.inside(snapshot, end, number, first + taken)
+        return None
 
     def _may_move_keys(self, snapshot: Snapshot) -> bool:
         """Whether a key may lie in another bucket from here on."""
@@ -164,12 +175,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         last = end.snapshot + (1 if end.inside else 0)
         position = start
         for snapshot in self._table.between(start, last):
-            planned = self._table.planned(snapshot, position.cursor)
+            here = end if snapshot.id == end.snapshot else position  # they are of one plan where both are inside of it
+            planned = self._table.planned(snapshot, here)
             self._table.check_types(planned)
-            stop = (end.files, end.rows) if snapshot.id == end.snapshot else (len(planned), 0)
-            for number in range(position.files, min(len(planned), stop[0] + 1)):
+            begin = self._table.standing(snapshot, position) if position.inside else (0, 0)
+            stop = self._table.standing(snapshot, end) if here is end else (len(planned), 0)
+            for number in range(begin[0], min(len(planned), stop[0] + 1)):
                 rows = planned[number].file.row_count
-                first = position.rows if number == position.files else 0
+                first = begin[1] if number == begin[0] else 0
                 until = stop[1] if number == stop[0] else rows
                 if first < until:
                     yield Piece(planned=planned[number], start=first, stop=until)
@@ -190,14 +203,3 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Let go of the server."""
         if self._history is not None:
             self._history.close()
-
-
-def _within(snapshot: Snapshot, planned: Sequence[PlannedFile], end: Position, budget: Budget) -> Position | None:
-    """Where among a snapshot's files the budget is used up; None where it takes all of them."""
-    for number in range(end.files, len(planned)):
-        file = planned[number].file
-        first = end.rows if number == end.files else 0
-        taken = budget.take(file.row_count - first, file.file_size / max(1, file.row_count))
-        if first + taken < file.row_count:
-            return end.within(snapshot, number, first + taken)
-    return None

@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -35,7 +35,7 @@ from pyspark_sluice.pushed import predicate_of, predicate_text
 from pyspark_sluice.source import DefaultSource
 from pyspark_sluice.stream import StreamReader
 from table.retention.expiry import ExpiryRules
-from table.scan.planning.entry_scan import plan_scan
+from table.scan.planning.entry_scan import PlannedFile, plan_scan
 from table.scan.read import read_batches
 from table.write.snapshot_builder import CommitRequest
 from table.write.writer import write_batches
@@ -214,19 +214,78 @@ def rows(reader: StreamReader, start: dict[str, Any], end: dict[str, Any]) -> li
     return [row for split in splits for batch in reader.read(split) for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
 
 
+def files_of(lake: Lake) -> Sequence[PlannedFile]:
+    """The newest snapshot's files, in the order in which streams read them."""
+    table = lake.open(T)
+    return plan_scan(table.files, table.schema, table.latest()).files
+
+
 def test_admission_takes_what_it_is_told_and_all_when_it_is_told_so(url: str, queue: Lake) -> None:
     reader = reader_of(url, maxRowsPerTrigger="4")
     start = reader.initialOffset()
     whole = {"snapshot": 3, "whole": True, "of": queue.history.version(queue.open(T), "3").key}
     assert start == whole
     end = reader.latestOffset(start, reader.getDefaultReadLimit())
-    assert end == whole | {"files": 1, "rows": 1}
+    names = [f"bucket-0/{planned.file.file_name}" for planned in files_of(queue)]
+    assert end == whole | {"files": 1, "rows": 1, "file": names[1]}
     assert rows(reader, start, end) == [(0, 0), (1, 0), (2, 0), (0, 1)]
     assert rows(reader, end, reader.latestOffset(end, ReadAllAvailable())) == [(1, 1), (2, 1), (0, 2), (1, 2), (2, 2)]
     by_bytes = reader_of(url, maxBytesPerTrigger="1 b")
-    assert by_bytes.latestOffset(start, by_bytes.getDefaultReadLimit()) == whole | {"files": 0, "rows": 1}
+    assert by_bytes.latestOffset(start, by_bytes.getDefaultReadLimit()) == whole | {"files": 0, "rows": 1, "file": names[0]}
     by_files = reader_of(url, maxFilesPerTrigger="2")
     assert len(rows(by_files, start, by_files.latestOffset(start, by_files.getDefaultReadLimit()))) == 6
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "first"), [(3, None, 3), (None, 3, 3), (None, 4, 4)], ids=["fewer before", "more before", "not its own either"]
+)
+def test_a_position_stays_where_it_is_among_other_files(url: str, queue: Lake, before: int | None, after: int | None, first: int) -> None:
+    """Files may be left out before a restart and not behind it, or the reverse: an ALTER, an option, an index file, another version.
+
+    The position counted those that were not left out: rows came again, or never.
+    """
+    for number in range(3, 6):
+        append(queue, number)
+    limited = reader_of(url, maxRowsPerTrigger="1" if before else "10", **least(before))
+    begun = limited.initialOffset()
+    at = limited.latestOffset(begun, limited.getDefaultReadLimit())
+    assert rows(limited, begun, at)[-1] == (0, 3)
+    other = reader_of(url, **least(after))
+    rest = rows(other, at, other.latestOffset(at, ReadAllAvailable()))
+    assert rest == [(id_, n) for n in range(first, 6) for id_ in range(3) if (id_, n) != (0, 3)]
+    again = [row for row in rows(other, begun, at) if row[1] >= 3]
+    assert again == [(0, 3)][: first == 3], "a batch that is repeated"
+
+
+def least(number: int | None) -> dict[str, str]:
+    return {} if number is None else {"filter": predicate_text(Compare("n", Op.GE, number))}
+
+
+@pytest.mark.parametrize("by_value", ["true", "false"])
+def test_a_snapshot_is_read_to_its_end_in_the_order_in_which_it_was_begun(url: str, lake: Lake, by_value: str) -> None:
+    schema = new_schema([column("id", "BIGINT"), column("n", "INT")], partition_keys=["n"], options={"bucket": "1", "bucket-key": "id"})
+    lake.create_table(T, schema)
+    for number in (2, 1):
+        append(lake, number)
+    key = "scan.plan-sort-partition"
+    reader = reader_of(url, maxRowsPerTrigger="1", **{key: by_value})
+    begun = reader.initialOffset()
+    at = reader.latestOffset(begun, reader.getDefaultReadLimit())
+    (one,) = rows(reader, begun, at)
+    assert one == (0, 1 if by_value == "true" else 2)
+    other = reader_of(url, maxRowsPerTrigger="2", **{key: str(by_value == "false").lower()})
+    assert rows(other, begun, at) == [one]
+    read = [one]
+    while (end := other.latestOffset(at, other.getDefaultReadLimit())) != at:
+        read += rows(other, at, end)
+        at = end
+    assert sorted(read) == [(id_, n) for id_ in range(3) for n in (1, 2)]
+
+
+def test_a_position_of_an_earlier_version_counts_files(url: str, queue: Lake) -> None:
+    reader = reader_of(url)
+    at = reader.initialOffset() | {"files": 1, "rows": 2}
+    assert rows(reader, at, reader.latestOffset(at, ReadAllAvailable())) == [(2, 1), (0, 2), (1, 2), (2, 2)]
 
 
 def test_a_micro_batch_takes_so_many_snapshots(url: str, queue: Lake) -> None:
@@ -308,7 +367,7 @@ def test_a_stream_notices_that_the_snapshot_it_has_begun_was_rolled_back(url: st
     append(queue, 7)
     with pytest.raises(SnapshotNotExist, match="before snapshot 2, with which this stream goes on"):
         reader_of(url).latestOffset(part, ReadAllAvailable())
-    of_before = {key: value for key, value in part.items() if key != "of"}
+    of_before = {key: value for key, value in part.items() if key not in ("of", "file")}
     assert reader_of(url).latestOffset(of_before, ReadAllAvailable())["snapshot"] == 3, "an earlier version's checkpoint"
 
 
@@ -444,5 +503,6 @@ def test_a_position_is_the_same_text_again() -> None:
     for body in (
         {"snapshot": 1},
         {"snapshot": 2, "whole": True, "since": 5, "files": 1, "rows": 0, "after": "u", "of": "v", "end": True, "told": True},
+        {"snapshot": 2, "since": 0, "files": 1, "rows": 2, "file": "bucket-0/f", "sorted": True, "ending": True, "drained": True},
     ):
         assert Position.from_json(json.loads(json.dumps(body))).to_json() == body
