@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import itertools
+import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from email.message import Message
@@ -70,3 +72,50 @@ class Balancer:
         self._server.shutdown()
         self._server.server_close()
         self._client.close()
+
+
+class TcpBalancer:
+    """Gives each connection to the next server, in strict alternation; knows nothing of what is spoken over it."""
+
+    def __init__(self, addresses: Sequence[tuple[str, int]]) -> None:
+        self._addresses = list(addresses)
+        self._turns = itertools.cycle(self._addresses)
+        self.given: list[tuple[str, int]] = []
+        """The server of each connection."""
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port = int(self._listening.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listening.accept()
+                address = next(self._turns)
+                self.given.append(address)
+                threading.Thread(target=_connect, args=(client, address), daemon=True).start()
+
+    def stay_at(self, port: int) -> None:
+        """Give every connection from now on to one server, as when the others are gone."""
+        self._turns = itertools.cycle([address for address in self._addresses if address[1] == port])
+
+    def close(self) -> None:
+        """Take no more connections."""
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+
+
+def _connect(client: socket.socket, address: tuple[str, int]) -> None:
+    with client, contextlib.suppress(OSError), socket.create_connection(address) as server:
+        back = threading.Thread(target=_pump, args=(server, client), daemon=True)
+        back.start()
+        _pump(client, server)
+        back.join()
+
+
+def _pump(one: socket.socket, other: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while piece := one.recv(1 << 16):
+            other.sendall(piece)
+    for end in (one, other):
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)

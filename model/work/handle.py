@@ -19,6 +19,11 @@ def new_handle(server: int = NO_SERVER) -> str:
     return str(UUID(int=bits))
 
 
+def handle_bytes(server: int = NO_SERVER) -> bytes:
+    """The same in 16 bytes, as Flight SQL's tickets and prepared statements have it."""
+    return UUID(new_handle(server)).bytes
+
+
 def server_of(handle: str) -> int | None:
     """The number of the server that made a handle; None for a text that is none."""
     try:

@@ -6,7 +6,7 @@ import logging
 import random
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,10 @@ class Call:
     cookie: str | None
     request_id: str
     caller: Caller = EVERYBODY
+    sent_headers: Sequence[tuple[str, str]] = ()
+    """What the client sent before its message."""
+    address: str = ""
+    """The client's host."""
     notices: tuple[str, ...] = ()
     """What the client is to know of the statements that the call ran, told in the head of the answer."""
     _headers: dict[str, str] = field(default_factory=dict)
@@ -40,11 +44,14 @@ class Call:
         """The client's end of its connection, such as ``ipv4:127.0.0.1:40512``."""
         return str(self.context.peer())
 
-    @property
-    def address(self) -> str:
-        """The client's host."""
+    def __post_init__(self) -> None:
         host = self.peer.partition(":")[2].rpartition(":")[0]
-        return host.replace("%5B", "").replace("%5D", "").strip("[]")
+        self.address = self.address or host.replace("%5B", "").replace("%5D", "").strip("[]")
+
+    @property
+    def passed_on(self) -> Mapping[str, str]:
+        """What another server says that passed the call on (`server.flight.forward`); empty for a client's own."""
+        return {name: value for name, value in self.sent_headers if name.startswith("x-sluice-")}
 
     def gone(self) -> bool:
         """Whether the client has hung up or canceled."""
@@ -81,6 +88,7 @@ class CallHeaders:
     token: str | None
     cookie: str | None
     request_id: str
+    sent: Sequence[tuple[str, str]]
 
     @classmethod
     def of(cls, context: Any) -> CallHeaders:
@@ -91,6 +99,7 @@ class CallHeaders:
         authorizations = set(values.get("authorization", []))
         request_id = (values.get("x-request-id") or [""])[0]
         return cls(
+            sent=[(key, value) for key, several in values.items() for value in several],
             token=token_of(authorizations.pop()) if len(authorizations) == 1 else None,  # who says to be two is nobody
             cookie=_cookie(values.get("cookie", [])),
             request_id=request_id if _SANE_ID.fullmatch(request_id) else f"{random.getrandbits(128):032x}",

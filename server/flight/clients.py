@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from dataclasses import dataclass
-from uuid import uuid4
 
 from cachetools import LRUCache
 
 from gateway.gateway import Gateway
 from model.errors import SessionNotExist
+from model.work.handle import new_handle
 from server.flight.calls import Call
 from server.flight.connections import connected, endpoint
 
@@ -62,7 +62,7 @@ class ClientSessions:
         if session is not None:
             return session
         handle = self._gateway.open_session("flight", caller=call.caller)
-        client = _Client(handle=handle, principal=call.caller.principal, cookie=uuid4().hex, peer=call.peer)
+        client = _Client(handle=handle, principal=call.caller.principal, cookie=new_handle(self._gateway.limits.server), peer=call.peer)
         with self._lock:
             self._by_cookie[client.cookie] = client
             self._by_peer[client.peer] = client

@@ -15,11 +15,13 @@ _BY_STATUS: dict[int, grpc.StatusCode] = {
     401: _CODE.UNAUTHENTICATED,
     403: _CODE.PERMISSION_DENIED,
     404: _CODE.NOT_FOUND,
+    410: _CODE.NOT_FOUND,
     408: _CODE.DEADLINE_EXCEEDED,
     429: _CODE.UNAVAILABLE,
     501: _CODE.UNIMPLEMENTED,
     503: _CODE.UNAVAILABLE,
 }
+_STATUS_OF = {code: status for status, code in reversed(_BY_STATUS.items())} | {_CODE.INVALID_ARGUMENT: 400, _CODE.CANCELLED: 499}
 _BY_CLASS: dict[str, grpc.StatusCode] = {
     "StatementCanceled": _CODE.CANCELLED,
     "InternalError": _CODE.INTERNAL,
@@ -37,8 +39,19 @@ class FlightFailure:
     text: str
 
 
+class PassedOnFailure(Exception):
+    """What another server refused a call with that was passed on to it."""
+
+    def __init__(self, code: grpc.StatusCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
 def flight_failure(error: BaseException, id_: str) -> FlightFailure:
     """What a client is told of an error."""
+    if isinstance(error, PassedOnFailure):
+        return FlightFailure(_STATUS_OF.get(error.code, 500), error.code, error.text)
     failure = failure_of(error, id_)
     default = _CODE.INVALID_ARGUMENT if failure.status < 500 else _CODE.INTERNAL
     code = _BY_CLASS.get(failure.error_class) or _BY_STATUS.get(failure.status, default)

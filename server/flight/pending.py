@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import secrets
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from model.errors import InvalidParameter, OperationNotExist, StatementTooLarge
+from model.work.handle import NO_SERVER, handle_bytes
 from sql.execution.results import Analysed, ResultSet
 from sql.parameters.parameters import NONE as NO_PARAMETERS
 from sql.parameters.parameters import Parameters
@@ -40,7 +40,9 @@ class HeldResult:
 class Results:
     """Results by ticket; each is read once."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: int = NO_SERVER) -> None:
+        """``server`` is the number of this one, which tickets tell."""
+        self._server = server
         self._lock = threading.Lock()
         self._held: dict[bytes, HeldResult] = {}
         self._read: dict[bytes, HeldResult] = {}
@@ -51,7 +53,7 @@ class Results:
 
     def hold(self, result: ResultSet, principal: str) -> bytes:
         """Keep a result for whoever brings the ticket returned."""
-        ticket = secrets.token_bytes(16)
+        ticket = handle_bytes(self._server)
         with self._lock:
             self._held[ticket] = HeldResult(result=result, principal=principal)
         return ticket
@@ -153,7 +155,9 @@ def _as_wanted(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 class PreparedStatements:
     """Prepared statements by handle."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: int = NO_SERVER) -> None:
+        """``server`` is the number of this one, which handles tell."""
+        self._server = server
         self._lock = threading.Lock()
         self._of: dict[str, OrderedDict[bytes, PreparedStatement]] = {}
         """Each principal's by handle, longest unused first."""
@@ -163,7 +167,7 @@ class PreparedStatements:
 
     def add(self, statement: PreparedStatement) -> bytes:
         """Keep a statement; returns its handle. Raises `StatementTooLarge`."""
-        handle = secrets.token_bytes(16)
+        handle = handle_bytes(self._server)
         _check_size(statement)
         with self._lock:
             while len(own := self._of.get(statement.principal, ())) >= MOST_PREPARED:

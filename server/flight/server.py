@@ -31,6 +31,7 @@ from server.flight.actions import ACTIONS, Actions
 from server.flight.calls import Call, CallHeaders, HangUps
 from server.flight.clients import ClientSessions
 from server.flight.errors import FlightFailure, flight_failure
+from server.flight.forward import FlightForward, handle_in, handle_of_action
 from server.flight.gate import FlightGate
 from server.flight.metadata import is_metadata, metadata, metadata_schema
 from server.flight.pending import PreparedStatements, Results
@@ -76,12 +77,13 @@ class FlightEndpoint:
         self._services = services
         self._tls = tls
         self._metrics = metrics
-        self._results = Results()
+        self._forward = FlightForward(services)
+        self._results = Results(gateway.limits.server)
         self._hang_ups = HangUps()
         self._turns = Turns(MOST_CALLS)
         self._places = WaitingPlaces()
         self._clients = ClientSessions(gateway)
-        prepared = PreparedStatements()
+        prepared = PreparedStatements(gateway.limits.server)
         self._reader = ArrowProcesses(gateway.limits.workers)
         self._statements = Statements(gateway, self._clients, self._results, prepared, self._hang_ups, self._reader.begin)
         self._stalls = Stalls(services.settings[FLIGHT_STALL])
@@ -116,6 +118,7 @@ class FlightEndpoint:
             ) from problem
         self._periodic.start()
         self.where = host, self._server.port
+        self._services.flight_port.port = self._server.port
         return self.where
 
     def stop(self, seconds: float) -> None:
@@ -158,7 +161,16 @@ class FlightEndpoint:
     def one(self, context: Context, method: str, requests: Requests) -> Iterator[bytes]:
         """Answer a call that has one answer."""
         work = {"GetFlightInfo": self._flight_info, "GetSchema": self._schema}[method]
-        call, answer = self._answered(context, method, lambda call: work(call, parsed("FlightDescriptor", self._asked(call, requests))))
+
+        def answered(call: Call) -> bytes:
+            request = self._asked(call, requests)
+            descriptor = parsed("FlightDescriptor", request)
+            owner = self._forward.owner(call, handle_in(descriptor.cmd))
+            if owner is not None:
+                return b"".join(self._forward.answers(call, owner, request, iter(())))
+            return work(call, descriptor)
+
+        call, answer = self._answered(context, method, answered)
         call.begin_answer()
         yield answer
 
@@ -170,7 +182,7 @@ class FlightEndpoint:
 
     def rows(self, context: Context, requests: Requests, send: Send) -> None:
         """Answer DoGet; of rows without end only those that are there, the others follow."""
-        call, answer = self._answered(context, "DoGet", lambda call: self._rows(call, parsed("Ticket", self._asked(call, requests)), send))
+        call, answer = self._answered(context, "DoGet", lambda call: self._rows(call, self._asked(call, requests), send))
         call.begin_answer()
         answer.begin()
 
@@ -183,10 +195,18 @@ class FlightEndpoint:
     def _answered(self, context: Context, method: str, work: Callable[[Call], T]) -> tuple[Call, T]:
         """Answer one call: find out who it is, do the work, count it, and tell failures as Flight tells them."""
         headers = CallHeaders.of(context)
-        call = Call(context=context, method=method, token=headers.token, cookie=headers.cookie, request_id=headers.request_id)
+        call = Call(
+            context=context,
+            method=method,
+            token=headers.token,
+            cookie=headers.cookie,
+            request_id=headers.request_id,
+            sent_headers=headers.sent,
+        )
         began = time.perf_counter()
         status = 200
         try:
+            self._forward.check(call)
             ORIGIN.set(Origin(protocol="flight", address=call.address, request_id=call.request_id))
             if self._stopped.is_set():
                 raise Unavailable("The server is stopping; connect again in a moment.")
@@ -249,15 +269,23 @@ class FlightEndpoint:
         match method:
             case "DoAction":
                 action = parsed("Action", request)
+                owner = self._forward.owner(call, handle_of_action(action.type, action.body))
+                if owner is not None:
+                    return iter(list(self._forward.answers(call, owner, request, iter(()))))
                 bodies = self._actions.act(call, action.type, action.body)
                 return iter([message("Result", body=body).SerializeToString() for body in bodies])
             case "ListActions":
                 return iter([message("ActionType", type=name, description=text).SerializeToString() for name, text in ACTIONS.items()])
         return iter(())  # ListFlights: there is nothing to list
 
-    def _rows(self, call: Call, ticket: Any, send: Send) -> RowsAnswer:
+    def _rows(self, call: Call, request: bytes, send: Send) -> RowsAnswer:
         """The rows of a ticket, to be sent."""
+        ticket = parsed("Ticket", request)
         name, command = unpacked(ticket.ticket)
+        owner = self._forward.owner(call, handle_in(ticket.ticket))
+        if owner is not None:
+            passed_on = self._forward.answers(call, owner, request, iter(()))
+            return RowsAnswer(call, self._stalls.sending(call, passed_on), None, send, self._turns)
         if is_metadata(name):
             table = metadata(self._services.gateway.lake, call.caller, name, command)
             schema = table.schema
@@ -274,14 +302,31 @@ class FlightEndpoint:
             return iter(())
         if method == "DoExchange":
             raise NotImplementedHere("Flight SQL exchanges nothing: ask for the FlightInfo of a command, or send rows with DoPut.")
-        messages = self._received(call, requests)
-        first = next(messages, None)
-        if first is None:
+        try:
+            with self._stalls.waiting(call):
+                request = next(requests, None)
+        except grpc.RpcError:  # canceled, or longer than a message may be
+            request = None
+        if request is None:
             raise BadRequest("The call ended before its first message, which says what the rows are for.")
+        first = parsed("FlightData", request)
+        owner = self._forward.owner(call, handle_in(first.flight_descriptor.cmd))
+        if owner is not None:
+            return iter(list(self._forward.answers(call, owner, request, self._raw(call, requests))))
+        messages = self._received(call, requests)
         name, command = unpacked(_command(first.flight_descriptor))
         sent = (Message(part.data_header, part.data_body) for part in itertools.chain([first], messages) if part.data_header)
         rows = ReceivedRows(sent, self._services.settings[ROWS_BYTES], self._reader, call.caller.principal)
         return iter([self._puts.put(call, name, command, rows)])
+
+    def _raw(self, call: Call, requests: Requests) -> Iterator[bytes]:
+        """What the client sends, as it came."""
+        while True:
+            with self._stalls.waiting(call):
+                request = next(requests, None)
+            if request is None:
+                return
+            yield request
 
     def _received(self, call: Call, requests: Requests) -> Iterator[Any]:
         """What the client sends, to its end; one that hangs up has not sent all of it, whatever the stream looks like."""

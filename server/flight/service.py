@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import grpc
 
-_SERVICE = "/arrow.flight.protocol.FlightService/"
+SERVICE = "/arrow.flight.protocol.FlightService/"
 MOST_CALLS = 1000
 """Calls at a time; each holds a thread, but rows without end only while there are some."""
 MOST_CONNECTIONS = 1000
@@ -48,7 +48,7 @@ class FlightService(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Finds who answers a call."""
 
     def __init__(self, answering: Answering) -> None:
-        self._handlers = {_SERVICE + method: _handler(answering, method, kind) for method, kind in _KINDS.items()}
+        self._handlers = {SERVICE + method: _handler(answering, method, kind) for method, kind in _KINDS.items()}
 
     def service(self, handler_call_details: Any) -> Any:
         """Called by gRPC for each call; None is UNIMPLEMENTED."""

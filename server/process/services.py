@@ -33,6 +33,17 @@ _PROGRAM = Path(__file__).parents[2]
 """Where the modules of the server lie."""
 
 
+class FlightPort:
+    """The port of Flight SQL, which is known once it listens."""
+
+    def __init__(self) -> None:
+        self.port: int | None = None
+
+    def __call__(self) -> int | None:
+        """None where the server has no Flight SQL."""
+        return self.port
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
     """All that a view may use."""
@@ -41,6 +52,8 @@ class Services:
     settings: Settings
     peers: Peers | None = None
     """The other servers of the catalog; None where nobody asks them."""
+    flight_port: FlightPort = field(default_factory=FlightPort)
+    """Where this server speaks Flight SQL, once it does."""
     stopping: threading.Event = field(default_factory=threading.Event)
     waiting: WaitingPlaces = field(default_factory=WaitingPlaces)
     """Of requests that wait until a statement has ended."""

@@ -25,7 +25,7 @@ from server.access.audit import AUDITED, leave_out
 from server.errors import request_id
 from server.process.services import AT_ONCE, Services
 from server.settings.kinds import is_loopback
-from server.sql.peer_connections import PROOF, PROVE, NoAnswer, NotReached, NotTheOne, PeerConnections, PeerRequest, proof
+from server.sql.peer_connections import FLIGHT_PORT, PROOF, PROVE, NoAnswer, NotReached, NotTheOne, PeerConnections, PeerRequest, proof
 
 PASSED_ON = "X-Sluice-Passed-On"
 """Names the server that passed a request on, so that nobody passes it on again."""
@@ -82,8 +82,12 @@ def _given(answer: Response | None) -> Response | None:
 
 
 def prove(services: Services) -> Response | None:
-    """The answer to a server that asks whether this one is the one it means; None for any other request."""
-    if services.peers is None or PROVE not in request.headers:
+    """The answer to a server that asks whether this one is the one it means, or where its Flight SQL is; None for any other request."""
+    if services.peers is None:
+        return None
+    if FLIGHT_PORT in request.headers and (port := services.flight_port()) is not None:
+        return Response(status=HTTPStatus.NO_CONTENT, headers={FLIGHT_PORT: str(port)})
+    if PROVE not in request.headers:
         return None
     client = request.remote_addr or "", request.environ.get("REMOTE_PORT", "0")
     shown = proof(services.peers.number, services.peers.seal, request.headers[PROVE], client)
@@ -171,17 +175,17 @@ def _answer_of(services: Services, owner: ServerRow, peers: Peers, what: str) ->
         why = str(problem)
         if not _is_near(owner, peers) and (isinstance(problem, NotTheOne) or isinstance(problem.__cause__, ConnectionError)):
             why = f"is reached at {owner.url} by its own machine alone: set SLUICE_ADVERTISED_URL there"
-        raise _silent(owner, peers, what, why) from problem
+        raise silent(owner, peers, what, why) from problem
     except NoAnswer as problem:
         if sent.only_reads:
-            raise Unavailable(_known_to(owner, what, "does not answer")) from problem
+            raise Unavailable(known_to(owner, what, "does not answer")) from problem
         raise OutcomeUnknown(
             f"{what} is known to the server {owner.name}, which was asked and did not answer: it may or may not have done it. Look before "
             "you repeat it; what was sent under an Idempotency-Key may be repeated under it."
         ) from problem
     if response.status == HTTPStatus.MISDIRECTED_REQUEST:
         response.close()
-        raise _silent(owner, peers, what, f"is not the one that answers at {owner.url}; where that lasts set SLUICE_ADVERTISED_URL there")
+        raise silent(owner, peers, what, f"is not the one that answers at {owner.url}; where that lasts set SLUICE_ADVERTISED_URL there")
     answer = Response(response.pieces(), response.status, direct_passthrough=True)
     answer.headers.clear()
     for name, value in response.headers:
@@ -202,12 +206,12 @@ def _place(services: Services) -> Iterator[list[tuple[str, str]]]:
         yield [] if may else [(AT_ONCE, "1")]
 
 
-def _silent(owner: ServerRow, peers: Peers, what: str, why: str) -> LakeError:
+def silent(owner: ServerRow, peers: Peers, what: str, why: str) -> LakeError:
     """The error told of a server that nobody answers for: it is gone, or may come back."""
-    return ServerGone(what, owner.name) if peers.asked_in_vain(owner) else Unavailable(_known_to(owner, what, why))
+    return ServerGone(what, owner.name) if peers.asked_in_vain(owner) else Unavailable(known_to(owner, what, why))
 
 
-def _known_to(owner: ServerRow, what: str, why: str) -> str:
+def known_to(owner: ServerRow, what: str, why: str) -> str:
     return f"{what} is known to the server {owner.name}, which {why}. Try again in a moment."
 
 

@@ -25,6 +25,8 @@ from catalog.records import ServerRow
 from server.settings.kinds import is_loopback
 
 PROVE, PROOF = "X-Sluice-Prove", "X-Sluice-Proof"
+FLIGHT_PORT = "X-Sluice-Flight-Port"
+"""Asks a server, and tells, at which port it speaks Flight SQL."""
 _PROVED_AT = "/livez"
 """A path that everybody may ask for, and every proxy before a server lets through."""
 _SAME_WHEREVER = "-"

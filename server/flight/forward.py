@@ -1,0 +1,215 @@
+"""Calls about what another server of the catalog holds (results, prepared statements, sessions) are passed on to it as they came.
+
+The caller's own token and cookie go along, so that the other server judges the call as if it had been asked itself. Where its Flight SQL
+is, it says over a connection of HTTP on which it has shown who it is (`server.sql.peer_connections`), for each call anew: the port may be
+another program's once that server is gone.
+"""
+
+from __future__ import annotations
+
+import hmac
+import itertools
+import ssl
+from collections.abc import Iterator
+from http.client import HTTPException, IncompleteRead
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import grpc
+
+from catalog.records import ServerRow
+from lake.peers import Peers
+from model.catalog_errors import ServerGone
+from model.errors import BadRequest, Unavailable
+from model.work.handle import NO_SERVER, server_of
+from server.flight.calls import Call
+from server.flight.errors import PassedOnFailure
+from server.flight.service import SERVICE
+from server.flight.wire.messages import parsed, unpacked
+from server.process.services import Services
+from server.sql.forward import known_to, silent
+from server.sql.notices import HEADER
+from server.sql.peer_connections import FLIGHT_PORT, NoAnswer, NotReached, PeerConnections, PeerRequest
+
+PASSED_ON, MEANT, FROM = "x-sluice-passed-on", "x-sluice-for", "x-sluice-from"
+"""As in `server.sql.forward`, in the spelling of gRPC: who passed it on, who is meant, and the client's address under a seal."""
+_CONNECT_SECONDS = 5.0
+_GOES_ALONG = ("authorization", "cookie")
+_COMES_BACK = ("set-cookie", HEADER.lower(), "authorization")
+
+
+def _server_of(handle: bytes | str | None) -> int | None:
+    if handle is None:
+        return None
+    if isinstance(handle, str):
+        return server_of(handle)
+    return server_of(str(UUID(bytes=handle))) if len(handle) == 16 else None
+
+
+class FlightForward:
+    """Finds who is meant, and asks him."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._connections: PeerConnections | None = None
+
+    def check(self, call: Call) -> None:
+        """Let a call that another server passed on come from where it came to that one; raises `Unavailable` where it means another."""
+        peers, headers = self._services.peers, call.passed_on
+        if peers is None or PASSED_ON not in headers:
+            return
+        if (meant := headers.get(MEANT, "")) != str(peers.number):
+            raise Unavailable(f"This server has the number {peers.number}, not {meant}. Try again in a moment.")
+        address = headers.get(FROM, "").partition(" ")[0]
+        if hmac.compare_digest(headers.get(FROM, "").encode(), _sealed(peers, peers.number, address, call).encode()):
+            call.address = address
+
+    def owner(self, call: Call, handle: bytes | None) -> ServerRow | None:
+        """The other server that holds what a call is about: the handle in it, or the session of its cookie. None where it is this one.
+
+        Nobody is found for a session that is gone with its server: its client is told so, and begins a new one. Raises `ServerGone`.
+        """
+        peers = self._services.peers
+        if peers is None or PASSED_ON in call.passed_on:
+            return None
+        number = _server_of(handle)
+        if number is None:
+            number, handle = _server_of(call.cookie), None
+        if number is None or number in (NO_SERVER, peers.number):
+            return None
+        owner = peers.find(number)
+        if owner is None or not peers.is_gone(owner):
+            return owner
+        if handle is None:
+            return None
+        raise ServerGone("What is asked for", owner.name)
+
+    def answers(self, call: Call, owner: ServerRow, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+        """What the owner answers, message by message, the first of which is there when this returns.
+
+        Raises `PassedOnFailure` with what the owner refuses it with, `Unavailable` or `ServerGone` where it is not reached.
+        """
+        peers = self._services.peers
+        assert peers is not None
+        channel = self._channel(owner, peers)
+        asked: list[Any] = []
+
+        def requests() -> Iterator[bytes]:
+            yield first
+            try:
+                yield from rest
+                next(rest, None)  # a call that is canceled ends its stream a moment before gRPC calls it canceled
+            except grpc.RpcError:
+                asked[0].cancel()
+                return
+            if call.gone():  # not all has come, whatever the stream looks like
+                asked[0].cancel()
+
+        headers = [(name, value) for name, value in call.sent_headers if name in _GOES_ALONG]
+        headers += [(PASSED_ON, str(peers.number)), (MEANT, str(owner.number)), ("x-request-id", call.request_id)]
+        headers += [(FROM, _sealed(peers, owner.number, call.address, call))]
+        answers = channel.stream_stream(SERVICE + call.method)(requests(), metadata=headers)
+        asked.append(answers)
+        if not call.on_end(answers.cancel):
+            answers.cancel()
+        try:
+            for name, value in answers.initial_metadata():
+                if name in _COMES_BACK:
+                    call.set_header(name, value)
+            begin = list(itertools.islice(answers, 1))
+        except grpc.RpcError as problem:
+            channel.close()
+            raise PassedOnFailure(problem.code(), problem.details() or "") from None
+        except BaseException:
+            channel.close()
+            raise
+        return _rest(begin, answers, channel)
+
+    def _channel(self, owner: ServerRow, peers: Peers) -> grpc.Channel:
+        """A connection to the owner's Flight SQL, which is where the owner itself has just said."""
+        what = "What is asked for"
+        parts = urlsplit(owner.url or "")
+        asked = PeerRequest("GET", "/livez", [(FLIGHT_PORT, "?")], None)
+        if self._connections is None:
+            self._connections = PeerConnections()
+        try:
+            answer = self._connections.send(owner, peers.seal, asked)
+            port = dict(answer.headers).get(FLIGHT_PORT)
+            for _ in answer.pieces():
+                pass
+        except NotReached as problem:
+            raise silent(owner, peers, what, str(problem)) from problem
+        except (NoAnswer, OSError, HTTPException, IncompleteRead) as problem:
+            raise silent(owner, peers, what, "does not answer") from problem
+        if port is None:
+            raise Unavailable(known_to(owner, what, "has no Flight SQL, or is of an earlier version"))
+        host = parts.hostname or ""
+        target = f"{f'[{host}]' if ':' in host else host}:{port}"
+        options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0)]
+        if parts.scheme == "https":
+            channel = grpc.secure_channel(target, grpc.ssl_channel_credentials(_roots()), options=options)
+        else:
+            channel = grpc.insecure_channel(target, options=options)
+        try:
+            grpc.channel_ready_future(channel).result(_CONNECT_SECONDS)
+        except grpc.FutureTimeoutError as problem:
+            channel.close()
+            raise Unavailable(known_to(owner, what, f"is not reached at {target}, where its Flight SQL listens")) from problem
+        return channel
+
+
+def _rest(begin: list[bytes], answers: Any, channel: grpc.Channel) -> Iterator[bytes]:
+    try:
+        yield from begin
+        yield from answers
+    except grpc.RpcError as problem:
+        raise PassedOnFailure(problem.code(), problem.details() or "") from None
+    finally:
+        answers.cancel()
+        channel.close()
+
+
+def _sealed(peers: Peers, meant: int, address: str, call: Call) -> str:
+    return f"{address} {peers.seal('from', str(meant), address, 'flight', call.method, call.request_id)}"
+
+
+def _roots() -> bytes | None:
+    """The authorities that this machine trusts, as SSL_CERT_FILE says or OpenSSL was built; None leaves it to gRPC."""
+    trusted = ssl.create_default_context().get_ca_certs(binary_form=True)
+    return "".join(map(ssl.DER_cert_to_PEM_cert, trusted)).encode() or None
+
+
+def _unpacked(body: bytes) -> tuple[str, Any]:
+    """What is no message of Flight SQL is refused where it is answered."""
+    try:
+        return unpacked(body)
+    except BadRequest:
+        return "", None
+
+
+def handle_in(command: bytes) -> bytes | None:
+    """The handle in a command or a ticket; None where it has none, or is none of Flight SQL's."""
+    name, read = _unpacked(command)
+    if name == "TicketStatementQuery":
+        return bytes(read.statement_handle)
+    return bytes(read.prepared_statement_handle) if name in ("CommandPreparedStatementQuery", "CommandPreparedStatementUpdate") else None
+
+
+def handle_of_action(type_: str, body: bytes) -> bytes | None:
+    """The handle that an action is about."""
+    match type_:
+        case "ClosePreparedStatement":
+            name, request = _unpacked(body)
+            return bytes(request.prepared_statement_handle) if name == "ActionClosePreparedStatementRequest" else None
+        case "CancelFlightInfo":
+            info = parsed("CancelFlightInfoRequest", body).info
+        case "CancelQuery":
+            name, request = _unpacked(body)
+            if name != "ActionCancelQueryRequest":
+                return None
+            info = request.info
+        case _:
+            return None
+    handles = (handle_in(endpoint.ticket.ticket) for endpoint in parsed("FlightInfo", info).endpoint)
+    return next((handle for handle in handles if handle is not None), None)
