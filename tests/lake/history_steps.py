@@ -277,12 +277,13 @@ def _ignore(_: object) -> None:
 
 
 def expire(history: History, after: World) -> Action:
-    line = after[MAIN_BRANCH]
+    branch = history.branch(after)
+    line = after[branch]
     count = history.random.randint(1, max(4, len(line.snapshots)))
     # Ids may have gaps where a branch was moved to: what is kept is counted back from the latest.
     line.snapshots = {number: state for number, state in line.snapshots.items() if number > line.top - count}
     rules = ExpiryRules(at_least=count, at_most=count, retained=dt.timedelta(0), per_run=None)
-    return lambda: _ignore(expire_snapshots(history.lake, history.table(), rules))
+    return lambda: _ignore(expire_snapshots(history.lake, history.table(branch), rules))
 
 
 def tagged(history: History, after: World) -> Action | None:
