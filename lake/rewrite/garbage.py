@@ -65,8 +65,14 @@ def carry_renamed(tx: CatalogTransaction, io: FileIO, directory: str, *, later: 
 
 
 def free_for_table(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> bool:
-    """`make_way` for a new table; returns whether no other one, also no dropped one that is kept, lies there."""
+    """`make_way` for a new table; returns whether no other one, also no dropped one that is kept, lies there.
+
+    Where an object store holds garbage another server may be removing that still, long after its lock was over, and goes by names
+    alone: a new table's files would go with it. Nothing is free there until the garbage is off the record.
+    """
     occupants, in_use = tx.directories.lock_place(directory)
+    if occupants and not io.atomic_rename:
+        return False
     gone = not occupants or _removed_unless_anothers(tx, io, standing, directory, later=True)
     return gone and not in_use
 
@@ -173,6 +179,10 @@ def _schema_millis(files: TableFiles, number: int) -> int | None:
 def _remove(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> None:
     standing.require_own_now()
     tx.allow_silence()
+    for status in () if io.atomic_rename else io.list(directory):
+        if status.is_dir:
+            io.delete_tree(status.path)
+            tx.allow_silence()  # who has lost the lock meanwhile goes no further: a store tells no other branch of the name from this one
     io.delete_tree(directory)
     tx.directories.directory_removed(directory)
 
