@@ -40,6 +40,8 @@ class Operation(StrEnum):
 
 OPERATION = "sluice.operation"
 """The property of a snapshot that holds an operation for which Paimon has no word: ``COMPACT``, ``RESCALE``, ``DROP_PARTITION``."""
+MIGRATE = "MIGRATE"
+"""The operation of a snapshot that made files a table's which lay elsewhere before, where they lie still."""
 ANSWERS = "sluice.answers"
 """The property that tells what was answered to the writes of a snapshot that came under an Idempotency-Key, by what tells those apart."""
 TAKES_FILES = "sluice.takes-files"

@@ -31,7 +31,7 @@ from model.location import Location
 from model.options.rules import check_together
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema, new_schema
-from model.snapshot import CommitKind, Snapshot
+from model.snapshot import MIGRATE, CommitKind, Snapshot
 from table.format.hive import HiveDirectory, HiveFile, registered, survey
 from table.format.io.file_io import FileIO
 from table.format.io.links import RealPlaces, real
@@ -261,7 +261,7 @@ def _new_to(table: LakeTable, files: Sequence[HiveFile], known: Sequence[Snapsho
 def migration_commit(files: Sequence[HiveFile], schema: Schema) -> CommitRequest:
     """The commit that makes the files a table's; those without rows are left out."""
     adds = tuple(registered(file, schema) for file in files if file.rows)
-    return CommitRequest(kind=CommitKind.APPEND, adds=adds, registers=True, commit_user=str(uuid4()), operation="MIGRATE")
+    return CommitRequest(kind=CommitKind.APPEND, adds=adds, registers=True, commit_user=str(uuid4()), operation=MIGRATE)
 
 
 def _renamed(files: Sequence[HiveFile]) -> tuple[tuple[str, str], ...]:

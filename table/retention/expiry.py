@@ -9,7 +9,7 @@ from typing import Any
 
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
-from model.snapshot import Snapshot
+from model.snapshot import MIGRATE, Snapshot
 from model.text.file_name import file_name
 from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.format.store import TableFiles
@@ -128,12 +128,24 @@ def _added(files: TableFiles, schema: Schema, snapshots: Iterable[Snapshot]) -> 
     return added
 
 
+def _migrated(files: TableFiles, schema: Schema, snapshots: Iterable[Snapshot]) -> set[str]:
+    """The data files elsewhere that some snapshots made the table's; an index that was written beside one since is none."""
+    entries = (entry for snapshot in snapshots if snapshot.done == MIGRATE for entry in files.delta_entries(snapshot))
+    added = (entry for entry in entries if entry.kind is EntryKind.ADD and entry.file.external_path is not None)
+    return {files.data_path(schema, entry) for entry in added}
+
+
 def left_by_rollback(
     files: TableFiles, schema: Schema, removed: Sequence[Snapshot], before: Sequence[Snapshot], kept: Sequence[Snapshot]
 ) -> Garbage:
-    """What only the snapshots after those ``before`` needed, which are rolled back: the files they added and none before had."""
+    """What only the snapshots after those ``before`` needed, which are rolled back: the files they added and none before had.
+
+    Files that they migrated stay where they lie: they are as they were, and there may be no other copy of them.
+    """
     to = before[-1]
     added = _added(files, schema, removed)
+    for path in _migrated(files, schema, removed):
+        added.pop(path, None)
     named = {name: snapshot for snapshot in before for name in (snapshot.index_manifest, snapshot.statistics) if name is not None}
     same = [named[name] for snapshot in removed for name in (snapshot.index_manifest, snapshot.statistics) if name in named]
     takers = [snapshot for snapshot in before if snapshot.may_take_files] if added else []  # what was there and came back, see `CameBack`

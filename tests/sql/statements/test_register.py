@@ -205,6 +205,30 @@ def test_a_table_is_given_more_files_of_its_directory(gateway: Gateway, hive: Pa
         assert gateway.run("SELECT COUNT(*) FROM m").collect() == [(6,)]
 
 
+@pytest.mark.parametrize("then", ["", "CALL sys.compact(`table` => 'm', compact_strategy => 'full')", "CALL sys.rewrite_file_index('m')"])
+def test_a_rollback_leaves_what_was_migrated_where_it_lies(gateway: Gateway, lake: Lake, hive: Path, then: str) -> None:
+    """Nothing was copied, so that there may be no other copy; what was written of it since goes."""
+    gateway.run("CREATE TABLE m (id BIGINT, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
+    gateway.run("INSERT INTO m VALUES (9, 'z', DATE '2024-01-01')")
+    more = f"CALL sys.migrate_file(source_table => '{hive}', target_table => 'm')"
+    gateway.run(more)
+    there = names(hive)
+    gateway.run("INSERT INTO m VALUES (10, 'y', DATE '2024-01-01')")
+    if then:
+        gateway.run("ALTER TABLE m SET ('file-index.bitmap.columns' = 'id')")
+        gateway.run(then).close()
+        assert gateway.run("SELECT COUNT(*) FROM m$snapshots").collect() == [(4,)]
+    own = Path(lake.open(Identifier("default", "m")).location.removeprefix("file://"))
+    (told,) = gateway.run("CALL sys.rollback_to(`table` => 'm', snapshot_id => 1, dry_run => true)").collect()
+    (done,) = gateway.run("CALL sys.rollback_to('m', 1)").collect()
+    assert told[:-1] == done[:-1]
+    assert names(hive) == there
+    assert len(list(own.rglob("data-*.parquet"))) == 1
+    assert gateway.run("SELECT id FROM m").collect() == [(9,)]
+    gateway.run(more)
+    assert gateway.run("SELECT COUNT(*) FROM m").collect() == [(7,)]
+
+
 def test_files_are_added_once_by_two_at_once(gateway: Gateway, lake: Lake, hive: Path) -> None:
     """Both have looked at the table before either commits."""
     gateway.run("CREATE TABLE m (id BIGINT, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
