@@ -39,6 +39,8 @@ ALLOWED_SKIPS = (
 """Reasons for which a test may be left out; under CI any other one is a failure."""
 
 
+PASSED = pytest.StashKey[bool]()
+"""Whether the body of a test has passed: what it leaves is looked at then."""
 ROOM = 8 << 30
 """Bytes a run of many tests needs to begin with: what it writes at once, beside the reserve that servers keep free."""
 
@@ -134,6 +136,8 @@ def _turn(item: pytest.Item) -> int:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    if report.when == "call":
+        item.stash[PASSED] = report.passed
     if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         if not any(allowed.search(reason) for allowed in ALLOWED_SKIPS):

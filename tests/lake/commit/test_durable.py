@@ -125,6 +125,7 @@ def test_a_torn_file_of_a_decided_snapshot_is_replaced(catalog: CatalogStore, la
     assert rows(table) == [1, 2, 3]
 
 
+@pytest.mark.damages
 def test_a_foreign_file_in_the_place_of_a_decided_snapshot_is_not_touched(recorded: Lake, lake: Lake) -> None:
     insert(recorded, 1)
     table = recorded.open(T)

@@ -37,6 +37,7 @@ def lists_of(lake: Lake, place: Path, branch: str = "main") -> list[Path]:
     return [place / "manifest" / name for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list)]
 
 
+@pytest.mark.damages
 @HURT
 def test_a_branch(gateway: Gateway, lake: Lake, place: Path, hurt: Callable[[Path], None]) -> None:
     gateway.run("CALL sys.create_tag('t', 'one', 1)")
@@ -50,6 +51,7 @@ def test_a_branch(gateway: Gateway, lake: Lake, place: Path, hurt: Callable[[Pat
     assert len(gateway.run("SELECT * FROM t").collect()) == 3
 
 
+@pytest.mark.damages
 @HURT
 def test_a_tag(gateway: Gateway, lake: Lake, place: Path, hurt: Callable[[Path], None]) -> None:
     paths = lists_of(lake, place)
@@ -64,6 +66,7 @@ def test_a_tag(gateway: Gateway, lake: Lake, place: Path, hurt: Callable[[Path],
     assert gateway.run("CALL sys.check_table('t', deep => true)").collect() == []
 
 
+@pytest.mark.damages
 @HURT
 def test_later_snapshots(gateway: Gateway, lake: Lake, place: Path, hurt: Callable[[Path], None]) -> None:
     for path in lists_of(lake, place):
@@ -75,6 +78,7 @@ def test_later_snapshots(gateway: Gateway, lake: Lake, place: Path, hurt: Callab
     gateway.run("INSERT INTO t VALUES (5)")
 
 
+@pytest.mark.damages
 @HURT
 def test_snapshots_that_expire(gateway: Gateway, lake: Lake, place: Path, hurt: Callable[[Path], None]) -> None:
     paths = lists_of(lake, place)
@@ -91,6 +95,7 @@ def test_snapshots_that_expire(gateway: Gateway, lake: Lake, place: Path, hurt: 
 EXPIRE = "CALL sys.expire_snapshots(`table` => 't', retain_max => 1, retain_min => 1)"
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize(("what", "hurt"), [("base list", remove), ("delta list", cut), ("manifest", remove), ("manifest", change)])
 def test_nothing_expires_while_the_newest_snapshot_cannot_be_read(
     gateway: Gateway, lake: Lake, place: Path, what: str, hurt: Callable[[Path], None]

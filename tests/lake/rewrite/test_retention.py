@@ -237,6 +237,7 @@ def test_a_part_that_fails_is_told_when_the_others_are_done(lake: Lake) -> None:
     assert history(lake, table) == [3]
 
 
+@pytest.mark.damages
 def test_orphans_are_found_and_nothing_else(lake: Lake, table: LakeTable) -> None:
     create_tag(lake, table, "two", snapshot_id=2)
     overwrite(lake, table, [100])

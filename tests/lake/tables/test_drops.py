@@ -573,6 +573,7 @@ def test_a_consumer_goes_on_where_it_was(lake: Lake, catalog: CatalogStore, dsn:
         assert conn.execute("SELECT name, next_snapshot FROM stream_consumer").fetchall() == [("c", 2)]
 
 
+@pytest.mark.damages
 def test_what_a_failed_write_left_goes_with_a_dropped_table_only(lake: Lake, catalog: CatalogStore, warehouse: Path, dsn: str) -> None:
     place, late = warehouse / "default.db/t", "manifest/late"
 

@@ -217,6 +217,7 @@ def test_a_tag_that_a_client_replaces_is_the_other_snapshots(lake: Lake, table: 
     assert tags_of(lake, table) == []
 
 
+@pytest.mark.damages
 def test_a_tag_whose_file_is_replaced_by_what_is_none_of_the_table_stays(lake: Lake, table: LakeTable) -> None:
     create_tag(lake, table, "good", snapshot_id=1)
     path = Path(table.location) / "tag" / "tag-good"

@@ -27,6 +27,7 @@ def tables(gateway: Gateway, warehouse: Path) -> list[Path]:
     return [warehouse / "default.db" / name for name in "abc"]
 
 
+@pytest.mark.damages
 def test_the_search_for_orphans_goes_on_beside_a_damaged_table(gateway: Gateway, lake: Lake, tables: list[Path]) -> None:
     orphans = [place / "bucket-0/data-left-0.parquet" for place in tables]
     for orphan in orphans:

@@ -81,6 +81,7 @@ def test_a_damaged_data_file_is_found_and_taken_away(gateway: Gateway, place: Pa
     assert len(gateway.run("SELECT * FROM t").collect()) == 4
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("how", BREAKS)
 def test_a_damaged_manifest_is_found_and_what_it_told_of_is_lost(gateway: Gateway, lake: Lake, place: Path, how: str) -> None:
     file = metadata_files(place, "manifest")[1]
@@ -211,6 +212,7 @@ def test_a_directory_in_place_of_metadata_is_damage(gateway: Gateway, place: Pat
     assert str(file) in {row[3] for row in check(gateway)}
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("kind", ["manifest", "list"])
 @pytest.mark.parametrize("how", ["missing", "cut", "changed"])
 def test_what_a_lost_manifest_told_is_not_lost_while_it_is_remembered(gateway: Gateway, place: Path, kind: str, how: str) -> None:
@@ -229,6 +231,7 @@ def test_what_a_lost_manifest_told_is_not_lost_while_it_is_remembered(gateway: G
     assert check(gateway, ", deep => true") == []
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("name", ["manifest", "list", "tag/tag-one", "schema/schema-0", "snapshot/snapshot-2"])
 def test_a_link_that_leads_out_of_the_table_is_one_row_of_the_check(gateway: Gateway, lake: Lake, place: Path, name: str) -> None:
     gateway.run("CALL sys.create_tag('t', 'one', 1)")

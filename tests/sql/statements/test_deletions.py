@@ -152,6 +152,7 @@ def test_sql_deletes_no_rows_beside_a_client_that_notes_them(gateway: Gateway, p
     assert ids(gateway) == [0, 2, *range(4, 12)]
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("how", BREAKS)
 def test_a_damaged_vector_is_found(gateway: Gateway, place: Path, how: str) -> None:
     delete(gateway, 3)
@@ -251,6 +252,7 @@ def test_gaps_between_vectors_are_told_and_merged(gateway: Gateway, monkeypatch:
     assert gateway.run("CALL sys.check_table('t', deep => true)").collect() == []
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("how", BREAKS)
 def test_a_lost_deletion_vector_takes_its_data_files_along(gateway: Gateway, place: Path, how: str) -> None:
     """Without it their deleted rows would come back."""
@@ -270,6 +272,7 @@ def test_a_lost_deletion_vector_takes_its_data_files_along(gateway: Gateway, pla
     assert gateway.run(f"CALL sys.remove_unexisting_files('t'{deep})").collect() == []
 
 
+@pytest.mark.damages
 def test_a_data_file_lost_with_its_deletion_vector_goes_once(gateway: Gateway, place: Path) -> None:
     delete(gateway, 0)
     (index,) = (place / "index").iterdir()
@@ -285,6 +288,7 @@ def test_a_data_file_lost_with_its_deletion_vector_goes_once(gateway: Gateway, p
     assert latest.total_record_count == 8
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("how", ["missing", "cut"])
 @pytest.mark.parametrize("data_too", [False, True])
 def test_a_lost_index_manifest_is_told_and_a_repair_goes_back_before_it(gateway: Gateway, place: Path, how: str, data_too: bool) -> None:
