@@ -32,9 +32,6 @@ PRECOMMIT_COMPACT = Option(
     former=("changelog.precommit-compact",),
 )
 _CHANGELOGS = "what expires here becomes no changelog, and the files that theirs need stay"
-_RANGES = (
-    "Spark samples the rows itself and parts them into ranges of equal numbers; a file that passes 'target-file-size' by far is then split"
-)
 DROP_RETENTION = Option(
     "drop.retention",
     optional(duration()),
@@ -158,8 +155,18 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     Option("compaction.force-rewrite-all-files", boolean(), False, "Full compaction takes every file."),
     Option("compaction.skip-expired-partitions", boolean(), False, "Do not compact partitions that are to expire."),
     Option("full-compaction.delta-commits", optional(integer(at_least=1)), None, "Fixed bucket: full compaction every N commits."),
-    Option("sort-compaction.range-strategy", one_of("size", "quantity"), "size", "SIZE or QUANTITY ranges.", kept=_RANGES),
-    Option("sort-compaction.local-sample.magnification", integer(at_least=1), 1000, "Local sample = parallelism × this.", kept=_RANGES),
+    Option(
+        "sort-compaction.range-strategy",
+        one_of("size", "quantity"),
+        "size",
+        "What is even among the tasks of a compaction that sorts: the bytes of their rows, or their number.",
+    ),
+    Option(
+        "sort-compaction.local-sample.magnification",
+        integer(at_least=1),
+        1000,
+        "How many rows are looked at for each of these tasks, to find their ranges; 1000 at most.",
+    ),
     Option("deletion-vectors.enabled", only_false(), False, "DELETE/UPDATE write DVs instead of rewriting."),
     Option("deletion-vectors.bitmap64", only_false(), False, "64-bit DV format."),
     Option("deletion-vectors.modifiable", only_false(), False, "Allow toggling DV mode later."),

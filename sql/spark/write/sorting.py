@@ -18,6 +18,7 @@ from model.options.clustering import cluster_columns
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 from sql.spark.read.reads import dataframe, named
+from sql.spark.write.ranges import RangeRules, in_ranges
 from sql.spark.write.writes import Arrange, write
 from sql.spark.write.zorder import alike, zorder_numbers
 from table.compaction.clustering import Clustering, strategy_of
@@ -40,7 +41,9 @@ def sort_files(session: SparkSession, table: LakeTable, entries: Sequence[Manife
     plan = ScanPlan(snapshot_id=None, files=tuple(files), total_files=len(files), count_bytes=lambda: size)
     tasks = max(1, min(_MOST_TASKS, round(size / FileFormat.of(table.schema).target_bytes)))
     narrow = alike(entries, table.schema, order.columns) if order.strategy == "zorder" else frozenset()
-    written = write(session, dataframe(session, table, plan), table, arrange=order.arrange(tasks, alike=narrow))
+    rows = sum(entry.file.row_count for entry in entries)
+    arrange = order.arrange(tasks, alike=narrow, rows=rows, rules=RangeRules.of(table.schema))
+    written = write(session, dataframe(session, table, plan), table, arrange=arrange)
     return [replace(new, file=replace(new.file, file_source=FileSource.COMPACT)) for new in written]
 
 
@@ -91,8 +94,13 @@ class Order:
             return None
         return cls(columns=columns, strategy=strategy_of(schema, columns), text_bytes=text_bytes(schema))
 
-    def arrange(self, tasks: int | None = None, *, alike: frozenset[str] = frozenset()) -> Arrange:
-        """Puts rows in this order, over so many tasks, or as many as Spark finds fit; ``alike`` as in `zorder_numbers`."""
+    def arrange(
+        self, tasks: int | None = None, *, alike: frozenset[str] = frozenset(), rows: int = 0, rules: RangeRules | None = None
+    ) -> Arrange:
+        """Puts rows in this order, over so many tasks, or as many as Spark finds fit; ``alike`` as in `zorder_numbers`.
+
+        ``rules`` part so many rows among the tasks; without them Spark does, by their number.
+        """
 
         def run(frame: DataFrame, keys: list[Column]) -> DataFrame:
             if self.strategy == "order":
@@ -102,7 +110,9 @@ class Order:
                 curve = {f"{_KEY}{at}": column for at, column in enumerate(made)}
                 frame = frame.withColumns(curve)
                 by = [*keys, *(F.col(name) for name in curve)]
-            if not self.local:
+            if rules is not None and tasks is not None and tasks > 1 and not self.local:
+                frame = in_ranges(frame, by, rows=rows, ranges=tasks, rules=rules)
+            elif not self.local:
                 frame = frame.repartitionByRange(*by) if tasks is None else frame.repartitionByRange(tasks, *by)
             return frame.sortWithinPartitions(*by)
 

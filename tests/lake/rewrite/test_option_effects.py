@@ -236,6 +236,8 @@ SHOWN: Mapping[str, str] = {
     "clustering.strategy": "docs/append-tables.md",
     "clustering.history-partition.idle-to-full-sort": "tests/table/compaction/test_clustering.py",
     "clustering.history-partition.limit": "tests/table/compaction/test_clustering.py",
+    "sort-compaction.range-strategy": "tests/sql/spark/test_ranges.py",
+    "sort-compaction.local-sample.magnification": "tests/sql/spark/test_ranges.py",
     "drop.retention": "tests/lake/tables/test_drops.py",
     "partition.mark-done-action.mode": "tests/lake/rewrite/test_done.py",
     "partition.end-input-to-done": "tests/lake/rewrite/test_done.py",
