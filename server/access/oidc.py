@@ -131,7 +131,7 @@ class OidcIssuer:
             if not isinstance(token, str):
                 raise NotAuthorized("The issuer did not take the login's code; log in again.")
             claims = self.claims(token, audience=self._client_id(), nonce=nonce)
-            return self._identity(self._told_apart(claims, answer.get("access_token")) | claims)
+            return self._identity(self._told_beside(claims, answer.get("access_token")) | claims)
         except httpx.HTTPError as problem:
             raise self._provider.away(problem) from None
         finally:
@@ -154,7 +154,7 @@ class OidcIssuer:
             raise self._provider.away(f"HTTP {answer.status_code}")
         return (_object(answer.content) if answer.status_code == 200 else None) or {}
 
-    def _told_apart(self, claims: Mapping[str, Any], access_token: object) -> dict[str, Any]:
+    def _told_beside(self, claims: Mapping[str, Any], access_token: object) -> dict[str, Any]:
         """What the issuer tells beside the ID token, where the standard puts the claims of scopes if an access token is given as well.
 
         Nothing where the ID token has the claims that count here. A login with fewer roles than the issuer gives would pass by policies
