@@ -22,7 +22,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Conninfo, TransactionStatus
 from psycopg.rows import Row
 
-Owed = tuple[Query, Params | None]
+Owed = tuple[Query, Params | None, Cursor[Any] | None]
+"""A statement, and the cursor that gets its result where somebody looks at it."""
 
 STATEMENT_TIMEOUT_MILLIS, LOCK_TIMEOUT_MILLIS = 60_000, 20_000
 """How long a statement, and its wait for a lock, may take."""
@@ -48,7 +49,7 @@ ENDED_BY_POSTGRES = (psycopg.errors.IdleInTransactionSessionTimeout, psycopg.err
 class CatalogConnection(Connection[Row]):
     """A connection to the catalog, which owes Postgres what was put off; in one thread at a time."""
 
-    opening: ClassVar[tuple[Owed, ...]] = ()
+    opening: ClassVar[tuple[tuple[Query, Params | None], ...]] = ()
     """What each transaction begins with."""
     local_limits: ClassVar[str] = ""
     """Begins a transaction whose text is written out (`catalog.commits.reservations`)."""
@@ -68,11 +69,15 @@ class CatalogConnection(Connection[Row]):
         With ``one_moment`` it changes nothing, and all its statements see the same. `opening` may hold a query, so BEGIN says it.
         A ``brief`` one does nothing but in Postgres, which ends it soon where it is silent.
         """
-        self._opened = [("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY" if one_moment else "BEGIN", None), *self.opening]
+        began = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY" if one_moment else "BEGIN"
+        self._opened = [(began, None, None), *self._openings()]
         if brief:
-            self._opened.append((f"SET LOCAL {SILENCE} = {BRIEF_SILENCE_MILLIS}".encode(), None))
+            self._opened.append((f"SET LOCAL {SILENCE} = {BRIEF_SILENCE_MILLIS}".encode(), None, None))
         self._owed = [*self._opened]
         self._begun = True
+
+    def _openings(self) -> list[Owed]:
+        return [(query, params, None) for query, params in self.opening]
 
     def went_on(self) -> None:
         """A transaction was begun on this connection by a statement of its owner."""
@@ -106,9 +111,17 @@ class CatalogConnection(Connection[Row]):
     def later(self, query: Query, params: Params | None = None) -> None:
         """Send a statement with the next one, or with COMMIT: for what has no result, and fails only where the transaction is to fail."""
         if self._begun:
-            self._owed.append((query, params))
+            self._owed.append((query, params, None))
         else:
             self.execute(query, params)
+
+    def ahead(self, query: Query, params: Params | None = None) -> Cursor[Any]:
+        """Send a query with the next statement, which must follow; its result is there once that one's is."""
+        made: Cursor[Any] = Cursor(self)
+        if not self._begun and not self._owed:
+            self._owed = self._openings()
+        self._owed.append((query, params, made))
+        return made
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
@@ -118,8 +131,8 @@ class CatalogConnection(Connection[Row]):
             Cursor(self).execute("SELECT 1")  # raises why Postgres ended it: several statements at once would only tell a lost connection
         try:
             with self.pipeline():
-                for query, params in owed:
-                    Cursor(self).execute(query, params)
+                for query, params, cursor in owed:
+                    (Cursor(self) if cursor is None else cursor).execute(query, params)
                 yield
         except psycopg.errors.PipelineAborted as aborted:  # told of the statements after the one that failed, which is behind it
             raise _first(aborted) from None
@@ -140,7 +153,7 @@ class CatalogConnection(Connection[Row]):
     def sending_owed(self) -> Iterator[None]:
         """`together`, where there is something that is owed."""
         if self.opening and not self._owed and not self._begun and self.info.transaction_status == TransactionStatus.IDLE:
-            self._owed = [*self.opening]  # one round trip of extended queries is one transaction
+            self._owed = self._openings()  # one round trip of extended queries is one transaction
         if self._owed:
             with self.together():
                 yield
@@ -158,7 +171,7 @@ class CatalogConnection(Connection[Row]):
             return
         self._savepoints += 1
         name = f"part_{self._savepoints}"
-        mark: Owed = (f"SAVEPOINT {name}", None)
+        mark: Owed = (f"SAVEPOINT {name}", None, None)
         self._owed.append(mark)
         try:
             yield None

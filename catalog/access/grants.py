@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg import Connection, errors
 from psycopg.types.json import Jsonb
 
+from catalog.connection import CatalogConnection
 from model.access import Access, Columns, Grant, Policy, Resource, ResourceType
 from model.errors import AccessAlreadyExist, DatabaseNotExist
 
@@ -145,10 +146,20 @@ def _grant(  # noqa: PLR0913 - the columns of a row
     )
 
 
+_NAMES_COLUMNS = """
+    SELECT EXISTS (SELECT 1 FROM table_policy WHERE table_id = %(table)s)
+           OR EXISTS (SELECT 1 FROM access_grant WHERE table_id = %(table)s AND resource_type = %(column)s)
+"""
+
+
+def _names_columns(table_id: UUID) -> dict[str, Any]:
+    return {"table": table_id, "column": ResourceType.COLUMN.value}
+
+
 class PolicyRepository:
     """Reads and writes ``table_policy`` inside the caller's transaction."""
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
     def create(self, table_id: UUID, policy: Policy) -> None:
@@ -163,12 +174,13 @@ class PolicyRepository:
 
     def name_columns(self, table_id: UUID) -> bool:
         """Whether a table has a policy, or a grant on its columns."""
-        query = """
-            SELECT EXISTS (SELECT 1 FROM table_policy WHERE table_id = %(table)s)
-                   OR EXISTS (SELECT 1 FROM access_grant WHERE table_id = %(table)s AND resource_type = %(column)s)
-        """
-        row = self._conn.execute(query, {"table": table_id, "column": ResourceType.COLUMN.value}).fetchone()
+        row = self._conn.execute(_NAMES_COLUMNS, _names_columns(table_id)).fetchone()
         return row is not None and bool(row[0])
+
+    def names_columns_ahead(self, table_id: UUID) -> Callable[[], bool]:
+        """The same, asked with the next statement; what is returned tells it then."""
+        asked = self._conn.ahead(_NAMES_COLUMNS, _names_columns(table_id))
+        return lambda: bool((asked.fetchone() or (False,))[0])
 
     def of(self, table_id: UUID) -> list[Policy]:
         """A table's policies, by name."""

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import psycopg
-from psycopg import Connection
+from psycopg import Cursor
 
-from catalog.connection import connect, notice_this_machine
+from catalog.connection import CatalogConnection, connect, notice_this_machine
 from model.catalog_errors import BackupRunning
 from model.errors import IllegalMove, Unavailable
 
 BACKUP = "sluice-backup"
 """What a backup calls its connection."""
 _KEY = "hashtextextended('sluice backup', 0)"
+_TRY = f"SELECT pg_try_advisory_xact_lock_shared({_KEY})"
 _WAIT = "60s"
 """Decisions that are under way when a backup begins are short."""
 
@@ -26,12 +28,20 @@ _WAIT = "60s"
 class HoldRepository:
     """Asks for a backup inside the caller's transaction."""
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
     def require_no_backup(self, doing: str) -> None:
         """Raise `BackupRunning` while one runs; one that begins now waits until this transaction has ended."""
-        row = self._conn.execute(f"SELECT pg_try_advisory_xact_lock_shared({_KEY})").fetchone()
+        self._require(self._conn.execute(_TRY), doing)
+
+    def none_ahead(self, doing: str) -> Callable[[], None]:
+        """The same, asked with the next statement; what is returned raises then. A backup waits in any case."""
+        asked = self._conn.ahead(_TRY)
+        return lambda: self._require(asked, doing)
+
+    def _require(self, asked: Cursor[Any], doing: str) -> None:
+        row = asked.fetchone()
         assert row is not None
         if not row[0]:
             raise BackupRunning(doing, since=self._since())

@@ -28,6 +28,9 @@ _FOR = f" WHERE known -> 'renamed' = {_RENAMED.format('branch')}"
 """The directories of all earlier names of a branch."""
 
 
+_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
+
+
 class Taken(Enum):
     """What a place is taken by."""
 
@@ -76,6 +79,11 @@ class DirectoryRepository:
         row = self._conn.execute(query, (location,)).fetchone()
         return row is not None and bool(row[0])
 
+    def lock_discarded(self, location: str) -> DiscardedRow | None:
+        """Keep others from making or removing this directory until the transaction ends; what is on record of it, None for no garbage."""
+        self._conn.later(_LOCK, (location,))
+        return self.discarded(location)
+
     def discarded(self, location: str) -> DiscardedRow | None:
         """What is on record of a directory that is garbage; None where it is none."""
         with self._conn.cursor(row_factory=class_row(DiscardedRow)) as cur:
@@ -86,8 +94,8 @@ class DirectoryRepository:
         return self.lock_place(location)[0]
 
     def lock_place(self, location: str) -> tuple[bool, bool]:
-        """The same for a new table's directory; also whether a table, also a dropped one that is kept, lies there or is moving away."""
-        self._conn.later("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (location,))
+        """The same for a new table's directory: whether it is garbage; and whether a table lies there, also a dropped one."""
+        self._conn.later(_LOCK, (location,))
         query = """
             SELECT EXISTS (SELECT 1 FROM dropped_directory WHERE location = %(place)s),
                    EXISTS (SELECT 1 FROM table_entry WHERE location = %(place)s OR moving_from = %(place)s)

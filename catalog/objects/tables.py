@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -48,6 +48,14 @@ KEEP_TOP_SCHEMA = """
     WHERE table_id = %(table)s
 """
 """Before versions go: what is the highest number there was."""
+
+
+Numbering = tuple[int, list[str]]
+"""The highest number that a version of a table's schema has or had, and the branches besides main, which share the numbers."""
+_NUMBERING = f"""
+    SELECT coalesce({TOP_SCHEMA}, -1), ARRAY(SELECT name FROM table_branch b WHERE b.table_id = t.table_id)
+    FROM table_entry t WHERE t.table_id = %s
+"""  # noqa: S608 - a literal of this module
 
 
 class TableRepository:
@@ -183,7 +191,7 @@ class TableRepository:
         allowed: Sequence[str] = (),
         by: str | None = None,
     ) -> None:
-        """Add it with its first schema; raises `TableAlreadyExist` or `DatabaseNotExist`."""
+        """Add it with its first schema; raises `TableAlreadyExist`, also for a view of that name, or `DatabaseNotExist`."""
         query = """
             INSERT INTO sluice_table
               (table_id, database, name, location, schema_id, external, allowed_locations, owner, created_by, updated_by)
@@ -194,12 +202,16 @@ class TableRepository:
             "external": external, "allowed": list(allowed), "by": by,
         }  # fmt: skip
         try:
-            with self._conn.transaction():
+            with self._conn.transaction(), self._conn.together():
                 self._conn.execute(query, values)
+                # Behind the row, for which whoever makes a view of that name looks behind his.
+                view = self._conn.execute("SELECT 1 FROM catalog_view WHERE database = %s AND name = %s", (table.database, table.table))
         except errors.UniqueViolation as clash:
             raise TableAlreadyExist(str(table)) from clash
         except errors.ForeignKeyViolation as missing:
             raise DatabaseNotExist(table.database) from missing
+        if view.fetchone() is not None:
+            raise TableAlreadyExist(str(table))
         self.add_schema(table_id, MAIN_BRANCH, schema_id, schema)
 
     def add_schema(self, table_id: UUID, branch: str, schema_id: int, schema: Mapping[str, Any]) -> None:
@@ -252,6 +264,11 @@ class TableRepository:
         with self._conn.cursor(row_factory=class_row(UnpublishedRow)) as cur:
             return cur.execute(query, {"table": table_id, "branch": branch}).fetchone()
 
+    def numbered_ahead(self, table_id: UUID) -> Callable[[], Numbering]:
+        """`numbering`, asked with the next statement; what is returned tells it then."""
+        asked = self._conn.ahead(_NUMBERING, (table_id,))
+        return lambda: _numbering(asked.fetchone())
+
     def next_schema_id(self, table_id: UUID) -> int:
         """The number of the next version on whichever branch; no other transaction is told one until this one ends.
 
@@ -260,14 +277,9 @@ class TableRepository:
         self.hold(table_id)
         return self.numbering(table_id)[0] + 1
 
-    def numbering(self, table_id: UUID) -> tuple[int, list[str]]:
+    def numbering(self, table_id: UUID) -> Numbering:
         """The highest number that a version has or had, and the branches besides main, which share the numbers."""
-        query = f"""
-            SELECT coalesce({TOP_SCHEMA}, -1), ARRAY(SELECT name FROM table_branch b WHERE b.table_id = t.table_id)
-            FROM table_entry t WHERE t.table_id = %s
-        """  # noqa: S608 - a literal of this module
-        row = self._conn.execute(query, (table_id,)).fetchone()
-        return (-1, []) if row is None else (int(row[0]), list(row[1]))
+        return _numbering(self._conn.execute(_NUMBERING, (table_id,)).fetchone())
 
     def set_schema(self, table_id: UUID, branch: str, schema_id: int, *, published: int) -> None:
         """Make a version current that is older than the present one, or of another branch."""
@@ -351,3 +363,7 @@ class TableRepository:
         if location is not None:
             self._conn.later(DISCARD, {"location": location, "table": table_id, "branch": MAIN_BRANCH})
         self._conn.later("DELETE FROM sluice_table WHERE table_id = %s", (table_id,))
+
+
+def _numbering(row: Sequence[Any] | None) -> Numbering:
+    return (-1, []) if row is None else (int(row[0]), list(row[1]))

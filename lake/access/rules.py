@@ -7,7 +7,7 @@ another name, or another column under its name: either is kept from whom the rul
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -137,13 +137,20 @@ def _meant(name: str, main: Ids, read: Ids) -> set[str]:
 
 
 def require_columns_kept(
-    tx: CatalogTransaction, table: Identifier, table_id: UUID, before: Schema | Mapping[str, Any], after: Schema | Mapping[str, Any]
+    tx: CatalogTransaction,
+    table: Identifier,
+    table_id: UUID,
+    before: Schema | Mapping[str, Any],
+    after: Schema | Mapping[str, Any],
+    *,
+    named: Callable[[], bool] | None = None,
 ) -> None:
     """Raise `InvalidSchemaChange` where a new schema has not the columns that policies and column grants of the table name.
 
-    The table's row is held by then: whoever makes a policy or grants columns holds it, too.
+    The table's row is held by then, and when ``named`` was asked (`PolicyRepository.names_columns_ahead`): whoever makes a policy or grants
+    columns holds it, too.
     """
-    if not tx.policies.name_columns(table_id):
+    if not (tx.policies.name_columns(table_id) if named is None else named()):
         return
     old, new = ids_of(before), ids_of(after)
     for rule, names, way_out in _rules_of(tx, table, table_id):

@@ -14,6 +14,7 @@ from cachetools import LRUCache, TTLCache
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.objects.publications import Note
+from catalog.objects.tables import Numbering
 from catalog.records import SnapshotRow
 from lake.commit.ahead import ahead_of, keep_aside, later_file, may_be_ahead, may_have_later_schema, other_file
 from lake.commit.hints import hints_beyond, lower_hints, raise_hint
@@ -348,13 +349,14 @@ class Publisher:
         if path is not None:
             raise TableDiverged(table, path=path)
 
-    def require_free_schema(self, table_id: UUID, files: TableFiles, table: Identifier, newest: Snapshot | None) -> None:
+    def require_free_schema(
+        self, table_id: UUID, files: TableFiles, table: Identifier, newest: Snapshot | None, numbering: Numbering
+    ) -> None:
         """Raise `TableDiverged` where the next schema's number may be a newer catalog's: files are ahead, or any branch's schemas are.
 
-        ``newest`` is the newest snapshot as it was read a moment ago.
+        ``newest`` and ``numbering`` were read a moment ago.
         """
-        with self._catalog.reading() as tx:
-            top, branches = tx.tables.numbering(table_id)
+        top, branches = numbering
         if may_be_ahead(files, newest, top, listed=True):
             self.require_newest(table_id, files, table)
         for branch in {MAIN_BRANCH, *branches} - {table.branch}:

@@ -32,8 +32,8 @@ def remove_discarded(tx: CatalogTransaction, io: FileIO, standing: Standing, dir
 
     Raises `WarehouseMismatch`, and removes nothing, where the warehouse is another catalog's.
     """
-    if _lock(tx, directory):
-        _removed_unless_anothers(tx, io, standing, directory, later=False)
+    if (row := _lock(tx, directory)) is not None:
+        _removed_unless_anothers(tx, io, standing, directory, row, later=False)
 
 
 def make_way(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> bool:
@@ -42,7 +42,8 @@ def make_way(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: 
     With a catalog that is older than its warehouse it may have been removed and be another table's, or branch's, by now. That is no
     garbage, and goes off the record.
     """
-    return not _lock(tx, directory) or _removed_unless_anothers(tx, io, standing, directory, later=True)
+    row = _lock(tx, directory)
+    return row is None or _removed_unless_anothers(tx, io, standing, directory, row, later=True)
 
 
 def clear_left(catalog: CatalogStore, io: FileIO, standing: Standing, directory: str) -> bool:
@@ -58,10 +59,9 @@ def carry_renamed(tx: CatalogTransaction, io: FileIO, directory: str, *, later: 
 
     All else of it is in the catalog. ``later``: as of `_anothers`.
     """
-    if _lock(tx, directory):
-        row = tx.directories.discarded(directory)
-        if row is not None and row.renamed is not None and (not later or _anothers(TableFiles(io, directory), row, later=True) is None):
-            _carry(tx, io, directory, row)
+    row = _lock(tx, directory)
+    if row is not None and row.renamed is not None and (not later or _anothers(TableFiles(io, directory), row, later=True) is None):
+        _carry(tx, io, directory, row)
 
 
 def free_for_table(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> bool:
@@ -73,16 +73,20 @@ def free_for_table(tx: CatalogTransaction, io: FileIO, standing: Standing, direc
     occupants, in_use = tx.directories.lock_place(directory)
     if occupants and not io.atomic_rename:
         return False
-    gone = not occupants or _removed_unless_anothers(tx, io, standing, directory, later=True)
+    row = tx.directories.discarded(directory) if occupants else None
+    gone = row is None or _removed_unless_anothers(tx, io, standing, directory, row, later=True)
     return gone and not in_use
 
 
-def _lock(tx: CatalogTransaction, directory: str) -> bool:
-    """Keep others from a directory until the transaction ends; True when it is garbage. The table of a branch comes before its places."""
+def _lock(tx: CatalogTransaction, directory: str) -> DiscardedRow | None:
+    """Keep others from a directory until the transaction ends; what is on record where it is garbage.
+
+    The table of a branch comes before its places.
+    """
     row = tx.directories.discarded(directory)
     if row is not None and row.renamed is not None:
         tx.tables.stay(row.renamed[0])
-    return tx.directories.lock_location(directory)
+    return tx.directories.lock_discarded(directory)
 
 
 def _carry(tx: CatalogTransaction, io: FileIO, directory: str, row: DiscardedRow) -> None:
@@ -95,13 +99,14 @@ def _carry(tx: CatalogTransaction, io: FileIO, directory: str, row: DiscardedRow
     tx.directories.carried(directory)
 
 
-def _removed_unless_anothers(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str, *, later: bool) -> bool:
-    row, files, path = tx.directories.discarded(directory), TableFiles(io, directory), None
+def _removed_unless_anothers(
+    tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str, row: DiscardedRow, *, later: bool
+) -> bool:
+    files, path = TableFiles(io, directory), None
     with contextlib.nullcontext() if later else contextlib.suppress(TableDamaged):  # what lies there in place of files tells nothing
-        path = None if row is None else _anothers(files, row, later=later)
-    if row is None or path is None:
-        if row is not None:
-            _carry(tx, io, directory, row)
+        path = _anothers(files, row, later=later)
+    if path is None:
+        _carry(tx, io, directory, row)
         _remove(tx, io, standing, directory)
         return True
     tx.directories.directory_removed(directory)

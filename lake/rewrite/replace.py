@@ -123,7 +123,7 @@ class _Replacement:
             row = tx.tables.find_for_commit(table.identifier)
             if row is None or row.table_id != table.table_id or row.location != table.location:
                 raise TableNotExist(str(table.identifier))
-            _advance_schema(tx, table, new, self.by)
+            advance_schema(tx, table, new, self.by)
             if tx.snapshots.latest(table.table_id, table.identifier.branch) is not None:
                 raise CommitConflict(str(table.identifier), expected=None)
             return True
@@ -141,7 +141,7 @@ class _Replacement:
             snapshot=made,
             sync=metadata_written(table.files, new, latest, made),
             others_first=True,
-            with_it=lambda tx: _advance_schema(tx, table, new, self.by),
+            with_it=lambda tx: advance_schema(tx, table, new, self.by),
             told=(lambda: None) if self.contents is None else self.contents.told,
         )
 
@@ -171,7 +171,9 @@ def _require_replaceable(table: LakeTable, schema: Schema) -> None:
 
 def _version(core: CommitCore, table: LakeTable, schema: Schema, latest: Snapshot | None, now: int) -> Schema:
     """The schema as the table's next version; raises `TableDiverged` where the number of that may be one of a newer catalog's."""
-    core.publisher.require_free_schema(table.table_id, table.files, table.identifier, latest)
+    with core.catalog.reading() as tx:
+        numbering = tx.tables.numbering(table.table_id)
+    core.publisher.require_free_schema(table.table_id, table.files, table.identifier, latest, numbering)
     with core.catalog.transaction() as tx:
         next_id = tx.tables.next_schema_id(table.table_id)
     fields, highest = replacing_fields(table.schema, schema.fields)
@@ -180,9 +182,16 @@ def _version(core: CommitCore, table: LakeTable, schema: Schema, latest: Snapsho
     return replace(schema, id=next_id, fields=fields, highest_field_id=highest, time_millis=now)
 
 
-def _advance_schema(tx: CatalogTransaction, table: LakeTable, new: Schema, by: str) -> None:
-    if tx.tables.next_schema_id(table.table_id) != new.id:
-        raise CommitConflict(str(table.identifier), expected=None)
-    tx.tables.hold(table.table_id)  # as who makes a policy does
-    require_columns_kept(tx, table.identifier, table.table_id, table.schema, new)
+def advance_schema(tx: CatalogTransaction, table: LakeTable, new: Schema, by: str) -> None:
+    """Make a schema with the next version's number the table's, or the branch's; nothing of what is raised for is to be committed.
+
+    Raises `CommitConflict` where another ALTER was first, or has that number, and `InvalidSchemaChange` for a column that a policy or a
+    column grant names.
+    """
+    tx.tables.hold(table.table_id)  # as who makes a policy does, and who numbers a version
+    numbering = tx.tables.numbered_ahead(table.table_id)
+    named = tx.policies.names_columns_ahead(table.table_id)
     tx.tables.advance_schema(table.table_id, table.identifier.branch, base=table.schema.id, to=new.id, schema=new.to_json(), by=by)
+    if numbering()[0] + 1 != new.id:
+        raise CommitConflict(str(table.identifier), expected=None)
+    require_columns_kept(tx, table.identifier, table.table_id, table.schema, new, named=named)

@@ -162,8 +162,10 @@ class LakeDrops(LakeBase):
             tx.drops.keep_table(row.table_id, by=self.caller.principal, retention=retention, parent=parent)
             return []
         directory = own_directory(row)
-        if directory is not None and tx.snapshots.there_are(row.table_id):
-            tx.holds.require_no_backup(f"Dropping {row.database}.{row.name} for good")
+        if directory is not None:
+            require_no_backup = tx.holds.none_ahead(f"Dropping {row.database}.{row.name} for good")
+            if tx.snapshots.there_are(row.table_id):
+                require_no_backup()
         tx.tables.drop(row.table_id, directory)
         return [] if directory is None else [directory]
 

@@ -12,13 +12,13 @@ from uuid import UUID, uuid4
 
 from catalog import CatalogTransaction
 from catalog.listing import Slice
+from catalog.objects.tables import Numbering
 from catalog.records import TableRow
 from lake.access.guard import asks_itself, its_database, needs, require_known, require_options, require_to_move, with_present_rights
-from lake.access.rules import require_columns_kept
 from lake.base import seen
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow, require_table_writable, require_writable
-from lake.rewrite.replace import replace_schema
+from lake.rewrite.replace import advance_schema, replace_schema
 from lake.tables.handle import LakeTable
 from lake.tables.metadata import LakeMetadata
 from lake.tables.names import check_table_name, refuse_branch
@@ -41,6 +41,7 @@ from model.repeats import REPEATS
 from model.schema.change import SchemaChange, apply_changes
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.schema.types import Field
+from model.snapshot import Snapshot
 from table.format.rows.cast import default_of
 
 _log = logging.getLogger(__name__)
@@ -238,8 +239,6 @@ class LakeTables(LakeMetadata):
                     external=path is not None,
                     by=self.caller.principal,
                 )
-                if tx.views.find(table.database, table.table) is not None:
-                    raise TableAlreadyExist(str(table))
                 owned = self._own(tx, table_resource(table), table_id=table_id)
         except TableAlreadyExist:
             if not if_not_exists:
@@ -266,7 +265,7 @@ class LakeTables(LakeMetadata):
         """
         while True:
             opened = self._open(table)
-            snapshot = opened.latest()
+            snapshot, numbering = self._latest_numbered(opened)
             now = time.time_ns() // 1_000_000
             new = apply_changes(opened.schema, changes, table=str(table), has_snapshot=snapshot is not None, time_millis=now)
             _check_defaults(new.fields, before=opened.schema.fields)
@@ -278,17 +277,24 @@ class LakeTables(LakeMetadata):
             if other_kind(new.options) not in DIRECTORY_KINDS:
                 require_table_writable(opened.files)
                 # Its snapshots may have a schema of that version, by which a repair could not read them any more.
-                self._publisher.require_free_schema(opened.table_id, opened.files, table, snapshot)
+                self._publisher.require_free_schema(opened.table_id, opened.files, table, snapshot, numbering)
+            new = replace(new, id=numbering[0] + 1)
             with contextlib.suppress(CommitConflict):
                 with self.catalog.transaction() as tx, claimed_in(tx, claim):
-                    new = replace(new, id=tx.tables.next_schema_id(opened.table_id))
-                    require_columns_kept(tx, table, opened.table_id, opened.schema, new)
-                    tx.tables.advance_schema(
-                        opened.table_id, table.branch, base=opened.schema.id, to=new.id, schema=new.to_json(), by=self.caller.principal
-                    )
+                    advance_schema(tx, opened, new, self.caller.principal)
+                self.remembered.forget(table)
                 self._hook("schema decided")
-                follow(lambda: self._open(table, wait=True), f"The new schema of {table} could not be published")
+                publish = partial(self._publish_schemas, opened.table_id, opened.files, table.branch, new)
+                follow(publish, f"The new schema of {table} could not be published")
                 return new
+
+    def _latest_numbered(self, opened: LakeTable) -> tuple[Snapshot | None, Numbering]:
+        """The newest snapshot, its file in place, and how the table's schemas are numbered at that moment."""
+        with self.catalog.reading() as tx:
+            numbering = tx.tables.numbered_ahead(opened.table_id)
+            row = tx.snapshots.latest(opened.table_id, opened.identifier.branch)
+        latest = None if row is None else self._publisher.ready(opened.table_id, opened.files, opened.identifier.branch, row)
+        return latest, numbering()
 
     @needs(Access.ALTER)
     def rename_table(self, source: Identifier, target: Identifier, *, claim: Claim | None = None) -> None:
