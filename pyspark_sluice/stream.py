@@ -49,6 +49,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._history: History | None = None
         self._target: int | None = None
         self._nothing_at = 0.0
+        self._asked = False
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_history": None}  # tasks need none, and its thread stays here
@@ -86,6 +87,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """How far the next micro-batch goes; ``start`` where there is nothing new."""
         position = Position.from_json(start)
+        asked, self._asked = self._asked, True
+        if position.end and not asked and self._options.end_of_time is not None:
+            # Spark forgets the watermarks of its sources when it stops, and perhaps that this one's time has ended: it is told again.
+            return replace(position, end=False, ending=True).to_json()
         patience = _WAIT_SECONDS if self._target is None and time.monotonic() - self._nothing_at < _POLL_SECONDS else 0.0
         end = self._advance(position, self._budget(limit), patience)
         if end != position:

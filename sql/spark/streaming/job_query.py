@@ -266,6 +266,8 @@ class JobQuery:
             checkpoint = str(self._query.id)
             if self._applied.get("checkpoint") == checkpoint and self._applied["batch"] >= number:
                 require_same(self._checkpoint, self._applied, number)
+                if self._keeps_state():  # its rows are written; what it leaves in the state Spark may not have had on disk
+                    frame.write.format("noop").mode("overwrite").save()
                 return
             self._checkpoint.keep_plan(number)
             if self._sink.connector is not None:
@@ -293,9 +295,13 @@ class JobQuery:
 
     def _planned(self, number: int) -> Mapping[str, Any]:
         """Which rows a batch is, for the catalog, which says where to go on; the same every time it is asked."""
+        return {"plan": self._checkpoint.plan(number), "state": self._keeps_state()}
+
+    def _keeps_state(self) -> bool:
+        """Whether the query keeps more than positions, once its first batch has run."""
         if self._state is None:
             self._state = bool(self._applied.get("state")) or self._checkpoint.holds_state
-        return {"plan": self._checkpoint.plan(number), "state": self._state}
+        return self._state
 
     def _passed_on(self, frame: DataFrame, number: int, checkpoint: str) -> None:
         """A batch for a sink that has no commits: it is noted when it has been written, and written again where that is not noted."""

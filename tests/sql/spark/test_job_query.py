@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import errno
 import os
+import threading
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -50,6 +51,44 @@ def test_a_batch_that_is_committed_is_not_failed_by_a_checkpoint_that_cannot_not
     query._commit_rows(frame, target, 7, "checkpoint")
     assert committed == [claim]
     assert query._applied == {"checkpoint": "checkpoint", "batch": 7, "plan": 1}
+
+
+@pytest.mark.parametrize("state", [True, False])
+def test_a_batch_that_is_passed_over_leaves_its_state(monkeypatch: pytest.MonkeyPatch, state: bool) -> None:
+    """A power cut keeps what is committed, and not what Spark has not flushed: without the batch's state the next one fails for ever."""
+    ran: list[tuple[str, str]] = []
+
+    class Writer:
+        def format(self, name: str) -> Writer:
+            self._name = name
+            return self
+
+        def mode(self, name: str) -> Writer:
+            self._mode = name
+            return self
+
+        def save(self) -> None:
+            ran.append((self._name, self._mode))
+
+    ready = threading.Event()
+    ready.set()
+    monkeypatch.setattr(job_query, "require_same", lambda *_: None)
+    query = object.__new__(JobQuery)
+    query.__dict__.update(
+        _stopping=False,
+        _ready=ready,
+        _query=SimpleNamespace(id="c"),
+        _rights=SimpleNamespace(now=lambda: None),
+        _alignment=None,
+        _sink=SimpleNamespace(context=None),
+        _topics=(),
+        _state=None,
+        _applied={"checkpoint": "c", "batch": 7, "state": state},
+        _checkpoint=SimpleNamespace(holds_state=False),
+    )
+    frame: Any = SimpleNamespace(write=Writer())
+    query._take_one(frame, 7)
+    assert ran == [("noop", "overwrite")] * state
 
 
 def test_what_tells_of_idle_partitions_goes_with_the_query_although_its_jvm_is_gone() -> None:
