@@ -9,7 +9,7 @@ from the catalog, if that is all it holds; a query that keeps state, or whose so
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -17,7 +17,7 @@ from uuid import uuid4
 from lake import LakeTable
 from lake.commit.writers import same_committer
 from model.errors import JobCheckpointDamaged
-from sql.spark.streaming.checkpoints import Checkpoint, ends_of
+from sql.spark.streaming.checkpoints import Checkpoint, ends_of, log_ends
 from sql.statements.base import ExecutionContext
 
 _log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ def agreed(checkpoint: Checkpoint, applied: Mapping[str, Any], *, keeps_state: b
         return last.checkpoint
     if last.batch == NONE and not checkpoint.begun:
         return _begun(checkpoint, last.checkpoint)
-    if last.plan is None or last.state or keeps_state or any("logOffset" in end for end in ends_of(last.plan) if end):
+    if last.plan is None or last.state or keeps_state or log_ends(ends_of(last.plan)):
         raise _damaged(checkpoint, fault)
     checkpoint.write_anew(last.checkpoint, last.batch, last.plan)
     _log.warning("The checkpoint %s %s; it was written anew from the catalog, at batch %d.", checkpoint.location, fault, last.batch)
@@ -164,12 +164,6 @@ def _other_rows(checkpoint: Checkpoint, last: LastBatch) -> str | None:
 
 def _lacking_log(checkpoint: Checkpoint, newest: int) -> str | None:
     """A source of files keeps which of them it has read in a log of its own, to which its offset is the index."""
-    ends: Sequence[Any] = checkpoint.ends(newest) or ()
-    for source, end in enumerate(ends):
-        if isinstance(end, dict) and "logOffset" in end:
-            number = end["logOffset"]
-            there, compacted = checkpoint.source_log(source)
-            first = max((entry for entry in compacted if entry <= number), default=NONE) + 1
-            if missing := [entry for entry in range(first, number + 1) if entry not in there]:
-                return f"lacks sources/{source}/{missing[0]}"
-    return None
+    logs = log_ends(checkpoint.ends(newest) or ())
+    broken = next((name for source, number in logs.items() if (name := checkpoint.broken_entry(source, number))), None)
+    return None if broken is None else f"lacks {broken}, or has it cut off"

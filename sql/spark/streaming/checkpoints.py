@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from model.work.job import is_drained
 from table.format.io.file_io import FileIO, FileStatus, file_io_for
 
 _COMMITTED = "committed"
+_COMPACT = ".compact"
+"""What the name of a log's entry ends with that holds all before it, too."""
 
 
 class Checkpoint:
@@ -18,7 +20,8 @@ class Checkpoint:
     def __init__(self, location: str) -> None:
         self.location = location
         self._io: FileIO = file_io_for(location)
-        self._sources_are_durable = False
+        self._flushed: dict[int, int] | None = None
+        """Of each source of files the last entry of its log that is on disk; None before the first flush of all there is."""
 
     @property
     def begun(self) -> bool:
@@ -44,15 +47,18 @@ class Checkpoint:
         watermark = json.loads(plan.splitlines()[1]).get("batchWatermarkMs", 0)
         self._put(f"commits/{batch}", f'v1\n{{"nextBatchWatermarkMs":{watermark}}}')
         self.begin(query_id)  # last: without it the rest counts for nothing
-        self._sources_are_durable = False
+        self._flushed = None
 
     def drop_torn(self, *, after: int) -> None:
         """Let go of what a power cut left of files that nobody flushed: plans of batches that were not committed, and Spark's own notes.
 
-        A plan that is gone is made anew; Spark stops forever at one that is cut off.
+        A plan that is gone is made anew, and so is what a source of files has noted for it; Spark stops forever at one that is cut off.
         """
         planned = self.planned()
         while planned and planned[-1] > after and self.ends(planned[-1]) is None:
+            self._drop(f"offsets/{planned.pop()}")
+        gone = self._drop_broken_entries(planned, after) if planned else {}
+        while planned and planned[-1] > after and _reach(self.ends(planned[-1]) or (), gone):
             self._drop(f"offsets/{planned.pop()}")
         done = self._numbers("commits")
         while done and (done[-1] > (planned[-1] if planned else -1) or not self._is_note(f"commits/{done[-1]}")):
@@ -74,11 +80,46 @@ class Checkpoint:
         """Which rows a batch is, as Spark wrote it."""
         return self._io.read(f"{self.location}/offsets/{batch}").decode()
 
-    def source_log(self, source: int) -> tuple[set[int], set[int]]:
-        """What a source of files has of its log: the numbers of all its entries, and those of them that hold all before."""
-        names = [status.path.rsplit("/", 1)[-1] for status in self._io.list(f"{self.location}/sources/{source}")]
-        compacted = {int(name.removesuffix(".compact")) for name in names if name.endswith(".compact") and name[:-8].isdecimal()}
-        return {int(name) for name in names if name.isdecimal()} | compacted, compacted
+    def broken_entry(self, source: int, number: int) -> str | None:
+        """The first file that a source of files needs of its log up to an entry, and that is gone or cut off; None where all is there."""
+        log = self._log(source)
+        first = max((entry for entry, name in log.items() if entry <= number and name.endswith(_COMPACT)), default=0)  # holds all before
+        names = (log.get(entry, str(entry)) for entry in range(first, number + 1))
+        return next((f"sources/{source}/{name}" for name in names if not self._is_entry(f"sources/{source}/{name}")), None)
+
+    def _log(self, source: int) -> dict[int, str]:
+        """What a source of files has of its log: the names of its entries by their numbers."""
+        names = sorted(status.path.rsplit("/", 1)[-1] for status in self._io.list(f"{self.location}/sources/{source}"))
+        return {_entry_of(name): name for name in names if name.removesuffix(_COMPACT).isdecimal()}
+
+    def _is_entry(self, name: str) -> bool:
+        """Whether a log's entry is there as it was written: a line with the version, and one for each file."""
+        text = self._text(name)
+        if not text or "\0" in text or not text.startswith("v"):
+            return False
+        last = text.rpartition("\n")[2]
+        return last == text or _parsed_or_none(last) is not None
+
+    def _drop_broken_entries(self, planned: Sequence[int], after: int) -> dict[int, int]:
+        """Let go of what is gone or cut off in the logs of the sources, and of all behind it; returns by source which entry was the first.
+
+        Entries of the batch ``after``, which was committed, and before stay as they are, and those of the oldest plan there is.
+        """
+        kept, gone = max(after, planned[0]), {}
+        ends = self.ends(kept) if after >= 0 or kept > 0 else []
+        if ends is None:  # which entries are committed cannot be told
+            return {}
+        needed = log_ends(ends)
+        for source, number in log_ends(self.ends(planned[-1]) or ()).items():
+            log = self._log(source)
+            broken = self.broken_entry(source, max([number, *log]))
+            first = None if broken is None else _entry_of(broken)
+            if first is None or first <= needed.get(source, -1):
+                continue
+            gone[source] = first
+            for entry in sorted((entry for entry in log if entry >= first), reverse=True):
+                self._drop(f"sources/{source}/{log[entry]}")
+        return gone
 
     @property
     def is_drained(self) -> bool:
@@ -133,11 +174,23 @@ class Checkpoint:
         """
         wanted = {str(batch), f".{batch}.crc"}
         paths = [status.path for status in self._io.list(f"{self.location}/offsets") if status.path.rsplit("/", 1)[-1] in wanted]
-        if not self._sources_are_durable:
+        logs = log_ends(self.ends(batch) or ())
+        if self._flushed is None:
             paths += [status.path for status in self._files("sources")]
             paths += [status.path for status in self._io.list(self.location) if not status.is_dir]
+        else:
+            paths += [path for source, number in logs.items() for path in self._entries(source, self._flushed.get(source, -1), number)]
         self._io.sync(paths)
-        self._sources_are_durable = True
+        self._flushed = {**(self._flushed or {}), **logs}
+
+    def _entries(self, source: int, after: int, until: int) -> list[str]:
+        """The files of a source's log behind one entry and up to another."""
+        if until <= after:
+            return []
+        names = {name for entry, name in self._log(source).items() if after < entry <= until}
+        wanted = names | {f".{name}.crc" for name in names}
+        listed = self._io.list(f"{self.location}/sources/{source}")
+        return [status.path for status in listed if status.path.rsplit("/", 1)[-1] in wanted]
 
     def watermark(self, batch: int) -> int | None:
         """The watermark a batch began with, in milliseconds since 1970, of all batches before it; None where there is none yet."""
@@ -172,6 +225,22 @@ def _parsed_or_none(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return None
+
+
+def log_ends(ends: Sequence[Any]) -> dict[int, int]:
+    """Of each source of files the entry of its own log up to which it has read; its offset is nothing but that number."""
+    return {source: end["logOffset"] for source, end in enumerate(ends) if isinstance(end, dict) and "logOffset" in end}
+
+
+def _entry_of(name: str) -> int:
+    """The number of a log's entry."""
+    return int(name.rsplit("/", 1)[-1].removesuffix(_COMPACT))
+
+
+def _reach(ends: Sequence[Any], entries: Mapping[int, int]) -> bool:
+    """Whether a plan needs one of these entries of its sources' logs."""
+    logs = log_ends(ends)
+    return any(source in logs and logs[source] >= entry for source, entry in entries.items())
 
 
 def ends_of(plan: str) -> list[Any]:

@@ -52,6 +52,23 @@ def test_a_batchs_plan_and_the_sources_starts_are_durable_before_its_commit(tmp_
     assert {os.path.relpath(path, checkpoint.location) for path in flushed} == {"offsets/10", "offsets"}
 
 
+def test_each_batchs_entry_in_the_log_of_a_source_of_files_is_durable_before_its_commit(tmp_path: Path, flushed: list[str]) -> None:
+    """The plan names nothing but its number."""
+    at = of_batches(tmp_path / "c", 2, log=True)
+    checkpoint = Checkpoint(str(at))
+    checkpoint.keep_plan(0)
+    flushed.clear()
+    checkpoint.keep_plan(1)
+    assert {os.path.relpath(path, at) for path in flushed} == {"offsets/1", "offsets", "sources/0/1", "sources/0"}
+    of_batches(at, 5, log=True)
+    (at / "sources/0/4").rename(at / "sources/0/4.compact")
+    (at / "sources/0/.4.compact.crc").write_text("crc")
+    flushed.clear()
+    checkpoint.keep_plan(4)
+    below = {os.path.relpath(path, at) for path in flushed}
+    assert below == {"offsets/4", "offsets", *(f"sources/0/{name}" for name in ("2", "3", "4.compact", ".4.compact.crc")), "sources/0"}
+
+
 def test_a_checkpoint_nobody_began(tmp_path: Path) -> None:
     assert not Checkpoint(str(tmp_path / "none")).begun
 
@@ -169,6 +186,42 @@ def test_the_log_of_a_source_of_files_is_needed_whole(tmp_path: Path) -> None:
     shutil.rmtree(at)
     with pytest.raises(JobCheckpointDamaged):
         agree(at, known, in_target=11)
+
+
+@pytest.mark.parametrize("text", ["", "\0" * 20, 'v1\n{"path": "file:/a.csv", "tim'], ids=["empty", "zeros", "cut off"])
+def test_an_entry_that_a_power_cut_left_without_its_text_is_told_or_made_anew(tmp_path: Path, text: str) -> None:
+    """Spark stops at it at each start, for ever."""
+    at = of_batches(tmp_path / "c", 12, log=True)
+    (at / "sources/0/9").rename(at / "sources/0/9.compact")
+    known = applied(9, plan=plan(9, log=True))
+    (at / "sources/0/10").write_text(text)
+    assert agree(at, known, in_target=9) == "c", "of a batch that was not committed"
+    checkpoint = Checkpoint(str(at))
+    assert (checkpoint.planned()[-1], sorted(path.name for path in (at / "sources/0").iterdir())[-1]) == (9, "9.compact")
+    assert not {"10", "11"} & {path.name for log in ("offsets", "commits", "sources/0") for path in (at / log).iterdir()}
+    (at / "sources/0/9.compact").write_text(text)
+    with pytest.raises(JobCheckpointDamaged, match=r"lacks sources/0/9\.compact, or has it cut off"):
+        agree(at, known, in_target=9)
+
+
+@pytest.mark.parametrize("committed", [-1, 3], ids=["nothing was committed", "long ago"])
+def test_entries_of_the_oldest_plan_are_not_let_go(tmp_path: Path, committed: int) -> None:
+    """Spark lets go of plans by and by; what a query with state has read by the oldest of them is in that."""
+    at = of_batches(tmp_path / "c", 12, log=True)
+    for batch in range(6):
+        (at / "offsets" / str(batch)).unlink()
+    (at / "sources/0/6").write_text("")
+    with pytest.raises(JobCheckpointDamaged, match="lacks sources/0/6"):
+        agree(at, applied(committed, plan=plan(committed, log=True), state=True), in_target=committed)
+    assert (at / "sources/0/11").exists()
+
+
+def test_an_entry_without_a_plan_is_let_go_where_it_is_cut_off(tmp_path: Path) -> None:
+    at = of_batches(tmp_path / "c", 4, log=True)
+    (at / "sources/0/4").write_text("")
+    assert agree(at, applied(3, plan=plan(3, log=True)), in_target=3) == "c"
+    assert not (at / "sources/0/4").exists()
+    assert Checkpoint(str(at)).planned()[-1] == 3
 
 
 def test_a_first_start_and_one_without_a_batch(tmp_path: Path) -> None:
