@@ -10,7 +10,7 @@ tell the hidden values.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -24,7 +24,8 @@ from sql.analysis.references import TableReference
 
 _OPS: dict[type[exp.Expr], Op] = {exp.EQ: Op.EQ, exp.NEQ: Op.NE, exp.LT: Op.LT, exp.LTE: Op.LE, exp.GT: Op.GT, exp.GTE: Op.GE}
 _FLIPPED = {Op.EQ: Op.EQ, Op.NE: Op.NE, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
-_INTEGERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
+_INTEGERS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 20}
+"""With the digits of the DECIMALs that Spark takes for them."""
 _MOST_IN = 500
 
 
@@ -185,7 +186,7 @@ class _Reader:
         if column is None or not values or len(values) > _MOST_IN or condition.args.get("query") is not None:
             return None
         literals = [literal_value(value, column[1]) for value in values if not isinstance(value, exp.Null)]
-        if not literals or any(value is None for value in literals):
+        if not literals or any(value is None for value in literals) or not _are_exact_together(values, column[1]):
             return None
         return In(column[0], tuple(literals))
 
@@ -227,6 +228,8 @@ def _accepts_null(predicate: Predicate) -> bool:
     return False
 
 
+_MOST_DIGITS = 38
+"""Of a DECIMAL."""
 _LONGEST_NUMBER = 400
 """Digits of a number, and its magnitude: a DOUBLE's exponent has three."""
 
@@ -256,12 +259,47 @@ def _number(text: str, type_: DataType) -> Any:
     if len(text) > _LONGEST_NUMBER or abs(value.adjusted()) > _LONGEST_NUMBER:
         return None  # no column holds it, and writing it out, as `int` does, may take hours in which nothing else runs
     if type_.root in _INTEGERS or isinstance(type_, DecimalType):
-        if "e" in text.lower() and type_.root not in ("TINYINT", "SMALLINT", "INT"):
-            return None  # Spark compares as DOUBLE, in which neighbouring large values are equal
+        if "e" in text.lower():
+            if type_.root not in ("TINYINT", "SMALLINT", "INT"):
+                return None  # Spark compares as DOUBLE, in which neighbouring large values are equal
+        elif not _are_exact(type_, [_digits(text)]):
+            return None
         return int(value) if value == value.to_integral_value() and type_.root in _INTEGERS else value
     if type_.root in ("FLOAT", "DOUBLE"):
         return float(value)
     return None
+
+
+def _digits(text: str) -> tuple[int, int]:
+    """How many digits a number without an exponent has before its point, and how many that tell something behind it."""
+    whole, _, fraction = text.lstrip("+-").partition(".")
+    return len(whole.lstrip("0")), len(fraction.rstrip("0"))
+
+
+def _are_exact(type_: DataType, numbers: Sequence[tuple[int, int]]) -> bool:
+    """Whether Spark compares a column with numbers of so many digits as they are.
+
+    It compares in a DECIMAL that has all digits before the point of either, and of those behind it as many as are left of 38: it rounds the
+    others, of the column's values and of the number.
+    """
+    precision, scale = (type_.precision, type_.scale) if isinstance(type_, DecimalType) else (_INTEGERS[type_.root], 0)
+    whole = max([precision - scale, *(before for before, _ in numbers)])
+    return whole + max([scale, *(behind for _, behind in numbers)]) <= _MOST_DIGITS
+
+
+def _are_exact_together(values: Sequence[exp.Expr], type_: DataType) -> bool:
+    """The same of all that an IN compares with, which are of one type; a whole number counts there with all digits of its own type."""
+    if type_.root not in _INTEGERS and not isinstance(type_, DecimalType):
+        return True
+    numbers = []
+    for value in values:
+        for literal in value.find_all(exp.Literal):
+            text = literal.name
+            if "e" in text.lower():
+                return False  # Spark compares with all of them as DOUBLE
+            before, behind = _digits(text)
+            numbers.append((before if "." in text else max(before, _INTEGERS["INT" if before < 10 else "BIGINT"]), behind))
+    return _are_exact(type_, numbers)
 
 
 def _from_text(text: str, type_: DataType) -> Any:
