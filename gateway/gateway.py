@@ -380,7 +380,7 @@ class Gateway:
             if managed is not None:
                 managed.forget(operation.handle)
             raise
-        operation.on_end(lambda: self._executor.abandon(work) if operation.cancellation.canceled else None)
+        operation.cancellation.on_cancel(lambda: operation.on_end(lambda: self._executor.abandon(work)))
         operation.cancellation.on_cancel(lambda: self._canceller.stop(operation, lambda: self._executor.give_up(work)))
         return work
 

@@ -124,7 +124,7 @@ class Groups:
             if not alone and certain and not isinstance(failure, OutcomeUnknown | Unavailable):
                 return False
             for member in group:
-                member.failure = failure
+                member.failure = failure if alone else _copy(failure)
                 member.done.set()
             return True
         for member in group:
@@ -141,6 +141,14 @@ def _next(waiting: list[_Waiting]) -> list[_Waiting]:
         if not _stopped(member):
             group.append(member)
     return group
+
+
+def _copy(failure: BaseException) -> BaseException:
+    """A failure of one's own: what each statement adds to it, as what took effect before it, is not for the others of its group."""
+    own = type(failure).__new__(type(failure), *failure.args)
+    vars(own).update(vars(failure))
+    own.__cause__ = failure
+    return own
 
 
 def _stopped(member: _Waiting) -> bool:

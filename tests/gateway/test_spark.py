@@ -14,6 +14,7 @@ from lake import Lake
 from model.errors import ExecutionError, ResultTooLarge, StatementCanceled
 from sql.spark.session.pool import SparkPool
 from sql.spark.write import writes
+from tests.gateway.held import HeldStep, in_background
 from tests.sql.tables import make_table
 from tests.waiting import eventually
 
@@ -151,3 +152,43 @@ def test_explain_says_what_is_answered_without_spark(on_spark: Gateway, lake: La
 def test_an_empty_system_table_can_be_read_by_spark(on_spark: Gateway, lake: Lake, word: str) -> None:
     make_table(lake, partition="p", id="INT", p="STRING")
     assert on_spark.run(f"SELECT count(DISTINCT 1 + 1), max(upper('a')) FROM t${word}").collect() == [(0, None)]
+
+
+BY_SPARK = {
+    "insert": "INSERT INTO t SELECT id + 1 FROM t",
+    "overwrite": "INSERT OVERWRITE t SELECT id + 1 FROM t",
+    "set": "EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT id FROM t; INSERT INTO u SELECT id FROM t; END",
+    "merge": "MERGE INTO t USING (SELECT id FROM t) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET id = 9",
+    "create": "CREATE TABLE v AS SELECT id FROM t",
+}
+
+
+@pytest.mark.parametrize("step_name", ["synced", "decided"])
+@pytest.mark.parametrize("text", BY_SPARK.values(), ids=BY_SPARK)
+def test_a_write_by_spark_that_is_canceled_while_it_commits(
+    on_spark: Gateway, lake: Lake, monkeypatch: pytest.MonkeyPatch, text: str, step_name: str
+) -> None:
+    for name in ("t", "u"):
+        make_table(lake, name, id="INT", options={"rows.erasable": "true"})
+    on_spark.run("INSERT INTO t VALUES (1)").close()
+    step = HeldStep()
+    monkeypatch.setattr(lake._core, "_hook", step)
+    step.hold(step_name)
+    started: list[RunningStatement] = []
+    join = in_background(lambda: on_spark.run(text, on_start=started.append))
+    assert step.reached.wait(120)
+    assert started[0].cancel()
+    if step_name == "synced":
+        assert isinstance(join(), StatementCanceled)
+    step.let_go.set()
+    if step_name == "decided":
+        join().close()
+    assert eventually(lambda: not on_spark._executor._unfinished, pause=0.05)
+    snapshots = [on_spark.run(f"SELECT COUNT(*) FROM {name}$snapshots").collect()[0][0] for name in ("t", "u")]
+    tables = {row[0] for row in on_spark.run("SHOW TABLES").collect()}
+    if step_name == "synced":
+        assert snapshots == [1, 0]
+        assert tables == {"t", "u"}
+    else:
+        assert snapshots == [1 if "TABLE v" in text else 2, 1 if "INTO u" in text else 0]
+        assert tables == ({"t", "u", "v"} if "TABLE v" in text else {"t", "u"})

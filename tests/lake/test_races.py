@@ -11,10 +11,13 @@ import pytest
 from catalog import CatalogStore, CatalogTransaction
 from lake import Lake, LakeTable
 from lake.commit.core import Prepared
+from model.catalog_errors import CatalogFull
 from model.errors import OutcomeUnknown
 from model.identifier import Identifier
+from tests.gateway.held import HeldStep, in_background
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
+from tests.waiting import eventually
 
 U = Identifier("default", "u")
 
@@ -83,3 +86,28 @@ def test_a_snapshot_decided_before_a_rename_is_published_where_the_table_lies(
     for name in ("c", "d"):
         lake.commit(lake.open(T), append(name))
     assert names(lake.open(T)) == ["c", "d"]
+
+
+def test_each_of_a_group_that_fails_has_an_error_of_its_own(lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What took effect before a statement is added to it, and is not for the others."""
+    step = HeldStep()
+    monkeypatch.setattr(lake._core, "_hook", step)
+    step.hold("synced")
+    first = in_background(lambda: lake.commit(table, append("a")))
+    assert step.reached.wait(60)
+    (queue,) = lake._committer._groups._queues.values()
+    others = [in_background(lambda name=name: lake.commit(table, append(name))) for name in "bc"]  # type: ignore[misc]
+    assert eventually(lambda: len(queue.waiting) == 2, pause=0.01)
+
+    def full(name: str) -> None:
+        if name == "synced":
+            raise CatalogFull
+
+    monkeypatch.setattr(lake._core, "_hook", full)
+    step.let_go.set()
+    assert first().id == 1
+    one, other = (join() for join in others)
+    assert one is not other
+    assert type(one) is type(other) is CatalogFull
+    assert one.message == other.message == CatalogFull().message
+    assert str(one) == str(other) == str(CatalogFull())
