@@ -42,30 +42,42 @@ class LastBatch:
         return cls(applied["checkpoint"], applied["batch"], applied.get("plan"), applied.get("state", False))
 
 
-def agreed(checkpoint: Checkpoint, applied: Mapping[str, Any], *, keeps_state: bool, in_target: Callable[[str], InTarget] | None) -> str:
-    """The id of a checkpoint that tells what the catalog tells, and can be gone on from; it is begun, mended or written anew.
+def agreed(
+    checkpoint: Checkpoint, applied: Mapping[str, Any], *, keeps_state: bool, in_target: Callable[[str], InTarget] | None
+) -> LastBatch:
+    """The last batch of a checkpoint that tells what the catalog tells, and can be gone on from; it is begun, mended or written anew.
 
-    ``in_target`` gives the last batch of a checkpoint that snapshots of the target name; None for a target without snapshots.
+    It is a later one than the catalog's where that is older than checkpoint and target, which have it. ``in_target`` gives the last batch
+    of a checkpoint that snapshots of the target name; None for a target without snapshots.
     Raises `JobCheckpointDamaged` where to go on would leave out rows or double them.
     """
     if not applied:  # the first start, or one of a version that noted nothing before the first commit
-        return checkpoint.query_id() or _begun(checkpoint, str(uuid4()))
+        return LastBatch(checkpoint.query_id() or _begun(checkpoint, str(uuid4())))
     last = LastBatch.of(applied)
     checkpoint.drop_torn(after=last.batch)
     if checkpoint.query_id() is None and checkpoint.planned():
         checkpoint.begin(last.checkpoint)
-    fault = _fault(checkpoint, last)
     if in_target is not None:
-        _require_known(checkpoint, last, in_target(last.checkpoint))
+        there = in_target(last.checkpoint)
+        _require_known(checkpoint, last, there)
+        if there.batch > last.batch:
+            last = _of_target(checkpoint, last, there.batch)
+    fault = _fault(checkpoint, last)
     if fault is None:
-        return last.checkpoint
+        return last
     if last.batch == NONE and not checkpoint.begun:
-        return _begun(checkpoint, last.checkpoint)
+        return LastBatch(_begun(checkpoint, last.checkpoint))
     if last.plan is None or last.state or keeps_state or log_ends(ends_of(last.plan)):
         raise _damaged(checkpoint, fault)
     checkpoint.write_anew(last.checkpoint, last.batch, last.plan)
     _log.warning("The checkpoint %s %s; it was written anew from the catalog, at batch %d.", checkpoint.location, fault, last.batch)
-    return last.checkpoint
+    return last
+
+
+def _of_target(checkpoint: Checkpoint, last: LastBatch, batch: int) -> LastBatch:
+    """A later batch that target and checkpoint have, and the catalog has forgotten: it is passed over, too, if Spark begins it again."""
+    plan = None if checkpoint.ends(batch) is None else checkpoint.plan(batch)
+    return LastBatch(last.checkpoint, batch, plan, last.state or checkpoint.holds_state)
 
 
 def require_same(checkpoint: Checkpoint, applied: Mapping[str, Any], batch: int) -> None:

@@ -30,7 +30,7 @@ from sql.local import check_drain
 from sql.spark.read.prepared import prepared
 from sql.spark.session.damage import Reading
 from sql.spark.session.errors import failure_of
-from sql.spark.streaming.agreement import InTarget, agreed, last_in, require_same
+from sql.spark.streaming.agreement import InTarget, LastBatch, agreed, last_in, require_same
 from sql.spark.streaming.alignment import Alignment
 from sql.spark.streaming.bad_rows import Sifted, bad_rows_of, given
 from sql.spark.streaming.batch import Batch, batch_watermark
@@ -105,9 +105,9 @@ class JobQuery:
         once = sources.end_now and sources.are_held_back
         ends = drain and sources.are_held_back
         starts = StartPositions(self._job.starts.get(self._part))
-        checkpoint = None if once else self._agreed(keeps_state=sources.are_held_back)
+        last = None if once else self._agreed(keeps_state=sources.are_held_back)
         with prepared(self._context, self._sink.query(), stream=not once, starts=starts, micro_batch=_BATCH_BYTES, drain=ends) as query:
-            self._fix(starts, checkpoint)
+            self._fix(starts, last)
             self._reading = query.reading
             self._rights = Rights(self._context, query.reading.tables, query.reading.sources)
             self._topics = query.topics
@@ -131,22 +131,31 @@ class JobQuery:
     def _query_name(self) -> str:
         return f"{self._job.name}-{self._job.job_id}-{self._part}-{self._job.epoch}"
 
-    def _agreed(self, *, keeps_state: bool) -> str:
-        """The checkpoint's id, once it is the one the catalog knows; raises `JobCheckpointDamaged`."""
+    def _agreed(self, *, keeps_state: bool) -> LastBatch:
+        """The checkpoint's last batch, once it is the one the catalog knows; raises `JobCheckpointDamaged`."""
         in_target = None if self._sink.connector is not None else self._in_target
         return agreed(self._checkpoint, self._applied, keeps_state=keeps_state, in_target=in_target)
 
     def _in_target(self, checkpoint: str) -> InTarget:
         return last_in(self._context, target_of(self._context, self._insert).table, f"{self._job.job_id}-{checkpoint}")
 
-    def _fix(self, starts: StartPositions, checkpoint: str | None) -> None:
-        """Keep with the job where its tables begin, and whose its checkpoint is, before its first batch. Raises `JobLeaseLost`."""
-        if starts.known == self._job.starts.get(self._part, {}) and (self._applied or checkpoint is None):
-            return
+    def _fix(self, starts: StartPositions, last: LastBatch | None) -> None:
+        """Keep with the job where its tables begin, and whose its checkpoint is, before its first batch. Raises `JobLeaseLost`.
+
+        A batch that the catalog has forgotten is noted again, without its rows, which nobody has counted.
+        """
         lease = JobLease(job_id=self._job.job_id, epoch=self._job.epoch)
+        if starts.known != self._job.starts.get(self._part, {}) or not (self._applied or last is None):
+            with self._context.lake.catalog.transaction(brief=True) as tx:
+                if not tx.jobs.begin(lease, self._part, starts.known, checkpoint=None if last is None else last.checkpoint):
+                    raise JobLeaseLost(str(self._job.job_id))
+        if last is None or not self._applied or last.batch <= self._applied["batch"]:
+            return
+        plan = {"plan": last.plan, "state": last.state}
+        claim = BatchClaim(lease=lease, part=self._part, checkpoint=last.checkpoint, batch=last.batch, rows=0, watermark=None, plan=plan)
         with self._context.lake.catalog.transaction(brief=True) as tx:
-            if not tx.jobs.begin(lease, self._part, starts.known, checkpoint=checkpoint):
-                raise JobLeaseLost(str(self._job.job_id))
+            claim.finish(tx)
+        self._applied = {"checkpoint": last.checkpoint, "batch": last.batch, **plan}
 
     def _keep_aligned(self) -> None:
         """Wait while this query is too far ahead of its group."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from model.errors import JobCheckpointDamaged
-from sql.spark.streaming.agreement import InTarget, agreed, require_same
+from sql.spark.streaming.agreement import InTarget, LastBatch, agreed, require_same
 from sql.spark.streaming.checkpoints import Checkpoint
 
 
@@ -97,6 +97,10 @@ def applied(batch: int, **more: Any) -> dict[str, Any]:
 
 
 def agree(location: Path, known: dict[str, Any], *, keeps_state: bool = False, in_target: int = 4, whole: bool = True) -> str:
+    return agreement(location, known, keeps_state=keeps_state, in_target=in_target, whole=whole).checkpoint
+
+
+def agreement(location: Path, known: dict[str, Any], *, keeps_state: bool = False, in_target: int, whole: bool = True) -> LastBatch:
     return agreed(Checkpoint(str(location)), known, keeps_state=keeps_state, in_target=lambda _: InTarget(in_target, whole=whole))
 
 
@@ -241,7 +245,11 @@ def test_a_catalog_that_is_older_than_checkpoint_or_target(tmp_path: Path) -> No
     Checkpoint(str(at)).note_committed(7)
     with pytest.raises(JobCheckpointDamaged, match="committed batch 7, which the catalog does not know"):
         agree(at, applied(4), in_target=4)
-    assert agree(at, applied(4), in_target=7) == "c", "the target has them, as after a repair"
+    assert agreement(at, applied(4), in_target=7) == LastBatch("c", 7, plan(7)), "the target has them, as after a repair"
+    assert agreement(at, applied(7), in_target=4) == LastBatch("c", 7, plan(7)), "those of the target have expired"
+    (at / "offsets/7").unlink()
+    with pytest.raises(JobCheckpointDamaged, match="batches up to 6 only, while batch 7 was committed"):
+        agree(at, applied(4), in_target=7)
     Checkpoint(str(at)).note_committed(4)
     with pytest.raises(JobCheckpointDamaged, match="does not know batch 7"):
         agree(at, applied(4), in_target=7)

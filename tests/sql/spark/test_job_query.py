@@ -10,13 +10,18 @@ import threading
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 
 from lake import Lake, LakeTable
+from model.errors import JobLeaseLost
+from model.work.job import JobLease, JobState
 from sql.spark.streaming import job_query
+from sql.spark.streaming.agreement import LastBatch
 from sql.spark.streaming.job_query import JobQuery
+from sql.spark.streaming.streams import StartPositions
 from table.format.manifests.entries import NewFile
 from table.format.rows.cast import fit
 from table.write.writer import write_batches
@@ -89,6 +94,26 @@ def test_a_batch_that_is_passed_over_leaves_its_state(monkeypatch: pytest.Monkey
     frame: Any = SimpleNamespace(write=Writer())
     query._take_one(frame, 7)
     assert ran == [("noop", "overwrite")] * state
+
+
+def test_a_batch_that_the_catalog_has_forgotten_is_noted_before_the_next_and_passed_over(lake: Lake) -> None:
+    """One with bad rows goes into two tables, of which nobody looks whether they have it."""
+    lake.jobs.create(name="j", statement="INSERT …", database="default", settings={}, tables={})
+    with lake.catalog.transaction() as tx:
+        (job,) = tx.jobs.take(uuid4(), "here", most=1)
+        lease = JobLease(job_id=job.job_id, epoch=job.epoch)
+        tx.jobs.commit(lease, "0", checkpoint="c", batch=4, rows=1, watermark=None, plan={"plan": "p4", "state": False})
+    job = lake.jobs.get(job.job_id)
+    query = object.__new__(JobQuery)
+    query.__dict__.update(_context=SimpleNamespace(lake=lake), _job=job, _part="0", _applied=dict(job.applied["0"]))
+    query._fix(StartPositions(), LastBatch("c", 4, "p4"))
+    assert lake.jobs.get(job.job_id) == job
+    query._fix(StartPositions(), LastBatch("c", 7, "p7", state=True))
+    assert lake.jobs.get(job.job_id).applied["0"] == query._applied == {"checkpoint": "c", "batch": 7, "plan": "p7", "state": True}
+    with lake.catalog.transaction() as tx:
+        tx.jobs.end(lease, JobState.STOPPED)
+    with pytest.raises(JobLeaseLost):
+        query._fix(StartPositions(), LastBatch("c", 8, "p8"))
 
 
 def test_what_tells_of_idle_partitions_goes_with_the_query_although_its_jvm_is_gone() -> None:
