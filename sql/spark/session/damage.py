@@ -50,6 +50,8 @@ class Reading:
         self._tables: list[tuple[LakeTable, Sequence[PlannedFile] | None]] = [] if table is None else [(table, files)]
         self.sources: list[ConnectorTable] = []
         """The tables with a connector that are followed."""
+        self.has_consumer = False
+        """Whether the progress of one that is followed is kept under a name (`consumer-id`)."""
 
     def add(self, table: LakeTable, plan: ScanPlan | None) -> None:
         """It reads this table, too."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from model.errors import LakeError
+from model.errors import LakeError, StreamEnded
 from model.options.watermark import is_over
 from model.work.quota import SPARK_STREAMS, STREAMS
 from sql.execution.open_streams import OpenStreams
@@ -24,6 +24,7 @@ from sql.spark.read.prepared import Prepared, prepared
 from sql.spark.read.results import in_arrow, result_of, rows_at, write_rows
 from sql.spark.session.damage import Reading
 from sql.spark.session.errors import translating
+from sql.spark.streaming.handed import Handed
 from sql.spark.streaming.partitions import Partitions
 from sql.spark.streaming.rights import Rights
 from sql.statements.base import ExecutionContext
@@ -86,6 +87,8 @@ class _Running:
         self._columns: list[ResultColumn] = []
         self._views: Mapping[str, str] = {}
         self._reading: Reading | None = None
+        self._handed: Handed | None = None
+        """Where a consumer is told what has been read."""
         self._rights: Rights | None = None
         self._refusal: LakeError | None = None
         self._topics: list[Partitions] = []
@@ -106,6 +109,7 @@ class _Running:
         self._columns = columns
         self._views = dict(query.views)
         self._reading = query.reading
+        self._handed = Handed() if query.reading.has_consumer else None
         self._rights = Rights(self._context, query.reading.tables, query.reading.sources)
         self._topics = query.topics
         for topic in query.topics:
@@ -175,7 +179,7 @@ class _Running:
         with self._calling:
             if self._rows.empty() and not self._ended.is_set() and not self._closed.is_set():
                 self._call = call
-                return math.inf
+                return math.inf if self._handed is None else self._handed.seconds()
         call()
         return math.inf
 
@@ -186,7 +190,10 @@ class _Running:
             call()
 
     def _take(self, frame: DataFrame, number: int) -> None:
-        """One micro-batch, on a thread of Spark's, through files; returns when there is a place for its last row."""
+        """One micro-batch, on a thread of Spark's, through files; returns when there is a place for its last row.
+
+        Where a consumer is to know of it, when its rows count as read: Spark tells the source that it is done as soon as it plans the next.
+        """
         self._begun.set()
         assert self._rights is not None
         try:
@@ -197,12 +204,16 @@ class _Running:
         path, io = f"{self._rows_in}/{number}", self._context.spool.file_io
         write_rows(frame, path)
         for batch in rows_at(io, path, self._columns):
+            if self._handed is not None:
+                self._handed.add()
             while not self._closed.is_set():
                 with contextlib.suppress(queue.Full):
                     self._rows.put(batch, timeout=_TICK_SECONDS / 4)
                     self._woken()
                     break
         io.delete_tree(path)
+        if self._handed is not None and not self._handed.wait(self._closed.is_set):
+            raise StreamEnded("The stream was closed before its rows were read.")
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows as they come; an empty batch where none came for a moment. Raises what the query failed with."""
@@ -210,6 +221,8 @@ class _Running:
         nothing = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in schema.types], schema=schema)
         yield nothing
         while not self._closed.is_set() and self._left != 0:
+            if self._handed is not None:
+                self._handed.ask()
             ended = self._ended.is_set()  # before the rows: those that came until then are given
             try:
                 batch = self._rows.get(block=self._waits, timeout=_TICK_SECONDS)
@@ -223,6 +236,8 @@ class _Running:
             if self._left is not None:
                 batch = batch.slice(0, self._left)
                 self._left -= batch.num_rows
+            if self._handed is not None:
+                self._handed.give()
             yield batch
 
     def _over(self) -> bool:

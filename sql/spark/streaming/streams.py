@@ -102,6 +102,7 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
         return None
     reading.add(table, None)
     options = stream_options(table.schema.options, reference.options)
+    reading.has_consumer |= TABLE_OPTIONS.read(options, "consumer-id") is not None
     start = starts.begin(context, place, table, options)
     access = context.delegated_access()
     columns = needed_columns(tree, table.schema)

@@ -40,3 +40,30 @@ def test_a_stream_on_spark_holds_no_thread_while_nothing_comes_and_is_counted_by
         server.sql(f"INSERT INTO {database}.q VALUES (2)")
         assert stream.rows(1, seconds=60) == [{"id": 2}]
     assert eventually(lambda: _metric(server, "sluice_spark_streams") == 0, 90)
+
+
+def test_a_consumer_is_told_what_was_read_and_not_what_waits_to_be(server: RunningServer, database: str) -> None:
+    """A client that asks for no page has read nothing, though there is a place for its rows."""
+    server.wait_for_spark()
+    table = f"{database}.q"
+    server.sql(f"CREATE TABLE {table} (id BIGINT)" + "".join(f"; INSERT INTO {table} VALUES ({number})" for number in range(3)))
+    options = "'consumer-id' = 'c', 'scan.snapshot-id' = '1', 'scan.max-snapshot.count' = '1'"
+    query = f"SELECT id + 0 AS id FROM {table} /*+ OPTIONS({options}) */"
+
+    def is_told(least: int) -> bool:
+        return any(row[0] >= least for row in server.sql(f"SELECT next_snapshot_id FROM {database}.`q$consumers`"))
+
+    with httpx.Client(base_url=server.url, timeout=120) as http:
+        properties = {"properties": {"execution.runtime-mode": "streaming"}}
+        session = f"/v2/sessions/{http.post('/v2/sessions', json=properties).json()['sessionHandle']}"
+        asked = http.post(f"{session}/statements", json={"statement": query}).json()
+        operation = f"{session}/operations/{asked['operationHandle']}"
+        assert eventually(lambda: http.get(f"{operation}/status").json()["status"] == "FINISHED", 120), "it has begun"
+        assert not eventually(lambda: is_told(2), 20)
+        page = http.get(f"{operation}/result/0").json()
+        rows: list[dict[str, object]] = []
+        while len(rows) < 3 or not is_told(3):
+            rows += page["results"]["data"] if "results" in page else []
+            page = http.get(page["nextResultUri"]).json()
+        assert [row["fields"] for row in rows] == [[0], [1], [2]]
+        assert http.delete(session).status_code == 200
