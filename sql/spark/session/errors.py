@@ -27,13 +27,13 @@ from sql.parsing.positions import place
 from sql.spark.driver.probe import DAMAGED
 from sql.spark.session.damage import Reading
 
-_SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}")
-_CONTEXT = re.compile(r"\s*== SQL.*", re.DOTALL)
+_SQLSTATE = re.compile(r"\s{0,9}SQLSTATE: \w{5}")
+_CONTEXT = re.compile(r"\s{0,9}== SQL.*", re.DOTALL)
 _PLAN = re.compile(r";\s*\n'?\w.*", re.DOTALL)
 _USER = re.compile(r"\[USER_RAISED_EXCEPTION\] ?")
 _AT = re.compile(r"; line \d+ pos \d+;?")
 """Where Spark saw it: in the text it was given, not in the user's."""
-_ADVICE = re.compile(r" If necessary set [^\n]*? to bypass this error\.")
+_ADVICE = re.compile(r" If necessary set [^\n]{1,200}? to bypass this error\.")
 _WRAPPED = re.compile(
     r"^(: |Caused by: )?((\w+\.)+[\w$]+(: |$))?((Exception thrown in awaitResult|Job aborted|An error occurred while calling \S+\.):?\s*$)?"
 )
@@ -84,8 +84,10 @@ _DATA_FILE = re.compile(r"[^\s'\"`/(]+\.(?:parquet|orc)\b")
 _PLACES = re.compile(r"\b(?:file|hdfs|s3a?|gs|abfss?):/[^\s'\"`]*/")
 """Where files lie, which is not told; their names are."""
 _TASK = re.compile(
-    r"Job aborted due to stage failure: .*?most recent failure: Lost task \S+ in stage \S+ \(TID \d+\) \(.*? executor \S+\): "
+    r"\AJob aborted due to stage failure: .{0,200}?most recent failure: Lost task \S{1,20} in stage \S{1,20} \(TID \d{1,20}\) "
+    r"\(.{0,300}? executor \S{1,100}: "
 )
+"""What stands before the words of a task's exception. A caller's own words may begin so over and over, so that it is looked for once."""
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 _OF_HADOOP = "FSError"
 """What Hadoop makes of a local disk that does not do as asked; the disk's own words follow, where they got so far."""

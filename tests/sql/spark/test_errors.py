@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
@@ -216,3 +218,15 @@ def test_no_place_of_a_machine_is_told() -> None:
         "(10.0.0.7 executor driver): java.lang.IllegalStateException: cannot read file:/srv/lake/default.db/t/bucket-0/data-1.parquet"
     )
     assert _java(f"org.apache.spark.SparkException: {lost}", "", {}).message == "cannot read data-1.parquet"
+
+
+_AGAIN = ("Job aborted due to stage failure: ", "Job aborted due to stage failure: most recent failure: Lost task 0 in stage 0 (TID 0) (")
+
+
+@pytest.mark.parametrize("again", [*_AGAIN, " ", " If necessary set "])
+def test_words_of_a_caller_hold_nobody_up(again: str) -> None:
+    """Looked for at each place, they took the server's interpreter for minutes."""
+    said = "[USER_RAISED_EXCEPTION] " + again * (400_000 // len(again)) + "."
+    began = time.process_time()
+    _java(said, "", {})
+    assert time.process_time() - began < 5
