@@ -454,6 +454,7 @@ def expire_all_but_one(lake: Lake) -> None:
     ("options", "said"),
     [
         ({"path": "t"}, "is no table"),
+        ({"path": "d.t$branch_"}, "is no table"),
         ({"maxRowsPerTrigger": "0"}, "maxRowsPerTrigger"),
         ({"columns": "id"}, "JSON list"),
         ({"filter": "{}"}, "no condition"),
