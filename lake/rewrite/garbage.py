@@ -18,6 +18,7 @@ from model.location import Location
 from model.schema.schema import Schema
 from table.format.io.file_io import FileIO
 from table.format.json_document import parse_json
+from table.format.layout import lies_in_branches
 from table.format.store import TableFiles
 
 _CLOCKS_APART = timedelta(seconds=2)
@@ -83,9 +84,10 @@ def _lock(tx: CatalogTransaction, directory: str) -> DiscardedRow | None:
 
     The table of a branch comes before its places.
     """
-    row = tx.directories.discarded(directory)
-    if row is not None and row.renamed is not None:
-        tx.tables.stay(row.renamed[0])
+    if lies_in_branches(directory):
+        row = tx.directories.discarded(directory)
+        if row is not None and row.renamed is not None:
+            tx.tables.stay(row.renamed[0])
     return tx.directories.lock_discarded(directory)
 
 

@@ -31,6 +31,11 @@ def branch_of_snapshot(path: str) -> str | None:
     return MAIN_BRANCH if not branch else branch.removeprefix("branch/branch-").rstrip("/")
 
 
+def lies_in_branches(directory: str) -> bool:
+    """Whether a directory may be a branch's: it lies where a table's branches lie."""
+    return directory.rstrip("/").rpartition("/")[0].endswith("/branch")
+
+
 class TableLayout:
     """The paths of one table's files, from its location; a branch has schemas, snapshots, tags and consumers of its own."""
 

@@ -13,7 +13,7 @@ from catalog import CatalogStore
 from lake import Lake
 from model.identifier import Identifier
 from table.format.io.file_io import LocalFileIO
-from table.format.io.object_store import ArrowFileIO
+from table.format.io.object_store import ArrowFileIO, StoreClients
 from tests.fix_s3 import Bucket
 from tests.lake.tables.test_drops import make
 from tests.lake.test_commit import T, append, names
@@ -28,7 +28,8 @@ class SlowStore(ArrowFileIO):
     def __init__(self, bucket: Bucket, *, slow: bool = False) -> None:
         host = bucket.endpoint.removeprefix("http://")
         given = {"access_key": "key", "secret_key": "secret", "region": "us-east-1"}
-        super().__init__(pafs.S3FileSystem(endpoint_override=host, scheme="http", **given), "s3")
+        store = pafs.S3FileSystem(endpoint_override=host, scheme="http", **given)
+        super().__init__(StoreClients(patient=store, once=store), "s3")
         self.removes, self.may = threading.Event(), threading.Event()
         if not slow:
             self.may.set()
