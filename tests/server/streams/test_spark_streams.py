@@ -47,16 +47,17 @@ def test_a_consumer_is_told_what_was_read_and_not_what_waits_to_be(server: Runni
     server.wait_for_spark()
     table = f"{database}.q"
     server.sql(f"CREATE TABLE {table} (id BIGINT)" + "".join(f"; INSERT INTO {table} VALUES ({number})" for number in range(3)))
-    options = "'consumer-id' = 'c', 'scan.snapshot-id' = '1', 'scan.max-snapshot.count' = '1'"
-    query = f"SELECT id + 0 AS id FROM {table} /*+ OPTIONS({options}) */"
+    options = "'scan.snapshot-id' = '1', 'scan.max-snapshot.count' = '1'"
+    query = f"SELECT id + 0 AS id FROM {table} /*+ OPTIONS('consumer-id' = '%s', {options}) */"
 
-    def is_told(least: int) -> bool:
-        return any(row[0] >= least for row in server.sql(f"SELECT next_snapshot_id FROM {database}.`q$consumers`"))
+    def is_told(least: int, consumer: str = "paged") -> bool:
+        told = dict(server.sql(f"SELECT consumer_id, next_snapshot_id FROM {database}.`q$consumers`"))
+        return bool(told.get(consumer, 0) >= least)
 
     with httpx.Client(base_url=server.url, timeout=120) as http:
         properties = {"properties": {"execution.runtime-mode": "streaming"}}
         session = f"/v2/sessions/{http.post('/v2/sessions', json=properties).json()['sessionHandle']}"
-        asked = http.post(f"{session}/statements", json={"statement": query}).json()
+        asked = http.post(f"{session}/statements", json={"statement": query % "paged"}).json()
         operation = f"{session}/operations/{asked['operationHandle']}"
         assert eventually(lambda: http.get(f"{operation}/status").json()["status"] == "FINISHED", 120), "it has begun"
         assert not eventually(lambda: is_told(2), 20)
@@ -67,3 +68,6 @@ def test_a_consumer_is_told_what_was_read_and_not_what_waits_to_be(server: Runni
             page = http.get(page["nextResultUri"]).json()
         assert [row["fields"] for row in rows] == [[0], [1], [2]]
         assert http.delete(session).status_code == 200
+    with Follower(server.url, query % "lines") as stream:
+        assert stream.rows(3, seconds=120) == [{"id": 0}, {"id": 1}, {"id": 2}]
+        assert eventually(lambda: is_told(3, "lines"), 60)
