@@ -341,3 +341,19 @@ def test_what_is_refused_between_two_statements_tells_what_took_effect_before(ga
     with pytest.raises(Unavailable) as refused:
         gateway.run("INSERT INTO t VALUES (1); INSERT INTO t VALUES (2)")
     assert (refused.value.statement_index, refused.value.completed) == (1, ("INSERT INTO t VALUES (1)",))
+
+
+@pytest.mark.usefixtures("table")
+def test_a_server_that_stops_waits_for_what_is_being_decided(gateway: Gateway, step: HeldStep) -> None:
+    step.hold("decided")
+    insert, statement = started(gateway, "INSERT INTO t VALUES (1)")
+    operation = gateway.running_statement(statement.statement_id)
+    assert step.reached.wait(60)
+    drained = in_background(lambda: gateway.drain(0.0))
+    assert eventually(lambda: operation.cancellation.canceled, pause=0.01)
+    assert not operation.state.terminal
+    step.let_go.set()
+    result = insert()
+    assert isinstance(result, ResultSet), result
+    result.close()
+    assert drained() is False  # it did not end in time, and was not cut off either
