@@ -13,7 +13,7 @@ _STATE = re.compile(r"SQLSTATE: (\w{5})")
 _OF_ROWS = ("22", "23", "42", "P0")
 """What such states begin with: values that do not fit, constraints, texts with unknown names, and what a statement itself raises."""
 _PLAIN = re.compile(
-    r"(java\.lang\.(?:NumberFormat|Arithmetic|IllegalArgument)Exception|java\.time\.(?:\w+\.)*DateTime\w*Exception): .*", re.DOTALL
+    r"(java\.lang\.(?:NumberFormat|Arithmetic|IllegalArgument)Exception|java\.time\.[\w.]{0,100}DateTime\w{0,50}Exception): .*", re.DOTALL
 )
 """Exceptions that name the value they could not take."""
 _SHOWN = re.compile(r"== (?:SQL|DataFrame).*==\s*\Z")

@@ -14,8 +14,8 @@ from table.retention.check import MISSING, ExpectedFile, fault_of
 from table.scan.checks.verify import read_here
 from table.scan.planning.entry_scan import PlannedFile, ScanPlan, plan_scan
 
-_FILE = re.compile(r"[^\s'\"`/(]+\.(?:parquet|orc|avro)\b")
-"""A data file's name in Spark's words, which have its path or URI, or in those of our own readers in its tasks."""
+_WORD = re.compile(r"[^\s'\"`/(]++")
+_FILE = re.compile(r".+\.(?:parquet|orc|avro)\b")
 _GONE = re.compile(r"^(?:\w+\.)*Unavailable: (\S+) of table ", re.MULTILINE)
 """A file that such a reader did not find; it has no catalog to ask what that means."""
 _SAID = re.compile(
@@ -30,7 +30,7 @@ _FAILED = "FAILED_READ_FILE"
 """Spark's word for a failure in reading a file, whatever the statement does with its rows."""
 _CAUSE = re.compile(r"^Caused by: (?P<said>[^\n]*)(?P<frames>(?:\n(?!Caused by: )[^\n]*)*)", re.MULTILINE)
 """A cause in Java's words; the last one is the innermost."""
-_RAISED_AT = re.compile(r"^\s+at (?!(?:java|jdk|sun)[./])(?P<frame>\S*)", re.MULTILINE)
+_RAISED_AT = re.compile(r"^[ \t]+at (?!(?:java|jdk|sun)[./])(?P<frame>\S*)", re.MULTILINE)
 _DECODER = re.compile(
     r"\b(?:org\.apache\.(?:parquet(?!\.(?:hadoop\.util|io\.Delegating))|orc|hadoop\.io\.compress)|shaded\.parquet"
     r"|org\.apache\.spark\.sql\.execution\.(?:vectorized|datasources\.(?:parquet|orc))"
@@ -41,6 +41,14 @@ _BY_SPARK_ALONE = (
     "cannot be read by Spark, while the server's own reader finds all that was written; from now on it reads the file for Spark, "
     "and a compaction of the table writes it anew"
 )
+
+
+def data_files_in(message: str) -> Iterator[str]:
+    """Names of data files in Spark's words, which have their paths or URIs, or in those of our own readers in its tasks.
+
+    Each word is looked at once: a caller's own, by ``raise_error``, may be as long as he likes.
+    """
+    return (name[0] for word in _WORD.finditer(message) if (name := _FILE.match(word[0])) is not None)
 
 
 class Reading:
@@ -101,7 +109,7 @@ class Reading:
 
     def _named(self, message: str) -> Iterator[tuple[LakeTable, PlannedFile]]:
         """The files of the statement's tables that Spark's words name."""
-        named = {unquote(path).rpartition("/")[2] for path in _FILE.findall(message)}
+        named = {unquote(path).rpartition("/")[2] for path in data_files_in(message)}
         for table, planned in self._tables if named else ():
             for planned_file in plan_scan(table.files, table.schema, table.latest()).files if planned is None else planned:
                 if planned_file.file.file_name in named:

@@ -25,7 +25,7 @@ from model.errors import (
 )
 from sql.parsing.positions import place
 from sql.spark.driver.probe import DAMAGED
-from sql.spark.session.damage import Reading
+from sql.spark.session.damage import Reading, data_files_in
 
 _SQLSTATE = re.compile(r"\s{0,9}SQLSTATE: \w{5}")
 _CONTEXT = re.compile(r"\s{0,9}== SQL.*", re.DOTALL)
@@ -41,14 +41,14 @@ _WRAPPED = re.compile(
 _STOPPED = re.compile(r"stopped SparkContext|SparkContext (was|has been) (shut ?down|stopped)|ExecutorLostFailure \(executor driver\b")
 """The executor ``driver`` is the only one of a Spark in this machine, and lives in its JVM."""
 _KILLED = re.compile(
-    r"exited caused by one of the running tasks\) Reason: [^\n]*"
+    r"exited caused by one of the running tasks\) Reason: [^\n]{0,1000}"
     r"(?:\b(?:code|status):? (?:52|137|143)\b|exceeding (?:thresholds|(?:\w+ )?memory limits)|possible container OOM)"
 )
 """How executors of a cluster end that had too little memory: Spark's own code for it, SIGKILL, SIGTERM, and what masters say of limits."""
 _ELSEWHERE = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \([^)\n]* executor (?!driver\b)[^)\n]*\)")
 _WAITED = "Exception thrown in awaitResult"
-_NO_MEMORY = re.compile(r"OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|is bigger than .*maxResultSize")
-_OWN = re.compile(r"is bigger than .*maxResultSize|Requested array size exceeds VM limit")
+_NO_MEMORY = re.compile(r"OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|is bigger than .{0,300}maxResultSize")
+_OWN = re.compile(r"is bigger than .{0,300}maxResultSize|Requested array size exceeds VM limit")
 """What one statement alone brings about, however much memory there is."""
 _TOO_DEEP = "StackOverflowError"
 _NO_SPACE = "No space left to write the files of the statement. Free space for the warehouse and Spark's scratch files, then repeat it."
@@ -71,7 +71,7 @@ _UNSTARTED = r'Cannot run program "[^"\n]*python[^"\n]*"'
 _NO_PYTHON = re.compile(rf"Python worker failed to connect back|Timed out while waiting for the Python worker|{_UNSTARTED}")
 """Spark gives a process of Python ten seconds to start, whatever else the machine does; no setting changes that."""
 _LACKING = re.compile(
-    rf"{_UNSTARTED}[^\n]*error[=:] ?(?:2|8|13|20)\b[^\n]*|Python in worker has different version[^\n,]*|No module named '[\w.]+'"
+    rf"{_UNSTARTED}[^\n]{{0,300}}error[=:] ?(?:2|8|13|20)\b[^\n]*|Python in worker has different version[^\n,]*|No module named '[\w.]+'"
 )
 """What an executor on another machine lacks: a Python (the numbers say that there is none to run), the server's, or its packages."""
 _SOURCE = re.compile(r"^(?:\w+\.)*model\.errors\.(\w+): ([^\n]*)", re.MULTILINE)
@@ -80,7 +80,6 @@ _TABLE = re.compile(r"\b[Tt]able (\S+)")
 _DATA = re.compile(r"SQLSTATE: (2[123]\w{3})")
 """The class of a failure that lies in values: cardinality, data, constraints (ISO 9075)."""
 _NO_CODEC = re.compile(r"Class (?:\w+\.)*(\w+)Codec was not found")
-_DATA_FILE = re.compile(r"[^\s'\"`/(]+\.(?:parquet|orc)\b")
 _PLACES = re.compile(r"\b(?:file|hdfs|s3a?|gs|abfss?):/[^\s'\"`]*/")
 """Where files lie, which is not told; their names are."""
 _TASK = re.compile(
@@ -159,11 +158,12 @@ def _lost_peer(problem: BaseException) -> bool:
 
 def _packed(chain: str) -> UnsupportedType | None:
     """The error of a file that is whole and packed with a codec Spark does not bring, such as brotli or lzo; None for other failures."""
-    codec, file = _NO_CODEC.search(chain), _DATA_FILE.search(chain)
+    codec = _NO_CODEC.search(chain)
+    file = None if codec is None else next(data_files_in(chain), None)
     if codec is None or file is None:
         return None
     return UnsupportedType(
-        f"{file[0]} is packed with {codec[1].lower()}, which Spark cannot unpack: write it anew with another codec, or give Spark the "
+        f"{file} is packed with {codec[1].lower()}, which Spark cannot unpack: write it anew with another codec, or give Spark the "
         "class by SLUICE_SPARK_JARS."
     )
 

@@ -9,7 +9,8 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from model.errors import ExecutionError, LakeError, OutOfMemory, SnapshotNotExist, StorageFull, Unavailable
-from sql.spark.session.errors import _java, translating
+from sql.spark.session.damage import Reading, data_files_in
+from sql.spark.session.errors import _java, failure_of, translating
 
 LOST = "Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure: Lost task 0.3 in stage 3.0 (TID 9) "
 RAN = f"{LOST}(10.0.0.7 executor 4): ExecutorLostFailure (executor 4 exited caused by one of the running tasks) Reason: "
@@ -221,6 +222,22 @@ def test_no_place_of_a_machine_is_told() -> None:
 
 
 _AGAIN = ("Job aborted due to stage failure: ", "Job aborted due to stage failure: most recent failure: Lost task 0 in stage 0 (TID 0) (")
+
+
+_OF_A_CHAIN = ("exited caused by one of the running tasks) Reason: ", 'Cannot run program "python3"', "is bigger than ", "a.parquet_", "\n")
+
+
+@pytest.mark.parametrize("again", _OF_A_CHAIN)
+def test_words_that_may_name_a_file_or_an_executor_hold_nobody_up(again: str) -> None:
+    problem = _Said("[USER_RAISED_EXCEPTION] " + again * (400_000 // len(again)), "USER_RAISED_EXCEPTION")
+    began = time.process_time()
+    assert isinstance(failure_of(problem, "", {}, lambda: None, Reading()), ExecutionError)
+    assert time.process_time() - began < 5
+
+
+def test_a_data_file_is_known_by_its_name_in_whatever_stands_around_it() -> None:
+    text = "cannot read file:/w/d.db/t/bucket-0/data-1.parquet, ('x.orc') of a.parquet.b and \"y%20.avro\" or parquet"
+    assert list(data_files_in(text)) == ["data-1.parquet", "x.orc", "a.parquet", "y%20.avro"]
 
 
 @pytest.mark.parametrize("again", [*_AGAIN, " ", " If necessary set "])
