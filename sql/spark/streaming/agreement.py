@@ -51,17 +51,18 @@ def agreed(
     of a checkpoint that snapshots of the target name; None for a target without snapshots.
     Raises `JobCheckpointDamaged` where to go on would leave out rows or double them.
     """
-    if not applied:  # the first start, or one of a version that noted nothing before the first commit
-        return LastBatch(checkpoint.query_id() or _begun(checkpoint, str(uuid4())))
+    begun = checkpoint.query_id()
+    if not applied and begun is None:
+        return LastBatch(_begun(checkpoint, str(uuid4())))
+    if not applied:  # of a version that noted nothing before the first commit, or older than that
+        last = LastBatch(begun or "")
+        return last if in_target is None else _known(checkpoint, last, in_target(last.checkpoint))
     last = LastBatch.of(applied)
     checkpoint.drop_torn(after=last.batch)
     if checkpoint.query_id() is None and checkpoint.planned():
         checkpoint.begin(last.checkpoint)
     if in_target is not None:
-        there = in_target(last.checkpoint)
-        _require_known(checkpoint, last, there)
-        if there.batch > last.batch:
-            last = _of_target(checkpoint, last, there.batch)
+        last = _known(checkpoint, last, in_target(last.checkpoint))
     fault = _fault(checkpoint, last)
     if fault is None:
         return last
@@ -72,6 +73,12 @@ def agreed(
     checkpoint.write_anew(last.checkpoint, last.batch, last.plan)
     _log.warning("The checkpoint %s %s; it was written anew from the catalog, at batch %d.", checkpoint.location, fault, last.batch)
     return last
+
+
+def _known(checkpoint: Checkpoint, last: LastBatch, there: InTarget) -> LastBatch:
+    """The last batch of the catalog, or of a target that is ahead of it as the checkpoint is; raises as `agreed` does."""
+    _require_known(checkpoint, last, there)
+    return last if there.batch <= last.batch else _of_target(checkpoint, last, there.batch)
 
 
 def _of_target(checkpoint: Checkpoint, last: LastBatch, batch: int) -> LastBatch:

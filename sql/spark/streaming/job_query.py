@@ -30,7 +30,7 @@ from sql.local import check_drain
 from sql.spark.read.prepared import prepared
 from sql.spark.session.damage import Reading
 from sql.spark.session.errors import failure_of
-from sql.spark.streaming.agreement import InTarget, LastBatch, agreed, last_in, require_same
+from sql.spark.streaming.agreement import NONE, InTarget, LastBatch, agreed, last_in, require_same
 from sql.spark.streaming.alignment import Alignment
 from sql.spark.streaming.bad_rows import Sifted, bad_rows_of, given
 from sql.spark.streaming.batch import Batch, batch_watermark
@@ -149,7 +149,7 @@ class JobQuery:
             with self._context.lake.catalog.transaction(brief=True) as tx:
                 if not tx.jobs.begin(lease, self._part, starts.known, checkpoint=None if last is None else last.checkpoint):
                     raise JobLeaseLost(str(self._job.job_id))
-        if last is None or not self._applied or last.batch <= self._applied["batch"]:
+        if last is None or last.batch <= self._applied.get("batch", NONE):
             return
         plan = {"plan": last.plan, "state": last.state}
         claim = BatchClaim(lease=lease, part=self._part, checkpoint=last.checkpoint, batch=last.batch, rows=0, watermark=None, plan=plan)

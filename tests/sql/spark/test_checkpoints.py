@@ -255,6 +255,16 @@ def test_a_catalog_that_is_older_than_checkpoint_or_target(tmp_path: Path) -> No
         agree(at, applied(4), in_target=7)
 
 
+def test_a_catalog_from_before_the_first_batch(tmp_path: Path) -> None:
+    """It knows of no checkpoint; rows of the batches that this one counts as committed would be left out."""
+    at = of_batches(tmp_path / "c", 3)
+    assert agreement(at, {}, in_target=-1) == LastBatch("c")
+    Checkpoint(str(at)).note_committed(2)
+    with pytest.raises(JobCheckpointDamaged, match="committed batch 2, which the catalog does not know"):
+        agree(at, {}, in_target=-1)
+    assert agreement(at, {}, in_target=2) == LastBatch("c", 2, plan(2)), "the target has them, as after a repair"
+
+
 def test_a_batch_is_passed_over_only_where_it_is_the_one_that_was_committed(tmp_path: Path) -> None:
     checkpoint = Checkpoint(str(of_batches(tmp_path / "c", 5)))
     require_same(checkpoint, applied(4), 4)
