@@ -66,9 +66,22 @@ def read_rules(catalog: CatalogStore, caller: Caller, table: Identifier, table_i
     if len(present) < len(masks):  # what is shown in their place is not there, and files may hold what no column shows any more
         unshown = {name for column in masks.keys() - present.keys() for name in _meant(column, main, read)}
         columns = (frozenset(read) if columns is None else columns) - unshown
+    if gone := _gone_since(catalog, table, table_id, main, read):  # the rules that bound the caller went with them
+        columns = (frozenset(read) if columns is None else columns) - gone
     filters = tuple(policy for policy in binding if policy.column is None)
     _require_there(filters, table, main, read)
     return ReadRules(columns=columns, filters=filters, masks={name: _shown(mask, masks, columns) for name, mask in present.items()})
+
+
+def _gone_since(catalog: CatalogStore, table: Identifier, table_id: UUID, main: Ids, read: Ids) -> frozenset[str]:
+    """The columns of an earlier version that neither main nor the branch has any more."""
+    gone = frozenset(name for name, number in read.items() if number not in main.values())
+    if not gone or table.branch == MAIN_BRANCH:
+        return gone
+    with catalog.reading() as tx:
+        _, newest = max(tx.tables.schemas(table_id, table.branch), key=lambda version: version[0])
+    there = ids_of(newest).values()
+    return frozenset(name for name in gone if read[name] not in there)
 
 
 def _shown(mask: Policy, masks: Mapping[str, Policy], columns: frozenset[str] | None) -> Policy:
