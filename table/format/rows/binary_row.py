@@ -144,6 +144,15 @@ def decode(types: Sequence[DataType], prefixed: bytes) -> tuple[object, ...]:
         raise ValueError(f"{len(prefixed)} bytes are no row of {len(types)} fields: {problem}") from None
 
 
+def nulls(prefixed: bytes) -> list[bool]:
+    """Which fields of a row with arity prefix are NULL. Raises `ValueError` for bytes that are no such row."""
+    try:
+        (arity,) = struct.unpack_from(">i", prefixed)
+        return [bool(prefixed[4 + (8 + index) // 8] >> (8 + index) % 8 & 1) for index in range(arity)]
+    except (struct.error, IndexError) as problem:
+        raise ValueError(f"{len(prefixed)} bytes are no row: {problem}") from None
+
+
 def _decoded(types: Sequence[DataType], prefixed: bytes) -> tuple[object, ...]:
     (arity,) = struct.unpack_from(">i", prefixed)
     if arity != len(types):

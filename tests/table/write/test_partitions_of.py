@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import struct
 
@@ -9,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 from model.schema.schema import Schema, column, new_schema
+from model.schema.types import TimestampType, VarCharType
 from table.format.rows import binary_row
+from table.scan.skipping.partition_filter import among
 from table.write.copy_on_write import _Place
 from table.write.writer import route
 
@@ -40,3 +43,17 @@ def test_a_place_holds_the_rows_of_its_own_zero(schema: Schema, value: float | N
     place = _Place(schema, binary_row.encode_prefixed([schema.fields[1].type], (value,)), 0)
     assert place.holds(batch_of(schema)).nonzero()[0].tolist() == rows
     assert place.holds(batch_of(schema).slice(0, 0)).tolist() == []
+
+
+def test_times_that_differ_by_less_than_a_microsecond_are_two_partitions() -> None:
+    types = [TimestampType(precision=9), VarCharType()]
+    one = binary_row.encode_prefixed(types, (dt.datetime(2024, 1, 1), "a"))
+    other = bytearray(one)
+    other[4 + binary_row.header_size(2)] = 1  # the nanoseconds beside the place of the milliseconds
+    beyond = bytearray(one)
+    beyond[4 + binary_row.header_size(2) + 16 : 4 + binary_row.header_size(2) + 24] = struct.pack("<q", 10**16)
+    among_these = among(types, [one])
+    assert [among_these(bytes(row)) for row in (one, other, beyond, b"", b"\0\0\0\2")] == [True, False, False, False, False]
+    null = binary_row.encode_prefixed(types, (None, "a"))
+    assert among(types, [null])(null)
+    assert not among(types, [null])(one)
