@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sql.spark.driver.words import without_values
 
 FAILED = """\
@@ -45,5 +47,24 @@ def test_a_part_of_a_statement_that_is_never_pointed_at_ends_with_the_next_line_
 
 
 def test_a_message_without_an_end_is_not_gathered_forever() -> None:
-    lines = ["[CAST_INVALID_INPUT] 'Erika", *["Erika"] * 5000]
-    assert list(without_values(iter(lines))) == ["[CAST_INVALID_INPUT] ******"]
+    lines = ["[CAST_INVALID_INPUT] 'Erika", *["Erika"] * 900, "26/11/29 16:07:43 WARN Executor: on"]
+    assert list(without_values(iter(lines))) == ["[CAST_INVALID_INPUT] ******", lines[-1]]
+    behind = [lines[-1], *[f"{number}" for number in range(5000)]]
+    assert list(without_values(iter([lines[0], *behind]))) == ["[CAST_INVALID_INPUT] ******", *behind]
+    taken: list[str] = []
+
+    def coming() -> Iterator[str]:
+        for line in [lines[0], *behind]:
+            taken.append(line)
+            yield line
+
+    kept = without_values(coming())
+    assert [next(kept), next(kept)] == ["[CAST_INVALID_INPUT] ******", lines[-1]]
+    assert len(taken) < 200
+
+
+def test_a_value_that_looks_like_another_log_is_left_out() -> None:
+    value = ["boom", "\tat a.b(C.java:1)", "Caused by: login of Erika", "26/11/29 16:07:43 ERROR Executor: Erika", "SQLSTATE: 22018 Erika"]
+    end = '\' of the type "STRING" cannot be cast to "INT". SQLSTATE: 22018'
+    lines = [f"[CAST_INVALID_INPUT] The value '{value[0]}", *value[1:], end, "\tat x", "[INTERNAL_ERROR] no value. SQLSTATE: XX000"]
+    assert list(without_values(lines)) == ["[CAST_INVALID_INPUT] ****** SQLSTATE: 22018", *lines[-2:]]
