@@ -128,11 +128,20 @@ def _added(files: TableFiles, schema: Schema, snapshots: Iterable[Snapshot]) -> 
     return added
 
 
-def _migrated(files: TableFiles, schema: Schema, snapshots: Iterable[Snapshot]) -> set[str]:
-    """The data files elsewhere that some snapshots made the table's; an index that was written beside one since is none."""
-    entries = (entry for snapshot in snapshots if snapshot.done == MIGRATE for entry in files.delta_entries(snapshot))
-    added = (entry for entry in entries if entry.kind is EntryKind.ADD and entry.file.external_path is not None)
-    return {files.data_path(schema, entry) for entry in added}
+def _elsewhere(files: TableFiles, schema: Schema, snapshots: Sequence[Snapshot]) -> set[str]:
+    """The data files elsewhere that some snapshots made the table's, or found and added again: an index beside may be new, they are not.
+
+    Who made the table's what was found may have expired, so that nobody can tell whether there is another copy.
+    """
+    made: set[str] = set()
+    stay: set[str] = set()
+    for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.id):
+        external = [entry for entry in files.delta_entries(snapshot) if entry.file.external_path is not None]
+        added = {files.data_path(schema, entry) for entry in external if entry.kind is EntryKind.ADD}
+        found = {files.data_path(schema, entry) for entry in external if entry.kind is EntryKind.DELETE} - made
+        stay |= added if snapshot.done == MIGRATE else found
+        made |= added - stay
+    return stay
 
 
 def left_by_rollback(
@@ -140,11 +149,11 @@ def left_by_rollback(
 ) -> Garbage:
     """What only the snapshots after those ``before`` needed, which are rolled back: the files they added and none before had.
 
-    Files that they migrated stay where they lie: they are as they were, and there may be no other copy of them.
+    Files that were migrated stay where they lie: they are as they were, and there may be no other copy of them.
     """
     to = before[-1]
     added = _added(files, schema, removed)
-    for path in _migrated(files, schema, removed):
+    for path in _elsewhere(files, schema, removed):
         added.pop(path, None)
     named = {name: snapshot for snapshot in before for name in (snapshot.index_manifest, snapshot.statistics) if name is not None}
     same = [named[name] for snapshot in removed for name in (snapshot.index_manifest, snapshot.statistics) if name in named]

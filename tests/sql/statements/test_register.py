@@ -229,6 +229,22 @@ def test_a_rollback_leaves_what_was_migrated_where_it_lies(gateway: Gateway, lak
     assert gateway.run("SELECT COUNT(*) FROM m").collect() == [(7,)]
 
 
+def test_a_rollback_to_a_tag_leaves_what_was_migrated_by_what_has_expired(gateway: Gateway, lake: Lake, hive: Path) -> None:
+    """What is left of the history names the files once more, with an index each, and does not tell who made them the table's."""
+    gateway.run("CREATE TABLE m (id BIGINT, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
+    gateway.run("INSERT INTO m VALUES (9, 'z', DATE '2024-01-01'); CALL sys.create_tag('m', 'g')")
+    more = f"CALL sys.migrate_file(source_table => '{hive}', target_table => 'm')"
+    gateway.run(f"{more}; ALTER TABLE m SET ('file-index.bitmap.columns' = 'id')")
+    there = names(hive)
+    gateway.run("CALL sys.rewrite_file_index('m'); CALL sys.expire_snapshots('m', retain_max => 1, retain_min => 1)").close()
+    assert gateway.run("SELECT snapshot_id FROM m$snapshots").collect() == [(3,)]
+    gateway.run("CALL sys.rollback_to('m', tag => 'g')")
+    assert names(hive) == there
+    assert gateway.run("SELECT id FROM m").collect() == [(9,)]
+    gateway.run(more)
+    assert gateway.run("SELECT COUNT(*) FROM m").collect() == [(7,)]
+
+
 def test_files_are_added_once_by_two_at_once(gateway: Gateway, lake: Lake, hive: Path) -> None:
     """Both have looked at the table before either commits."""
     gateway.run("CREATE TABLE m (id BIGINT, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')")
