@@ -95,6 +95,33 @@ def test_a_refusal_costs_no_more_than_its_pauses(lakeside: str, s3_proxy: Proxy)
     assert s3_proxy.faults > 3
 
 
+@pytest.mark.parametrize("seconds", [60.0, 8.0])
+def test_a_refusal_of_what_is_read_of_an_open_file_is_repeated_however_little_time_is_left(
+    lakeside: str, s3_proxy: Proxy, seconds: float
+) -> None:
+    """AWS's library repeats it; a budget below what five tries take leaves fewer of them."""
+    io = file_io_for(lakeside)
+    data = bytes(range(256)) * 8
+    io.add(f"{lakeside}/a", data)
+    s3_proxy.reset(lambda number, method, path: Fate.SLOW_DOWN if method == "GET" and number < 4 else Fate.SERVED)
+    with patient_for(seconds), io.open_input(f"{lakeside}/a") as opened:
+        assert opened.read_at(1024, 3) == data[3:1027]
+    assert s3_proxy.faults == 2
+
+
+@pytest.mark.parametrize("fate", [Fate.SLOW_DOWN, Fate.LOST])
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_a_move_is_repeated_where_its_copy_or_its_removal_fails(lakeside: str, s3_proxy: Proxy, method: str, fate: Fate) -> None:
+    io = file_io_for(lakeside)
+    io.add(f"{lakeside}/here", b"1")
+    s3_proxy.reset(lambda number, sent, path: fate if sent == method and not s3_proxy.faults else Fate.SERVED)
+    with patient_for(_SECONDS):
+        io.rename(f"{lakeside}/here", f"{lakeside}/there")
+    assert s3_proxy.faults == 1
+    assert io.read(f"{lakeside}/there") == b"1"
+    assert not io.file_exists(f"{lakeside}/here")
+
+
 def test_a_client_is_made_once_as_none_is_made_while_a_request_waits(lakeside: str, s3_proxy: Proxy) -> None:
     file_io_for(lakeside)
     s3_proxy.reset(lambda number, method, path: Fate.HELD if "held" in path else Fate.SERVED)

@@ -19,8 +19,10 @@ from table.format.io.directory import Directory, FileStatus, NamedDirectory
 from table.format.io.patience import asked
 from table.format.io.storage_errors import translating
 
-_S3_RETRIES = 4
-"""Of a request among many that are one call here, and of those of an open file: AWS's library makes them."""
+_S3_RETRIES, _S3_BRIEF_RETRIES = 4, 2
+"""Of a request among many that are one call here, and of those of an open file: AWS's library makes them. Fewer where there is no more time
+for all of them, and never none: nobody else repeats what is read of an open file, and a refusal takes no time.
+"""
 _S3_CONNECT_SECONDS, _S3_ANSWER_SECONDS = 3.0, 5.0
 _S3_PUT_SECONDS = 12.0
 """What AWS's library takes to give up a PUT of which nothing comes back: it takes the bytes it sent for signs of life, for a while."""
@@ -37,10 +39,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreClients:
-    """A store as pyarrow knows it, by how often its library tries a request; both are one where that cannot be said."""
+    """A store as pyarrow knows it, by how often its library tries a request; all are one where that cannot be said."""
 
     patient: pafs.FileSystem
+    brief: pafs.FileSystem
     once: pafs.FileSystem
+
+    @classmethod
+    def all_one(cls, filesystem: pafs.FileSystem) -> StoreClients:
+        """Those of a store whose library does not say how often it tries."""
+        return cls(patient=filesystem, brief=filesystem, once=filesystem)
 
 
 def object_store(location: str) -> StoreClients:
@@ -48,7 +56,7 @@ def object_store(location: str) -> StoreClients:
     uri = urlsplit(location)
     if uri.scheme != "s3":
         filesystem, _ = pafs.FileSystem.from_uri(location)
-        return StoreClients(patient=filesystem, once=filesystem)
+        return StoreClients.all_one(filesystem)
     told = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))  # what AWS's library reads
     return _s3(f"{uri.scheme}://{uri.netloc}{f'?{uri.query}' if uri.query else ''}", told)
 
@@ -74,7 +82,7 @@ def _s3(bucket: str, _: tuple[tuple[str, str], ...]) -> StoreClients:
             **options,
         )
 
-    return StoreClients(patient=client(_S3_RETRIES), once=client(0))
+    return StoreClients(patient=client(_S3_RETRIES), brief=client(_S3_BRIEF_RETRIES), once=client(0))
 
 
 @contextlib.contextmanager
@@ -103,6 +111,10 @@ class ArrowFileIO:
         self._clients = clients
         self._scheme = scheme
 
+    @property
+    def _is_s3(self) -> bool:
+        return isinstance(self._clients.once, pafs.S3FileSystem)
+
     def arrow(self) -> pafs.FileSystem:
         """The file system as pyarrow knows it."""
         return self._clients.patient
@@ -117,11 +129,11 @@ class ArrowFileIO:
         return asked(path, lambda _: ask(self._clients.once, self.arrow_path(path)), attempt_seconds=seconds)
 
     def _ask_much(self, path: str, ask: Callable[[pafs.FileSystem, str], T], *, repeats: bool = True) -> T:
-        """The same of a call that may make many: each is repeated by itself, unless there is no more time for that."""
+        """The same of a call that may make many: each is repeated by itself, less often where there is little time left."""
         wait_for(path)
 
         def attempt(left: float) -> T:
-            return ask(self._clients.patient if left > _S3_PATIENT_SECONDS else self._clients.once, self.arrow_path(path))
+            return ask(self._clients.patient if left > _S3_PATIENT_SECONDS else self._clients.brief, self.arrow_path(path))
 
         return asked(path, attempt, attempt_seconds=_S3_PATIENT_SECONDS, repeats=repeats)
 
@@ -188,7 +200,7 @@ class ArrowFileIO:
 
     def file_exists(self, path: str) -> bool:
         """Whether an object is there: one HEAD on S3, where `exists` goes on with a listing for names that are directories."""
-        if not isinstance(self._clients.once, pafs.S3FileSystem):
+        if not self._is_s3:
             return self.exists(path)
         try:
             self._ask(path, lambda store, name: store.open_input_file(name).close())
@@ -229,6 +241,10 @@ class ArrowFileIO:
 
     def rename(self, source: str, target: str) -> None:
         """Move an object; on most stores a copy and a delete."""
+        if self._is_s3:  # one by one: either may be repeated, and both together not
+            self._ask(target, lambda store, name: store.copy_file(self.arrow_path(source), name))
+            self.delete(source)
+            return
 
         def move(store: pafs.FileSystem, name: str) -> None:
             with _removing():

@@ -29,7 +29,7 @@ class SlowStore(ArrowFileIO):
         host = bucket.endpoint.removeprefix("http://")
         given = {"access_key": "key", "secret_key": "secret", "region": "us-east-1"}
         store = pafs.S3FileSystem(endpoint_override=host, scheme="http", **given)
-        super().__init__(StoreClients(patient=store, once=store), "s3")
+        super().__init__(StoreClients.all_one(store), "s3")
         self.removes, self.may = threading.Event(), threading.Event()
         if not slow:
             self.may.set()

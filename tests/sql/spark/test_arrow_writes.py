@@ -34,7 +34,7 @@ class WithoutRename(ArrowFileIO):
 
     def __init__(self) -> None:
         files = pafs.LocalFileSystem()
-        super().__init__(StoreClients(patient=files, once=files), "file")
+        super().__init__(StoreClients.all_one(files), "file")
 
     def write(self, path: str, data: bytes) -> None:
         """Put the object; stores have no directories that must be there first."""
