@@ -216,6 +216,15 @@ class SnapshotRepository:
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch, first)).fetchall()
 
+    def newest_shared(self, table_id: UUID, branch: str) -> int | None:
+        """The id of a branch's newest snapshot that main has, too; None where they share none."""
+        query = """
+            SELECT max(snapshot_id) FROM table_snapshot s JOIN table_snapshot m USING (table_id, snapshot_id, snapshot_uuid)
+            WHERE table_id = %s AND s.branch = %s AND m.branch = %s
+        """
+        row = self._conn.execute(query, (table_id, branch, MAIN_BRANCH)).fetchone()
+        return None if row is None else row[0]
+
     def taking_files(self, table_id: UUID, branch: str, *, above: int) -> list[SnapshotRow]:
         """The snapshots after an id that may take files away (`Snapshot.may_take_files`), and the latest, oldest first."""
         query = f"""

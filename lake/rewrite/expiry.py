@@ -31,6 +31,7 @@ from lake.tables.tags import hold_retention, to_tag
 from model.access import Access, table_resource
 from model.catalog_errors import TagAlreadyExist
 from model.errors import LakeError, TagNotExist
+from model.identifier import MAIN_BRANCH
 from model.options.table import TABLE_OPTIONS
 from model.repeats import REPEATS
 from model.snapshot import Snapshot
@@ -139,7 +140,7 @@ def _garbage(table: LakeTable, look: Callable[[], Garbage]) -> Garbage:
 
 
 def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_run: bool = False, now_millis: int | None = None) -> Removed:
-    """Let snapshots of a table or branch go by count and age; what tags, other branches and consumers need stays.
+    """Let snapshots of a table or branch go by count and age; what tags, other branches, consumers and a fast-forward need stays.
 
     Raises `TableDiverged`, and takes nothing then.
     """
@@ -194,7 +195,10 @@ def _too_old(
     # A busy table may keep hundreds of thousands of snapshots: only those one run may take are read, and their successor.
     most = None if rules.per_run is None else rules.per_run + 1
     history = [Snapshot.from_json(row.body) for row in tx.snapshots.history(table.table_id, table.identifier.branch, first=most)]
-    unread = first_unread(tx, table, filed)
+    needed = [first_unread(tx, table, filed)]
+    if rules.keeps_shared and table.identifier.branch != MAIN_BRANCH:
+        needed.append(tx.snapshots.newest_shared(table.table_id, table.identifier.branch))
+    unread = min((number for number in needed if number is not None), default=None)
     latest = newest.snapshot_id if newest else None
     end = expired_before(history, rules, first_unread=unread, now_millis=now_millis, latest=latest)
     return [s for s in history if s.id < end], history

@@ -19,7 +19,7 @@ from lake.register.expired import forget_expired
 from lake.register.unknown_branches import unknown_branches
 from lake.register.whole import require_whole
 from lake.rewrite.garbage import carry_renamed, clear_left, make_way, remove_discarded
-from lake.tables.consumers import file_lowered, filed_consumers, lower_consumers
+from lake.tables.consumers import Filed, file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable, require_newest, schemas_of
 from lake.tables.history import clear_all_expired, clear_expired, lower_earliest_hint
 from lake.tables.names import check_name, refuse_branch
@@ -190,8 +190,9 @@ class Branches:
         Main's snapshots, schemas and tags from the branch's first on are replaced by the branch's; its earlier snapshots stay where the
         branch's first one was made of them.
         Returns the snapshots main loses and the one it has then.
-        Raises `BranchNotExist`, `TableDamaged`, `TableDiverged`, `BadRequest` for a branch without snapshots, or `InvalidSchemaChange`
-        where the branch has not the columns that policies and column grants of the table name.
+        Raises `BranchNotExist`, `TableDamaged`, `TableDiverged`, `BadRequest` for a branch without snapshots, or without those that main's
+        consumers have still to read, or `InvalidSchemaChange` where the branch has not the columns that policies and column grants of the
+        table name.
         """
         refuse_branch(table.identifier, "main alone goes forward to a branch", _MAINS)
         opened = self._branch(table, name)
@@ -216,6 +217,7 @@ class Branches:
                 raise BadRequest(f"Branch {name} of {table.identifier} has no snapshot to go forward to.")
             require_columns_kept(tx, Identifier(main.database, main.name), table.table_id, main.schema, branch.schema)
             first = Snapshot.from_json(history[0].body)
+            self._require_read_on(tx, table, name, history[0], filed)
             tx.holds.require_no_backup(f"Moving main of {table.identifier} to branch {name}")
             if not dry_run:
                 clear_expired(tx, table)
@@ -272,6 +274,19 @@ class Branches:
             identifier=identifier,
             files=TableFiles(table.files.io, table.location, name, name=identifier.written(), known_schemas=known),
         )
+
+    @staticmethod
+    def _require_read_on(tx: CatalogTransaction, table: LakeTable, name: str, first: SnapshotRow, filed: Filed) -> None:
+        """Raise `BadRequest` where main has consumers, and what they would read after main's snapshots has expired in the branch."""
+        there = tx.snapshots.get(table.table_id, MAIN_BRANCH, first.snapshot_id)
+        if (there is not None and there.snapshot_uuid == first.snapshot_uuid) or tx.snapshots.last_expired(table.table_id, name) is None:
+            return
+        if consumers := filed.since(tx.consumers.progress(table.table_id, MAIN_BRANCH)):
+            raise BadRequest(
+                f"Branch {name} of {table.identifier} begins at snapshot {first.snapshot_id}, which main does not have, and "
+                f"earlier ones have expired: main's consumers ({', '.join(sorted(consumers))}) could not go on. Where what they have "
+                f"not read is not needed, CALL sys.clear_consumers({literal(table.identifier.written())}) first."
+            )
 
     @staticmethod
     def _clear(tx: CatalogTransaction, table: LakeTable, branch: str, history: Sequence[SnapshotRow]) -> list[Snapshot]:

@@ -31,6 +31,8 @@ class ExpiryRules:
     retained: timedelta
     per_run: int | None
     """Snapshots that go in one run at most; None for no limit."""
+    keeps_shared: bool = True
+    """Whether of a branch the newest snapshot stays that main has, too, and all after it: a fast-forward goes on from there."""
 
     @classmethod
     def of(cls, schema: Schema) -> ExpiryRules:

@@ -281,7 +281,10 @@ def expire(history: History, after: World) -> Action:
     line = after[branch]
     count = history.random.randint(1, max(4, len(line.snapshots)))
     # Ids may have gaps where a branch was moved to: what is kept is counted back from the latest.
-    line.snapshots = {number: state for number, state in line.snapshots.items() if number > line.top - count}
+    ours, theirs = ({s.id: s.key for s in history.lake.snapshots(history.table(name))} for name in (MAIN_BRANCH, branch))
+    shared = [number for number, key in theirs.items() if ours.get(number) == key]
+    first = min(line.top - count + 1, max(shared, default=line.top) if branch != MAIN_BRANCH else line.top)
+    line.snapshots = {number: state for number, state in line.snapshots.items() if number >= first}
     rules = ExpiryRules(at_least=count, at_most=count, retained=dt.timedelta(0), per_run=None)
     return lambda: _ignore(expire_snapshots(history.lake, history.table(branch), rules))
 

@@ -43,7 +43,7 @@ _COLUMNS = (
 )  # fmt: skip
 _LIVE = ("table", "branch")
 """Places whose rows are deleted; the others lose what still held them."""
-_ALL_BUT_THE_LAST = ExpiryRules(at_least=1, at_most=1, retained=dt.timedelta(), per_run=None)
+_ALL_BUT_THE_LAST = ExpiryRules(at_least=1, at_most=1, retained=dt.timedelta(), per_run=None, keeps_shared=False)
 
 
 def _on_spark(_: Arguments) -> bool:

@@ -8,6 +8,7 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from lake.rewrite.expiry import expire_snapshots
 from lake.tables import history
 from lake.tables.consumers import ConsumerProgress, Filed, Lowered, file_lowered, filed_consumers, lower_consumers
 from model.catalog_errors import BackupRunning
-from model.errors import ConsumerTaken, SnapshotNotExist, StorageFull
+from model.errors import BadRequest, ConsumerTaken, SnapshotNotExist, StorageFull
 from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from table.format.consumers import delete_consumer, read_consumers, write_consumer
@@ -99,6 +100,43 @@ def test_main_goes_forward_to_a_branch_and_consumers_read_what_is_the_branchs(la
     lake.branches.fast_forward(table, "b")
     assert lake.consumers(table) == {"behind": 2, "me": 3}
     assert next_ids(lake, lake.open(T), "me", 2) == [3, 4]
+
+
+ALL_BUT_THE_LAST = ExpiryRules(at_least=1, at_most=1, retained=dt.timedelta(), per_run=None)
+
+
+def forked(lake: Lake, table: LakeTable) -> LakeTable:
+    """A branch of snapshot 2 that goes to 5 as main does, in other ways."""
+    commit(lake, table, 4)
+    lake.tags.create(table, "two", snapshot_id=2)
+    lake.branches.create(table, "b", from_tag="two")
+    branch = lake.open(Identifier(T.database, T.table, "b"))
+    commit(lake, branch, 3)
+    return branch
+
+
+def test_a_branchs_expiry_leaves_what_main_goes_forward_by(lake: Lake, table: LakeTable) -> None:
+    branch = forked(lake, table)
+    lake.reset_consumer(table, "me", 5)
+    assert expire_snapshots(lake, branch, ALL_BUT_THE_LAST).snapshots == ()
+    lake.branches.fast_forward(table, "b")
+    assert [snapshot.id for snapshot in lake.snapshots(table)] == [1, 2, 3, 4, 5]
+    assert next_ids(lake, lake.open(T), "me", 3) == [3, 4, 5]
+    assert expire_snapshots(lake, branch, ALL_BUT_THE_LAST).snapshots == (2, 3, 4), "main has the last one, too"
+
+
+def test_main_does_not_go_forward_to_where_its_consumers_cannot(lake: Lake, table: LakeTable) -> None:
+    branch = forked(lake, table)
+    lake.reset_consumer(table, "me", 5)
+    assert expire_snapshots(lake, branch, replace(ALL_BUT_THE_LAST, keeps_shared=False)).snapshots == (2, 3, 4)
+    for dry_run in (True, False):
+        with pytest.raises(BadRequest, match=r"begins at snapshot 5, .* main's consumers \(me\) could not go on"):
+            lake.branches.fast_forward(table, "b", dry_run=dry_run)
+    assert [snapshot.id for snapshot in lake.snapshots(table)] == [1, 2, 3, 4]
+    assert lake.consumers(table) == {"me": 5}
+    lake.forget_consumer(table, "me")
+    lake.branches.fast_forward(table, "b")
+    assert [snapshot.id for snapshot in lake.snapshots(table)] == [5]
 
 
 class ObjectStore(LocalFileIO):
@@ -267,7 +305,7 @@ def repaired(lake: Lake) -> None:
 
 
 def expired(lake: Lake) -> None:
-    expire_snapshots(lake, lake.open(T), ExpiryRules(at_least=1, at_most=1, retained=dt.timedelta(), per_run=None))
+    expire_snapshots(lake, lake.open(T), ALL_BUT_THE_LAST)
 
 
 @pytest.mark.parametrize("change", [rolled_back, gone_back_to_a_tag, gone_forward, repaired, expired])
