@@ -186,10 +186,11 @@ def _schema_millis(files: TableFiles, number: int) -> int | None:
 def _remove(tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str) -> None:
     standing.require_own_now()
     tx.allow_silence()
-    for status in () if io.atomic_rename else io.list(directory):
-        if status.is_dir:
-            io.delete_tree(status.path)
-            tx.allow_silence()  # who has lost the lock meanwhile goes no further: a store tells no other branch of the name from this one
+    if lies_in_branches(directory) and not io.atomic_rename:  # tables may have thousands of directories, and the next one lies beside
+        for status in io.list(directory):
+            if status.is_dir:
+                io.delete_tree(status.path)
+                tx.allow_silence()  # who has lost the lock meanwhile ends: a store tells no other branch of the name from this one
     io.delete_tree(directory)
     tx.directories.directory_removed(directory)
 

@@ -31,6 +31,7 @@ class SlowStore(ArrowFileIO):
         store = pafs.S3FileSystem(endpoint_override=host, scheme="http", **given)
         super().__init__(StoreClients.all_one(store), "s3")
         self.removes, self.may = threading.Event(), threading.Event()
+        self.removed: list[str] = []
         if not slow:
             self.may.set()
 
@@ -38,6 +39,7 @@ class SlowStore(ArrowFileIO):
         self.removes.set()
         assert self.may.wait(WAITED)
         super().delete_tree(path)
+        self.removed.append(path)
 
     def below(self, path: str) -> set[str]:
         """All objects below a path."""
@@ -93,6 +95,17 @@ def test_little_of_the_next_branch(catalog: CatalogStore, bucket: Bucket, dsn: s
         dropping.join(WAITED)
         assert "snapshot-1" in {path.rpartition("/")[2] for path in store.below(branch.files.layout.snapshot_dir())}
         assert names(lake.open(B)) == ["kept"]
+
+
+def test_a_table_is_removed_at_once_however_many_partitions_it_has(catalog: CatalogStore, bucket: Bucket) -> None:
+    store = SlowStore(bucket)
+    with contextlib.closing(Lake(catalog, f"s3://{bucket.name}/warehouse", file_io=store)) as lake:
+        table = make(lake, T)
+        for number in range(3):
+            store.add(f"{table.location}/day={number}/bucket-0/data-{number}.parquet", b"1")
+        lake.drop_table(T, purge=True)
+        assert store.removed == [table.location]
+        assert not store.below(table.location)
 
 
 def test_disks_tell_directories_apart(catalog: CatalogStore, warehouse: Path) -> None:
