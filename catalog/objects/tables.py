@@ -335,6 +335,11 @@ class TableRepository:
         """
         self._conn.execute(query, {"id": table_id, "prefix": prefix})
 
+    def location(self, table_id: UUID) -> str | None:
+        """Where a table lies, also a dropped one that can be brought back; None where there is no such table."""
+        row = self._conn.execute("SELECT location FROM table_entry WHERE table_id = %s", (table_id,)).fetchone()
+        return None if row is None else row[0]
+
     def lies_at(self, table_id: UUID, location: str) -> bool:
         """Whether there is such a table, not dropped, and it lies there."""
         query = "SELECT 1 FROM sluice_table WHERE table_id = %s AND location = %s AND moving_from IS NULL"

@@ -95,9 +95,9 @@ def _carry(tx: CatalogTransaction, io: FileIO, directory: str, row: DiscardedRow
     if row.renamed is None:
         return
     table_id, branch = row.renamed
-    table = tx.tables.by_id(table_id)
-    if table is not None and branch in tx.branches.names(table_id):
-        carry_consumers(tx, table_id, TableFiles(io, directory), TableFiles(io, table.location, branch))
+    location = tx.tables.location(table_id)  # a dropped table may be brought back, with its branches and who reads them
+    if location is not None and branch in tx.branches.names(table_id):
+        carry_consumers(tx, table_id, TableFiles(io, directory), TableFiles(io, location, branch))
     tx.directories.carried(directory)
 
 

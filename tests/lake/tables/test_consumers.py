@@ -190,10 +190,18 @@ def renamed_and_died(catalog: CatalogStore, warehouse: Path, io: MortalIO) -> No
         dying.branches.rename(table, "b", "c")
 
 
+def dropped_and_brought_back(lake: Lake, table: LakeTable) -> None:
+    lake.drop_retention = dt.timedelta(days=7)
+    lake.drop_table(T)
+    assert lake.finish_half_done().failed == 0
+    lake.undrop_table(T)
+
+
 MEANWHILE: dict[str, tuple[Callable[[Lake, LakeTable], object], str]] = {
     "nothing": (lambda lake, table: None, "c"),
     "another of the old name": (lambda lake, table: lake.branches.create(table, "b"), "c"),
     "another name once more": (lambda lake, table: lake.branches.rename(table, "c", "d"), "d"),
+    "its table dropped and brought back": (dropped_and_brought_back, "c"),
     "the old name again": (lambda lake, table: lake.branches.rename(table, "c", "b"), "b"),
 }
 """What becomes of a branch before its files have moved, and its name then."""
