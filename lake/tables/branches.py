@@ -165,9 +165,10 @@ class Branches:
         def move() -> None:
             with self._catalog.transaction() as tx:
                 tx.tables.stay(table.table_id)  # before its places, as all others
-                if not tx.directories.lock_location(old):
+                if (row := tx.directories.lock_discarded(old)) is None:
                     return
-                if io.atomic_rename and io.exists(old) and not io.exists(new):
+                is_named_so = row.renamed == (table.table_id, to)  # else another has renamed it meanwhile: the name is nobody's
+                if io.atomic_rename and is_named_so and io.exists(old) and not io.exists(new):
                     io.rename(old, new)
                     io.sync([TableLayout(table.location).branches_dir()])  # else a power cut brings the old name back, which nobody knows
                     tx.directories.directory_removed(old)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import shutil
 import sys
 import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from catalog import CatalogStore
 from catalog.objects.branches import BranchRepository
 from catalog.objects.directories import DirectoryRepository
 from lake import Lake
+from lake.commit.decided import follow
 from lake.register.unknown_branches import unknown_branches
 from lake.register.whole import require_whole
 from lake.rewrite.expiry import create_tag, delete_tag, expire_snapshots, rename_tag, replace_tag, rollback, tags_of
@@ -97,6 +100,39 @@ def test_a_tag_that_waits_for_the_end_of_its_branch_is_none(lake: Lake) -> None:
         lake.branches.rename(table, "b", "c")
     lake.branches.rename(table, "c", "b")
     assert [tag.name for tag in lake.tags.all(lake.open(B))] == ["one"]
+
+
+@pytest.mark.parametrize("meanwhile", ["renamed", "dropped"])
+def test_a_rename_that_is_slow_moves_nothing_to_a_name_that_is_no_branchs(
+    lake: Lake, catalog: CatalogStore, warehouse: Path, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    """Its directory would lie there on no record, and what it names would never go."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    append(lake, table, [1])
+    create_tag(lake, table, "one")
+    lake.branches.create(table, "b", from_tag="one")
+    lake.reset_consumer(lake.open(B), "me", 2)
+
+    def late(*asked: Any) -> bool:
+        monkeypatch.undo()
+        with contextlib.closing(Lake(catalog, str(warehouse))) as other:
+            if meanwhile == "renamed":
+                other.branches.rename(other.open(T), "c", "d")
+            else:
+                other.branches.drop(other.open(T), ["c"])
+        return follow(*asked)
+
+    monkeypatch.setattr("lake.tables.branches.follow", late)
+    lake.branches.rename(table, "b", "c")
+    there = [place.name for place in Path(f"{table.location.removeprefix('file://')}/branch").iterdir()]
+    assert there == (["branch-d"] if meanwhile == "renamed" else [])
+    for name in lake.branches.names(table):
+        renamed = lake.open(replace(T, branch=name))
+        assert lake.consumers(renamed) == {"me": 2}
+        assert ids(renamed) == [1]
+    lake.branches.create(table, "c")
+    with catalog.reading() as tx:
+        assert tx.directories.dropped_directories() == []
 
 
 def test_what_main_took_away_on_another_way_stays_the_branch_s(lake: Lake) -> None:
