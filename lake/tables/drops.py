@@ -364,11 +364,9 @@ class LakeDrops(LakeBase):
         self.caller.administers()
         self.standing.require_own()
         self.clock.require()
-        swept = 0
-        left_out = set[int]()
+        swept, left_out = 0, set[int]()
         while True:
-            garbage: list[str] = []
-            removed = 0
+            garbage, removed = list[str](), 0
             unused = self._unused_drops(left_out)
             with self.catalog.transaction() as tx:
                 tx.drops.in_turn()
