@@ -21,7 +21,7 @@ import grpc
 from catalog.records import ServerRow
 from lake.peers import Peers
 from model.catalog_errors import ServerGone
-from model.errors import BadRequest, Unavailable
+from model.errors import BadRequest, StatementCanceled, Unavailable
 from model.work.handle import NO_SERVER, server_of
 from server.flight.calls import Call
 from server.flight.errors import PassedOnFailure
@@ -53,6 +53,11 @@ class FlightForward:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._connections: PeerConnections | None = None
+
+    def close(self) -> None:
+        """Keep no connection."""
+        if self._connections is not None:
+            self._connections.close()
 
     def check(self, call: Call) -> None:
         """Let a call that another server passed on come from where it came to that one; raises `Unavailable` where it means another."""
@@ -88,7 +93,8 @@ class FlightForward:
     def answers(self, call: Call, owner: ServerRow, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
         """What the owner answers, message by message, the first of which is there when this returns.
 
-        Raises `PassedOnFailure` with what the owner refuses it with, `Unavailable` or `ServerGone` where it is not reached.
+        ``rest`` raises `StatementCanceled` where not all of it comes: the owner is told so, and keeps nothing. Raises `PassedOnFailure`
+        with what the owner refuses it with, `Unavailable` or `ServerGone` where it is not reached.
         """
         peers = self._services.peers
         assert peers is not None
@@ -99,11 +105,7 @@ class FlightForward:
             yield first
             try:
                 yield from rest
-                next(rest, None)  # a call that is canceled ends its stream a moment before gRPC calls it canceled
-            except grpc.RpcError:
-                asked[0].cancel()
-                return
-            if call.gone():  # not all has come, whatever the stream looks like
+            except StatementCanceled:  # a stream that just ended would be all of it to the owner
                 asked[0].cancel()
 
         headers = [(name, value) for name, value in call.sent_headers if name in _GOES_ALONG]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import logging
@@ -21,7 +20,6 @@ from model.errors import (
     InvalidOption,
     NotAuthorized,
     NotImplementedHere,
-    StatementCanceled,
     StatementTooLarge,
     TooManyStatements,
     Unavailable,
@@ -134,6 +132,7 @@ class FlightEndpoint:
         self._hang_ups.close()
         self._turns.close()
         self._reader.close()
+        self._forward.close()
 
     def held(self) -> int:
         """Results that wait for their reader or are being read."""
@@ -312,38 +311,12 @@ class FlightEndpoint:
         first = parsed("FlightData", request)
         owner = self._forward.owner(call, handle_in(first.flight_descriptor.cmd))
         if owner is not None:
-            return iter(list(self._forward.answers(call, owner, request, self._raw(call, requests))))
-        messages = self._received(call, requests)
+            return iter(list(self._forward.answers(call, owner, request, self._stalls.receiving(call, requests))))
+        messages = (parsed("FlightData", part) for part in self._stalls.receiving(call, requests))
         name, command = unpacked(_command(first.flight_descriptor))
         sent = (Message(part.data_header, part.data_body) for part in itertools.chain([first], messages) if part.data_header)
         rows = ReceivedRows(sent, self._services.settings[ROWS_BYTES], self._reader, call.caller.principal)
         return iter([self._puts.put(call, name, command, rows)])
-
-    def _raw(self, call: Call, requests: Requests) -> Iterator[bytes]:
-        """What the client sends, as it came."""
-        while True:
-            with self._stalls.waiting(call):
-                request = next(requests, None)
-            if request is None:
-                return
-            yield request
-
-    def _received(self, call: Call, requests: Requests) -> Iterator[Any]:
-        """What the client sends, to its end; one that hangs up has not sent all of it, whatever the stream looks like."""
-        while True:
-            try:
-                with self._stalls.waiting(call):
-                    request = next(requests)
-            except StopIteration:
-                break
-            except grpc.RpcError:  # canceled, or longer than a message may be
-                break
-            yield parsed("FlightData", request)
-        # A call that is canceled ends its stream a moment before gRPC calls it canceled: what is asked for now is answered after that.
-        with contextlib.suppress(StopIteration, grpc.RpcError):
-            next(requests)
-        if call.gone():
-            raise StatementCanceled("The client went away before all rows had come; none were kept.")
 
 
 def _refuse(call: Call, failure: FlightFailure) -> NoReturn:

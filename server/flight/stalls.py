@@ -10,6 +10,9 @@ from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+import grpc
+
+from model.errors import StatementCanceled
 from server.flight.calls import Call
 from server.flight.connections import cut, endpoint
 
@@ -72,6 +75,23 @@ class Stalls:
                     continue
                 with self.waiting(call):
                     yield message
+
+    def receiving(self, call: Call, requests: Iterator[bytes]) -> Iterator[bytes]:
+        """What a client sends, each piece in time, to its end; raises `StatementCanceled` where it hangs up before that."""
+        while True:
+            try:
+                with self.waiting(call):
+                    request = next(requests)
+            except StopIteration:
+                break
+            except grpc.RpcError:  # canceled, or longer than a message may be
+                break
+            yield request
+        # A call that is canceled ends its stream a moment before gRPC calls it canceled: what is asked for now is answered after that.
+        with contextlib.suppress(StopIteration, grpc.RpcError):
+            next(requests)
+        if call.gone():
+            raise StatementCanceled("The client went away before all rows had come; none were kept.")
 
     def tend(self, port: int) -> None:
         """Cut the connections to a port on which only clients are waited for, and nothing has moved for too long."""

@@ -1,0 +1,142 @@
+"""Calls that are passed on to the server that holds what they are about, which stands in the catalog and answers over a real connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from queue import Queue
+from typing import Any
+
+import grpc
+import pytest
+
+from gateway.gateway import Gateway
+from lake.peers import Peers
+from lake.process_name import process_space
+from model.work.handle import new_handle
+from server.flight.calls import Call
+from server.flight.errors import PassedOnFailure
+from server.flight.forward import FlightForward
+from server.flight.service import SERVICE
+from server.flight.stalls import Stalls
+from server.process.services import Services
+from server.settings.settings import read_settings
+from server.sql.peer_connections import FLIGHT_PORT
+from tests.server.sql.test_forward import Others
+
+NUMBER = 60001
+"""Of the first of `Others`."""
+Answer = Callable[[Iterator[bytes], Any], Iterator[bytes]]
+
+
+class Owner(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """The Flight SQL of another server, which answers as a test lets it."""
+
+    def __init__(self) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        self.answer: Answer = lambda requests, _: requests
+        self.threads = ThreadPoolExecutor(8)
+        self.server = grpc.server(self.threads, handlers=[self])
+        self.port = self.server.add_insecure_port("127.0.0.1:0")
+        self.server.start()
+
+    def service(self, handler_call_details: Any) -> Any:
+        """Called by gRPC for each call."""
+        assert handler_call_details.method.startswith(SERVICE)
+        return grpc.stream_stream_rpc_method_handler(lambda requests, context: self.answer(requests, context))
+
+
+class Hung:
+    """gRPC's own of a call whose client hangs up."""
+
+    def __init__(self) -> None:
+        self.active = True
+        self.headers: list[tuple[str, str]] = []
+
+    def is_active(self) -> bool:
+        return self.active
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.9:4711"
+
+    def add_callback(self, call: Callable[[], None]) -> bool:
+        return True
+
+    def send_initial_metadata(self, headers: Sequence[tuple[str, str]]) -> None:
+        self.headers += headers
+
+
+@pytest.fixture
+def services(gateway: Gateway, tmp_path: Path) -> Services:
+    peers = Peers(gateway.lake.catalog, f"{process_space()}/1")
+    return Services(gateway=gateway, settings=read_settings({"SLUICE_DATA": str(tmp_path)}), peers=peers)
+
+
+@pytest.fixture
+def owner(dsn: str, services: Services) -> Iterator[Owner]:
+    assert services.peers is not None
+    made, others = Owner(), Others(dsn, services.peers)
+    others.add(partial(int, 200), headers={FLIGHT_PORT: str(made.port)})
+    yield made
+    others.close()
+    made.server.stop(0).wait(10)
+    made.threads.shutdown()
+
+
+@pytest.fixture
+def forward(services: Services) -> Iterator[FlightForward]:
+    made = FlightForward(services)
+    yield made
+    made.close()
+
+
+def call_of(method: str = "DoPut", cookie: str | None = None) -> Call:
+    return Call(context=Hung(), method=method, token=None, cookie=cookie, request_id="r1")
+
+
+def passed_on(forward: FlightForward, call: Call, rest: Iterator[bytes] = iter(())) -> Iterator[bytes]:
+    """The answers of a call that the owner is asked."""
+    peers = forward._services.peers
+    assert peers is not None
+    row = peers.find(NUMBER)
+    assert row is not None
+    return forward.answers(call, row, b"first", rest)
+
+
+def test_an_upload_that_breaks_off_is_no_whole_one_to_the_owner(forward: FlightForward, owner: Owner) -> None:
+    """gRPC ends the stream of a client that is canceled a moment before it says that it is."""
+    call = call_of()
+    steps = iter(["piece", "end", "canceled"])
+
+    class Requests:
+        """gRPC's iterator of a call that is canceled behind its first piece of rows."""
+
+        def __next__(self) -> bytes:
+            match next(steps):
+                case "piece":
+                    return b"rows"
+                case "end":
+                    raise StopIteration
+            call.context.active = False
+            raise grpc.RpcError
+
+        def __iter__(self) -> Iterator[bytes]:
+            return self
+
+    ends = Queue[str]()
+
+    def drained(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        try:
+            assert list(requests) == [b"first", b"rows"]
+            ends.put("whole")
+        except grpc.RpcError:
+            ends.put("canceled")
+        yield b"done"
+
+    owner.answer = drained
+    with pytest.raises(PassedOnFailure) as told:
+        list(passed_on(forward, call, Stalls(60).receiving(call, Requests())))
+    assert told.value.code is grpc.StatusCode.CANCELLED
+    assert ends.get(timeout=30) == "canceled"
