@@ -21,7 +21,7 @@ import grpc
 from catalog.records import ServerRow
 from lake.peers import Peers
 from model.catalog_errors import ServerGone
-from model.errors import BadRequest, StatementCanceled, Unavailable
+from model.errors import BadRequest, OperationNotExist, StatementCanceled, Unavailable
 from model.work.handle import NO_SERVER, server_of
 from server.flight.calls import Call
 from server.flight.errors import PassedOnFailure
@@ -70,17 +70,22 @@ class FlightForward:
         if hmac.compare_digest(headers.get(FROM, "").encode(), _sealed(peers, peers.number, address, call).encode()):
             call.address = address
 
-    def owner(self, call: Call, handle: bytes | None) -> ServerRow | None:
+    def owner(self, call: Call, handle: bytes | None, *, in_session: bool = False) -> ServerRow | None:
         """The other server that holds what a call is about: the handle in it, or the session of its cookie. None where it is this one.
 
-        Nobody is found for a session that is gone with its server: its client is told so, and begins a new one. Raises `ServerGone`.
+        Nobody is found for a session that is gone with its server: its client is told so, and begins a new one. Raises `ServerGone`, and
+        `OperationNotExist` where what the handle names is to be done ``in_session``, and the session is another server's.
         """
         peers = self._services.peers
         if peers is None or PASSED_ON in call.passed_on:
             return None
-        number = _server_of(handle)
+        number, of_session = _server_of(handle), _server_of(call.cookie)
         if number is None:
-            number, handle = _server_of(call.cookie), None
+            number, handle = of_session, None
+        elif in_session and of_session != number and number != NO_SERVER and self._is_there(peers, of_session):
+            raise OperationNotExist(
+                "This statement was prepared before the connection's session began, and on another server: prepare it again."
+            )
         if number is None or number in (NO_SERVER, peers.number):
             return None
         owner = peers.find(number)
@@ -89,6 +94,15 @@ class FlightForward:
         if handle is None:
             return None
         raise ServerGone("What is asked for", owner.name)
+
+    @staticmethod
+    def _is_there(peers: Peers, number: int | None) -> bool:
+        if number is None or number == NO_SERVER:
+            return False
+        if number == peers.number:
+            return True
+        server = peers.find(number)
+        return server is not None and not peers.is_gone(server)
 
     def answers(self, call: Call, owner: ServerRow, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
         """What the owner answers, message by message, the first of which is there when this returns.

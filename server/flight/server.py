@@ -164,7 +164,7 @@ class FlightEndpoint:
         def answered(call: Call) -> bytes:
             request = self._asked(call, requests)
             descriptor = parsed("FlightDescriptor", request)
-            owner = self._forward.owner(call, handle_in(descriptor.cmd))
+            owner = self._forward.owner(call, handle_in(descriptor.cmd), in_session=True)
             if owner is not None:
                 return b"".join(self._forward.answers(call, owner, request, iter(())))
             return work(call, descriptor)
@@ -309,7 +309,7 @@ class FlightEndpoint:
         if request is None:
             raise BadRequest("The call ended before its first message, which says what the rows are for.")
         first = parsed("FlightData", request)
-        owner = self._forward.owner(call, handle_in(first.flight_descriptor.cmd))
+        owner = self._forward.owner(call, handle_in(first.flight_descriptor.cmd), in_session=True)
         if owner is not None:
             return iter(list(self._forward.answers(call, owner, request, self._stalls.receiving(call, requests))))
         messages = (parsed("FlightData", part) for part in self._stalls.receiving(call, requests))

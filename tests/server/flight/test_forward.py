@@ -14,7 +14,8 @@ import pytest
 from gateway.gateway import Gateway
 from lake.peers import Peers
 from lake.process_name import process_space
-from model.work.handle import new_handle
+from model.errors import OperationNotExist
+from model.work.handle import handle_bytes, new_handle
 from server.flight.calls import Call
 from server.flight.errors import PassedOnFailure
 from server.flight.forward import FlightForward
@@ -96,13 +97,29 @@ def call_of(method: str = "DoPut", cookie: str | None = None) -> Call:
     return Call(context=Hung(), method=method, token=None, cookie=cookie, request_id="r1")
 
 
-def passed_on(forward: FlightForward, call: Call, rest: Iterator[bytes] = iter(())) -> Iterator[bytes]:
+def passed_on(forward: FlightForward, call: Call, rest: Iterator[bytes] | None = None) -> Iterator[bytes]:
     """The answers of a call that the owner is asked."""
     peers = forward._services.peers
     assert peers is not None
     row = peers.find(NUMBER)
     assert row is not None
-    return forward.answers(call, row, b"first", rest)
+    return forward.answers(call, row, b"first", rest or iter(()))
+
+
+def test_a_statement_prepared_elsewhere_is_not_run_outside_its_connections_session(forward: FlightForward, owner: Owner) -> None:
+    """It ran in `default`, on the server that had prepared it and knew nothing of the session."""
+    peers = forward._services.peers
+    assert peers is not None
+    for prepared, session in ((NUMBER, peers.number), (peers.number, NUMBER)):
+        call, handle = call_of(cookie=new_handle(session)), handle_bytes(prepared)
+        with pytest.raises(OperationNotExist, match="prepare it again"):
+            forward.owner(call, handle, in_session=True)
+        found = forward.owner(call, handle)  # to be closed or read, it needs no session
+        assert (found and found.number) == (None if prepared == peers.number else prepared)
+    for session in (NUMBER, 60009):  # the latter is nobody's: its client is told that the session is over
+        found = forward.owner(call_of(cookie=new_handle(session)), handle_bytes(NUMBER), in_session=True)
+        assert found is not None
+        assert found.number == NUMBER
 
 
 def test_an_upload_that_breaks_off_is_no_whole_one_to_the_owner(forward: FlightForward, owner: Owner) -> None:
