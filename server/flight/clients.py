@@ -1,4 +1,7 @@
-"""Which gateway session a client's calls belong to: that of its cookie, or, where it keeps none, that of its connection."""
+"""Which gateway session a client's calls belong to: that of its cookie, or, where it keeps none, that of its connection.
+
+The connection of a call that another server passed on is that server's, for whichever clients it has: there the cookie alone says.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from model.errors import SessionNotExist
 from model.work.handle import new_handle
 from server.flight.calls import Call
 from server.flight.connections import connected, endpoint
+from server.flight.forward import PASSED_ON
 
 _MOST_REMEMBERED = 10_000
 
@@ -65,7 +69,8 @@ class ClientSessions:
         client = _Client(handle=handle, principal=call.caller.principal, cookie=new_handle(self._gateway.limits.server), peer=call.peer)
         with self._lock:
             self._by_cookie[client.cookie] = client
-            self._by_peer[client.peer] = client
+            if PASSED_ON not in call.passed_on:
+                self._by_peer[client.peer] = client
         call.set_cookie(client.cookie)
         return handle
 
@@ -95,7 +100,11 @@ class ClientSessions:
                 self._end(client)
 
     def _client(self, call: Call) -> _Client | None:
-        client = self._by_cookie.get(call.cookie) if call.cookie is not None else self._by_peer.get(call.peer)
+        client: _Client | None = None
+        if call.cookie is not None:
+            client = self._by_cookie.get(call.cookie)
+        elif PASSED_ON not in call.passed_on:
+            client = self._by_peer.get(call.peer)
         if client is None or client.principal != call.caller.principal:
             return None
         client.keeps_cookies |= call.cookie is not None

@@ -162,7 +162,12 @@ class FlightForward:
             raise Unavailable(known_to(owner, what, "has no Flight SQL, or is of an earlier version"))
         host = parts.hostname or ""
         target = f"{f'[{host}]' if ':' in host else host}:{port}"
-        options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1), ("grpc.enable_http_proxy", 0)]
+        options = [
+            ("grpc.max_receive_message_length", -1),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.use_local_subchannel_pool", 1),  # otherwise channels to one target share a connection, which is cut for all of them
+        ]
         if parts.scheme == "https":
             channel = grpc.secure_channel(target, grpc.ssl_channel_credentials(_roots()), options=options)
         else:

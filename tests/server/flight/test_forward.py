@@ -17,8 +17,9 @@ from lake.process_name import process_space
 from model.errors import OperationNotExist
 from model.work.handle import handle_bytes, new_handle
 from server.flight.calls import Call
+from server.flight.clients import ClientSessions
 from server.flight.errors import PassedOnFailure
-from server.flight.forward import FlightForward
+from server.flight.forward import PASSED_ON, FlightForward
 from server.flight.service import SERVICE
 from server.flight.stalls import Stalls
 from server.process.services import Services
@@ -120,6 +121,24 @@ def test_a_statement_prepared_elsewhere_is_not_run_outside_its_connections_sessi
         found = forward.owner(call_of(cookie=new_handle(session)), handle_bytes(NUMBER), in_session=True)
         assert found is not None
         assert found.number == NUMBER
+
+
+def test_a_session_that_a_passed_on_call_opens_is_known_by_its_cookie_alone(gateway: Gateway) -> None:
+    """It ended with the connection between the servers, and others whose calls came over that one had it."""
+
+    def passed(cookie: str | None = None) -> Call:
+        call = call_of(cookie=cookie)
+        call.sent_headers = [(PASSED_ON, "7")]
+        return call
+
+    sessions, first = ClientSessions(gateway), passed()
+    opened = sessions.open(first)
+    first.begin_answer()
+    cookie = dict(first.context.headers)["set-cookie"].partition(";")[0].partition("=")[2]
+    assert sessions.find(passed()) is None, "another client's"
+    sessions.tend(9)  # where nobody is connected
+    assert sessions.find(passed(cookie)) == opened
+    sessions.close(passed(cookie))
 
 
 def test_an_upload_that_breaks_off_is_no_whole_one_to_the_owner(forward: FlightForward, owner: Owner) -> None:
