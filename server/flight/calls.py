@@ -16,6 +16,8 @@ from server.sql.notices import HEADER, header_values
 _log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.1
 COOKIE = "sluice-session"
+OWN_WORD = "x-sluice-own-word"
+"""A header behind a failed answer: the failure is what this server says, not what gRPC makes of a connection that was lost."""
 _SANE_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
@@ -72,6 +74,10 @@ class Call:
     def tell(self, notices: Sequence[str]) -> None:
         """Let the client know this, once, whatever how many statements say it."""
         self.notices = tuple(dict.fromkeys((*self.notices, *notices)))
+
+    def tell_own_failure(self) -> None:
+        """Let another server that passed the call on know that the failure it is told next is this server's own word."""
+        self.context.set_trailing_metadata(((OWN_WORD, self.request_id),))
 
     def begin_answer(self) -> None:
         """Send the headers, once."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hmac
 import itertools
+import logging
 import ssl
 from collections.abc import Iterator
+from concurrent.futures import Future
 from http.client import HTTPException, IncompleteRead
 from typing import Any
 from urllib.parse import urlsplit
@@ -23,18 +25,25 @@ from lake.peers import Peers
 from model.catalog_errors import ServerGone
 from model.errors import BadRequest, OperationNotExist, StatementCanceled, Unavailable
 from model.work.handle import NO_SERVER, server_of
-from server.flight.calls import Call
+from server.flight.calls import OWN_WORD, Call
 from server.flight.errors import PassedOnFailure
-from server.flight.service import SERVICE
+from server.flight.service import LEAST_PING_SECONDS, SERVICE
 from server.flight.wire.messages import parsed, unpacked
 from server.process.services import Services
-from server.sql.forward import known_to, silent
+from server.sql.forward import known_to, silent, unanswered
 from server.sql.notices import HEADER
 from server.sql.peer_connections import FLIGHT_PORT, NoAnswer, NotReached, PeerConnections, PeerRequest
 
+_log = logging.getLogger(__name__)
 PASSED_ON, MEANT, FROM = "x-sluice-passed-on", "x-sluice-for", "x-sluice-from"
 """As in `server.sql.forward`, in the spelling of gRPC: who passed it on, who is meant, and the client's address under a seal."""
 _CONNECT_SECONDS = 5.0
+_KEEPALIVE_SECONDS, _KEEPALIVE_ANSWER_SECONDS = 2 * LEAST_PING_SECONDS, 10
+"""So a machine that is gone without a word is noticed, however long an answer may take for other reasons."""
+_WHAT = "What is asked for"
+_ONLY_READ = ("DoGet", "GetSchema")
+_NOT_BEGUN = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNIMPLEMENTED)
+"""What gRPC itself says at a server that has too many calls, or a message that is too long."""
 _GOES_ALONG = ("authorization", "cookie")
 _COMES_BACK = ("set-cookie", HEADER.lower(), "authorization")
 
@@ -93,7 +102,7 @@ class FlightForward:
             return owner
         if handle is None:
             return None
-        raise ServerGone("What is asked for", owner.name)
+        raise ServerGone(_WHAT, owner.name)
 
     @staticmethod
     def _is_there(peers: Peers, number: int | None) -> bool:
@@ -108,25 +117,26 @@ class FlightForward:
         """What the owner answers, message by message, the first of which is there when this returns.
 
         ``rest`` raises `StatementCanceled` where not all of it comes: the owner is told so, and keeps nothing. Raises `PassedOnFailure`
-        with what the owner refuses it with, `Unavailable` or `ServerGone` where it is not reached.
+        with what the owner refuses it with, `Unavailable` or `ServerGone` where it is not reached, `OutcomeUnknown` where it may have done
+        what was asked.
         """
         peers = self._services.peers
         assert peers is not None
         channel = self._channel(owner, peers)
-        asked: list[Any] = []
+        asked = Future[Any]()
 
         def requests() -> Iterator[bytes]:
             yield first
             try:
                 yield from rest
             except StatementCanceled:  # a stream that just ended would be all of it to the owner
-                asked[0].cancel()
+                asked.result().cancel()
 
         headers = [(name, value) for name, value in call.sent_headers if name in _GOES_ALONG]
         headers += [(PASSED_ON, str(peers.number)), (MEANT, str(owner.number)), ("x-request-id", call.request_id)]
         headers += [(FROM, _sealed(peers, owner.number, call.address, call))]
         answers = channel.stream_stream(SERVICE + call.method)(requests(), metadata=headers)
-        asked.append(answers)
+        asked.set_result(answers)  # of which requests are sent already
         if not call.on_end(answers.cancel):
             answers.cancel()
         try:
@@ -136,15 +146,25 @@ class FlightForward:
             begin = list(itertools.islice(answers, 1))
         except grpc.RpcError as problem:
             channel.close()
-            raise PassedOnFailure(problem.code(), problem.details() or "") from None
+            raise _failure(call, owner, peers, problem) from None
         except BaseException:
             channel.close()
             raise
-        return _rest(begin, answers, channel)
+
+        def told() -> Iterator[bytes]:
+            try:
+                yield from begin
+                yield from answers
+            except grpc.RpcError as problem:
+                raise _failure(call, owner, peers, problem) from None
+            finally:
+                answers.cancel()
+                channel.close()
+
+        return told()
 
     def _channel(self, owner: ServerRow, peers: Peers) -> grpc.Channel:
         """A connection to the owner's Flight SQL, which is where the owner itself has just said."""
-        what = "What is asked for"
         parts = urlsplit(owner.url or "")
         asked = PeerRequest("GET", "/livez", [(FLIGHT_PORT, "?")], None)
         if self._connections is None:
@@ -155,17 +175,20 @@ class FlightForward:
             for _ in answer.pieces():
                 pass
         except NotReached as problem:
-            raise silent(owner, peers, what, str(problem)) from problem
+            raise silent(owner, peers, _WHAT, str(problem)) from problem
         except (NoAnswer, OSError, HTTPException, IncompleteRead) as problem:
-            raise silent(owner, peers, what, "does not answer") from problem
+            raise silent(owner, peers, _WHAT, "does not answer") from problem
         if port is None:
-            raise Unavailable(known_to(owner, what, "has no Flight SQL, or is of an earlier version"))
+            raise Unavailable(known_to(owner, _WHAT, "has no Flight SQL, or is of an earlier version"))
         host = parts.hostname or ""
         target = f"{f'[{host}]' if ':' in host else host}:{port}"
         options = [
             ("grpc.max_receive_message_length", -1),
             ("grpc.max_send_message_length", -1),
             ("grpc.enable_http_proxy", 0),
+            ("grpc.keepalive_time_ms", _KEEPALIVE_SECONDS * 1000),
+            ("grpc.keepalive_timeout_ms", _KEEPALIVE_ANSWER_SECONDS * 1000),
+            ("grpc.http2.max_pings_without_data", 0),  # as often as it takes
             ("grpc.use_local_subchannel_pool", 1),  # otherwise channels to one target share a connection, which is cut for all of them
         ]
         if parts.scheme == "https":
@@ -176,19 +199,18 @@ class FlightForward:
             grpc.channel_ready_future(channel).result(_CONNECT_SECONDS)
         except grpc.FutureTimeoutError as problem:
             channel.close()
-            raise Unavailable(known_to(owner, what, f"is not reached at {target}, where its Flight SQL listens")) from problem
+            raise Unavailable(known_to(owner, _WHAT, f"is not reached at {target}, where its Flight SQL listens")) from problem
         return channel
 
 
-def _rest(begin: list[bytes], answers: Any, channel: grpc.Channel) -> Iterator[bytes]:
-    try:
-        yield from begin
-        yield from answers
-    except grpc.RpcError as problem:
-        raise PassedOnFailure(problem.code(), problem.details() or "") from None
-    finally:
-        answers.cancel()
-        channel.close()
+def _failure(call: Call, owner: ServerRow, peers: Peers, problem: Any) -> Exception:
+    """What is told of a call that failed at the owner, or on the way to it or back."""
+    code, text = problem.code(), problem.details() or ""
+    own_word = any(name == OWN_WORD for name, _ in problem.trailing_metadata() or ())
+    if own_word or code in _NOT_BEGUN or call.gone():
+        return PassedOnFailure(code, text)
+    _log.warning("A call of %s that was passed on to the server %s broke off: %s", call.method, owner.name, text)
+    return silent(owner, peers, _WHAT, "does not answer") if call.method in _ONLY_READ else unanswered(owner, _WHAT)
 
 
 def _sealed(peers: Peers, meant: int, address: str, call: Call) -> str:

@@ -321,6 +321,7 @@ class FlightEndpoint:
 
 def _refuse(call: Call, failure: FlightFailure) -> NoReturn:
     call.begin_answer()
+    call.tell_own_failure()
     call.context.abort(failure.code, failure.text)
     raise AssertionError("gRPC ends a call that is aborted by an exception")
 

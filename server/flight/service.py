@@ -13,6 +13,8 @@ MOST_CALLS = 1000
 """Calls at a time; each holds a thread, but rows without end only while there are some."""
 MOST_CONNECTIONS = 1000
 """Each takes one of the files the process may open, of which HTTP, tables and Postgres need the rest (`server.http.gate`)."""
+LEAST_PING_SECONDS = 10
+"""Whoever asks more often whether this server is there is cut off."""
 _LONGEST_MILLIS = 2**31 - 1
 Context = Any
 """What gRPC knows of a call; its package is untyped."""
@@ -95,6 +97,8 @@ class FlightServer:
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_concurrent_streams", MOST_CALLS),
                 ("grpc.max_allowed_incoming_connections", MOST_CONNECTIONS),
+                # Other servers ask all the while whether this one is still there (`forward`); gRPC takes that for an attack.
+                ("grpc.http2.min_recv_ping_interval_without_data_ms", LEAST_PING_SECONDS * 1000),
                 ("grpc.max_connection_idle_ms", min(int(idle_seconds * 1000), _LONGEST_MILLIS)),
                 # A compressed message is unfolded before anybody asks for its size; Arrow has its own compression.
                 ("grpc.compression_enabled_algorithms_bitset", 1),

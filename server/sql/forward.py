@@ -179,10 +179,7 @@ def _answer_of(services: Services, owner: ServerRow, peers: Peers, what: str) ->
     except NoAnswer as problem:
         if sent.only_reads:
             raise Unavailable(known_to(owner, what, "does not answer")) from problem
-        raise OutcomeUnknown(
-            f"{what} is known to the server {owner.name}, which was asked and did not answer: it may or may not have done it. Look before "
-            "you repeat it; what was sent under an Idempotency-Key may be repeated under it."
-        ) from problem
+        raise unanswered(owner, what, "; what was sent under an Idempotency-Key may be repeated under it") from problem
     if response.status == HTTPStatus.MISDIRECTED_REQUEST:
         response.close()
         raise silent(owner, peers, what, f"is not the one that answers at {owner.url}; where that lasts set SLUICE_ADVERTISED_URL there")
@@ -209,6 +206,14 @@ def _place(services: Services) -> Iterator[list[tuple[str, str]]]:
 def silent(owner: ServerRow, peers: Peers, what: str, why: str) -> LakeError:
     """The error told of a server that nobody answers for: it is gone, or may come back."""
     return ServerGone(what, owner.name) if peers.asked_in_vain(owner) else Unavailable(known_to(owner, what, why))
+
+
+def unanswered(owner: ServerRow, what: str, unless: str = "") -> OutcomeUnknown:
+    """The error told of a server that has what a caller sent, and did not answer; ``unless`` tells when it may be repeated nevertheless."""
+    return OutcomeUnknown(
+        f"{what} is known to the server {owner.name}, which was asked and did not answer: it may or may not have done it. Look before "
+        f"you repeat it{unless}."
+    )
 
 
 def known_to(owner: ServerRow, what: str, why: str) -> str:

@@ -85,6 +85,7 @@ class RowsAnswer:
                     return
         except BaseException as error:
             failure = flight_failure(error, self._call.request_id)
+            self._call.tell_own_failure()
             self._call.context.set_code(failure.code)
             self._call.context.set_details(failure.text)
         self._end()

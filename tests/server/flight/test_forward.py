@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,12 +15,13 @@ import pytest
 from gateway.gateway import Gateway
 from lake.peers import Peers
 from lake.process_name import process_space
-from model.errors import OperationNotExist
+from model.errors import OperationNotExist, OutcomeUnknown, Unavailable
 from model.work.handle import handle_bytes, new_handle
 from server.flight.calls import Call
 from server.flight.clients import ClientSessions
-from server.flight.errors import PassedOnFailure
+from server.flight.errors import FlightFailure, PassedOnFailure
 from server.flight.forward import PASSED_ON, FlightForward
+from server.flight.server import _refuse
 from server.flight.service import SERVICE
 from server.flight.stalls import Stalls
 from server.process.services import Services
@@ -94,6 +96,15 @@ def forward(services: Services) -> Iterator[FlightForward]:
     made.close()
 
 
+def refusing(code: grpc.StatusCode, text: str) -> Answer:
+    """What a server of ours does."""
+
+    def refused(_: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        _refuse(Call(context=context, method="DoPut", token=None, cookie=None, request_id="r1"), FlightFailure(503, code, text))
+
+    return refused
+
+
 def call_of(method: str = "DoPut", cookie: str | None = None) -> Call:
     return Call(context=Hung(), method=method, token=None, cookie=cookie, request_id="r1")
 
@@ -139,6 +150,33 @@ def test_a_session_that_a_passed_on_call_opens_is_known_by_its_cookie_alone(gate
     sessions.tend(9)  # where nobody is connected
     assert sessions.find(passed(cookie)) == opened
     sessions.close(passed(cookie))
+
+
+@pytest.mark.parametrize(
+    ("method", "told"), [("DoPut", OutcomeUnknown), ("GetFlightInfo", OutcomeUnknown), ("DoAction", OutcomeUnknown), ("DoGet", Unavailable)]
+)
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_server_that_is_lost_while_it_answers_may_have_done_it(
+    forward: FlightForward, owner: Owner, method: str, told: type[Exception], *, begun: bool
+) -> None:
+    """gRPC's own word for it was passed on, by which nothing was done and all may be sent again."""
+
+    def lost(_: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        if begun:
+            yield b"some"
+        owner.server.stop(0)
+        time.sleep(1)
+
+    owner.answer = lost
+    with pytest.raises(told, match=f"the server {process_space()}/{NUMBER}, which"):
+        list(passed_on(forward, call_of(method)))
+
+
+def test_what_the_owner_says_itself_is_passed_on(forward: FlightForward, owner: Owner) -> None:
+    owner.answer = refusing(grpc.StatusCode.UNAVAILABLE, "TooManyStatements: later")
+    with pytest.raises(PassedOnFailure, match="TooManyStatements: later") as told:
+        list(passed_on(forward, call_of()))
+    assert told.value.code is grpc.StatusCode.UNAVAILABLE
 
 
 def test_an_upload_that_breaks_off_is_no_whole_one_to_the_owner(forward: FlightForward, owner: Owner) -> None:
