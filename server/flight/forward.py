@@ -188,6 +188,7 @@ class FlightForward:
             ("grpc.enable_http_proxy", 0),
             ("grpc.keepalive_time_ms", _KEEPALIVE_SECONDS * 1000),
             ("grpc.keepalive_timeout_ms", _KEEPALIVE_ANSWER_SECONDS * 1000),
+            ("grpc.http2.ping_timeout_ms", _KEEPALIVE_ANSWER_SECONDS * 1000),  # a minute otherwise, which goes before
             ("grpc.http2.max_pings_without_data", 0),  # as often as it takes
             ("grpc.use_local_subchannel_pool", 1),  # otherwise channels to one target share a connection, which is cut for all of them
         ]
