@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from gateway.origin import ORIGIN, Origin
 from lake.waiting_places import WaitingPlaces
+from model.catalog_errors import ServerGone
 from model.errors import (
     BadRequest,
     InvalidOption,
@@ -268,9 +269,15 @@ class FlightEndpoint:
         match method:
             case "DoAction":
                 action = parsed("Action", request)
-                owner = self._forward.owner(call, handle_of_action(action.type, action.body))
-                if owner is not None:
-                    return iter(list(self._forward.answers(call, owner, request, iter(()))))
+                handle = handle_of_action(action.type, action.body)
+                try:
+                    owner = self._forward.owner(call, handle)
+                    if owner is not None:
+                        return iter(list(self._forward.answers(call, owner, request, iter(()))))
+                except ServerGone:
+                    if handle is None:
+                        raise
+                    # What was to be closed or canceled has ended with its server: nobody has it, as of a handle that is closed already.
                 bodies = self._actions.act(call, action.type, action.body)
                 return iter([message("Result", body=body).SerializeToString() for body in bodies])
             case "ListActions":

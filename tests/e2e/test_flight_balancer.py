@@ -269,6 +269,7 @@ def test_adbc_reads_at_one_server_what_it_ran_at_another(client: Client) -> None
 
 def test_what_a_server_held_that_is_gone_is_told_so(client: Client, pair: tuple[RunningServer, RunningServer]) -> None:
     infos = [client.info(query("SELECT id FROM t WHERE id < 4")) for _ in range(2)]
+    prepared = [client.prepare("SELECT id FROM t WHERE id < ?") for _ in range(2)]
     pair[1].stop()
     client.balancer.stay_at(_port(pair[0]))
     told = []
@@ -286,6 +287,10 @@ def test_what_a_server_held_that_is_gone_is_told_so(client: Client, pair: tuple[
         return "ServerGone" in str(now.value.details())
 
     assert eventually(is_gone, 30)
+    for handle in prepared:  # as every client does at the end of its work, wherever that was
+        assert not client.act("ClosePreparedStatement", packed("ActionClosePreparedStatementRequest", prepared_statement_handle=handle))
+    (body,) = client.act("CancelFlightInfo", message("CancelFlightInfoRequest", info=info.SerializeToString()).SerializeToString())
+    assert parsed("CancelFlightInfoResult", body).status == 3, "there is nothing to cancel"
 
 
 def _port(server: RunningServer) -> int:
