@@ -1,8 +1,6 @@
 """Calls about what another server of the catalog holds (results, prepared statements, sessions) are passed on to it as they came.
 
-The caller's own token and cookie go along, so that the other server judges the call as if it had been asked itself. Where its Flight SQL
-is, it says over a connection of HTTP on which it has shown who it is (`server.sql.peer_connections`), for each call anew: the port may be
-another program's once that server is gone.
+The caller's own token and cookie go along, so that the other server judges the call as if it had been asked itself.
 """
 
 from __future__ import annotations
@@ -10,12 +8,9 @@ from __future__ import annotations
 import hmac
 import itertools
 import logging
-import ssl
 from collections.abc import Iterator
 from concurrent.futures import Future
-from http.client import HTTPException, IncompleteRead
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import UUID
 
 import grpc
@@ -27,19 +22,16 @@ from model.errors import BadRequest, OperationNotExist, StatementCanceled, Unava
 from model.work.handle import NO_SERVER, server_of
 from server.flight.calls import OWN_WORD, Call
 from server.flight.errors import PassedOnFailure
-from server.flight.service import LEAST_PING_SECONDS, SERVICE
+from server.flight.peer_channels import PeerChannels
+from server.flight.service import SERVICE
 from server.flight.wire.messages import parsed, unpacked
 from server.process.services import Services
-from server.sql.forward import known_to, silent, unanswered
+from server.sql.forward import silent, unanswered
 from server.sql.notices import HEADER
-from server.sql.peer_connections import FLIGHT_PORT, NoAnswer, NotReached, PeerConnections, PeerRequest
 
 _log = logging.getLogger(__name__)
 PASSED_ON, MEANT, FROM = "x-sluice-passed-on", "x-sluice-for", "x-sluice-from"
 """As in `server.sql.forward`, in the spelling of gRPC: who passed it on, who is meant, and the client's address under a seal."""
-_CONNECT_SECONDS = 5.0
-_KEEPALIVE_SECONDS, _KEEPALIVE_ANSWER_SECONDS = 2 * LEAST_PING_SECONDS, 10
-"""So a machine that is gone without a word is noticed, however long an answer may take for other reasons."""
 _WHAT = "What is asked for"
 _ONLY_READ = ("DoGet", "GetSchema")
 _NOT_BEGUN = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNIMPLEMENTED)
@@ -61,12 +53,11 @@ class FlightForward:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._connections: PeerConnections | None = None
+        self._channels = PeerChannels()
 
     def close(self) -> None:
         """Keep no connection."""
-        if self._connections is not None:
-            self._connections.close()
+        self._channels.close()
 
     def check(self, call: Call) -> None:
         """Let a call that another server passed on come from where it came to that one; raises `Unavailable` where it means another."""
@@ -122,7 +113,7 @@ class FlightForward:
         """
         peers = self._services.peers
         assert peers is not None
-        channel = self._channel(owner, peers)
+        channel = self._channels.to(owner, peers, _WHAT)
         asked = Future[Any]()
 
         def requests() -> Iterator[bytes]:
@@ -145,10 +136,9 @@ class FlightForward:
                     call.set_header(name, value)
             begin = list(itertools.islice(answers, 1))
         except grpc.RpcError as problem:
-            channel.close()
             raise _failure(call, owner, peers, problem) from None
         except BaseException:
-            channel.close()
+            answers.cancel()
             raise
 
         def told() -> Iterator[bytes]:
@@ -159,49 +149,8 @@ class FlightForward:
                 raise _failure(call, owner, peers, problem) from None
             finally:
                 answers.cancel()
-                channel.close()
 
         return told()
-
-    def _channel(self, owner: ServerRow, peers: Peers) -> grpc.Channel:
-        """A connection to the owner's Flight SQL, which is where the owner itself has just said."""
-        parts = urlsplit(owner.url or "")
-        asked = PeerRequest("GET", "/livez", [(FLIGHT_PORT, "?")], None)
-        if self._connections is None:
-            self._connections = PeerConnections()
-        try:
-            answer = self._connections.send(owner, peers.seal, asked)
-            port = dict(answer.headers).get(FLIGHT_PORT)
-            for _ in answer.pieces():
-                pass
-        except NotReached as problem:
-            raise silent(owner, peers, _WHAT, str(problem)) from problem
-        except (NoAnswer, OSError, HTTPException, IncompleteRead) as problem:
-            raise silent(owner, peers, _WHAT, "does not answer") from problem
-        if port is None:
-            raise Unavailable(known_to(owner, _WHAT, "has no Flight SQL, or is of an earlier version"))
-        host = parts.hostname or ""
-        target = f"{f'[{host}]' if ':' in host else host}:{port}"
-        options = [
-            ("grpc.max_receive_message_length", -1),
-            ("grpc.max_send_message_length", -1),
-            ("grpc.enable_http_proxy", 0),
-            ("grpc.keepalive_time_ms", _KEEPALIVE_SECONDS * 1000),
-            ("grpc.keepalive_timeout_ms", _KEEPALIVE_ANSWER_SECONDS * 1000),
-            ("grpc.http2.ping_timeout_ms", _KEEPALIVE_ANSWER_SECONDS * 1000),  # a minute otherwise, which goes before
-            ("grpc.http2.max_pings_without_data", 0),  # as often as it takes
-            ("grpc.use_local_subchannel_pool", 1),  # otherwise channels to one target share a connection, which is cut for all of them
-        ]
-        if parts.scheme == "https":
-            channel = grpc.secure_channel(target, grpc.ssl_channel_credentials(_roots()), options=options)
-        else:
-            channel = grpc.insecure_channel(target, options=options)
-        try:
-            grpc.channel_ready_future(channel).result(_CONNECT_SECONDS)
-        except grpc.FutureTimeoutError as problem:
-            channel.close()
-            raise Unavailable(known_to(owner, _WHAT, f"is not reached at {target}, where its Flight SQL listens")) from problem
-        return channel
 
 
 def _failure(call: Call, owner: ServerRow, peers: Peers, problem: Any) -> Exception:
@@ -216,12 +165,6 @@ def _failure(call: Call, owner: ServerRow, peers: Peers, problem: Any) -> Except
 
 def _sealed(peers: Peers, meant: int, address: str, call: Call) -> str:
     return f"{address} {peers.seal('from', str(meant), address, 'flight', call.method, call.request_id)}"
-
-
-def _roots() -> bytes | None:
-    """The authorities that this machine trusts, as SSL_CERT_FILE says or OpenSSL was built; None leaves it to gRPC."""
-    trusted = ssl.create_default_context().get_ca_certs(binary_form=True)
-    return "".join(map(ssl.DER_cert_to_PEM_cert, trusted)).encode() or None
 
 
 def _unpacked(body: bytes) -> tuple[str, Any]:
