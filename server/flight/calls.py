@@ -38,7 +38,7 @@ class Call:
     """The client's host."""
     notices: tuple[str, ...] = ()
     """What the client is to know of the statements that the call ran, told in the head of the answer."""
-    _headers: dict[str, str] = field(default_factory=dict)
+    _headers: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _sent: bool = False
 
     @property
@@ -67,9 +67,9 @@ class Call:
         """Let the client name its session from now on, if it keeps cookies."""
         self.set_header("set-cookie", f"{COOKIE}={value}; HttpOnly")
 
-    def set_header(self, name: str, value: str) -> None:
-        """Put a header before the answer; nothing once it has begun."""
-        self._headers[name] = value
+    def set_header(self, name: str, *values: str) -> None:
+        """Put a header before the answer, once for each value; nothing once it has begun."""
+        self._headers[name] = values
 
     def tell(self, notices: Sequence[str]) -> None:
         """Let the client know this, once, whatever how many statements say it."""
@@ -84,7 +84,8 @@ class Call:
         if not self._sent:
             self._sent = True
             notices = ((HEADER.lower(), value) for value in header_values(self.notices))
-            self.context.send_initial_metadata((("x-request-id", self.request_id), *self._headers.items(), *notices))
+            headers = ((name, value) for name, values in self._headers.items() for value in values)
+            self.context.send_initial_metadata((("x-request-id", self.request_id), *headers, *notices))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -123,17 +123,17 @@ class FlightForward:
             except StatementCanceled:  # a stream that just ended would be all of it to the owner
                 asked.result().cancel()
 
-        headers = [(name, value) for name, value in call.sent_headers if name in _GOES_ALONG]
-        headers += [(PASSED_ON, str(peers.number)), (MEANT, str(owner.number)), ("x-request-id", call.request_id)]
-        headers += [(FROM, _sealed(peers, owner.number, call.address, call))]
-        answers = channel.stream_stream(SERVICE + call.method)(requests(), metadata=headers)
+        sent = [(name, value) for name, value in call.sent_headers if name in _GOES_ALONG]
+        sent += [(PASSED_ON, str(peers.number)), (MEANT, str(owner.number)), ("x-request-id", call.request_id)]
+        sent += [(FROM, _sealed(peers, owner.number, call.address, call))]
+        answers = channel.stream_stream(SERVICE + call.method)(requests(), metadata=sent)
         asked.set_result(answers)  # of which requests are sent already
         if not call.on_end(answers.cancel):
             answers.cancel()
         try:
-            for name, value in answers.initial_metadata():
-                if name in _COMES_BACK:
-                    call.set_header(name, value)
+            headers = answers.initial_metadata()
+            for name in _COMES_BACK:
+                call.set_header(name, *(value for each, value in headers if each == name))
             begin = list(itertools.islice(answers, 1))
         except grpc.RpcError as problem:
             raise _failure(call, owner, peers, problem) from None

@@ -233,6 +233,22 @@ def test_authorities_in_a_directory_are_trusted_for_flight_sql_too(tmp_path: Pat
     assert authority.split() == (_roots() or b"").split()
 
 
+def test_each_notice_of_the_owner_comes_back(forward: FlightForward, owner: Owner) -> None:
+    def noticed(requests: Iterator[bytes], context: Any) -> Iterator[bytes]:
+        call = of_owner(context)
+        call.tell(["One table is damaged.", "Another one is, too."])
+        call.set_cookie("c")
+        call.begin_answer()
+        return requests
+
+    owner.answer = noticed
+    call = call_of()
+    assert list(passed_on(forward, call)) == [b"first"]
+    call.begin_answer()
+    assert [value for name, value in call.context.headers if name == "x-notice"] == ["One table is damaged.", "Another one is, too."]
+    assert [name for name, _ in call.context.headers].count("set-cookie") == 1
+
+
 def test_an_upload_that_breaks_off_is_no_whole_one_to_the_owner(forward: FlightForward, owner: Owner) -> None:
     """gRPC ends the stream of a client that is canceled a moment before it says that it is."""
     call = call_of()
