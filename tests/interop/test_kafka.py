@@ -10,6 +10,7 @@ import pytest
 
 from tests.fix_kafka import Broker
 from tests.running import Refused, RunningServer
+from tests.torture.job_campaign import until
 
 pytestmark = pytest.mark.interop
 
@@ -120,6 +121,27 @@ def test_a_bound_that_is_not_there_yet_is_refused(ask: Any, broker: Broker) -> N
         read("partition:0,offset:3;partition:1,offset:4")
     with pytest.raises(Refused, match="names partition 2, which topic bounded does not have"):
         read("partition:2,offset:1")
+
+
+@pytest.mark.parametrize("query", ["SELECT a FROM b {hint}", "SELECT a FROM b {hint} GROUP BY a"], ids=["rows", "held back"])
+def test_a_job_up_to_a_bound_that_is_not_there_yet_is_refused(ask: Any, broker: Broker, query: str) -> None:
+    """It was FINISHED without the records that came later, and nothing told that they were missing."""
+    topic = f"bounded_{len(query)}"
+    broker.create(topic, 1)
+    broker.produce(topic, [{"value": json.dumps({"a": n})} for n in range(3)])
+    ask(f"CREATE TABLE {topic} (a INT)")
+    table = f"CREATE TEMPORARY TABLE b (a INT) WITH ({{kafka}}, 'topic' = '{topic}', 'format' = 'json', {EARLY});"
+
+    def insert(offsets: str) -> Any:
+        hint = f"/*+ OPTIONS('scan.bounded.mode' = 'specific-offsets', 'scan.bounded.specific-offsets' = '{offsets}') */"
+        return ask(f"SET 'execution.runtime-mode' = 'streaming'; {table} INSERT INTO {topic} {query.format(hint=hint)}")
+
+    with pytest.raises(Refused, match=r"names offset 4 of partition 0, which ends at 3: nobody waits"):
+        insert("partition:0,offset:4")
+    with pytest.raises(Refused, match=f"names partition 7, which topic {topic} does not have"):
+        insert("partition:7,offset:1")
+    insert("partition:0,offset:2")
+    until(lambda: sorted(ask(f"SELECT a FROM {topic}")) == [[0], [1]], seconds=120, what=lambda: ask("SHOW JOBS"))
 
 
 def test_what_does_not_parse_is_an_error_or_ignored(ask: Any, broker: Broker) -> None:

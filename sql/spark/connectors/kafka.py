@@ -61,11 +61,21 @@ class SparkKafka(SparkConnector):
         return _shown(_loaded(reader), table)
 
     def _ending(self, session: SparkSession, table: ConnectorTable) -> str:
-        """Where each partition ends, as Spark's JSON; raises `InvalidOption` for a bound that is not there yet.
+        """Where each partition ends, as Spark's JSON; raises `InvalidOption` as `_require_bound` does.
 
-        Flink would wait for it. Of a partition that is not named nothing is read, as in Flink; Spark wants all of them all the same.
+        Of a partition that is not named nothing is read, as in Flink; Spark wants all of them all the same.
         """
-        ((topic, bounds),) = json.loads(specific_offsets(table, BOUNDED_OFFSETS.read(table.options) or "")).items()
+        topic, bounds = _bounds(table)
+        ends = self._require_bound(session, table)
+        started = STARTUP_OFFSETS.read(table.options)
+        starts = {} if started is None else json.loads(specific_offsets(table, started))[topic]
+        latest = {name.removeprefix(f"{topic}-"): -1 for name in ends}
+        # Spark refuses a start behind the end; what lies behind the bound is left out all the same.
+        return json.dumps({topic: {**latest, **{partition: max(bound, starts.get(partition, 0)) for partition, bound in bounds.items()}}})
+
+    def _require_bound(self, session: SparkSession, table: ConnectorTable) -> dict[str, int]:
+        """Raise `InvalidOption` for a specific bound that is not there yet, for which Flink would wait; returns where partitions end."""
+        topic, bounds = _bounds(table)
         ends = self._ends(session, table)
         for partition, bound in bounds.items():
             end = ends.get(name_of(topic, partition))
@@ -78,17 +88,14 @@ class SparkKafka(SparkConnector):
                     f"{table.name}: '{BOUNDED_OFFSETS.key}' names offset {bound} of partition {partition}, which ends at {end}: nobody "
                     f"waits here for records to come. Name {end} at most, or '{BOUNDED_MODE.key}' = 'latest-offset'."
                 )
-        started = STARTUP_OFFSETS.read(table.options)
-        starts = {} if started is None else json.loads(specific_offsets(table, started))[topic]
-        latest = {name.removeprefix(f"{topic}-"): -1 for name in ends}
-        # Spark refuses a start behind the end; what lies behind the bound is left out all the same.
-        return json.dumps({topic: {**latest, **{partition: max(bound, starts.get(partition, 0)) for partition, bound in bounds.items()}}})
+        return ends
 
     def follow(self, session: SparkSession, table: ConnectorTable, scope: ConnectorScope) -> DataFrame:
         """All records from the table's start on; what lies beyond its bound is left out."""
         frame = _loaded(_set_up(session.readStream, table))
         match BOUNDED_MODE.read(table.options):
             case "specific-offsets":
+                self._require_bound(session, table)  # the stream ends with what is there
                 frame = frame.where(_before(table))
             case "timestamp":
                 end = BOUNDED_TIMESTAMP.read(table.options)
@@ -211,9 +218,15 @@ def _starts_at_end(table: ConnectorTable) -> bool:
     return mode == "latest-offset" or (mode == "group-offsets" and OFFSET_RESET.read(table.options) == "latest")
 
 
+def _bounds(table: ConnectorTable) -> tuple[str, dict[str, int]]:
+    """The topic, and of each partition that its specific bound names the first offset not read."""
+    ((topic, bounds),) = json.loads(specific_offsets(table, BOUNDED_OFFSETS.read(table.options) or "")).items()
+    return topic, bounds
+
+
 def _before(table: ConnectorTable) -> Column:
     """Whether a record lies before the table's specific bound; of a partition it does not name none does, as in Flink."""
-    (bounds,) = json.loads(specific_offsets(table, BOUNDED_OFFSETS.read(table.options) or "")).values()
+    _, bounds = _bounds(table)
     condition = F.lit(False)
     for partition, offset in bounds.items():
         condition = F.when(F.col("partition") == F.lit(int(partition)), F.col("offset") < F.lit(offset)).otherwise(condition)
