@@ -92,6 +92,7 @@ JOINING = {
     "model/work/work_limits.py": "the server's own directory in the warehouse",
     "jobs/maker.py": "checkpoints of a job",
     "sql/spark/streaming/checkpoints.py": "checkpoints of a job",
+    "sql/spark/streaming/kept_state.py": "checkpoints of a job",
     "sql/spark/connectors/datagen.py": "columns",
     "sql/spark/streaming/partitions.py": "a note among results",
     "sql/spark/write/writes.py": "the staging directory",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from model.work.job import is_drained
+from sql.spark.streaming.kept_state import KeptState
 from table.format.io.file_io import FileIO, FileStatus, file_io_for
 
 _COMMITTED = "committed"
@@ -20,6 +21,7 @@ class Checkpoint:
     def __init__(self, location: str) -> None:
         self.location = location
         self._io: FileIO = file_io_for(location)
+        self._state = KeptState(self._io, f"{location}/state")
         self._flushed: dict[int, int] | None = None
         """Of each source of files the last entry of its log that is on disk; None before the first flush of all there is."""
 
@@ -103,20 +105,24 @@ class Checkpoint:
     def _drop_broken_entries(self, planned: Sequence[int], after: int) -> dict[int, int]:
         """Let go of what is gone or cut off in the logs of the sources, and of all behind it; returns by source which entry was the first.
 
-        Entries of the batch ``after``, which was committed, and before stay as they are, and those of the oldest plan there is.
+        Entries of the batch ``after``, which was committed, and before stay as they are, and those of the oldest plan there is. Nothing is
+        let go where a batch would be made anew whose rows are in the query's state.
         """
-        kept, gone = max(after, planned[0]), {}
+        kept = max(after, planned[0])
+        gone: dict[int, int] = {}
         ends = self.ends(kept) if after >= 0 or kept > 0 else []
         if ends is None:  # which entries are committed cannot be told
             return {}
         needed = log_ends(ends)
         for source, number in log_ends(self.ends(planned[-1]) or ()).items():
+            broken = self.broken_entry(source, max([number, *self._log(source)]))
+            if broken is not None and _entry_of(broken) > needed.get(source, -1):
+                gone[source] = _entry_of(broken)
+        anew = next((batch for batch in planned if batch > after and _reach(self.ends(batch) or (), gone)), None)
+        if anew is not None and anew <= self._last_run():
+            return {}
+        for source, first in gone.items():
             log = self._log(source)
-            broken = self.broken_entry(source, max([number, *log]))
-            first = None if broken is None else _entry_of(broken)
-            if first is None or first <= needed.get(source, -1):
-                continue
-            gone[source] = first
             for entry in sorted((entry for entry in log if entry >= first), reverse=True):
                 self._drop(f"sources/{source}/{log[entry]}")
         return gone
@@ -131,7 +137,15 @@ class Checkpoint:
     @property
     def holds_state(self) -> bool:
         """Whether its query keeps more here than positions."""
-        return self._io.exists(f"{self.location}/state")
+        return self._state.begun
+
+    def has_state_of(self, batch: int) -> bool:
+        """Whether the state that a batch leaves is here whole."""
+        return self._state.has(batch + 1)
+
+    def _last_run(self) -> int:
+        """The last batch whose rows may be in the state; -1 where none is."""
+        return max([self._state.newest() - 1, *self._numbers("commits")]) if self.holds_state else -1
 
     def note_committed(self, batch: int) -> None:
         """Note that rows of a batch were committed, and all before it: by that a catalog that is older than the checkpoint is known."""

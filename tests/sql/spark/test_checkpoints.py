@@ -220,6 +220,42 @@ def test_entries_of_the_oldest_plan_are_not_let_go(tmp_path: Path, committed: in
     assert (at / "sources/0/11").exists()
 
 
+def with_state(at: Path, versions: int, *, stores: tuple[str, ...] = ("default",)) -> Path:
+    """The state as Spark keeps it of one operator in two partitions, after so many batches."""
+    noted = [{"storeName": store, "numColsPrefixKey": 0, "numPartitions": 2} for store in stores]
+    (at / "state/0/_metadata").mkdir(parents=True)
+    (at / "state/0/_metadata/metadata").write_text(f"v1\n{json.dumps({'operatorInfo': {'operatorId': 0}, 'stateStoreInfo': noted})}")
+    for store in stores:
+        for partition in range(2):
+            place = at / "state/0" / str(partition) / ("" if store == "default" else store)
+            place.mkdir(parents=True)
+            for version in range(1, versions + 1):
+                (place / f"{version}.delta").write_bytes(b"rows" + b"LZ4Block\x15" + bytes(12))
+    return at
+
+
+@pytest.mark.parametrize(("commits", "versions"), [(12, 0), (0, 12), (12, 12)], ids=["noted", "in the state", "both"])
+def test_a_batch_whose_rows_are_in_the_state_is_not_made_anew(tmp_path: Path, commits: int, versions: int) -> None:
+    """Earlier versions flushed the log's entry of the first batch only; windows have not come out for many batches."""
+    at = with_state(of_batches(tmp_path / "c", 12, log=True), versions)
+    for batch in range(commits, 12):
+        (at / "commits" / str(batch)).unlink()
+    (at / "sources/0/3").write_text("")
+    before = sorted(at.rglob("*"))
+    with pytest.raises(JobCheckpointDamaged, match="lacks sources/0/3"):
+        agree(at, {"checkpoint": "c", "batch": -1}, keeps_state=True, in_target=-1)
+    assert sorted(at.rglob("*")) == before
+
+
+def test_a_batch_that_has_not_run_is_made_anew_beside_state(tmp_path: Path) -> None:
+    at = with_state(of_batches(tmp_path / "c", 12, log=True), 11)
+    (at / "commits/11").unlink()
+    (at / "sources/0/11").write_text("")
+    assert agree(at, {"checkpoint": "c", "batch": -1}, keeps_state=True, in_target=-1) == "c"
+    assert Checkpoint(str(at)).planned()[-1] == 10
+    assert not (at / "sources/0/11").exists()
+
+
 def test_an_entry_without_a_plan_is_let_go_where_it_is_cut_off(tmp_path: Path) -> None:
     at = of_batches(tmp_path / "c", 4, log=True)
     (at / "sources/0/4").write_text("")
