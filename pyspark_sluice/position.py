@@ -44,6 +44,10 @@ class Position:
         """Whether a part of that snapshot has been read."""
         return bool(self.files or self.rows)
 
+    def stands_at(self, other: Position) -> bool:
+        """Whether there are no rows between it and another, whatever else they tell."""
+        return (self.cursor, self.files, self.rows) == (other.cursor, other.files, other.rows)
+
     def past(self, snapshot: Snapshot) -> Position:
         """The position once all of a snapshot is read."""
         return Position(cursor=self.cursor.after(snapshot))

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lake import Lake
+from model.errors import SnapshotNotExist
 from pyspark_sluice.pieces import LastRow
 from pyspark_sluice.stream import StreamReader
 from tests.server.streams.test_spark_source import T, append, reader_of, rows
@@ -94,6 +95,22 @@ def test_a_stream_that_has_ended_tells_so_once_more_when_it_is_started_again(url
     assert [[type(split) for split in again.partitions(first, last)] for first, last in pairwise(steps)] == [[], [LastRow]]
     untimed = reader_of(url, **{"scan_snapshot-id": "1", **ends})
     assert untimed.latestOffset(ended, untimed.getDefaultReadLimit()) == ended
+
+
+@pytest.mark.parametrize("ends", [{"drain": "true"}, {"scan_bounded_watermark": "100"}], ids=["drained", "bounded"])
+def test_a_rollback_does_not_concern_a_stream_that_has_ended(url: str, queue: Lake, ends: dict[str, str]) -> None:
+    """Its query may wait for other sources; started again it failed for good, and what it held back was lost."""
+    append(queue, 7, watermark=200)
+    options = {"scan_snapshot-id": "1", "endOfTime": "n", **ends}
+    reader = reader_of(url, **options)
+    begin = reader.initialOffset()
+    first, *_, ended = offsets_of(reader, begin)[1:]
+    queue.history.rollback_to_snapshot(queue.open(T), 1)
+    again = reader_of(url, **options)
+    steps = offsets_of(again, ended)
+    assert [[type(split) for split in again.partitions(start, end)] for start, end in pairwise(steps)] == [[], [LastRow]]
+    with pytest.raises(SnapshotNotExist):
+        again.partitions(begin, first)
 
 
 def offsets_of(reader: StreamReader, offset: dict[str, Any]) -> list[dict[str, Any]]:
