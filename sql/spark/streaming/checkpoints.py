@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from model.work.job import is_drained
-from sql.spark.streaming.kept_state import KeptState
+from sql.spark.streaming.kept_state import KeptState, ends_of_file
 from table.format.io.file_io import FileIO, FileStatus, file_io_for
 
 _COMMITTED = "committed"
 _COMPACT = ".compact"
 """What the name of a log's entry ends with that holds all before it, too."""
+_LONGEST_LINE = 1 << 16
+"""More bytes than an entry has for a file: its path has 4096 at most, each of them written as six."""
 
 
 class Checkpoint:
@@ -59,7 +61,7 @@ class Checkpoint:
         planned = self.planned()
         while planned and planned[-1] > after and self.ends(planned[-1]) is None:
             self._drop(f"offsets/{planned.pop()}")
-        gone = self._drop_broken_entries(planned, after) if planned else {}
+        gone = self._drop_broken_entries(planned, after)
         while planned and planned[-1] > after and _reach(self.ends(planned[-1]) or (), gone):
             self._drop(f"offsets/{planned.pop()}")
         done = self._numbers("commits")
@@ -94,13 +96,23 @@ class Checkpoint:
         names = sorted(status.path.rsplit("/", 1)[-1] for status in self._io.list(f"{self.location}/sources/{source}"))
         return {_entry_of(name): name for name in names if name.removesuffix(_COMPACT).isdecimal()}
 
-    def _is_entry(self, name: str) -> bool:
-        """Whether a log's entry is there as it was written: a line with the version, and one for each file."""
-        text = self._text(name)
-        if not text or "\0" in text or not text.startswith("v"):
+    def _is_entry(self, name: str, *, before: bytes = b"") -> bool:
+        """Whether a log's entry is there as it was written: a line with the version, and one for each file.
+
+        ``before`` is what stands before the version. An entry that holds all before it may be as large as memory: its ends are read.
+        """
+        try:
+            begin, end = ends_of_file(self._io, f"{self.location}/{name}", len(before) + 1, _LONGEST_LINE)
+        except FileNotFoundError:
             return False
-        last = text.rpartition("\n")[2]
-        return last == text or _parsed_or_none(last) is not None
+        if begin != before + b"v" or b"\0" in end.removeprefix(before):
+            return False
+        _, newline, line = end.rpartition(b"\n")
+        return not (newline or len(end) == _LONGEST_LINE) or _parsed_or_none(line) is not None
+
+    def _is_first_offset(self, source: int) -> bool:
+        """Whether a source keeps no log, but where it began, as a topic does."""
+        return self._is_entry(f"sources/{source}/0", before=b"\0")
 
     def _drop_broken_entries(self, planned: Sequence[int], after: int) -> dict[int, int]:
         """Let go of what is gone or cut off in the logs of the sources, and of all behind it; returns by source which entry was the first.
@@ -108,14 +120,17 @@ class Checkpoint:
         Entries of the batch ``after``, which was committed, and before stay as they are, and those of the oldest plan there is. Nothing is
         let go where a batch would be made anew whose rows are in the query's state.
         """
-        kept = max(after, planned[0])
+        kept = max(after, planned[0]) if planned else -1
         gone: dict[int, int] = {}
         ends = self.ends(kept) if after >= 0 or kept > 0 else []
-        if ends is None:  # which entries are committed cannot be told
+        last = self.ends(planned[-1]) if planned else []
+        if ends is None or last is None:  # which entries are committed cannot be told
             return {}
-        needed = log_ends(ends)
-        for source, number in log_ends(self.ends(planned[-1]) or ()).items():
-            broken = self.broken_entry(source, max([number, *self._log(source)]))
+        needed, known = log_ends(ends), log_ends(last)
+        # A source writes its first entry before there is any plan, and before a plan that says where it stands.
+        unplanned = [source for source in self._numbers("sources") if last[source : source + 1] in ([], [None])]
+        for source in [*known, *(source for source in unplanned if not self._is_first_offset(source))]:
+            broken = self.broken_entry(source, max([known.get(source, -1), *self._log(source)]))
             if broken is not None and _entry_of(broken) > needed.get(source, -1):
                 gone[source] = _entry_of(broken)
         anew = next((batch for batch in planned if batch > after and _reach(self.ends(batch) or (), gone)), None)
@@ -234,7 +249,7 @@ def _parsed(line: str) -> Any:
     return None if line == "-" else json.loads(line)
 
 
-def _parsed_or_none(text: str) -> Any:
+def _parsed_or_none(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except ValueError:

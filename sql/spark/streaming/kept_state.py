@@ -16,11 +16,12 @@ _ONLY_STORE = "default"
 """The one whose files lie in the partition's directory itself."""
 
 
-def end_of(io: FileIO, path: str, most: int) -> bytes:
-    """The last bytes of a file, ``most`` of them; raises `FileNotFoundError`."""
+def ends_of_file(io: FileIO, path: str, first: int, last: int) -> tuple[bytes, bytes]:
+    """The first and the last so many bytes of a file, or all it has; raises `FileNotFoundError`."""
     with io.open_input(path) as file:
-        file.seek(max(0, file.size() - most))
-        return bytes(file.read())
+        begin = bytes(file.read(first))
+        file.seek(max(0, file.size() - last))
+        return begin, bytes(file.read())
 
 
 class KeptState:
@@ -48,7 +49,8 @@ class KeptState:
 
     def _is_whole(self, store: str, version: int) -> bool:
         names = self._versions(store).get(version, [])
-        return f"{version}.delta" in names and all(_END.fullmatch(end_of(self._io, f"{store}/{name}", _END_BYTES)) for name in names)
+        ends = (ends_of_file(self._io, f"{store}/{name}", 0, _END_BYTES)[1] for name in names)
+        return f"{version}.delta" in names and all(_END.fullmatch(end) for end in ends)
 
     def _expected(self) -> list[str]:
         """The stores as Spark has noted them for each operator; raises `FileNotFoundError`, or what malformed notes do."""

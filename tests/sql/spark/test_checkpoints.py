@@ -14,6 +14,7 @@ import pytest
 from model.errors import JobCheckpointDamaged
 from sql.spark.streaming.agreement import InTarget, LastBatch, agreed, require_same
 from sql.spark.streaming.checkpoints import Checkpoint
+from table.format.io.file_io import LocalFileIO
 
 
 @pytest.fixture
@@ -218,6 +219,70 @@ def test_entries_of_the_oldest_plan_are_not_let_go(tmp_path: Path, committed: in
     with pytest.raises(JobCheckpointDamaged, match="lacks sources/0/6"):
         agree(at, applied(committed, plan=plan(committed, log=True), state=True), in_target=committed)
     assert (at / "sources/0/11").exists()
+
+
+TORN = pytest.mark.parametrize("text", ["", "\0" * 20, 'v1\n{"pa'], ids=["empty", "zeros", "cut off"])
+FIRST_OFFSETS = '\0v1\n{"topic":{"0":7}}'
+"""As Spark notes where it begins to read a topic."""
+
+
+@TORN
+@pytest.mark.parametrize("plan_left", ["", None], ids=["plan cut off", "plan gone"])
+def test_a_power_cut_in_the_first_batch_over_files(tmp_path: Path, text: str, plan_left: str | None) -> None:
+    """The log's entry is written before the plan, and neither is on disk: Spark stopped at it at each start, for ever."""
+    at = of_batches(tmp_path / "c", 0)
+    for source, entry in (("0", text), ("1", FIRST_OFFSETS), ("2", "v1\n{}")):
+        (at / "sources" / source).mkdir(exist_ok=True)
+        (at / "sources" / source / "0").write_text(entry)
+    if plan_left is not None:
+        (at / "offsets/0").write_text(plan_left)
+    assert agree(at, {"checkpoint": "c", "batch": -1}, keeps_state=True, in_target=-1) == "c"
+    assert sorted(str(path.relative_to(at)) for path in at.glob("*/**/*") if path.is_file()) == ["sources/1/0", "sources/2/0"]
+
+
+@TORN
+@pytest.mark.parametrize("after", [-1, 1], ids=["nothing was committed", "committed"])
+def test_a_power_cut_in_the_first_batch_of_one_of_two_sources(tmp_path: Path, text: str, after: int) -> None:
+    """The plans before have no place of it yet."""
+    at = of_batches(tmp_path / "c", 2)
+    plans = [f'v1\n{{}}\n-\n{{"snapshot":{batch}}}\n-' for batch in range(2)]
+    for batch, of_two in enumerate(plans):
+        (at / "offsets" / str(batch)).write_text(of_two)
+    for source, entry in (("0", text), ("1", text), ("2", FIRST_OFFSETS)):
+        (at / "sources" / source).mkdir(exist_ok=True)
+        (at / "sources" / source / "0").write_text(entry)
+    known = {"checkpoint": "c", "batch": after} | ({"plan": plans[1], "state": True} if after > 0 else {})
+    assert agree(at, known, keeps_state=True, in_target=after) == "c"
+    left = sorted(path.parent.name for path in at.glob("sources/*/0"))
+    assert left == ["1", "2"], "of a table nothing is known there"
+    assert Checkpoint(str(at)).planned() == [0, 1]
+
+
+def test_of_an_entry_that_holds_all_before_it_the_ends_are_read(tmp_path: Path) -> None:
+    """It has every file that was ever read, and is looked at before each start."""
+    at = of_batches(tmp_path / "c", 12, log=True)
+    entry = at / "sources/0/9.compact"
+    (at / "sources/0/9").unlink()
+    lines = "\n".join(json.dumps({"path": f"file:/in/{number:0200}.csv"}) for number in range(2000))
+    known = applied(11, plan=plan(11, log=True))
+    entry.write_text(f"v1\n{lines}")
+    read = 0
+
+    class Counted(LocalFileIO):
+        def read(self, path: str) -> bytes:
+            nonlocal read
+            found = super().read(path)
+            read = max(read, len(found))
+            return found
+
+    checkpoint = Checkpoint(str(at))
+    checkpoint._io = Counted()
+    assert agreed(checkpoint, known, keeps_state=False, in_target=lambda _: InTarget(11, whole=True)).checkpoint == "c"
+    assert 0 < read < 1000
+    for cut in (f"v1\n{lines[:-9]}", f"v1\n{lines}" + "\0" * 4096, "v1\n" + "x" * (1 << 17), f"\n{lines}"):
+        entry.write_text(cut)
+        with pytest.raises(JobCheckpointDamaged, match=r"lacks sources/0/9\.compact, or has it cut off"):
+            agree(at, known, in_target=11)
 
 
 def with_state(at: Path, versions: int, *, stores: tuple[str, ...] = ("default",)) -> Path:
