@@ -288,7 +288,7 @@ class Operation:
                 "before you repeat it, or repeat it under the same Idempotency-Key."
             )
             self.error = self._placed(unknown)
-            self._state = stop.to
+            self._state = OperationState.ERROR  # CANCELED and TIMEOUT say that nothing was committed
         self._ended()
         return True
 

@@ -53,10 +53,10 @@ def cancel_statement(statement: str) -> ResponseReturnValue:
         tell(f"a statement of {operation.principal}")  # whose entry does not say who canceled it
     services().cancel(operation, caller())
     body: dict[str, Any] = {"statementId": operation.handle, "state": operation.state}
-    if isinstance(operation.error, OutcomeUnknown):
-        body["error"] = problem_document(operation.error, operation.name or request_id())
-    if (retained := gateway.kept.find(operation.handle, caller())) is not None:
-        gateway.kept.forget(retained)
+    if _is_open(operation):
+        body["error"] = _error_of(operation)
+    elif operation.state.terminal and (retained := gateway.kept.find(operation.handle, caller())) is not None:
+        gateway.kept.forget(retained)  # not where the outcome is not known yet: whoever has to look finds it here
     return body
 
 
@@ -107,12 +107,23 @@ def status_of(operation: Operation, retained: RetainedResult | None) -> dict[str
         "progress": progress.to_json(),
     }
     if retained is None or not ended:
-        return body
+        return body | {"error": _error_of(operation)} if _is_open(operation) else body
     expires = retained.expires
     body["expiresAt"] = expires.isoformat(timespec="seconds") if expires is not None else None
     if operation.error is not None:
-        return body | {"error": problem_document(operation.error, operation.name or request_id())}
+        return body | {"error": _error_of(operation)}
     return body | {"result": f"/statements/{operation.handle}/result"}
+
+
+def _is_open(operation: Operation) -> bool:
+    """Whether it has ended and nobody knows what became of it."""
+    return isinstance(operation.error, OutcomeUnknown)
+
+
+def _error_of(operation: Operation) -> dict[str, Any]:
+    """The failure a statement ended with, as a problem document."""
+    assert operation.error is not None
+    return problem_document(operation.error, operation.name or request_id())
 
 
 def _page(retained: RetainedResult, number: int) -> ResultSet:

@@ -111,7 +111,7 @@ def test_whose_decision_takes_too_long_is_told_that_it_may_be_committed(
     assert isinstance(error, OutcomeUnknown)
     assert "canceled" in error.message
     assert "may have taken effect" in error.message
-    assert gateway.recent.find(statement.statement_id).state is S.CANCELED  # type: ignore[union-attr]
+    assert gateway.recent.find(statement.statement_id).state is S.ERROR  # type: ignore[union-attr]
     step.let_go.set()
     assert eventually(lambda: not gateway._executor._unfinished, pause=0.01)
     assert ask("SELECT id FROM t") == [(9,)]
@@ -320,7 +320,9 @@ def test_a_text_canceled_while_one_of_its_statements_commits(
     assert isinstance(error, StatementCanceled if seconds > 1 else OutcomeUnknown)
     assert (error.statement_index, len(error.completed)) == told
     assert "stands" not in error.message
-    assert gateway.recent.find(statement.statement_id).state is S.CANCELED  # type: ignore[union-attr]
+    ended = gateway.recent.find(statement.statement_id)
+    assert ended is not None
+    assert ended.state is (S.CANCELED if seconds > 1 else S.ERROR)
     step.let_go.set()
     assert eventually(lambda: not gateway._executor._unfinished, pause=0.01)
     assert gateway.run("SELECT id FROM t").collect() == [(1,)]

@@ -27,6 +27,7 @@ from tests.server.protocols_of_a_module import Endpoints, endpoints
 from tests.waiting import eventually
 
 ROWS = 12_000
+AS_ROOT = {"Authorization": "Bearer root"}
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +193,8 @@ def test_a_cancel_without_a_thread_to_wait_tells_that_it_still_runs(opened: Endp
         while places.enter_context(services.may_wait(ADMINISTRATOR)):
             pass
         assert client.delete(at).json["state"] == "RUNNING"  # type: ignore[index]
+    step.let_go.set()
+    assert eventually(lambda: client.get(at).json.get("state") == "FINISHED")  # type: ignore[union-attr]
 
 
 def test_a_cancel_tells_what_it_could_not_find_out(client: FlaskClient, step: HeldStep, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,9 +202,44 @@ def test_a_cancel_tells_what_it_could_not_find_out(client: FlaskClient, step: He
     _, at = committing(client, step)
     answer = client.delete(at).json
     assert answer is not None
-    assert answer["state"] == "CANCELED"
+    assert answer["state"] == "ERROR"
     assert (answer["error"]["status"], answer["error"]["errorClass"]) == (503, "OutcomeUnknown")
     assert "may have taken effect" in answer["error"]["detail"]
+    again = client.get(at).json
+    assert again is not None
+    assert (again["state"], again["error"]["errorClass"]) == ("ERROR", "OutcomeUnknown")
+
+
+def test_who_waits_for_a_statement_that_is_not_kept_is_told_that_its_outcome_is_open(
+    opened: Endpoints, client: FlaskClient, gateway: Gateway, step: HeldStep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.operation.STOP_SECONDS", 1.0)
+    table = f"t{uuid4().hex}"
+    client.post("/sql", data=f"CREATE TABLE {table} (n INT)")
+    step.hold("decided")
+    ran = in_background(lambda: opened.app.test_client().post("/sql", data=f"INSERT INTO {table} VALUES (1)", headers=AS_ROOT))
+    assert step.reached.wait(60)
+    (operation,) = gateway.running()
+    operation.cancel()
+    told = client.get(f"/statements/{operation.handle}?wait=30").json
+    assert told is not None
+    assert (told["state"], told["error"]["errorClass"]) == ("ERROR", "OutcomeUnknown")
+    assert ran().json["errorClass"] == "OutcomeUnknown"
+
+
+def test_a_cancel_by_flinks_protocol_of_what_stays_open_is_no_cancel(
+    client: FlaskClient, step: HeldStep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.operation.STOP_SECONDS", 0.2)
+    table = f"t{uuid4().hex}"
+    client.post("/sql", data=f"CREATE TABLE {table} (n INT)")
+    session = client.post("/v2/sessions", json={}).get_json()["sessionHandle"]
+    step.hold("decided")
+    operation = client.post(f"/v2/sessions/{session}/statements", json={"statement": f"INSERT INTO {table} VALUES (1)"})
+    path = f"/v2/sessions/{session}/operations/{operation.get_json()['operationHandle']}"
+    assert step.reached.wait(60)
+    assert client.post(f"{path}/cancel").json == {"status": "ERROR"}
+    assert client.get(f"{path}/status").json == {"status": "ERROR"}
 
 
 def test_a_time_limit_over_while_it_commits_is_no_408(client: FlaskClient, step: HeldStep, monkeypatch: pytest.MonkeyPatch) -> None:
