@@ -14,6 +14,7 @@ from lake.commit.claims import Claimed
 from lake.tables.handle import LakeTable
 from model.errors import OutcomeUnknown, Unavailable
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from table.format.io.patience import StorePatience, most_patient, patient_as, present_patience
 from table.write.snapshot_builder import COMMITTED_BY, CommitRequest
 
 MAX_GROUP = 64
@@ -32,6 +33,8 @@ class _Waiting:
     request: CommitRequest
     claimed: Claimed | None
     synced: Collection[str]
+    patience: StorePatience | None = field(default_factory=present_patience)
+    """What its statement may still lose to a store."""
     done: threading.Event = field(default_factory=threading.Event)
     snapshot: Snapshot | None = None
     failure: BaseException | None = None
@@ -118,7 +121,9 @@ class Groups:
         synced = {path for member in group for path in member.synced}
         try:
             claimed = [member.claimed for member in group if member.claimed]
-            snapshot = self._commit(group[0].table, [member.request for member in group], claimed, turn, synced)
+            # Not the leader's: its own work before may have used it up, and the others waited for nothing yet.
+            with patient_as(most_patient(member.patience for member in group)):
+                snapshot = self._commit(group[0].table, [member.request for member in group], claimed, turn, synced)
         except BaseException as failure:
             certain = isinstance(failure, Exception) and all(member.request.progress.undecided for member in group)
             if not alone and certain and not isinstance(failure, OutcomeUnknown | Unavailable):

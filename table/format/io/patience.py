@@ -7,7 +7,8 @@ import errno
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import ParamSpec, TypeVar
 
@@ -67,14 +68,29 @@ def begin_patience(seconds: float) -> None:
     _PATIENCE.set(StorePatience(seconds))
 
 
+def present_patience() -> StorePatience | None:
+    """The budget of the statement this thread works for; None where each request has its own."""
+    return _PATIENCE.get()
+
+
+def most_patient(budgets: Iterable[StorePatience | None]) -> StorePatience | None:
+    """The budget that has most left; None, where each request has its own, has all of it. Raises `ValueError` without any."""
+    return max(budgets, key=lambda budget: STORE_SECONDS if budget is None else budget.left())
+
+
 @contextlib.contextmanager
-def patient_for(seconds: float) -> Iterator[None]:
-    """Give all that this thread asks of object stores in the block, and the threads it starts with `carried`, one budget of time."""
-    token = _PATIENCE.set(StorePatience(seconds))
+def patient_as(patience: StorePatience | None) -> Iterator[None]:
+    """Count what this thread asks of object stores in the block, and the threads it starts with `carried`, for this budget."""
+    token = _PATIENCE.set(patience)
     try:
         yield
     finally:
         _PATIENCE.reset(token)
+
+
+def patient_for(seconds: float) -> AbstractContextManager[None]:
+    """Give all that is asked in the block so a budget of its own."""
+    return patient_as(StorePatience(seconds))
 
 
 def carried(work: Callable[P, T]) -> Callable[P, T]:
@@ -82,11 +98,8 @@ def carried(work: Callable[P, T]) -> Callable[P, T]:
     patience = _PATIENCE.get()
 
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        token = _PATIENCE.set(patience)
-        try:
+        with patient_as(patience):
             return work(*args, **kwargs)
-        finally:
-            _PATIENCE.reset(token)
 
     return work if patience is None else run
 

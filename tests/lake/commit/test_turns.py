@@ -24,6 +24,7 @@ from model.errors import RewriteConflict
 from model.identifier import MAIN_BRANCH
 from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind
+from table.format.io.patience import patient_for, present_patience
 from table.write.snapshot_builder import everything
 from tests.lake.commit.test_faults import T, insert
 from tests.lake.test_guesses import client_commit
@@ -108,6 +109,39 @@ def test_who_gets_the_turn_commits_for_all_that_wait_by_then(catalog: CatalogSto
     assert end is not None
     assert end.id == begin.id + 1
     assert (end.total_record_count or 0) == (begin.total_record_count or 0) + 5
+
+
+def test_a_group_has_the_budget_of_the_one_that_waited_least_for_stores(
+    catalog: CatalogStore, lake: Lake, other: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert(other, 1)
+    insert(lake, 2)  # its guess is wrong: from now on it stands in line
+    queues, left = lake._committer._groups._queues, list[float]()
+
+    def told(step: str) -> None:
+        budget = present_patience()
+        assert budget is not None
+        left.append(budget.left())
+
+    def write(number: int, lost_seconds: float) -> None:
+        with patient_for(20.0):
+            budget = present_patience()
+            assert budget is not None
+            budget.lose(time.monotonic() - lost_seconds, time.monotonic())
+            insert(lake, number)
+            assert budget is present_patience()
+
+    monkeypatch.setattr(lake._core, "_hook", told)
+    with catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=30):
+        writers = [threading.Thread(target=write, args=(3, 19.5)), threading.Thread(target=write, args=(4, 2.0))]
+        for came, writer in enumerate(writers, 1):
+            writer.start()  # the first leads
+            assert eventually(lambda came=came: sum(len(queue.waiting) for queue in [*queues.values()]) == came, pause=0.01)  # type: ignore[misc]
+            assert eventually(lambda: waiters(catalog) == 1, pause=0.01)
+    for writer in writers:
+        writer.join(30)
+    assert len(left) == 3, "the steps of one commit"
+    assert min(left) > 17
 
 
 def test_a_snapshots_file_is_not_written_before_that_of_another_servers_before_it(
