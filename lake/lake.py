@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -16,6 +17,7 @@ from lake.access.callers import EVERYBODY
 from lake.access.guard import asks_itself, needs, require_known, with_present_rights
 from lake.access.permissions import require_to_add_indexes, require_to_replace_files
 from lake.commit.built import BuiltCommit, decide_built
+from lake.commit.claims import claimed_in
 from lake.commit.clients.commit import ClientCommit, ClientCommitter
 from lake.commit.clients.judgement import Rights
 from lake.commit.decide import AnswerOf, Claim, Claimed, Committer, Listener
@@ -266,10 +268,12 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         missing: list[Spec] = [spec for spec in specs if partition_name(spec, keys) not in there]
         if missing and not ignore_missing:
             raise PartitionNotExist(partition_name(missing[0], keys), str(table.identifier))
+        completing: AbstractContextManager[None] = nullcontext()
         if any(row.file_count for row in there.values()) and other_kind(table.schema.options) is None:
             filled = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=partition_filter(table, dropped), commit_user=str(uuid4()))
             expected = self._committer.commit(table, self._signed(table, filled)).key
-        with self.catalog.transaction() as tx:
+            completing = to_the_end()  # their rows are gone
+        with completing, self.catalog.transaction() as tx, claimed_in(tx, None):
             tx.snapshots.wait_for_deciders(table.table_id)
             tx.partitions.drop(table.table_id, branch, list(there))
             newest = tx.snapshots.latest(table.table_id, branch)

@@ -18,6 +18,7 @@ from catalog import CatalogStore
 from lake.register.restored.after_restore import unknown_tables
 from model.catalog_errors import NewerCatalog, WarehouseMismatch
 from model.errors import LakeError, Unavailable
+from model.work.deciding import present_decider
 from table.format.io.file_io import FileIO
 from table.format.store import TableFiles
 
@@ -162,6 +163,7 @@ class Belonging:
         if self._newer is not None:
             raise NewerCatalog(self._newer)
         if not dry_run:
+            present_decider().begin_decision()
             self._compared_with = self._write_marker(ours, revision)
             self._mismatch = self._warning = self._uncompared = None
         return ours

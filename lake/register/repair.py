@@ -18,6 +18,7 @@ from lake.access.callers import Caller
 from lake.access.guard import require_options
 from lake.access.rules import require_columns_kept
 from lake.commit.ahead import ahead_of, is_no_more, later_schemas
+from lake.commit.claims import claimed_in
 from lake.commit.decided import follow
 from lake.commit.idempotency import register_answers
 from lake.commit.publish import Publisher
@@ -127,20 +128,21 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller
         found = _looked(tx, table, caller)
         if dry_run:
             return found.done
-        for one in found.missing:  # of decisions made long ago: where one cannot be written, nothing else has changed
-            files.io.create(one.path, one.data)
-        put_aside(files, found.plan.aside, found.changed, found.torn_tags, found.done.directory)
-        _register_schemas(tx, table, found.schemas, found.taken_over)
-        for name, snapshot in found.tags.items():
-            tx.tags.put(table.table_id, name, snapshot.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
-        for stored in found.branches:
-            tx.branches.create(table.table_id, stored.branch, schema_id=stored.schema.id, table=str(table.identifier))
-            stored.put(tx, table.table_id)
-            register_answers(tx, stored.snapshots)
-        _register(tx, table, found.plan, found.history)
-        register_answers(tx, found.plan.registered)
-        lowered = lower_consumers(tx, table, _lost(found.plan, found.history), filed)
-        _clear_mark(tx, table, row.diverged_at)
+        with claimed_in(tx, None):
+            for one in found.missing:  # of decisions made long ago: where one cannot be written, nothing else has changed
+                files.io.create(one.path, one.data)
+            put_aside(files, found.plan.aside, found.changed, found.torn_tags, found.done.directory)
+            _register_schemas(tx, table, found.schemas, found.taken_over)
+            for name, snapshot in found.tags.items():
+                tx.tags.put(table.table_id, name, snapshot.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
+            for stored in found.branches:
+                tx.branches.create(table.table_id, stored.branch, schema_id=stored.schema.id, table=str(table.identifier))
+                stored.put(tx, table.table_id)
+                register_answers(tx, stored.snapshots)
+            _register(tx, table, found.plan, found.history)
+            register_answers(tx, found.plan.registered)
+            lowered = lower_consumers(tx, table, _lost(found.plan, found.history), filed)
+            _clear_mark(tx, table, row.diverged_at)
     publisher.doubt(table.table_id, branch)
     publisher.try_to_catch_up(table.table_id, files, branch)
     for stored in found.branches:

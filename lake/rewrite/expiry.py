@@ -167,7 +167,8 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         remaining = [tag.snapshot for tag in _tags(tx, table) if tag.snapshot.id < first.id] + _kept_elsewhere(tx, table)
         if not dry_run:
             tx.holds.require_no_backup(f"Expiry of snapshots of {table.identifier}")
-            tx.snapshots.forget(table.table_id, table.identifier.branch, below=first.id)
+            with claimed_in(tx, None):
+                tx.snapshots.forget(table.table_id, table.identifier.branch, below=first.id)
 
     def came_back() -> list[Snapshot]:
         with lake.catalog.reading() as tx:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog.records import PartitionRow
+from lake.commit.claims import claimed_in
 from lake.rewrite.mark_done import told_done, told_of
 from lake.tables import done_marks
 from lake.tables.handle import LakeTable
@@ -51,7 +52,7 @@ def forget_names(lake: Lake, table: LakeTable, names: Collection[str]) -> None:
     if not names:
         return
     place = table.table_id, table.identifier.branch
-    with lake.catalog.transaction() as tx:
+    with lake.catalog.transaction() as tx, claimed_in(tx, None):
         tx.partitions.hold(*place, sorted(names))  # no commit gives one of them files before it is gone
         empty, _ = _by_files(table, tx.partitions.page(*place))
         tx.partitions.forget(*place, [row.name for row in empty if row.name in names])

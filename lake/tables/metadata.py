@@ -9,7 +9,7 @@ from functools import partial
 from catalog.listing import EVERYTHING, Slice
 from catalog.records import CountsRow, PartitionRow
 from lake.access.guard import asks_itself, needs
-from lake.commit.claims import Claim
+from lake.commit.claims import Claim, claimed_in
 from lake.inspect.counts import partition_page, partitions_named, totals
 from lake.register.expired import forget_expired
 from lake.tables import done_marks
@@ -133,7 +133,7 @@ class LakeMetadata(LakeDatabases):
         named = [(_name(table, spec), spec) for spec in specs]
         partition_page(self.catalog, table, Slice(limit=1))  # the rows must hold before they are asked
         wanted = dict(named)
-        with self.catalog.transaction() as tx:
+        with self.catalog.transaction() as tx, claimed_in(tx, None):
             made_now = tx.partitions.create(table.table_id, table.identifier.branch, wanted, by=self.caller.principal)
             if not ignore_existing and len(made_now) < len(named):
                 twice = Counter(name for name, _ in named)
@@ -156,7 +156,7 @@ class LakeMetadata(LakeDatabases):
             _name(table, spec)
         names = [name for spec in specs for name in done_marks.names(table.schema, spec)]
         partition_page(self.catalog, table, Slice(limit=1))
-        with self.catalog.transaction() as tx:
+        with self.catalog.transaction() as tx, claimed_in(tx, None):
             tx.partitions.mark_done(table.table_id, table.identifier.branch, names, by=self.caller.principal)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from gateway.operation import OperationState
 from lake import Lake
 from lake.commit.turns import ServerTurns
 from model.errors import OutcomeUnknown, RewriteConflict, StatementCanceled, StatementTimeout, Unavailable
+from model.identifier import Identifier
 from sql.execution.results import ResultSet
 from tests.fix_gateway import Ask
 from tests.gateway.held import Held, HeldStep, in_background
@@ -224,6 +226,56 @@ def test_a_definition_is_not_made_after_a_cancel(gateway: Gateway, lake: Lake, m
     let_go.set()
     assert eventually(lambda: not gateway._executor._unfinished, pause=0.01)
     assert "d" not in lake.list_databases()
+
+
+DECIDES_BESIDE = {
+    "expiry": ("CALL sys.expire_snapshots('p', retain_max => 1)", "lake.rewrite.expiry.require_newest_readable"),
+    "repair": ("CALL sys.repair_table('p')", "lake.register.repair.filed_consumers"),
+    "done": ("CALL sys.mark_partition_done('p', 'd=full')", "lake.tables.metadata.partition_page"),
+    "drop": ("ALTER TABLE p DROP PARTITION (d = 'bare')", "lake.lake.partition_name"),
+}
+
+
+@pytest.mark.parametrize(("text", "before"), DECIDES_BESIDE.values(), ids=DECIDES_BESIDE)
+def test_what_decides_without_a_commit_changes_nothing_after_a_cancel(
+    gateway: Gateway, lake: Lake, monkeypatch: pytest.MonkeyPatch, text: str, before: str
+) -> None:
+    make_table(lake, "p", id="INT", d="STRING", partition="d", options={"partition.mark-done-action": "mark-event"})
+    for _ in range(2):
+        gateway.run("INSERT INTO p VALUES (1, 'full')").close()
+    opened = lake.open(Identifier("default", "p"))
+    lake.create_partitions(opened, [{"d": "bare"}])
+    lost = opened.files.layout.snapshot_file(2)  # which a repair writes again, and nothing else
+    if "repair" in text:
+        opened.files.io.delete(lost)
+
+    def found() -> object:
+        return (
+            [one.id for one in lake.snapshots(opened)],
+            [(row.name, row.done) for row in lake.partition_page(opened)],
+            opened.files.io.file_exists(lost),
+        )
+
+    was, reached, let_go = found(), threading.Event(), threading.Event()
+    module, _, name = before.rpartition(".")
+    then = getattr(import_module(module), name)
+
+    def late(*args: Any, **kwargs: Any) -> Any:
+        reached.set()
+        assert let_go.wait(60)
+        return then(*args, **kwargs)
+
+    with monkeypatch.context() as held:
+        held.setattr(before, late)
+        join, statement = started(gateway, text)
+        assert reached.wait(60)
+        assert statement.cancel()
+        assert isinstance(join(), StatementCanceled)
+        let_go.set()
+        assert eventually(lambda: not gateway._executor._unfinished, pause=0.01)
+    assert found() == was
+    gateway.run(text).close()
+    assert found() != was
 
 
 @pytest.mark.usefixtures("table")
