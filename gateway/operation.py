@@ -278,10 +278,11 @@ class Operation:
         return True
 
     def _end_unknown(self) -> bool:
-        """End it though nobody knows what became of what it decided; False where it has ended already."""
+        """End it, once its stop is over, though nobody knows what became of what it decided; False where it has ended, or has time left."""
         with self._lock:
             stop = self._stop
-            if stop is None or self._state.terminal:
+            # Two may have found its limit over, and the other one has stopped it since.
+            if stop is None or self._state.terminal or time.monotonic() < stop.until:
                 return False
             unknown = OutcomeUnknown(
                 f"{stop.reason.whole} It had begun to commit by then: it may have taken effect, or may yet. Look at what it changes "
@@ -313,7 +314,7 @@ class Operation:
         self._limit = min([*self._text_limits, *own], default=None)
 
     def expire(self) -> bool:
-        """Stop it because its time is over, or that of its stop; False where it has ended already."""
+        """Stop it because its time is over, or that of its stop; False where it has ended already, or its stop has time left."""
         if self._stop is not None:
             return self._end_unknown()
         limit = self._limit

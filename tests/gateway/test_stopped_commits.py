@@ -323,6 +323,22 @@ def test_what_fails_while_it_is_stopped_tells_its_failure() -> None:
     assert operation.state is S.CLOSED
 
 
+def test_a_limit_that_two_find_over_leaves_a_decision_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    operation = operations.Operation("INSERT INTO t VALUES (1)", timeout=0.01)
+    for state in (S.PENDING, S.RUNNING):
+        operation.move(state)
+    operation.cancellation.begin_decision()
+    assert eventually(operation.overdue, pause=0.01)
+    monkeypatch.setattr(operations, "STOP_SECONDS", 0.5)
+    assert operation.expire()
+    assert not operation.expire()
+    assert operation.state is S.RUNNING
+    assert eventually(operation.overdue, pause=0.01)
+    assert operation.expire()
+    assert operation.state is S.ERROR
+    assert isinstance(operation.error, OutcomeUnknown)
+
+
 def test_a_decision_that_changed_nothing_leaves_a_statement_free_to_end() -> None:
     operation = operations.Operation("INSERT INTO t VALUES (1)")
     operation.cancellation.begin_decision()
