@@ -200,11 +200,11 @@ def deciding(progress: Sequence[CommitProgress]) -> Iterator[None]:
     """The block in which Postgres decides: at its end it has, unless the block itself says that it has not.
 
     An error says so too, but for `OutcomeUnknown` and what ends the thread. Raises, and nothing is decided, where one of those whose
-    commits they are was told to stop.
+    commits they are was told to stop; but for commits in doubt, whose decision was begun before.
     """
     begun: list[Decider] = []
     try:
-        for decider in {id(table.decider): table.decider for table in progress}.values():
+        for decider in {id(table.decider): table.decider for table in progress if not table.in_doubt}.values():
             decider.begin_decision()
             begun.append(decider)
         _set(progress, CommitPhase.DECIDING)

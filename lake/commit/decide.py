@@ -393,9 +393,13 @@ def _answers(snapshot: Snapshot, claimed: Sequence[Claimed]) -> str | None:
 
 
 def _check(requests: Sequence[Sequence[CommitRequest]]) -> None:
-    """Raise where somebody whose commit it is was told to stop, before the next attempt is built and stands in line."""
+    """Raise where somebody whose commit it is was told to stop, before the next attempt is built and stands in line.
+
+    Not once it is in doubt: what may be decided already is decided to its end, also for the others of its group.
+    """
     for request in (request for of_table in requests for request in of_table):
-        request.progress.decider.check()
+        if not request.progress.in_doubt:
+            request.progress.decider.check()
 
 
 def _place(table: LakeTable) -> Place:

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from catalog import CatalogStore, CatalogTransaction
+from catalog.commits.reservations import Turn
 from lake import Lake, LakeTable
 from lake.commit.core import Prepared
 from model.catalog_errors import CatalogFull
+from model.commit_phase import CommitProgress
 from model.errors import OutcomeUnknown
 from model.identifier import Identifier
+from sql.execution.cancellation import Cancellation
 from tests.gateway.held import HeldStep, in_background
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
@@ -71,6 +74,42 @@ def test_a_commit_that_lands_after_it_was_looked_for_is_not_repeated(
     monkeypatch.setattr(lake._core, "_find_outcome", too_early)
     assert lake.commit(table, append("a")).id == 1
     assert names(table) == ["a"]
+
+
+def test_a_group_whose_answer_was_lost_is_decided_to_its_end_though_one_of_it_is_canceled(
+    catalog: CatalogStore, lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step, whole, canceled = HeldStep(), catalog.deciding, Cancellation()
+    monkeypatch.setattr(lake._core, "_hook", step)
+    step.hold("synced")
+    first = in_background(lambda: lake.commit(table, append("a")))
+    assert step.reached.wait(60)
+    (queue,) = lake._committer._groups._queues.values()
+    requests = [append("b", progress=CommitProgress(decider=canceled)), append("c", progress=CommitProgress(decider=Cancellation()))]
+    others = [in_background(lambda request=request: lake.commit(table, request)) for request in requests]  # type: ignore[misc]
+    assert eventually(lambda: len(queue.waiting) == 2, pause=0.01)
+    lost: list[bool] = []
+
+    @contextlib.contextmanager
+    def losing(turn: Turn | None = None) -> Iterator[CatalogTransaction]:
+        if step.name == "lose" and not lost:
+            lost.append(True)
+            canceled.cancel()
+            raise OutcomeUnknown("lost")
+        with whole(turn) as tx:
+            yield tx
+
+    def lose_next(name: str) -> None:
+        if name == "synced":
+            step.name = "lose"
+
+    monkeypatch.setattr(catalog, "deciding", losing)
+    monkeypatch.setattr(lake._core, "_hook", lose_next)
+    step.let_go.set()
+    assert first().id == 1
+    assert [join().id for join in others] == [2, 2]
+    assert lost
+    assert sorted(names(table)) == ["a", "b", "c"]
 
 
 def test_a_snapshot_decided_before_a_rename_is_published_where_the_table_lies(
