@@ -37,14 +37,22 @@ class Claim(Protocol):
 def claimed_in(tx: CatalogTransaction, claim: Claim | None, answer: Mapping[str, Any] = DONE) -> Iterator[None]:
     """Hold a claim in the transaction that decides what the block does, and note there that it is done: a repeat is not done again.
 
-    Raises where the statement that decides it was told to stop.
+    Raises where the statement that decides it was told to stop. The transaction ends with the block, or after it: where an error ends the
+    block, or the transaction is not kept, it is certain that nothing was decided.
     """
-    present_decider().begin_decision()
-    if claim is not None:
-        claim.begin(tx)
-    yield
-    if claim is not None:
-        claim.finish(tx, answer)
+    decider = present_decider()
+    decider.begin_decision()
+    try:
+        if claim is not None:
+            claim.begin(tx)
+        yield
+        if claim is not None:
+            claim.finish(tx, answer)
+    except Exception:
+        decider.end_decision()
+        raise
+    if not tx.kept:
+        decider.end_decision()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -332,7 +332,7 @@ def test_a_limit_that_two_find_over_leaves_a_decision_its_time(monkeypatch: pyte
     monkeypatch.setattr(operations, "STOP_SECONDS", 0.5)
     assert operation.expire()
     assert not operation.expire()
-    assert operation.state is S.RUNNING
+    assert not operation.state.terminal
     assert eventually(operation.overdue, pause=0.01)
     assert operation.expire()
     assert operation.state is S.ERROR
@@ -347,6 +347,27 @@ def test_a_decision_that_changed_nothing_leaves_a_statement_free_to_end() -> Non
     assert operation.state is S.CANCELED
     with pytest.raises(StatementCanceled):
         operation.cancellation.begin_decision()
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize(
+    ("text", "decides"),
+    [
+        ("CREATE DATABASE d", True),
+        ("CREATE DATABASE IF NOT EXISTS `default`", False),
+        ("CREATE DATABASE `default`", False),
+        ("CALL sys.create_tag('t', 'one', dry_run => TRUE)", False),
+        ("CALL sys.create_tag('t', 'one')", True),
+    ],
+)
+def test_what_changes_nothing_has_decided_nothing(gateway: Gateway, text: str, decides: bool) -> None:
+    gateway.run("INSERT INTO t VALUES (1)").close()
+    session = gateway.open_session()
+    handle = gateway.submit(session, text)
+    operation = gateway._sessions.get(session).operation(handle)
+    operation.wait_to_end()
+    assert operation.state is (S.ERROR if text == "CREATE DATABASE `default`" else S.FINISHED)
+    assert operation.cancellation.may_have_decided is decides
 
 
 @pytest.mark.usefixtures("table")
