@@ -12,6 +12,7 @@ from flask.typing import ResponseReturnValue
 from gateway.operation import Operation
 from gateway.retained_results import RetainedResult
 from model.errors import BadRequest, OutcomeUnknown
+from model.options.masking import masked_text
 from model.text.whole_number import whole_number
 from server.access.access import caller
 from server.access.audit import tell
@@ -121,9 +122,12 @@ def _is_open(operation: Operation) -> bool:
 
 
 def _error_of(operation: Operation) -> dict[str, Any]:
-    """The failure a statement ended with, as a problem document."""
+    """The failure a statement ended with, as a problem document; whoever looks at another's sees no secrets in what took effect."""
     assert operation.error is not None
-    return problem_document(operation.error, operation.name or request_id())
+    document = problem_document(operation.error, operation.name or request_id())
+    if operation.principal != caller().principal and "completed" in document:
+        document["completed"] = [masked_text(text) for text in document["completed"]]
+    return document
 
 
 def _page(retained: RetainedResult, number: int) -> ResultSet:

@@ -227,6 +227,27 @@ def test_who_waits_for_a_statement_that_is_not_kept_is_told_that_its_outcome_is_
     assert ran().json["errorClass"] == "OutcomeUnknown"
 
 
+def test_an_administrator_who_cancels_sees_no_secret_of_what_took_effect(
+    client: FlaskClient, step: HeldStep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.operation.STOP_SECONDS", 0.2)
+    secret = client.post("/tokens", json={"name": uuid4().hex, "administrator": True}).json["token"]  # type: ignore[index]
+    carol, table = {"Authorization": f"Bearer {secret}"}, f"t{uuid4().hex}"
+    first = f"CREATE DATABASE d{table} WITH ('my.password' = 'hush')"
+    client.post("/sql", data=f"CREATE TABLE {table} (n INT)")
+    step.hold("decided")
+    at = client.post("/sql", json={"statement": f"{first}; INSERT INTO {table} VALUES (1)", "async": True}, headers=carol).headers[
+        "Location"
+    ]
+    assert step.reached.wait(60)
+    told = client.delete(at).json
+    assert told is not None
+    assert told["error"]["completed"] == [first.replace("'hush'", "'******'")]
+    own = client.get(at, headers=carol).json
+    assert own is not None
+    assert own["error"]["completed"] == [first]
+
+
 def test_a_cancel_by_flinks_protocol_of_what_stays_open_is_no_cancel(
     client: FlaskClient, step: HeldStep, monkeypatch: pytest.MonkeyPatch
 ) -> None:
