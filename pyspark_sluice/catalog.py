@@ -119,8 +119,15 @@ class RemoteTable:
 
     def tags(self) -> dict[str, Snapshot]:
         """The snapshots tags keep, by the tags' names."""
-        names = list(self._pages("/tags", "tags"))
-        return {name: Snapshot.from_json(self._ask("GET", self._path(f"/tags/{quote_plus(name)}"))["snapshot"]) for name in names}
+        found = {name: self.tag(name) for name in list(self._pages("/tags", "tags"))}
+        return {name: snapshot for name, snapshot in found.items() if snapshot is not None}
+
+    def tag(self, name: str) -> Snapshot | None:
+        """The snapshot a tag keeps; None where there is no such tag."""
+        if name in ("", ".", ".."):  # are other paths, and no tags
+            return None
+        body = self._ask("GET", self._path(f"/tags/{quote_plus(name)}"), missing=SnapshotNotExist)
+        return Snapshot.from_json(body["snapshot"]) if body else None
 
     def consumers(self) -> dict[str, int]:
         """The next snapshot of each consumer."""

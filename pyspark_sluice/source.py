@@ -10,7 +10,7 @@ from pyspark.sql.types import StructField, StructType
 
 from model.options.scan_mode import SNAPSHOT_OPTIONS_OF_BATCHES
 from model.schema.schema import Schema
-from pyspark_sluice.catalog import RemoteTable
+from pyspark_sluice.catalog import PATIENCE_SECONDS, RemoteTable
 from pyspark_sluice.options import SourceOptions
 from pyspark_sluice.types import to_spark
 from pyspark_sluice.versions import schema_of
@@ -42,6 +42,7 @@ class DefaultSource(DataSource):
         options = self._options()
         with contextlib.closing(RemoteTable(options, patience=0)) as table:  # who names a wrong server is told at once
             named = SNAPSHOT_OPTIONS_OF_BATCHES & {*table.schema.options, *options.scan}
+            table.patience = PATIENCE_SECONDS  # the server has answered, and is the one that was meant
             self.pinned = schema_of(table, options) if named and options.start is None else table.schema
         names = options.columns or self.pinned.field_names
         return spark_schema(self.pinned, names)

@@ -52,3 +52,6 @@ class _Remote(Versions):
 
     def tags(self) -> dict[str, Snapshot]:
         return self._table.tags()
+
+    def find_tag(self, name: str) -> Snapshot | None:
+        return self._table.tag(name)

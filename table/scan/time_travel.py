@@ -49,6 +49,10 @@ class Versions(ABC):
     def tags(self) -> Mapping[str, Snapshot]:
         """The snapshots tags keep, by the tags' names."""
 
+    def find_tag(self, name: str) -> Snapshot | None:
+        """The snapshot a tag keeps; None where there is no such tag."""
+        return self.tags().get(name)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchScan:
@@ -190,8 +194,8 @@ class _Travel:
         return self._versions.tags()
 
     def _by_version(self, value: str) -> Snapshot:
-        if value in self._tags:
-            return self._tags[value]
+        if (tagged := self._versions.find_tag(value)) is not None:
+            return tagged
         if (watermark := whole_number(value.removeprefix("watermark-"))) is None:
             raise TagNotExist(value, self._versions.table)
         return self._by_id(watermark) if value.isdecimal() else self._by_watermark(watermark)
@@ -200,9 +204,9 @@ class _Travel:
         return self._versions.find(snapshot_id) or self._missing(f"Snapshot {snapshot_id}")
 
     def _by_tag(self, name: str) -> Snapshot:
-        if name not in self._tags:
+        if (tagged := self._versions.find_tag(name)) is None:
             raise TagNotExist(name, self._versions.table)
-        return self._tags[name]
+        return tagged
 
     def _by_time(self, millis: int) -> Snapshot:
         return _last_until(self._history, millis) or self._missing(f"A snapshot from {_shown(millis)} or before")

@@ -6,12 +6,12 @@ import httpx
 import pytest
 
 from lake import Lake
-from model.errors import BadRequest, TableNotExist, Unavailable
+from model.errors import BadRequest, TableNotExist, TagNotExist, Unavailable
 from pyspark_sluice import catalog
 from pyspark_sluice.source import DefaultSource
 from tests.server.streams.between import Between, Loss
 from tests.server.streams.between import between as between
-from tests.server.streams.test_spark_source import T, reader_of, rows
+from tests.server.streams.test_spark_source import T, append, reader_of, rows
 from tests.server.streams.test_spark_source import lake as lake
 from tests.server.streams.test_spark_source import queue as queue
 from tests.server.streams.test_spark_source import stopped as stopped
@@ -42,6 +42,27 @@ def test_a_batch_read_goes_on(between: Between, queue: Lake, loss: Loss) -> None
     between.plan(lambda number, line: loss if number % 3 < 2 else None)
     found = [tuple(row.values()) for split in reader.partitions() for batch in reader.read(split) for row in batch.to_pylist()]
     assert found == ALL
+
+
+@pytest.mark.parametrize(
+    "named", [{"scan.tag-name": "t3"}, {"scan.version": "t3"}, {"scan.version": "2"}, {"scan.watermark": "1"}], ids=str
+)
+def test_a_version_of_a_table_with_many_tags_is_found_by_few_requests(between: Between, queue: Lake, named: dict[str, str]) -> None:
+    """One for each tag, none of them asked again, so that a server that had too much to do failed the load."""
+    append(queue, 7, watermark=1)
+    for number in range(8):
+        queue.tags.create(queue.open(T), f"t{number}", snapshot_id=2)
+    source = DefaultSource({"uri": between.url, "path": str(T)} | named)
+    between.plan(lambda number, line: (429, "before") if number in (2, 3) else None)
+    assert source.schema().fieldNames() == ["id", "n"]
+    assert len(between.seen) <= 7, between.seen
+
+
+def test_a_tag_that_is_not_there_is_told(between: Between, queue: Lake) -> None:
+    for name in ("none", "a/b", "..", "ü +", ""):
+        source = DefaultSource({"uri": between.url, "path": str(T), "scan.version": name})
+        with pytest.raises(TagNotExist):
+            source.schema()
 
 
 def test_a_proxy_that_knows_no_way_to_the_server_is_no_rollback(between: Between, queue: Lake) -> None:
