@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from model.work.job import is_drained
-from sql.spark.streaming.kept_state import KeptState, ends_of_file
+from sql.spark.streaming.kept_state import KeptState
 from table.format.io.file_io import FileIO, FileStatus, file_io_for
 
 _COMMITTED = "committed"
@@ -102,7 +102,10 @@ class Checkpoint:
         ``before`` is what stands before the version. An entry that holds all before it may be as large as memory: its ends are read.
         """
         try:
-            begin, end = ends_of_file(self._io, f"{self.location}/{name}", len(before) + 1, _LONGEST_LINE)
+            with self._io.open_input(f"{self.location}/{name}") as file:
+                begin = bytes(file.read(len(before) + 1))
+                file.seek(max(0, file.size() - _LONGEST_LINE))
+                end = bytes(file.read())
         except FileNotFoundError:
             return False
         if begin != before + b"v" or b"\0" in end.removeprefix(before):
@@ -153,10 +156,6 @@ class Checkpoint:
     def holds_state(self) -> bool:
         """Whether its query keeps more here than positions."""
         return self._state.begun
-
-    def has_state_of(self, batch: int) -> bool:
-        """Whether the state that a batch leaves is here whole."""
-        return self._state.has(batch + 1)
 
     def _last_run(self) -> int:
         """The last batch whose rows may be in the state; -1 where none is."""

@@ -275,9 +275,9 @@ class JobQuery:
             checkpoint = str(self._query.id)
             if self._applied.get("checkpoint") == checkpoint and self._applied["batch"] >= number:
                 require_same(self._checkpoint, self._applied, number)
-                # Its rows are written; what it leaves in the state Spark may not have had on disk. State that is whole is the better one:
-                # of what a source has let go since, it still has the rows.
-                if self._keeps_state() and not self._checkpoint.has_state_of(number):
+                # Its rows are written; what it leaves in the state Spark may not have had on disk. Also where that is whole it runs: Spark
+                # fails a batch of which a store has committed nothing.
+                if self._keeps_state():
                     frame.write.format("noop").mode("overwrite").save()
                 return
             self._checkpoint.keep_plan(number)

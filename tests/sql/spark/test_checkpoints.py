@@ -321,27 +321,6 @@ def test_a_batch_that_has_not_run_is_made_anew_beside_state(tmp_path: Path) -> N
     assert not (at / "sources/0/11").exists()
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        pytest.param(shutil.rmtree, id="all of it is gone"),
-        pytest.param(lambda state: shutil.rmtree(state / "0/1"), id="a partition is gone"),
-        pytest.param(lambda state: shutil.rmtree(state / "0/1/right"), id="a store is gone"),
-        pytest.param(lambda state: (state / "0/1/left/3.delta").unlink(), id="a version is gone"),
-        pytest.param(lambda state: (state / "0/1/left/3.delta").write_bytes(b""), id="it is empty"),
-        pytest.param(lambda state: (state / "0/1/left/3.delta").write_bytes(bytes(64)), id="it is zeros"),
-        pytest.param(lambda state: (state / "0/1/left/3.snapshot").write_bytes(b"LZ4Block"), id="a snapshot is cut off"),
-        pytest.param(lambda state: (state / "0/_metadata/metadata").write_text("v1\n{"), id="what there is cannot be told"),
-    ],
-)
-def test_the_state_of_a_batch_is_there_where_every_store_has_it_whole(tmp_path: Path, damage: Callable[[Path], object]) -> None:
-    at = with_state(of_batches(tmp_path / "c", 3), 3, stores=("left", "right"))
-    checkpoint = Checkpoint(str(at))
-    assert [checkpoint.has_state_of(batch) for batch in range(4)] == [True, True, True, False]
-    damage(at / "state")
-    assert not checkpoint.has_state_of(2)
-
-
 def test_an_entry_without_a_plan_is_let_go_where_it_is_cut_off(tmp_path: Path) -> None:
     at = of_batches(tmp_path / "c", 4, log=True)
     (at / "sources/0/4").write_text("")
