@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import IO, Unpack
 
 from gateway.append import Appender, AppendResult
@@ -380,8 +381,9 @@ class Gateway:
             if managed is not None:
                 managed.forget(operation.handle)
             raise
-        operation.cancellation.on_cancel(lambda: operation.on_end(lambda: self._executor.abandon(work)))
-        operation.cancellation.on_cancel(lambda: self._canceller.stop(operation, lambda: self._executor.give_up(work)))
+        cancellation, abandon = operation.cancellation, partial(self._executor.abandon, work)
+        cancellation.on_cancel(lambda: operation.on_end(abandon) if cancellation.may_have_decided else abandon())  # a full disk, too
+        cancellation.on_cancel(lambda: self._canceller.stop(operation, lambda: self._executor.give_up(work)))
         return work
 
     def _outcome(self, operation: Operation, managed: GatewaySession | None) -> ResultSet:

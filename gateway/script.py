@@ -149,8 +149,10 @@ class ScriptRunner:
             return (yield from self._run(operation, script))
 
     def _hand_over(self, operation: Operation, script: Script, result: ResultSet | None) -> None:
-        """Give the operation its result."""
+        """Give the operation its result; where its steps were closed between two of them, the reason it was stopped for."""
         operation.worker_ended = True
+        if result is None and (reason := operation.cancellation.reason) is not None:
+            operation.fail(reason)
         if result is not None:
             if result.affected_rows is not None and result.job_id is None:
                 result.job_id = operation.handle.replace("-", "")

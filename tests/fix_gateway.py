@@ -166,8 +166,8 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Held]]:
 
     monkeypatch.setattr("gateway.planning.build", build)
 
-    def make(name: str = "held", *, needs_spark: bool = False) -> Held:
-        made[name] = Held(needs_spark)
+    def make(name: str = "held", *, needs_spark: bool = False, **more: Any) -> Held:
+        made[name] = Held(needs_spark, **more)
         return made[name]
 
     yield make

@@ -13,7 +13,7 @@ from gateway.gateway import Gateway
 from gateway.health import check_health
 from gateway.operation import Operation, OperationState
 from lake import Lake
-from model.errors import StatementTimeout
+from model.errors import ResultTooLarge, StatementTimeout
 from tests.fix_gateway import NoSpark
 from tests.gateway.held import Held
 from tests.gateway.test_executor import wait_for
@@ -227,6 +227,29 @@ def test_a_stuck_statement_gives_its_slot_to_the_next(gateway: Gateway, held: Ca
     following.let_go.set()
     gateway.run("SELECT following()", timeout=20.0).close()
     assert not stuck.let_go.is_set()
+
+
+def test_what_a_full_spool_stops_gives_its_slot_to_the_next(
+    gateway: Gateway, held: Callable[..., Held], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its operation has not ended, as its worker would end it, which hangs in Spark."""
+    monkeypatch.setattr(gateway._canceller, "_patience", Patience(thread=0.0))
+    stuck, following = held("stuck", needs_spark=True), held("following", needs_spark=True)
+    session = gateway.open_session()
+    first = gateway._sessions.get(session).operation(gateway.submit(session, "SELECT stuck()"))
+    assert stuck.reached.wait(60)
+    assert first.cancellation.cancel(ResultTooLarge("full"))
+    following.let_go.set()
+    gateway.run("SELECT following()", timeout=20.0).close()
+    assert not stuck.let_go.is_set()
+    stuck.let_go.set()
+
+
+def test_what_a_full_spool_stops_between_two_statements_is_told_why(gateway: Gateway, held: Callable[..., Held]) -> None:
+    stopped = held("stopped", asks=lambda context: context.cancellation.cancel(ResultTooLarge("full")))
+    stopped.let_go.set()
+    with pytest.raises(ResultTooLarge, match="full"):
+        gateway.run("SELECT stopped(); SELECT 1", timeout=20.0)
 
 
 def test_tasks_that_get_no_processor_do_not_end_spark(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
