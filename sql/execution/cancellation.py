@@ -62,7 +62,8 @@ class Cancellation:
     def begin_decision(self) -> None:
         """Postgres is about to be asked; raises the reason where the statement was told to stop."""
         with self._lock:
-            self.check()
+            if self._reason is not None:
+                raise self._reason
             self._decisions += 1
 
     def end_decision(self) -> None:

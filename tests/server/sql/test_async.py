@@ -340,7 +340,7 @@ def test_who_waits_beyond_the_places_is_answered_at_once(
         while places.enter_context(services.may_wait(ADMINISTRATOR)):
             pass
         for path in (f"/statements/{statement}?wait=20", f"/statements/{statement}/result?wait=20"):
-            assert client.get(path).get_json()["state"] in ("SUBMITTED", "RUNNING")
+            assert client.get(path).get_json()["state"] in ("INITIALIZED", "PENDING", "RUNNING")
     assert client.get(f"/statements/{statement}?wait=20").status_code == 200
     assert client.get(f"/statements/{statement}?wait=20", headers={AT_ONCE: "1"}).status_code == 200, "asked by a server without a place"
     assert waited == [0.0, 0.0, 20.0, 0.0]
