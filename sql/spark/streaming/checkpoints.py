@@ -9,6 +9,7 @@ from typing import Any
 from model.work.job import is_drained
 from sql.spark.streaming.kept_state import KeptState
 from table.format.io.file_io import FileIO, FileStatus, file_io_for
+from table.format.io.storage_errors import translating
 
 _COMMITTED = "committed"
 _COMPACT = ".compact"
@@ -101,8 +102,9 @@ class Checkpoint:
 
         ``before`` is what stands before the version. An entry that holds all before it may be as large as memory: its ends are read.
         """
+        path = f"{self.location}/{name}"
         try:
-            with self._io.open_input(f"{self.location}/{name}") as file:
+            with translating(path), self._io.open_input(path) as file:
                 begin = bytes(file.read(len(before) + 1))
                 file.seek(max(0, file.size() - _LONGEST_LINE))
                 end = bytes(file.read())
