@@ -11,6 +11,7 @@ from uuid import uuid4
 from lake.commit.write_context import Write
 from lake.rewrite.partition_expiry import PartitionExpiry, expired_partitions
 from lake.tables.handle import LakeTable
+from lake.tables.partitions import by_row
 from lake.tables.partitions import partitions as all_partitions
 from model.errors import LakeError, RewriteConflict, UnsupportedType
 from model.options.table import TABLE_OPTIONS, is_on
@@ -23,7 +24,6 @@ from table.format.formats import FileFormat
 from table.format.io.patience import carried
 from table.format.manifests.columns import many_entries
 from table.format.manifests.entries import ManifestEntry, NewFile
-from table.format.rows import binary_row
 from table.scan.going_on import Check, go_on
 from table.scan.skipping.partition_filter import BucketFilter, among
 from table.write.snapshot_builder import CommitRequest, check_writable
@@ -128,7 +128,7 @@ def _expired(table: LakeTable) -> Callable[[bytes], bool]:
     types = [field.type for field in table.schema.partition_fields]
     rules = PartitionExpiry.of(table, {}) if TABLE_OPTIONS.read(table.schema.options, "compaction.skip-expired-partitions") else None
     old = [] if rules is None else expired_partitions(table, all_partitions(table, table.latest()), rules)
-    return among(types, (binary_row.encode_prefixed(types, partition.values) for partition in old))
+    return among(types, by_row(table.schema, old))
 
 
 Told = Callable[[CompactionTask], None]

@@ -11,12 +11,11 @@ from uuid import uuid4
 from lake.commit.claims import Claim
 from lake.commit.steps import Steps
 from lake.tables.handle import LakeTable
-from lake.tables.partitions import Partition
+from lake.tables.partitions import Partition, by_row
 from model.options.table import TABLE_OPTIONS
 from model.snapshot import CommitKind, Snapshot
 from model.wall_clock import local_wall_millis
 from table.format.manifests.entries import ManifestEntry
-from table.format.rows import binary_row
 from table.scan.skipping.partition_filter import among, by_value
 from table.write.partition_time import PartitionTime
 from table.write.snapshot_builder import CommitRequest
@@ -86,7 +85,7 @@ def drop_partitions(
     if not partitions:
         return None
     types = [f.type for f in table.schema.partition_fields]
-    gone = {binary_row.encode_prefixed(types, partition.values): partition for partition in partitions}
+    gone = by_row(table.schema, partitions)
     written_as = by_value(types)
     request: dict[str, Any] = {"kind": CommitKind.OVERWRITE, "overwrite": among(types, gone), "commit_user": str(uuid4())}
 

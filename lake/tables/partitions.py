@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lake.tables.handle import LakeTable
+from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.layout import partition_dirs
 from table.format.rows import binary_row
@@ -42,3 +44,9 @@ def partitions(table: LakeTable, snapshot: Snapshot | None) -> list[Partition]:
         name = "/".join(partition_dirs(table.schema, values))
         listed.append(Partition(values=values, name=name, record_count=rows, file_count=files, file_size=size, last_file_millis=last))
     return sorted(listed, key=lambda partition: partition.name)
+
+
+def by_row(schema: Schema, partitions: Iterable[Partition]) -> dict[bytes, Partition]:
+    """Partitions by their rows as manifests hold them, in their order."""
+    types = [field.type for field in schema.partition_fields]
+    return {binary_row.encode_prefixed(types, partition.values): partition for partition in partitions}

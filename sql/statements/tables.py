@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from lake import LakeTable
 from lake.rewrite.partition_expiry import drop_partitions
+from lake.tables.partitions import by_row
 from model.errors import (
     AnalysisError,
     IdempotencyInProgress,
@@ -40,7 +41,6 @@ from sql.parsing.ddl import LikeClause, TableDefinition
 from sql.statements.base import ExecutionContext, LocalStatement, handles
 from sql.statements.procedures.partition_choice import matching, without_rows
 from table.format.layout import DEFAULT_PARTITION_NAME
-from table.format.rows import binary_row
 from table.write.snapshot_builder import CommitRequest, everything
 
 
@@ -282,8 +282,7 @@ class AlterTable(LocalStatement):
         """Remove partitions with all their rows, as one commit; a spec that leaves out columns means all it fits."""
         table = context.lake.open_to_change(name)
         schema = table.schema
-        types = [f.type for f in schema.partition_fields]
-        present = {binary_row.encode_prefixed(types, p.values): p for p in context.lake.partitions(table, table.latest())}
+        present = by_row(schema, context.lake.partitions(table, table.latest()))
         default = schema.options.get("partition.default-name", DEFAULT_PARTITION_NAME)
         gone: set[bytes] = set()
         made_by_name: dict[str, Mapping[str, str]] = {}

@@ -17,6 +17,7 @@ from lake.rewrite.orphans import remove_orphan_files as remove_orphans
 from lake.rewrite.partition_expiry import PartitionExpiry, drop_partitions, expired_partitions
 from lake.rewrite.partition_expiry import expire_partitions as expire_in_batches
 from lake.rewrite.partition_names import values_of
+from lake.tables.partitions import by_row
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import AnalysisError, Forbidden, InvalidOption, LakeError, SnapshotNotExist, TableNotExist
 from model.identifier import Identifier
@@ -32,7 +33,6 @@ from sql.statements.procedures.choosing import Choice
 from sql.statements.procedures.partition_choice import named, parse_specs, readings, without_rows
 from table.format.consumers import read_consumers
 from table.format.layout import partition_dirs
-from table.format.rows import binary_row
 from table.retention.expiry import ExpiryRules, without_limit
 
 _COUNT = BigIntType(nullable=False)
@@ -236,16 +236,14 @@ def expire_partitions(context: ExecutionContext, arguments: Arguments) -> Result
 
 
 def _named(context: ExecutionContext, table: LakeTable, text: str) -> list[Partition]:
-    types = [f.type for f in table.schema.partition_fields]
-    present = {binary_row.encode_prefixed(types, p.values): p for p in context.lake.partitions(table, table.latest())}
+    present = by_row(table.schema, context.lake.partitions(table, table.latest()))
     wanted = named(table.schema, present, parse_specs(text, table.schema, str(table.identifier)))
     return [partition for row, partition in present.items() if row in wanted]
 
 
 def _others(table: LakeTable, partitions: Sequence[Partition], text: str) -> list[dict[str, str]]:
     """What is named and is none of these partitions."""
-    types = [f.type for f in table.schema.partition_fields]
-    rows = [binary_row.encode_prefixed(types, partition.values) for partition in partitions]
+    rows = by_row(table.schema, partitions)
     specs = parse_specs(text, table.schema, str(table.identifier))
     return [spec for spec in specs if not named(table.schema, rows, [spec])]
 
