@@ -23,6 +23,8 @@ from model.errors import LakeError, Unavailable
 
 _log = logging.getLogger(__name__)
 _TELL_SECONDS = 10.0
+_TELL_AGAIN_SECONDS = 1.0
+"""After Postgres could not be told: others take whoever is silent for three times the usual pause for gone."""
 SILENT_SECONDS = 30.0
 """Who could not tell that it lives may be silent for another reason than its end; so long Postgres must have been there for this server."""
 _FRESH_SECONDS = 2.0
@@ -59,6 +61,8 @@ class Peers:
         self.name = name
         self._url: str | None = None
         self._lock = threading.Lock()
+        self._tells = threading.Lock()
+        """One at a time, so that what was told last is what is true now."""
         self._known: Mapping[int, ServerRow] = {}
         self._asked_at = 0.0
         self._reading: Future[Mapping[int, ServerRow]] | None = None
@@ -102,12 +106,12 @@ class Peers:
         self._tell()
 
     def _run(self) -> None:
-        while not self._stop.wait(_TELL_SECONDS):
+        while not self._stop.wait(_TELL_SECONDS if self._telling_since is not None else _TELL_AGAIN_SECONDS):
             self._tell()
 
     def _tell(self) -> None:
         try:
-            with self._catalog.transaction(brief=True) as tx:
+            with self._tells, self._catalog.transaction(brief=True) as tx:
                 tx.servers.tell(self.number, self.name, self._url)
         except LakeError:  # the others ask it themselves after a while
             _log.info("The catalog could not be told where this server is", exc_info=True)

@@ -65,9 +65,16 @@ class Listener:
                 await asyncio.wait_for(self._empty.wait(), seconds)
             except TimeoutError:
                 _log.info("%d connections are cut: their answers took longer than the drain", len(self._open))
+        await self._answered()
         for connection in list(self._open):
             connection.dismiss()
         await asyncio.sleep(0)
+
+    async def _answered(self) -> None:
+        """Wait until threads have told that they answered, which they do after their clients know."""
+        last = self._loop.time() + _LOOK_SECONDS
+        while self._site.held.total and not self._open and self._loop.time() < last:
+            await asyncio.sleep(_SHORT_SECONDS / 100)
 
     def _accept(self) -> None:
         for _ in range(_AT_ONCE):

@@ -251,9 +251,8 @@ def test_pages_stop_and_close_what_another_server_has(pair: Pair) -> None:
         (secret,) = SECRET.findall(browser.get("/ui/login").text)
         browser.post("/ui/login", data={"_csrf": secret, "token": TOKEN, "next": "/ui/catalog"}, headers={"Origin": first.url})
         assert "sum(id)" in browser.get(f"/ui/statements/{waiting}").text
-        page = browser.get("/ui/statements").text
-        assert "each of which shows its own" in page
-        (secret,) = SECRET.findall(page)
+        assert eventually(lambda: "each of which shows its own" in browser.get("/ui/statements").text), "a server may be silent for a while"
+        (secret,) = SECRET.findall(browser.get("/ui/statements").text)
         for path in (f"/ui/statements/{waiting}/cancel", f"/ui/sessions/{session}/close"):
             answer = browser.post(path, data={"_csrf": secret}, headers={"Origin": first.url})
             assert answer.status_code == 303, answer.text

@@ -13,6 +13,7 @@ from lake import peers as module
 from lake.peers import Peers
 from model.errors import Unavailable
 from tests.fix_postgres_proxy import PostgresProxy
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -37,6 +38,20 @@ def test_one_thread_asks_for_all_that_wait(here: Peers, postgres_proxy: Postgres
     with ThreadPoolExecutor(6) as threads:
         assert all(threads.map(find, range(6)))
     assert len([trip for trip in postgres_proxy.asked() if "FROM server" in trip]) == 1
+
+
+def test_who_could_not_tell_where_it_is_tells_again_soon(postgres_proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two failures in a row and the others took it for gone."""
+    monkeypatch.setattr(module, "_TELL_SECONDS", 3600.0)
+    monkeypatch.setattr(module, "_TELL_AGAIN_SECONDS", 0.05)
+    store = CatalogStore(postgres_proxy.dsn)
+    made = Peers(store, "here.0/1")
+    postgres_proxy.away_after(0)
+    made.announce("http://127.0.0.1:1")
+    postgres_proxy.back()
+    assert eventually(lambda: bool((row := made.find(made.number)) and row.url))
+    made.leave()
+    store.close()
 
 
 def test_the_others_are_known_while_postgres_is_away(here: Peers, postgres_proxy: PostgresProxy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,8 @@ from tests.server.pages.conftest import Visitor
 _HIDDEN_ROWS, _ROWS = 7919, 7922
 _TEXTS = ("kestrel", "osprey", "merlin")
 """A partition of hidden rows, what they hold, and a column's values."""
+_BY_CHANCE = re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b|\b(?=\d*[a-f])[0-9a-f]{8,}\b")
+"""Identifiers and digests: one of some thousand has any number of four digits in it."""
 _ARGUMENTS = {
     "table": "'d.t'", "tag": "'kept'", "target_tag": "'kept2'", "branch": "'b'", "from_branch": "'b'", "to_branch": "'c'",
     "where": "'id > 0'",
@@ -73,7 +75,8 @@ class World:
 
     def told(self, text: str, asked: str = "") -> list[str]:
         """What of the secrets stands in an answer, but for what the question itself says."""
-        plain = re.sub(r"(?<=\d)[,\u202f\u00a0 ](?=\d{3}\b)", "", text)
+        named = _BY_CHANCE.sub("", text)
+        plain = re.sub(r"(?<=\d)[,\u202f\u00a0 ](?=\d{3}\b)", "", named)
         numbers = {int(found) for found in re.findall(r"\d+", plain) if len(found) < 19}
         return sorted(str(found) for found in (self.numbers & numbers) | {t for t in self.texts if t in text and t not in asked})
 
