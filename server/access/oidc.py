@@ -120,6 +120,15 @@ class OidcIssuer:
         url = f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}"
         return Login(url=url, state=state, nonce=nonce, verifier=verifier)
 
+    def answered(self, iss: str | None) -> bool:
+        """Whether an answer to a login that names this ``iss``, or none, is the issuer's: one that says it names itself always does.
+
+        RFC 9207, 2.4: it shuts out answers mixed up among issuers. Raises `Unavailable`.
+        """
+        if iss is None:
+            return self._provider.get().document.get("authorization_response_iss_parameter_supported") is not True
+        return iss == self.settings.issuer
+
     def finish_login(self, code: str, *, nonce: str, verifier: str, redirect_url: str) -> Identity:
         """Who logged in; raises `NotAuthorized` for a code that is not good, `Unavailable`."""
         form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect_url, "code_verifier": verifier}

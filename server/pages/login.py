@@ -67,11 +67,11 @@ def come_back() -> ResponseReturnValue:
     following = local_address(begun.get("next", ""))
     if not hmac.compare_digest(begun.get("state", "").encode() or b"-", request.args.get("state", "").encode()):
         return _asked(following, problem="The login was not begun in this browser, or it is over; log in again.")
-    if request.args.get("iss", issuer.settings.issuer) != issuer.settings.issuer:
-        return _asked(following, problem="The answer came from another issuer; log in again.")
-    if problem := request.args.get("error_description") or request.args.get("error"):
-        return _asked(following, problem=f"The issuer refused: {problem[:200]}")
     try:
+        if not issuer.answered(request.args.get("iss")):
+            return _asked(following, problem="The answer came from another issuer; log in again.")
+        if problem := request.args.get("error_description") or request.args.get("error"):
+            return _asked(following, problem=f"The issuer refused: {problem[:200]}")
         code, callback = request.args.get("code", ""), _callback(issuer)
         identity = issuer.finish_login(code, nonce=begun["nonce"], verifier=begun["verifier"], redirect_url=callback)
     except (NotAuthorized, Unavailable) as problem_told:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import unquote_plus
+from urllib.parse import unquote_plus, urlencode
 
 from flask import Flask, Response, jsonify, redirect, request
 from flask.typing import ResponseReturnValue
@@ -32,6 +32,8 @@ class Issuer:
         self.away = False
         self.beside: Any = None
         """What it tells at its userinfo_endpoint; without it there is none."""
+        self.names: str | None = None
+        """What it names itself in answers to logins, which its document says then (RFC 9207)."""
         self.answers = threading.Event()
         """Cleared, it takes requests and answers none until it is set again."""
         self.answers.set()
@@ -71,7 +73,9 @@ class Issuer:
                 "authorization_endpoint": f"{self.url}/authorize",
                 "token_endpoint": f"{self.url}/token",
             }
-            return jsonify(known if self.beside is None else known | {"userinfo_endpoint": f"{self.url}/userinfo"})
+            told = {} if self.beside is None else {"userinfo_endpoint": f"{self.url}/userinfo"}
+            named = {} if self.names is None else {"authorization_response_iss_parameter_supported": True}
+            return jsonify(known | told | named)
 
         @app.get("/userinfo")
         def userinfo() -> ResponseReturnValue:
@@ -89,7 +93,7 @@ class Issuer:
             assert (asked["client_id"], asked["response_type"], asked["code_challenge_method"]) == (CLIENT, "code", "S256")
             code = secrets.token_urlsafe()
             self._codes[code] = asked
-            return redirect(f"{asked['redirect_uri']}?code={code}&state={asked['state']}")
+            return redirect(f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']} | self._named())}")
 
         @app.post("/token")
         def token() -> ResponseReturnValue:
@@ -103,6 +107,9 @@ class Issuer:
             return jsonify(token_type="Bearer", access_token="opaque", id_token=self.token(nonce=asked["nonce"]))
 
         return app
+
+    def _named(self) -> dict[str, str]:
+        return {} if self.names is None else {"iss": self.names}
 
 
 @contextmanager

@@ -314,6 +314,20 @@ def test_pages_log_in_by_the_code_flow_and_only_where_it_was_begun(opened: Endpo
         assert other.get("/ui/catalog").status_code == 303
 
 
+def test_an_issuer_that_names_itself_in_its_answers_does_so_in_each(opened: Endpoints, issuer: Issuer) -> None:
+    """An answer that another issuer gave was taken where it named none."""
+    issuer.names = issuer.url
+
+    def answer(change: Callable[[str], str]) -> httpx.Response:
+        with httpx.Client(base_url=opened.url) as browser:
+            away = browser.get("/ui/login/issuer?next=/ui/catalog").headers["location"]
+            return browser.get(change(httpx.get(away).headers["location"]))
+
+    for change in (lambda back: back.partition("&iss=")[0], lambda back: back.partition("&iss=")[0] + "&iss=https://evil.example"):
+        assert (answer(change).status_code, "another issuer" in answer(change).text) == (401, True)
+    assert answer(lambda back: back).status_code == 303
+
+
 def test_a_token_of_the_issuer_logs_in_by_the_form_as_long_as_it_counts(opened: Endpoints, issuer: Issuer) -> None:
     with httpx.Client(base_url=opened.url) as browser:
         form = re.search(r'name="csrf-token" content="([^"]+)"', browser.get("/ui/login").text)
