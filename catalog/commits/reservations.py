@@ -65,18 +65,26 @@ _SINCE = """EXISTS (
 )"""
 """Whether the client has committed since: who does so pays nothing for it."""
 _RESERVE = f"""
-    WITH last AS (
+    WITH old AS (
+        DELETE FROM client_reservation WHERE ctid IN (
+            SELECT ctid FROM client_reservation
+            WHERE reserved_until < clock_timestamp() - {_REMEMBERED} AND (table_id, branch) <> (%(table)s, %(branch)s)
+            FOR UPDATE SKIP LOCKED
+        )
+    ), last AS (
         SELECT r.*, {_SINCE.format(of="r", user="r.commit_user")} AS used FROM client_reservation r
-        WHERE r.principal = %(principal)s AND r.reserved_until > clock_timestamp() - {_REMEMBERED}
+        WHERE (r.principal, r.table_id, r.branch) = (%(principal)s, %(table)s, %(branch)s)
+              AND r.reserved_until > clock_timestamp() - {_REMEMBERED}
     ), made AS (
         INSERT INTO client_reservation AS c (principal, table_id, branch, commit_user, snapshot_id, reserved_until, seconds, unused)
         SELECT %(principal)s, p.table_id, p.branch, %(user)s, p.snapshot_id, clock_timestamp() + make_interval(secs => %(seconds)s),
                %(seconds)s, CASE WHEN last.used THEN 0 ELSE coalesce(last.unused + 1, 0) END
         FROM snapshot_pointer p LEFT JOIN last ON true
-        WHERE p.table_id = %(table)s AND p.branch = %(branch)s AND (last.used IS NOT FALSE OR clock_timestamp() >=
-              last.reserved_until + make_interval(secs => least(last.seconds * 2 ^ least(last.unused, 10), {_MOST_REST_SECONDS})))
-        ON CONFLICT (principal) DO UPDATE SET
-            table_id = excluded.table_id, branch = excluded.branch, commit_user = excluded.commit_user, snapshot_id = excluded.snapshot_id,
+        WHERE p.table_id = %(table)s AND p.branch = %(branch)s AND (
+            last.used IS NOT FALSE OR (last.unused = 0 AND last.commit_user <> %(user)s) OR clock_timestamp() >=
+            last.reserved_until + make_interval(secs => least(last.seconds * 2 ^ least(last.unused, 10), {_MOST_REST_SECONDS}))
+        )
+        ON CONFLICT (principal, table_id, branch) DO UPDATE SET commit_user = excluded.commit_user, snapshot_id = excluded.snapshot_id,
             reserved_until = excluded.reserved_until, seconds = excluded.seconds, unused = excluded.unused
         RETURNING c.table_id, c.branch, c.reserved_until
     )
@@ -201,8 +209,8 @@ class Turn:
     def reserve(self, client: Client, seconds: float) -> None:
         """Make the turn to decide about a branch a client's for so long, where its principal may reserve; it ends for its holder.
 
-        After a reservation that was not used its principal gets none for as long as that one kept everybody, and for twice as long after
-        each further one.
+        After one that was not used the client gets none on this branch for as long as that one kept everybody. After two in a row none of
+        its principal's clients does, for twice as long, and for twice as long again after each further one.
         """
         ((table, branch),) = self._places
         values = {"principal": client.principal, "user": client.user, "writer": client.writer}

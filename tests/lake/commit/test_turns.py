@@ -21,12 +21,13 @@ from lake import Lake, LakeTable
 from lake.commit.turns import ClientTurns, _reserved_seconds
 from lake.waiting_places import WaitingPlaces
 from model.errors import RewriteConflict
-from model.identifier import MAIN_BRANCH
+from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind
 from table.format.io.patience import patient_for, present_patience
+from table.write.writer import write_batches
 from table.write.snapshot_builder import everything
-from tests.lake.commit.test_faults import T, insert
+from tests.lake.commit.test_faults import T, batch, insert
 from tests.lake.test_guesses import client_commit
 from tests.waiting import eventually
 
@@ -204,15 +205,37 @@ def goes_by(catalog: CatalogStore, seconds: float) -> None:
 
 
 def test_a_principal_whose_clients_do_not_come_reserves_less_and_less(lake: Lake, catalog: CatalogStore, table: LakeTable) -> None:
+    """The first that does not come keeps nobody but itself from it: the others of its principal may be quick."""
     place = (table.table_id, MAIN_BRANCH)
     assert reserved(catalog, place, Client("anonymous", "1"), 7.0)
-    for number, rest in enumerate((7, 14, 28, 30), 2):
+    goes_by(catalog, 7.0 + 3.5)
+    assert not reserved(catalog, place, Client("anonymous", "1"), 7.0)
+    assert reserved(catalog, place, Client("anonymous", "2"), 7.0)
+    for number, rest in enumerate((14, 28, 30), 3):
         goes_by(catalog, 7.0 + rest / 2)
         assert not reserved(catalog, place, Client("anonymous", str(number)), 7.0)
         goes_by(catalog, rest / 2)
         assert reserved(catalog, place, Client("anonymous", str(number)), 7.0)
     assert lake.client_commit(T, client_commit(table, table.latest(), user="5"))
     assert reserved(catalog, place, Client("anonymous", "6"), 7.0)
+
+
+def test_clients_of_one_principal_reserve_on_several_tables_at_once(lake: Lake, catalog: CatalogStore, table: LakeTable) -> None:
+    """Writers of two tables by one token gave up after ten retries: one had the reservation of all."""
+    other = Identifier(T.database, "other")
+    lake.create_table(other, new_schema([column("id", "BIGINT")], options={"bucket": "-1"}))
+    places = [(table.table_id, MAIN_BRANCH), (lake.open(other).table_id, MAIN_BRANCH)]
+    with (made := lake.open(other)).write() as write:
+        write.add(write_batches(made.files, made.schema, [batch(1)]))
+        lake.commit(made, write.request(CommitKind.APPEND))
+    assert [reserved(catalog, place, Client("anonymous", "client"), 7.0) for place in places] == [True, True]
+    goes_by(catalog, 100)
+    with catalog._pool.connection() as conn:
+        conn.execute("UPDATE client_reservation SET reserved_until = now() - interval '1 day'")
+    assert reserved(catalog, places[0], Client("anonymous", "client"), 7.0)
+    with catalog._pool.connection() as conn:
+        rows = conn.execute("SELECT table_id FROM client_reservation").fetchall()
+    assert rows == [(table.table_id,)], "old ones of other tables are forgotten"
 
 
 @pytest.mark.parametrize("wins", [False, True])
