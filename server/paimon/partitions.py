@@ -12,6 +12,7 @@ from lake import Lake, LakeTable
 from model.errors import BadRequest, NotImplementedHere, StatementTooLarge
 from model.identifier import Identifier
 from model.options.masking import masked_all
+from model.options.table import TABLE_OPTIONS
 from model.schema.schema import other_kind
 from model.wall_clock import epoch_of_wall
 from server.paimon.messages.snapshots import statistics
@@ -117,7 +118,7 @@ def _listed(here: Lake, name: Identifier) -> LakeTable:
     """
     table = here.open_any(name)
     kind, options = other_kind(table.schema.options), table.schema.options
-    if kind not in (None, "materialized-table") and options.get("metastore.partitioned-table", "false").lower() != "true":
+    if kind not in (None, "materialized-table") and not TABLE_OPTIONS.read(options, "metastore.partitioned-table"):
         raise NotImplementedHere(
             f"The partitions of {name}, a {kind} without 'metastore.partitioned-table'='true', are the directories that lie in it; the "
             "catalog keeps no list of them."

@@ -25,8 +25,8 @@ from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind
 from table.format.io.patience import patient_for, present_patience
-from table.write.writer import write_batches
 from table.write.snapshot_builder import everything
+from table.write.writer import write_batches
 from tests.lake.commit.test_faults import T, batch, insert
 from tests.lake.test_guesses import client_commit
 from tests.waiting import eventually

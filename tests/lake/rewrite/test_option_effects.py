@@ -236,6 +236,9 @@ SHOWN: Mapping[str, str] = {
     "clustering.strategy": "docs/append-tables.md",
     "clustering.history-partition.idle-to-full-sort": "tests/table/compaction/test_clustering.py",
     "clustering.history-partition.limit": "tests/table/compaction/test_clustering.py",
+    "clustering.incremental.mode": "tests/sql/spark/test_compaction.py",
+    "clustering.incremental.optimize-write": "tests/sql/spark/test_compaction.py",
+    "zorder.var-length-contribution": "tests/sql/spark/test_compaction.py",
     "sort-compaction.range-strategy": "tests/sql/spark/test_ranges.py",
     "sort-compaction.local-sample.magnification": "tests/sql/spark/test_ranges.py",
     "drop.retention": "tests/lake/tables/test_drops.py",
@@ -244,7 +247,7 @@ SHOWN: Mapping[str, str] = {
     "partition.idle-time-to-done": "tests/lake/rewrite/test_done.py",
     "partition.time-interval": "tests/lake/rewrite/test_done.py",
     "full-compaction.delta-commits": "tests/maintenance/test_coordinator.py",
-    "precommit-compact": "tests/lake/rewrite/test_compaction.py",
+    "precommit-compact": "tests/sql/spark/test_job_query.py",
     "compaction.delete-ratio-threshold": "tests/sql/statements/test_deletions.py",
     "continuous.discovery-interval": "tests/server/streams/test_streams.py",
     "scan.max-snapshot.count": "tests/server/streams/test_spark_source.py",
@@ -259,13 +262,8 @@ SHOWN: Mapping[str, str] = {
     "dynamic-partition-overwrite": "tests/sql/spark/test_named_partitions.py",
 }
 """Where a test elsewhere, or a page that is one, shows what an option does."""
-UNSHOWN = frozenset(
-    {
-        "type", "manifest.compression",  # have one value
-        "clustering.incremental.mode", "clustering.incremental.optimize-write", "zorder.var-length-contribution",
-    }
-)  # fmt: skip
-"""Read by the code, and not shown by any test yet; whoever declares an option adds none."""
+UNSHOWN = frozenset({"type", "manifest.compression"})
+"""They have one value; whoever declares an option adds none here."""
 
 
 def test_every_option_that_works_is_shown_once() -> None:

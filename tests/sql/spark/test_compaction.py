@@ -198,6 +198,57 @@ def test_incremental_clustering(gateway: Gateway, lake: Lake) -> None:
         call(gateway, "CALL sys.compact(`table` => 'c', order_strategy => 'order', order_by => 'b')")
 
 
+def test_files_follow_one_another_but_where_each_task_sorts_what_it_reads(gateway: Gateway, lake: Lake) -> None:
+    options = "'bucket' = '-1', 'clustering.incremental' = 'true', 'clustering.columns' = 'id', 'source.split.target-size' = '16 kb'"
+    overlapping = {}
+    for mode in ("global-sort", "local-sort"):
+        name = mode.partition("-")[0]
+        call(
+            gateway,
+            f"CREATE TABLE c_{name} (id INT) WITH ({options}, 'clustering.incremental.mode' = '{mode}', 'target-file-size' = '16 kb')",
+        )
+        table = lake.open(Identifier("default", f"c_{name}"))
+        for n in range(4):
+            append(lake, table, [(n * 7919 + i * 104729) % 10000 for i in range(2000)])
+        before = sorted(ids(table))
+        call(gateway, f"CALL sys.compact(`table` => 'c_{name}', compact_strategy => 'full')")
+        found = [ids_of(table, entry.file) for entry in live(table)]
+        assert sorted(ids(table)) == before
+        assert all(numbers == sorted(numbers) for numbers in found)
+        spans = sorted((numbers[0], numbers[-1]) for numbers in found)
+        assert len(spans) > 1
+        overlapping[mode] = any(left[1] > right[0] for left, right in pairwise(spans))
+    assert overlapping == {"global-sort": False, "local-sort": True}
+
+
+@pytest.mark.parametrize("optimized", ["false", "true"])
+def test_bulk_writes_into_what_is_clustered_bit_by_bit_are_sorted_where_an_option_says_so(
+    gateway: Gateway, lake: Lake, optimized: str
+) -> None:
+    call(
+        gateway,
+        "CREATE TABLE w (id INT) WITH ('bucket' = '-1', 'clustering.incremental' = 'true', 'clustering.columns' = 'id', "
+        f"'clustering.incremental.optimize-write' = '{optimized}')",
+    )
+    call(gateway, "INSERT INTO w SELECT CAST((id * 104729) % 10007 AS INT) FROM range(0, 5000, 1, 1)")
+    table = lake.open(Identifier("default", "w"))
+    found = [number for entry in live(table) for number in ids_of(table, entry.file)]
+    assert (found == sorted(found)) is (optimized == "true")
+    assert sorted(found) == sorted((n * 104729) % 10007 for n in range(5000))
+
+
+@pytest.mark.parametrize(("looked_at", "ordered"), [("3", False), ("8", True)])
+def test_the_curve_looks_at_so_many_bytes_of_a_text(gateway: Gateway, lake: Lake, looked_at: str, *, ordered: bool) -> None:
+    """Texts that differ behind them are one to it, and keep the order they came in."""
+    call(gateway, f"CREATE TABLE v (id INT, s STRING) WITH ('bucket' = '-1', 'zorder.var-length-contribution' = '{looked_at}')")
+    table = lake.open(Identifier("default", "v"))
+    for part in ([3, 1, 2], [6, 4, 5]):
+        append(lake, table, part, s=[f"abc{number}" for number in part])
+    call(gateway, "CALL sys.compact(`table` => 'v', order_strategy => 'zorder', order_by => 's')")
+    assert (ids(table) == [1, 2, 3, 4, 5, 6]) is ordered
+    assert sorted(ids(table)) == [1, 2, 3, 4, 5, 6]
+
+
 @pytest.mark.parametrize("partitioned", ["", "PARTITIONED BY (p)"])
 def test_incremental_clustering_of_buckets(gateway: Gateway, lake: Lake, partitioned: str) -> None:
     """Each bucket is sorted by itself, also where what is sorted together stood apart in it, and takes rows behind it again."""

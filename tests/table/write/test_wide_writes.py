@@ -144,6 +144,35 @@ def test_nothing_stays_on_the_local_disk(files: TableFiles, tmp_path: Path, monk
     assert bool([path for path in (tmp_path / "t").rglob("*") if path.is_file()]) is not failing
 
 
+@pytest.mark.parametrize(
+    ("options", "puts_aside", "small_files"),
+    [
+        ({}, True, False),
+        ({"write-buffer-spillable": "false"}, False, True),
+        ({"write-max-writers-to-spill": "1000"}, False, True),
+        ({"write-buffer-spill.max-disk-size": "3 kb"}, True, True),
+    ],
+    ids=str,
+)
+def test_options_say_what_is_put_aside(
+    files: TableFiles, monkeypatch: pytest.MonkeyPatch, options: dict[str, str], *, puts_aside: bool, small_files: bool
+) -> None:
+    """Rows for more files than may be open go to small ones at once where they are not put aside."""
+    monkeypatch.setattr("table.write.writer._MOST_OPEN_FILES", 3)
+    put: list[int] = []
+    real = Spill.put
+
+    def noted(self: Spill, rows: Any) -> None:
+        put.append(self.size)
+        real(self, rows)
+
+    monkeypatch.setattr(Spill, "put", noted)
+    schema = schema_of(**(WAYS["put aside"] | {"bucket": "1"} | options))
+    written = write_batches(files, schema, wide(schema, 20, 20_000))
+    assert sum(new.file.row_count for new in written) == 20_000
+    assert (bool(put), len(written) > 20) == (puts_aside, small_files)
+
+
 def test_few_files_are_open_at_once(files: TableFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("table.write.writer._MOST_OPEN_FILES", 3)
     schema = schema_of(**WAYS["not put aside"])
