@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 
 from model.errors import UnsupportedType
 from model.schema.casting import is_cast, parts_cast
 from model.schema.types import ArrayType, DataType, MapType, RowType
-from table.format.rows.arrow import arrow_type
+from table.format.rows.arrow import arrow_field, arrow_type
 from table.format.rows.convert import converted
+from table.format.rows.nested import inside, is_list, list_of, map_of, row_of
 
 
 def evolved(array: pa.Array, source: DataType, target: DataType, name: str) -> pa.Array:
@@ -78,25 +78,8 @@ def _evolved_row(array: pa.Array, source: RowType, target: RowType, name: str) -
             parts.append(pa.nulls(len(array), arrow_type(field.type)))
         else:
             parts.append(evolved(array.field(position), old.type, field.type, f"{name}.{field.name}"))
-    if array.null_count == len(array):
-        return pa.array([None] * len(array), arrow_type(target))
-    if array.null_count:
-        parts = [part if field.type.nullable else _filled(part, array) for field, part in zip(target.fields, parts, strict=True)]
     # NULL may still stand where a part is NOT NULL by now, in older rows: it is read, and not cast, which Arrow refuses.
-    fields = [pa.field(field.name, part.type, nullable=field.type.nullable) for field, part in zip(target.fields, parts, strict=True)]
-    return pa.StructArray.from_arrays(parts, fields=fields, mask=array.is_null())
-
-
-def _filled(part: pa.Array, rows: pa.Array) -> pa.Array:
-    """A NOT NULL part without NULL below ROWs that are NULL, as ORC has it there: writers refuse it.
-
-    It gets the least value of its type, which nobody sees and which takes no memory; a row's own may be long.
-    """
-    if not part.null_count:
-        return part
-    below = rows.is_null().to_numpy(zero_copy_only=False)
-    least = pa.array([None], pa.struct([pa.field("part", part.type, nullable=False)])).field(0)
-    return pa.concat_arrays([part, least]).take(pa.array(np.where(below, len(part), np.arange(len(part)))))
+    return row_of(array, parts, [arrow_field(field) for field in target.fields])
 
 
 def _position(held: pa.StructType, source: RowType, part: str, name: str) -> int:
@@ -113,34 +96,15 @@ def _position(held: pa.StructType, source: RowType, part: str, name: str) -> int
 
 
 def _evolved_array(array: pa.Array, source: ArrayType, target: ArrayType, name: str) -> pa.Array:
-    if pa.types.is_large_list(array.type) or pa.types.is_fixed_size_list(array.type):
-        array = array.cast(pa.list_(array.type.value_field))
-    if not pa.types.is_list(array.type):
+    if not is_list(array.type):
         array = array.cast(arrow_type(source))
-    offsets, first, last = _offsets(array)
-    values = evolved(array.values.slice(first, last - first), source.element, target.element, name)
-    made = pa.list_(pa.field("element", values.type, nullable=target.element.nullable))
-    return pa.ListArray.from_arrays(offsets, values, type=made, mask=_nulls(array))
+    bounds, (elements,) = inside(array)
+    return list_of(array, bounds, evolved(elements, source.element, target.element, name), nullable=target.element.nullable)
 
 
 def _evolved_map(array: pa.Array, source: MapType, target: MapType, name: str) -> pa.Array:
     if not pa.types.is_map(array.type):
         array = array.cast(arrow_type(source))
-    offsets, first, last = _offsets(array)
-    keys = evolved(array.keys.slice(first, last - first), source.key, target.key, name)
-    values = evolved(array.items.slice(first, last - first), source.value, target.value, name)
-    made = pa.map_(keys.type, pa.field("value", values.type, nullable=target.value.nullable))
-    return pa.MapArray.from_arrays(offsets, keys, values, type=made, mask=_nulls(array))
-
-
-def _offsets(array: pa.Array) -> tuple[pa.Array, int, int]:
-    """Where each row's elements begin, from 0 on, and where the first row's begin and the last one's end in the array's values."""
-    offsets = array.offsets.to_numpy()
-    if not len(array):
-        return pa.array([0], pa.int32()), 0, 0
-    first, last = int(offsets[0]), int(offsets[-1])
-    return pa.array(offsets - first), first, last
-
-
-def _nulls(array: pa.Array) -> pa.Array | None:
-    return array.is_null() if array.null_count else None
+    bounds, (keys, items) = inside(array)
+    keys = evolved(keys, source.key, target.key, name)
+    return map_of(array, bounds, keys, evolved(items, source.value, target.value, name), nullable=target.value.nullable)

@@ -27,6 +27,7 @@ from model.schema.types import (
     VarCharType,
 )
 from table.format.rows.arrow import arrow_schema, arrow_type
+from table.format.rows.nested import inside, is_list, list_of, map_of, row_of
 from table.format.rows.nested_text import nested_value
 
 _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
@@ -125,6 +126,7 @@ def _cast(array: pa.Array, name: str, type_: DataType, how: Fitting) -> pa.Array
     target = arrow_type(type_)
     if array.type == target:
         return array
+    _check_parts(array.type, target, name)
     if not _castable(array.type, target, how.from_text):
         raise InvalidData(f"Column {name}: {array.type} is not converted to {type_.sql()}; send values of the column's own type.")
     try:
@@ -137,6 +139,32 @@ def _cast(array: pa.Array, name: str, type_: DataType, how: Fitting) -> pa.Array
         raise InvalidData(f"Column {name}: {array.type} is not converted to {type_.sql()}.") from problem
 
 
+def _check_parts(source: pa.DataType, target: pa.DataType, name: str) -> None:
+    """Raise `InvalidData` for a part of a ROW, however deep, that the column lacks, or that stands twice: nobody would see its values."""
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        given, known = source.names, target.names
+        for at, part in enumerate(given):
+            if part not in known:
+                raise InvalidData(f"Column {name}: the ROW has no part {part}; it has {', '.join(known)}.")
+            if part in given[:at]:
+                raise InvalidData(f"Column {name}: the part {part} stands twice in the body.")
+            _check_parts(source.field(at).type, target.field(known.index(part)).type, f"{name}.{part}")
+    else:
+        for what, inner, wanted in _inside_types(source, target):
+            _check_parts(inner, wanted, f"{name}.{what}")
+
+
+def _inside_types(source: pa.DataType, target: pa.DataType) -> list[tuple[str, pa.DataType, pa.DataType]]:
+    """What stands inside lists or maps that may become such: its name in messages, and its type in both."""
+    if pa.types.is_dictionary(source):
+        return _inside_types(source.value_type, target)
+    if pa.types.is_map(source) and pa.types.is_map(target):
+        return [("key", source.key_type, target.key_type), ("value", source.item_type, target.item_type)]
+    if is_list(source) and is_list(target):
+        return [("element", source.value_type, target.value_type)]
+    return []
+
+
 def _shown(value: pa.Scalar) -> str:
     """A value for a message: its beginning, and its type alone where Python has no such value."""
     try:
@@ -147,7 +175,16 @@ def _shown(value: pa.Scalar) -> str:
 
 
 def _converted(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """A safe cast, by detours where Arrow's own refuses values that fit; raises `pa.ArrowInvalid` for those that do not."""
+    """A safe cast; raises `pa.ArrowInvalid` for values that do not fit."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if array.type == target:
+        return array
+    return _nested(array, target) if pa.types.is_nested(array.type) else _simple(array, target)
+
+
+def _simple(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """The cast of simple values, by detours where Arrow's own refuses values that fit."""
     types = pa.types
     source = array.type
     if types.is_time(target) and types.is_integer(source):
@@ -169,6 +206,21 @@ def _converted(array: pa.Array, target: pa.DataType) -> pa.Array:
         on_a_day = pc.binary_join_element_wise("1970-01-01T", array.cast(pa.string()), "")
         return pc.cast(pc.cast(on_a_day, pa.timestamp("ms")).cast(pa.int64()).cast(pa.int32()), target)
     return pc.cast(array, target, safe=True)
+
+
+def _nested(array: pa.Array, target: pa.DataType) -> pa.Array:
+    """A list, map or struct with each part converted by itself, as a column of the part's type is."""
+    if pa.types.is_struct(target):
+        given = dict(zip(array.type.names, array.flatten(), strict=True))
+        parts = [_converted(given[field.name], field.type) if field.name in given else pa.nulls(len(array), field.type) for field in target]
+        return row_of(array, parts, list(target))
+    bounds, values = inside(array)
+    if pa.types.is_map(target):
+        keys, items = values
+        of_items = target.item_field
+        return map_of(array, bounds, _converted(keys, target.key_type), _converted(items, of_items.type), nullable=of_items.nullable)
+    of_elements = target.value_field
+    return list_of(array, bounds, _converted(values[0], of_elements.type), nullable=of_elements.nullable)
 
 
 def _is_text(type_: pa.DataType) -> bool:
@@ -199,6 +251,8 @@ def _near_decimals(array: pa.Array, target: pa.Decimal128Type) -> pa.Array:
 def _castable(source: pa.DataType, target: pa.DataType, from_text: bool) -> bool:
     """Which kinds of values may become which: a number never comes from text unless the body is text."""
     types = pa.types
+    if types.is_dictionary(source):
+        return _castable(source.value_type, target, from_text)
     if types.is_null(source):
         return True
     if _is_text(source):
@@ -217,7 +271,14 @@ def _castable(source: pa.DataType, target: pa.DataType, from_text: bool) -> bool
         return bool(types.is_date(target))
     if types.is_time(source):
         return bool(types.is_time(target))
-    return bool(types.is_nested(source) and types.is_nested(target))
+    return _parts_castable(source, target, from_text)
+
+
+def _parts_castable(source: pa.DataType, target: pa.DataType, from_text: bool) -> bool:
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        return all(_castable(field.type, target.field(field.name).type, from_text) for field in source)
+    inner = _inside_types(source, target)
+    return bool(inner) and all(_castable(part, wanted, from_text) for _, part, wanted in inner)
 
 
 def _first_failure(array: pa.Array, target: pa.DataType) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from model.errors import InvalidData
 from model.schema.schema import Schema, column, new_schema
-from model.schema.types import ArrayType, Field, IntType, MapType, RowType, VarCharType
+from model.schema.types import ArrayType, DataType, Field, IntType, MapType, RowType, VarCharType
 from table.format.rows.cast import Fitting, fit
 
 TEXT = Fitting(from_text=True)
@@ -105,7 +106,7 @@ SHORT = VarCharType(length=2)
 @pytest.mark.parametrize(
     ("type_", "values", "says"),
     [
-        (RowType(fields=(Field(id=-1, name="y", type=REQUIRED),)), [None, {"y": 1}, {"y": None}], r"Column x, row 3: .* does not fit ROW"),
+        (RowType(fields=(Field(id=-1, name="y", type=REQUIRED),)), [None, {"y": 1}, {"y": None}], r"x\.y, row 3: NULL"),
         (ArrayType(element=REQUIRED), [[1, 2, 3], None, [4, None]], r"x\.element, row 3: NULL"),
         (ArrayType(element=SHORT), [["a"] * 9, ["abc"]], r"x\.element, row 2: a value of length 3"),
         (MapType(key=SHORT, value=IntType()), [{}, None, {"abc": 1}], r"x\.key, row 3: a value of length 3"),
@@ -136,3 +137,134 @@ def test_a_long_value_is_quoted_by_its_beginning() -> None:
     with pytest.raises(InvalidData) as refused:
         fitted(pa.array(["x" * 100_000]), "INT", TEXT)
     assert len(refused.value.message) < 200
+
+
+TOKYO = "Asia/Tokyo"
+SAMPLES = [
+    pa.array([1, None, 127], pa.int8()),
+    pa.array([1, 2**60 + 1], pa.int64()),
+    pa.array([2**32 - 1], pa.uint32()),
+    pa.array([1.0, 1e300]),
+    pa.array([1.239, float("nan"), float("-inf")], pa.float32()),
+    pa.array([Decimal("1.20"), None, Decimal("7.00")], pa.decimal128(20, 2)),
+    pa.array([Decimal("1.239")], pa.decimal256(60, 3)),
+    pa.array(["12", "01", None]),
+    pa.array(["1", "1e400", "x"], pa.large_string()),
+    pa.array(["2024-01-01 10:00:00"], pa.string_view()),
+    pa.array([b"ab", None], pa.binary()),
+    pa.array([b"ab"], pa.binary(2)),
+    pa.array([True, None, False]),
+    pa.array([0, None, 19_000], pa.date32()),
+    pa.array([86_400_000], pa.date64()),
+    pa.array([1, 1000], pa.timestamp("us")),
+    pa.array([1000, None], pa.timestamp("ns")),
+    pa.array([1], pa.timestamp("us", TOKYO)),
+    pa.array([2**62], pa.timestamp("us", "UTC")),
+    pa.array([1000, None], pa.time64("us")),
+    pa.array([1, 86_399_999], pa.time32("ms")),
+    pa.array(["a", None, "b", "a"]).dictionary_encode(),
+    pa.nulls(2),
+    pa.array([[1, None], None, []], pa.list_(pa.int64())),
+    pa.array([{"a": 1}, None], pa.struct([("a", pa.int64())])),
+]
+TARGETS = [
+    *("TINYINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(5, 2)", "DECIMAL(38, 0)", "STRING", "VARCHAR(1)", "BYTES", "BINARY(1)"),
+    *("BOOLEAN", "DATE", "TIME(3)", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(6)", "INT NOT NULL"),
+]
+
+
+def _as_rows(values: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays([values], ["p"])
+
+
+def _as_lists(values: pa.Array, kind: Callable[[pa.DataType], pa.DataType] = pa.list_) -> pa.Array:
+    rows = len(values)
+    plain = pa.ListArray.from_arrays(pa.array([0, *range(rows + 1)], pa.int32()), values, mask=pa.array([True] + [False] * rows))
+    return plain.cast(kind(values.type))
+
+
+def _as_items(values: pa.Array) -> pa.Array:
+    return pa.MapArray.from_arrays(pa.array(range(len(values) + 1), pa.int32()), pa.array([str(n) for n in range(len(values))]), values)
+
+
+def _as_keys(values: pa.Array) -> pa.Array:
+    return pa.MapArray.from_arrays(pa.array(range(len(values) + 1), pa.int32()), values, pa.nulls(len(values)))
+
+
+AROUND: dict[str, tuple[Callable[[DataType], DataType], Callable[[pa.Array], pa.Array], Callable[[list[Any]], list[Any]]]] = {
+    "ROW": (lambda t: RowType(fields=(Field(id=-1, name="p", type=t),)), _as_rows, lambda found: [row["p"] for row in found]),
+    "ARRAY": (lambda t: ArrayType(element=t), _as_lists, lambda found: [row[0] for row in found[1:]]),
+    "large ARRAY": (lambda t: ArrayType(element=t), lambda v: _as_lists(v, pa.large_list), lambda found: [row[0] for row in found[1:]]),
+    "MAP": (lambda t: MapType(key=VarCharType(), value=t), _as_items, lambda found: [row[0][1] for row in found]),
+    "key": (lambda t: MapType(key=t, value=IntType()), _as_keys, lambda found: [row[0][0] for row in found]),
+    "ARRAY<ROW>": (
+        lambda t: ArrayType(element=RowType(fields=(Field(id=-1, name="p", type=t),))),
+        lambda v: _as_lists(_as_rows(v)),
+        lambda found: [row[0]["p"] for row in found[1:]],
+    ),
+}
+
+
+def _taken(values: pa.Array, type_: DataType) -> list[Any] | None:
+    """What is stored of the values; None where they are refused."""
+    schema = new_schema([Field(id=-1, name="x", type=type_)], options={"bucket": "-1"})
+    try:
+        stored = fit(pa.RecordBatch.from_arrays([values], ["x"]), schema).column(0)
+    except InvalidData:
+        return None
+    stored.validate(full=True)
+    found: list[Any] = stored.to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("values", SAMPLES, ids=lambda values: str(values.type))
+def test_a_value_inside_others_is_taken_as_a_column_of_its_type_takes_it(values: pa.Array, around: str) -> None:
+    wrap, inside, unwrap = AROUND[around]
+    if around == "key" and values.null_count:
+        values = values.filter(values.is_valid())  # a key is never NULL
+    for text in TARGETS:
+        type_ = one(text).fields[0].type
+        alone = [_taken(values, type_), *(_taken(values.slice(n, 1), type_) for n in range(len(values)))]
+        wrapped = [_taken(inside(values), wrap(type_)), *(_taken(inside(values.slice(n, 1)), wrap(type_)) for n in range(len(values)))]
+        assert [repr(found) for found in alone] == [repr(found and unwrap(found)) for found in wrapped], text
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (pa.array([{"a": 1, "note": "lost"}]), r"Column x: the ROW has no part note; it has a, b\."),
+        (pa.array([{"A": 1, "B": 2}]), r"Column x: the ROW has no part A; it has a, b\."),
+        (pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"]), r"Column x: the part a stands twice"),
+    ],
+    ids=["more", "renamed", "twice"],
+)
+def test_a_part_the_row_lacks_is_named_and_never_dropped(given: pa.Array, says: str) -> None:
+    row = RowType(fields=(Field(id=-1, name="a", type=IntType()), Field(id=-1, name="b", type=IntType())))
+    for type_, values, where in (
+        (row, given, "x"),
+        (ArrayType(element=row), _as_lists(given), r"x\.element"),
+        (MapType(key=VarCharType(), value=row), _as_items(given), r"x\.value"),
+        (RowType(fields=(Field(id=-1, name="p", type=row),)), _as_rows(given), r"x\.p"),
+    ):
+        schema = new_schema([Field(id=-1, name="x", type=type_)], options={"bucket": "-1"})
+        with pytest.raises(InvalidData, match=says.replace("Column x", f"Column {where}")):
+            fit(pa.RecordBatch.from_arrays([values], ["x"]), schema)
+
+
+def test_parts_go_by_name_and_those_a_body_lacks_are_null() -> None:
+    type_ = RowType(fields=(Field(id=-1, name="a", type=IntType()), Field(id=-1, name="b", type=REQUIRED)))
+    assert _taken(pa.array([{"b": 2, "a": 1}, None]), type_) == [{"a": 1, "b": 2}, None]
+    assert _taken(pa.array([{"b": 2}]), type_) == [{"a": None, "b": 2}]
+    assert _taken(pa.array([{"a": 1}]), type_) is None
+
+
+def test_what_lies_below_lists_that_are_null_is_no_value() -> None:
+    hidden, absent = pa.array([1e300, 1.5]), pa.array([True, False])
+    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), hidden, mask=absent)
+    maps = pa.MapArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["a", "b"]), hidden, mask=absent)
+    rows = pa.StructArray.from_arrays([hidden], ["p"], mask=absent)
+    single = one("FLOAT").fields[0].type
+    assert _taken(lists, ArrayType(element=single)) == [None, [1.5]]
+    assert _taken(maps, MapType(key=VarCharType(), value=single)) == [None, [("b", 1.5)]]
+    assert _taken(rows, AROUND["ROW"][0](single)) == [None, {"p": 1.5}]
