@@ -24,6 +24,7 @@ from table.format.manifests.entries import DataFile, FileSource
 from table.format.parquet.identity import identity
 from table.format.parquet.metadata import footer_of, metadata_of
 from table.format.parquet.nan import columns_without_floats
+from table.format.rows.nested import inside, list_of, map_of, row_of
 from table.format.rows.stats import ColumnStats, StatsModes, merge_stats, stats_from_parquet, stats_of_batches
 from table.format.store import TableFiles
 from table.index.checksum import Checksum, Summing
@@ -178,7 +179,7 @@ class _OrcFile(OpenFile):
         codec = "uncompressed" if format_.codec == "none" else format_.codec
         # The file's size is seen stripe by stripe, so a small target needs small stripes to be met.
         stripe = min(format_.block_bytes, 64 << 20, max(64 << 10, format_.target_bytes // 16))
-        self._schema = pa.schema([_orc_field(f.with_type(pa.int32()) if pa.types.is_time(f.type) else f) for f in schema])
+        self._schema = pa.schema([_orc_field(field) for field in schema])
         self._patient = _Patient(self._sink)
         self._writer = orc.ORCWriter(pa.PythonFile(self._patient, mode="w"), compression=codec, stripe_size=stripe)
 
@@ -197,24 +198,48 @@ class _OrcFile(OpenFile):
 
 
 def _orc_columns(rows: pa.Table) -> list[pa.ChunkedArray]:
-    """ORC has no TIME, which Paimon keeps as an INT of milliseconds there; raises `InvalidData` for what Arrow writes wrongly."""
+    """The columns in the form of `_orc_field`; raises `InvalidData` for what Arrow writes wrongly."""
     columns = []
     for column, values in zip(rows.schema, rows.columns, strict=True):
-        if pa.types.is_time(column.type):
-            values = values.cast(pa.int32())
-        elif pa.types.is_timestamp(column.type):
-            _check_orc_timestamps(column, values)
-        elif pa.types.is_nested(column.type):
+        values = pa.chunked_array([_orc_values(column.name, chunk) for chunk in values.chunks], _orc_field(column).type)
+        if pa.types.is_nested(column.type):
             # Of a slice Arrow writes the rows at the array's beginning, without an error: only a copy begins where its rows do.
             values = values.take(pa.array(np.arange(rows.num_rows)))
         columns.append(values)
     return columns
 
 
+def _orc_values(name: str, array: pa.Array) -> pa.Array:
+    """Values as they lie in ORC, which has no TIME: Paimon keeps one as an INT of milliseconds there, however deep it stands."""
+    types, type_ = pa.types, array.type
+    if types.is_time(type_):
+        return array.cast(pa.int32())
+    if types.is_timestamp(type_):
+        _check_orc_timestamps(name, array)
+    if not types.is_nested(type_) or not _holds_times(type_):
+        return array
+    if types.is_struct(type_):
+        parts = [_orc_values(f"{name}.{field.name}", part) for field, part in zip(type_, array.flatten(), strict=True)]
+        return row_of(array, parts, list(type_))
+    bounds, values = inside(array)
+    if types.is_map(type_):
+        keys, items = _orc_values(f"{name}.key", values[0]), _orc_values(f"{name}.value", values[1])
+        return map_of(array, bounds, keys, items, nullable=type_.item_field.nullable)
+    return list_of(array, bounds, _orc_values(f"{name}.element", values[0]), nullable=type_.value_field.nullable)
+
+
+def _holds_times(type_: pa.DataType) -> bool:
+    if pa.types.is_time(type_) or pa.types.is_timestamp(type_):
+        return True
+    return pa.types.is_nested(type_) and any(_holds_times(type_.field(at).type) for at in range(type_.num_fields))
+
+
 def _orc_field(field: pa.Field) -> pa.Field:
     """The field as it lies in ORC, where its id has Paimon's name and Iceberg's: Arrow makes attributes of what stands with a field."""
     type_ = field.type
-    if pa.types.is_map(type_):
+    if pa.types.is_time(type_):
+        type_ = pa.int32()
+    elif pa.types.is_map(type_):
         type_ = pa.map_(_orc_field(type_.key_field), _orc_field(type_.item_field))
     elif pa.types.is_list(type_):
         type_ = pa.list_(_orc_field(type_.value_field))
@@ -227,20 +252,20 @@ def _orc_field(field: pa.Field) -> pa.Field:
 _ORC_SECONDS = 2**63 // 1_000_000_000 - 1
 
 
-def _check_orc_timestamps(column: pa.Field, values: pa.ChunkedArray) -> None:
+def _check_orc_timestamps(name: str, values: pa.Array) -> None:
     """Arrow writes the fraction of a second before 1970 as negative, which no reader takes, and reads no time beyond 64 bits of them."""
-    second = {"ms": 1000, "us": 1_000_000}[column.type.unit]
+    second = {"ms": 1000, "us": 1_000_000}[values.type.unit]
     numbers = values.cast(pa.int64())
     whole = pc.multiply(pc.divide(numbers, second), second)
     if pc.any(pc.and_(pc.less(numbers, 0), pc.not_equal(numbers, whole))).as_py():
         raise InvalidData(
-            f"Column {column.name}: a time before 1970 with a fraction of a second cannot be written to ORC; "
+            f"Column {name}: a time before 1970 with a fraction of a second cannot be written to ORC; "
             "use 'file.format' = 'parquet' for this table."
         )
     ends = pc.min_max(numbers)
     if ends["min"].is_valid and max(-ends["min"].as_py(), ends["max"].as_py()) > _ORC_SECONDS * second:
         raise InvalidData(
-            f"Column {column.name}: a time before September 1677 or after April 2262 cannot be written to ORC, "
+            f"Column {name}: a time before September 1677 or after April 2262 cannot be written to ORC, "
             "whose files are read here in nanoseconds; use 'file.format' = 'parquet' for this table."
         )
 
