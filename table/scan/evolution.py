@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from model.errors import UnsupportedType
 from model.schema.casting import is_cast, parts_cast
@@ -49,21 +50,26 @@ def in_form(array: pa.Array, target: DataType) -> pa.Array:
     if array.type == wanted:
         return array
     if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(array.type):
-        # Whether the file says UTC or not, the instant on the clock face is the same number.
-        return (
-            array.cast(pa.timestamp(array.type.unit)).cast(pa.timestamp(wanted.unit)).cast(wanted)
-            if wanted.tz is None
-            else _zoned(array, wanted)
-        )
-    if pa.types.is_time(wanted) and pa.types.is_integer(array.type):
-        return array.cast(pa.int32()).cast(wanted)
+        return _timestamps(array, wanted)
+    if pa.types.is_time(wanted):
+        array = array.cast(pa.int32()) if pa.types.is_integer(array.type) else array
+        return array.cast(options=pc.CastOptions(wanted, allow_time_truncate=True))
     if pa.types.is_decimal(wanted) and pa.types.is_integer(array.type):
         return array.cast(pa.decimal128(38, 0)).cast(wanted)
     return array.cast(wanted)
 
 
-def _zoned(array: pa.Array, wanted: pa.TimestampType) -> pa.Array:
-    return array.cast(pa.timestamp(array.type.unit)).cast(pa.timestamp(wanted.unit)).cast(pa.int64()).cast(wanted)
+def _timestamps(array: pa.Array, wanted: pa.TimestampType) -> pa.Array:
+    """Digits that the unit lacks are cut off. Whether the file says UTC or not, the instant on the clock face is the same number."""
+    faces, unit = array.cast(pa.timestamp(array.type.unit)), pa.timestamp(wanted.unit)
+    try:
+        faces = faces.cast(unit)
+    except pa.ArrowInvalid:  # or a moment that is beyond the unit's reach, which raises again
+        faces = pc.floor_temporal(faces, unit=_UNITS[wanted.unit]).cast(unit)
+    return faces if wanted.tz is None else faces.cast(pa.int64()).cast(wanted)
+
+
+_UNITS = {"ms": "millisecond", "us": "microsecond"}
 
 
 def _evolved_row(array: pa.Array, source: RowType, target: RowType, name: str) -> pa.Array:

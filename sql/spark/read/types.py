@@ -31,7 +31,7 @@ from model.schema.types import (
 )
 from pyspark_sluice.types import composed, to_spark
 
-__all__ = ["from_spark", "in_file", "in_orc", "to_spark"]
+__all__ = ["composed", "from_spark", "in_file", "in_orc", "to_spark"]
 
 
 def in_file(type_: DataType) -> st.DataType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from model.errors import AnalysisError, InvalidData
 from model.schema.schema import Schema
+from model.schema.type_parts import walk
 from model.schema.types import (
     ArrayType,
     BinaryType,
@@ -22,11 +23,12 @@ from model.schema.types import (
     MapType,
     RowType,
     TimestampType,
+    TimeType,
     VarBinaryType,
     VarCharType,
 )
 from sql.spark.read.reads import named
-from sql.spark.read.types import from_spark, to_spark
+from sql.spark.read.types import composed, from_spark, in_file, to_spark
 from sql.spark.session.texts import column_of
 from table.format.rows.cast import default_of
 
@@ -34,6 +36,8 @@ _NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE",
 _TEXTS = frozenset({"CHAR", "VARCHAR"})
 _BYTES = frozenset({"BINARY", "VARBINARY"})
 _LONGEST = 2_147_483_647
+_SPARKS_DIGITS = 6
+"""Digits of a second that Spark's times have."""
 
 
 def assignable(source: DataType, target: DataType) -> bool:
@@ -163,46 +167,81 @@ def literals(fixed: Mapping[str, exp.Expr]) -> dict[str, Column]:
     return columns
 
 
+def kept(schema: Schema) -> list[Column]:
+    """The columns with what their types hold of each value: a time's digits beyond the precision are cut off; analyze under zone UTC."""
+    return [_kept(named(f.name), f.type).alias(f.name) for f in schema.fields]
+
+
+def _kept(column: Column, type_: DataType) -> Column:
+    return _each(column, type_, _is_cut, _cut)
+
+
 def physical(frame: DataFrame, schema: Schema) -> list[Column]:
     """The columns as they lie in Parquet for every reader (`architecture.md`, Timestamps); analyze under zone UTC."""
-    return [physical_column(f) for f in schema.fields]
+    return [_physical(named(f.name), f.type).alias(f.name) for f in schema.fields]
 
 
-def physical_column(field: Field) -> Column:
-    """One of them."""
-    return _physical(named(field.name), field.type).alias(field.name)
+def kept_physical(field: Field) -> Column:
+    """A column's values as `kept` has them, in the form of `physical`."""
+    return _physical(_kept(named(field.name), field.type), field.type).alias(field.name)
 
 
 def _physical(column: Column, type_: DataType) -> Column:
+    """Milliseconds are written from a TIMESTAMP, microseconds from a TIMESTAMP_NTZ, and a TIME from an INT.
+
+    A cast leaves the keys of a map where they are, also two that are alike in a file of another writer.
+    """
+    column = _each(column, type_, _is_time, lambda time, _: F.time_to_millis(time).cast("int"))
+    return column.cast(_form(type_)) if any(map(_is_timestamp, walk(type_))) else column
+
+
+def _form(type_: DataType) -> st.DataType:
     match type_:
         case TimestampType(precision=precision) | LocalZonedTimestampType(precision=precision):
-            return _cut(column, precision)
-        case ArrayType(element=element) if _changes(element):
-            return F.transform(column, lambda item: _physical(item, element))
-        case MapType(key=key, value=value) if _changes(value) or _changes(key):
-            return F.transform_values(column, lambda _, item: _physical(item, value))
-        case RowType(fields=fields) if any(_changes(f.type) for f in fields):
-            parts = [_physical(column.getField(f.name), f.type).alias(f.name) for f in fields]
-            return F.when(column.isNull(), F.lit(None)).otherwise(F.struct(*parts))
-    return F.call_function("time_to_millis", column).cast("int") if type_.root == "TIME" else column
+            return st.TimestampType() if precision <= 3 else st.TimestampNTZType()
+        case ArrayType() | MapType() | RowType():
+            return composed(type_, _form)
+    return in_file(type_)
 
 
-def _changes(type_: DataType) -> bool:
+def _is_time(type_: DataType) -> bool:
+    return type_.root == "TIME"
+
+
+def _is_timestamp(type_: DataType) -> bool:
+    return isinstance(type_, TimestampType | LocalZonedTimestampType)
+
+
+def _is_cut(type_: DataType) -> bool:
+    return isinstance(type_, TimeType) or (isinstance(type_, TimestampType | LocalZonedTimestampType) and type_.precision != _SPARKS_DIGITS)
+
+
+def _cut(column: Column, type_: DataType) -> Column:
+    """A time without the digits beyond its type's; a TIME has milliseconds whatever its precision is."""
+    if not isinstance(type_, TimestampType | LocalZonedTimestampType):
+        return F.time_trunc(F.lit("MILLISECOND"), column)
+    micros = F.unix_micros(column.cast("timestamp_ltz"))
+    unit = F.lit(10 ** (_SPARKS_DIGITS - type_.precision)).cast("bigint")
+    return F.timestamp_micros(micros - F.pmod(micros, unit)).cast(to_spark(type_))
+
+
+def _each(column: Column, type_: DataType, wanted: Callable[[DataType], bool], made: Callable[[Column, DataType], Column]) -> Column:
+    """The value with each simple one of a wanted type, however deep, as ``made`` makes it; two keys that become one are an error."""
+    if not any(map(wanted, walk(type_))):
+        return column
     match type_:
         case ArrayType(element=element):
-            return _changes(element)
-        case MapType(key=key, value=value):
-            return _changes(key) or _changes(value)
+            return F.transform(column, lambda item: _each(item, element, wanted, made))
+        case MapType(key=key, value=value) if any(map(wanted, walk(key))):
+
+            def entry(old: Column) -> Column:
+                of_key, of_value = old.getField("key"), old.getField("value")
+                return F.struct(_each(of_key, key, wanted, made).alias("key"), _each(of_value, value, wanted, made).alias("value"))
+
+            return F.map_from_entries(F.transform(F.map_entries(column), entry))
+        case MapType(value=value):
+            return F.transform_values(column, lambda _, item: _each(item, value, wanted, made))
         case RowType(fields=fields):
-            return any(_changes(f.type) for f in fields)
-    return type_.root in ("TIMESTAMP", "TIME")
-
-
-def _cut(column: Column, precision: int) -> Column:
-    """Milliseconds are written from a TIMESTAMP, microseconds from a TIMESTAMP_NTZ; digits beyond the precision are cut off."""
-    instant = column.cast("timestamp_ltz")
-    unit = 10 ** (6 - precision)
-    if precision != 6:  # to milliseconds, too: the rows of a change are kept in microseconds until they are written
-        micros = F.unix_micros(instant)
-        instant = F.timestamp_micros(micros - F.pmod(micros, F.lit(unit).cast("bigint")))
-    return instant if precision <= 3 else instant.cast("timestamp_ntz")
+            parts = [_each(column.getField(f.name), f.type, wanted, made).alias(f.name) for f in fields]
+            return F.when(column.isNull(), F.lit(None)).otherwise(F.struct(*parts))
+    return made(column, type_)

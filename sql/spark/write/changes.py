@@ -28,7 +28,7 @@ from sql.spark.read.results import write_rows
 from sql.spark.read.rows import TargetRows
 from sql.spark.read.types import to_spark
 from sql.spark.session.zone import plain
-from sql.spark.write.assign import physical_column, stored
+from sql.spark.write.assign import kept_physical, stored
 from sql.statements.base import ExecutionContext
 from sql.statements.rows.assignments import Assignment, Clause, Kind
 from table.format.io.file_io import FileIO
@@ -79,7 +79,7 @@ def changes_of(  # noqa: PLR0913 - a statement and what it is held against
             changed_rows = _Given(on_spark.frame, {name: 3 + len(values) + at for at, name in enumerate(bases)}, str(table.identifier))
             frame = changed_rows.changes(clauses, fields).orderBy(FILE, ROW)
             with plain(frame.sparkSession):
-                columns = [physical_column(field) for field in fields]
+                columns = [kept_physical(field) for field in fields]
                 write_rows(frame.select(FILE, ROW, CLAUSE_OF, *columns), entry.path)
         entry.finish()
         changes = _Spooled(context, entry, fields).changes(table, rows.files, clauses, once=once)

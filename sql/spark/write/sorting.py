@@ -43,7 +43,7 @@ def sort_files(session: SparkSession, table: LakeTable, entries: Sequence[Manife
     narrow = alike(entries, table.schema, order.columns) if order.strategy == "zorder" else frozenset()
     rows = sum(entry.file.row_count for entry in entries)
     arrange = order.arrange(tasks, alike=narrow, rows=rows, rules=RangeRules.of(table.schema))
-    written = write(session, dataframe(session, table, plan), table, arrange=arrange)
+    written = write(session, dataframe(session, table, plan), table, arrange=arrange, rewrites=True)
     return [replace(new, file=replace(new.file, file_source=FileSource.COMPACT)) for new in written]
 
 

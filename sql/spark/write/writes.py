@@ -35,7 +35,7 @@ from sql.spark.executors.writing import writing
 from sql.spark.read.reads import named
 from sql.spark.session.settings import LOCAL_FILES
 from sql.spark.session.zone import plain
-from sql.spark.write.assign import physical
+from sql.spark.write.assign import kept, physical
 from sql.spark.write.bucket import bucket_column
 from table.format.discard import discard
 from table.format.formats import FileFormat
@@ -82,14 +82,18 @@ Arrange = Callable[[DataFrame, list[Column]], DataFrame]
 """Puts rows in order; it is given the hidden columns that must come first."""
 
 
-def write(session: SparkSession, frame: DataFrame, table: LakeTable, *, arrange: Arrange | None = None) -> list[NewFile]:
+def write(
+    session: SparkSession, frame: DataFrame, table: LakeTable, *, arrange: Arrange | None = None, rewrites: bool = False
+) -> list[NewFile]:
     """Write the rows, which have the table's columns and types; returns the files, not yet committed.
 
-    Rows of a bucket keep the frame's order, or have the one ``arrange`` gives them.
-    On failure or cancel everything written is removed.
+    Rows of a bucket keep the frame's order, or have the one ``arrange`` gives them. Where the write ``rewrites`` rows the table holds,
+    their values stay as they are. On failure or cancel everything written is removed.
     """
     format_ = FileFormat.of(table.schema)
     with plain(session):
+        if not rewrites:  # before a row is given its place: that of what is stored
+            frame = frame.select(*kept(table.schema))
         routed = _routed(frame, table.schema) if arrange is None else _arranged(frame, table.schema, arrange)
         if format_.name == "orc" or not table.files.io.atomic_rename:
             return _through_arrow(routed, table)
@@ -371,7 +375,7 @@ def _through_arrow(routed: DataFrame, table: LakeTable) -> list[NewFile]:
     mark = f"{FileFormat.of(table.schema).prefix}{uuid4().hex[:12]}-"
     schema = replace(table.schema, options={**table.schema.options, "data-file.prefix": mark})
     try:
-        rows = routed.mapInArrow(writing(files, schema), "file binary").collect()
+        rows = routed.select(*physical(routed, schema)).mapInArrow(writing(files, schema), "file binary").collect()
     except BaseException:
         _remove_marked(table, table.location, mark, named=frozenset(), deep=True)
         raise

@@ -26,7 +26,19 @@ from model.schema.change import (
     apply_changes,
 )
 from model.schema.schema import Schema, column, new_schema
-from model.schema.types import ArrayType, BigIntType, DataType, Field, IntType, MapType, RowType, TimestampType, VarCharType
+from model.schema.types import (
+    ArrayType,
+    BigIntType,
+    DataType,
+    Field,
+    IntType,
+    LocalZonedTimestampType,
+    MapType,
+    RowType,
+    TimestampType,
+    TimeType,
+    VarCharType,
+)
 from model.snapshot import CommitKind, Snapshot
 from table.compaction.candidates import CompactionTask
 from table.compaction.rewrite import rewrite
@@ -173,6 +185,30 @@ def test_moments_inside_arrays_have_the_columns_unit() -> None:
     array = pa.array([[1_000_000_000, None]], pa.list_(pa.timestamp("ns")))
     type_ = ArrayType(element=TimestampType(precision=3))
     assert evolved(array, type_, type_, "l").cast(pa.list_(pa.timestamp("ms"))).cast(pa.list_(pa.int64())).to_pylist() == [[1000, None]]
+
+
+@pytest.mark.parametrize(
+    ("type_", "held", "wanted"),
+    [
+        (TimestampType(precision=3), pa.array([-1, 1500, None], pa.timestamp("us")), [-1, 1, None]),
+        (TimestampType(precision=6), pa.array([-1, 1500, None], pa.timestamp("ns", "UTC")), [-1, 1, None]),
+        (LocalZonedTimestampType(precision=0), pa.array([-1, 1500, None], pa.timestamp("us")), [-1, 1, None]),
+        (TimeType(precision=3), pa.array([1500, 0, None], pa.time64("us")), [1, 0, None]),
+    ],
+    ids=str,
+)
+def test_digits_a_file_has_beyond_the_type_are_cut_off(type_: DataType, held: pa.Array, wanted: list[int | None]) -> None:
+    """Earlier versions wrote the keys of maps so, with all that a query gave: their rows are read."""
+
+    def numbers(array: pa.Array) -> list[int | None]:
+        found: list[int | None] = array.cast(pa.int64() if pa.types.is_timestamp(array.type) else pa.int32()).to_pylist()
+        return found
+
+    assert numbers(evolved(held, type_, type_, "x")) == wanted
+    some = held.drop_null()
+    maps = pa.MapArray.from_arrays(pa.array(range(len(some) + 1), pa.int32()), some, pa.array(range(len(some))))
+    map_type = MapType(key=type_, value=BigIntType())
+    assert numbers(evolved(maps, map_type, map_type, "x").keys) == wanted[:-1]
 
 
 def written_over(files: TableFiles, schema: Schema, snapshot: Snapshot, table: pa.Table) -> list[dict[str, Any]]:
