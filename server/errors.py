@@ -14,6 +14,7 @@ from werkzeug.exceptions import HTTPException
 
 from model.catalog_errors import CatalogDamaged, ChangedMeanwhile, DefinitionAlreadyExist, DialectAlreadyExist
 from model.errors import AlreadyExist, ColumnAlreadyExist, LakeError, OutcomeUnknown, ResourceError, TableDamaged
+from model.text.writable import writable
 from server.process.services import EXTENSION, services
 
 _log = logging.getLogger(__name__)
@@ -106,7 +107,7 @@ def paimon_error(error: BaseException) -> Response:
     document = {
         "message": failure.detail,
         "resourceType": getattr(error, "resource_type", None),
-        "resourceName": _writable(error.resource_name) if isinstance(error, ResourceError) else None,
+        "resourceName": writable(error.resource_name) if isinstance(error, ResourceError) else None,
         "code": status,
     }
     return Response(orjson.dumps(document), status, headers=failure.headers, content_type="application/json")
@@ -174,8 +175,8 @@ def _lake_failure(error: LakeError, id_: str) -> Failure:
         status=error.status,
         error_class=error.error_class,
         title=_title(type(error)),
-        detail=_writable(error.whole if _asked_by_an_administrator() else error.message),
-        facts={key: _writable(value) if isinstance(value, str) else value for key, value in facts.items() if value is not None},
+        detail=writable(error.whole if _asked_by_an_administrator() else error.message),
+        facts={key: writable(value) if isinstance(value, str) else value for key, value in facts.items() if value is not None},
         headers=headers,
     )
 
@@ -183,11 +184,6 @@ def _lake_failure(error: LakeError, id_: str) -> Failure:
 def _title(kind: type[LakeError]) -> str:
     """What an error of a class is, in a sentence: the first of its description, whose others are for who raises it."""
     return _SENTENCE_END.split(kind.__doc__ or kind.error_class, maxsplit=1)[0]
-
-
-def _writable(text: str) -> str:
-    """A text that may quote half a surrogate pair, which JSON lets through and no answer can hold."""
-    return text.encode(errors="backslashreplace").decode()
 
 
 def _http_detail(error: HTTPException, allow: list[str] | None) -> str:

@@ -6,11 +6,12 @@ import base64
 import binascii
 import datetime as dt
 import json
+import math
 import re
 import struct
 from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
 import orjson
 import pyarrow as pa
@@ -31,7 +32,7 @@ from model.schema.types import (
     TimestampType,
 )
 from table.format.rows.arrow import arrow_schema
-from table.format.rows.cast import Fitting, fit
+from table.format.rows.cast import Fitting, default_of, fit
 
 _CHUNK_BYTES = 2 << 20
 _LONGEST_LINE = 64 << 20
@@ -47,7 +48,7 @@ class NdjsonRows:
         self._converts = {field.name: converter(field.type) for field in schema.fields}
         exact = any(isinstance(part, DecimalType) for field in schema.fields for part in walk(field.type))
         # A DECIMAL must not pass through a double; only the standard library's reader can be told so.
-        self._loads: Convert = (lambda line: json.loads(line, parse_float=Decimal)) if exact else orjson.loads
+        self._loads: Convert = _exact_loads if exact else orjson.loads
         self._row = 0
 
     def batches(self, body: IO[bytes]) -> Iterator[pa.RecordBatch]:
@@ -86,16 +87,29 @@ class NdjsonRows:
 
     def _column(self, field: Field, rows: list[dict[str, Any]], first: int) -> pa.Array:
         convert, name = self._converts[field.name], field.name
+        left_out = None
+        if field.default_value is not None and not field.type.nullable and any(name not in row for row in rows):
+            default = default_of(field)  # only a row that says NULL is refused
+            left_out = None if default is None else default.as_py()
         at = 0
         try:
             values = []
             for at, row in enumerate(rows):  # noqa: B007 - told in the error
                 value = row.get(name)
-                values.append(None if value is None else convert(value))
+                values.append(convert(value) if value is not None else None if name in row else left_out)
             return pa.array(values, arrow_schema([field]).field(0).type)
         except (ValueError, TypeError, ArithmeticError, RecursionError, binascii.Error, pa.ArrowException) as problem:
             value = rows[at].get(name)
             raise InvalidData(f"Column {name}, row {first + at + 1}: {_shown(value)} does not fit {field.type.sql()}.") from problem
+
+
+def _exact_loads(line: bytes) -> Any:
+    return json.loads(line.decode(), parse_float=Decimal, parse_constant=_no_constant)
+
+
+def _no_constant(name: str) -> NoReturn:
+    """Refuse what Python writes for numbers that JSON has not, as the other reader does."""
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def _shown(value: object) -> str:
@@ -168,7 +182,10 @@ def _float(value: Any) -> float:
             raise ValueError
     elif isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise ValueError
-    return float(value)
+    number = float(value)
+    if math.isinf(number) and not isinstance(value, str):  # a number beyond the range, and no word for one
+        raise ValueError
+    return number
 
 
 def _single(value: Any) -> float:
@@ -219,7 +236,7 @@ def _time(value: Any) -> dt.time:
 
 
 def _timestamp(precision: int, *, zoned: bool) -> Convert:
-    unit = 1000 if precision <= 3 else 1
+    unit = 10 ** (6 - precision)
 
     def convert(value: Any) -> dt.datetime:
         time = dt.datetime.fromisoformat(_exact(value))

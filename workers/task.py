@@ -12,6 +12,7 @@ import orjson
 
 from model.errors import InvalidData, LakeError, ResourceError
 from model.schema.schema import Schema
+from model.text.writable import writable
 from table.format.manifests.codec import decode_manifest, encode_manifests
 from table.format.manifests.entries import EntryKind, ManifestEntry, NewFile
 
@@ -81,7 +82,8 @@ def files_of(answer: Mapping[str, Any]) -> list[NewFile]:
 
 def error_answer(error: LakeError) -> dict[str, Any]:
     """A deliberate failure as an answer."""
-    return {"error": error.error_class, "message": error.message, "resourceName": getattr(error, "resource_name", None)}
+    named = getattr(error, "resource_name", None)
+    return {"error": error.error_class, "message": writable(error.message), "resourceName": None if named is None else writable(named)}
 
 
 def error_of(answer: Mapping[str, Any]) -> LakeError:

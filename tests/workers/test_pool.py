@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from model.errors import ColumnNotExist, InvalidData, TooManyStatements
-from model.schema.schema import Schema, new_schema
+from model.schema.schema import Schema, column, new_schema
 from model.schema.types import BigIntType, Field, VarCharType
 from table.format.io.file_io import LocalFileIO
 from table.format.manifests.entries import NewFile
@@ -93,6 +94,13 @@ def test_failures_come_back_as_what_they_are(workers: WorkerPool, tmp_path: Path
     assert told.value.resource_name == "idd"
     with pytest.raises(InvalidData, match="not a Parquet file"):
         write(workers, tmp_path, b"PAR1", PARQUET)
+    exact = replace(task(tmp_path, "application/x-ndjson"), schema=new_schema([column("s", "STRING"), column("d", "DECIMAL(4, 1)")]))
+    for text, error, says in (
+        ('{"s": "\\ud800"}', InvalidData, r"Column s, row 1: .*\\ud800"),
+        ('{"\\ud800": 1}', ColumnNotExist, r"\\ud800"),
+    ):
+        with BodyFiles().spooled(io.BytesIO(text.encode())) as held, pytest.raises(error, match=says):
+            workers.write(exact, held.fileno(), LocalFileIO().delete)
     assert files(tmp_path) == []
     assert len(write(workers, tmp_path, stream(ROWS))) == 1
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +16,8 @@ import pytest
 
 from model.errors import InvalidData
 from model.schema.schema import Schema, column, new_schema
-from model.schema.types import ArrayType, Field, IntType, VarCharType
-from workers.readers import arrow_batches, ndjson_batches, parquet_batches, readable
+from model.schema.types import ArrayType, DataType, DoubleType, Field, FloatType, IntType, MapType, VarCharType
+from workers.readers import arrow_batches, csv_batches, ndjson_batches, parquet_batches, readable
 
 SCHEMA = Schema(
     id=0,
@@ -81,6 +84,7 @@ def test_a_batch_that_unpacks_to_a_terabyte_is_refused_before_its_first_row() ->
         ("TIMESTAMP(6)", "2024-01-01T00:00:00.123456789"),
         ("TIMESTAMP(3)", "2024-01-01T00:00:00.1230009"),
         ("TIMESTAMP_LTZ(6)", "2024-01-01T00:00:00.1234569Z"),
+        ("TIMESTAMP(0)", "2024-01-01T00:00:00.001"),
         ("TIME(3)", "10:00:00.1230009"),
         ("FLOAT", 1e300),
     ],
@@ -105,3 +109,103 @@ def test_a_value_of_json_that_loses_nothing_is_taken(type_: str, value: object, 
     schema = new_schema([column("v", type_)], options={"bucket": "-1"})
     (batch,) = ndjson_batches(io.BytesIO(json.dumps({"v": value}).encode()), schema, "t")
     assert batch.column(0).to_pylist() == [stored]
+
+
+NUMBERS = [
+    "1e400",
+    "-1e400",
+    "1e39",
+    "1e38",
+    "-0.0",
+    "1e-400",
+    "NaN",
+    "Infinity",
+    "-Infinity",
+    '"Infinity"',
+    '"NaN"',
+    "12345678901234567890123",
+    "1.5",
+]
+OTHERS = ["true", '"\\ud800"', '"a\\u0000b"', "[1.5, 1e400]", '{"k": 1e400}', "01", "1.", "", "nul", '"\x01"', "[[1]]", "9" * 400]
+CLASSES = ["DOUBLE", "FLOAT", "BIGINT", "STRING", "BOOLEAN"]
+INSIDE = [ArrayType(element=DoubleType()), MapType(key=VarCharType(), value=FloatType()), ArrayType(element=IntType())]
+
+
+@pytest.mark.parametrize("type_", [*(column("v", text).type for text in CLASSES), *INSIDE], ids=lambda type_: str(type_.sql()))
+def test_json_means_the_same_in_a_table_with_a_decimal(type_: DataType) -> None:
+    """Such a table has another reader of JSON, which takes more, and larger numbers."""
+    plain = new_schema([Field(id=-1, name="v", type=type_)], options={"bucket": "-1"})
+    exact = new_schema([Field(id=-1, name="v", type=type_), column("d", "DECIMAL(10, 2)")], options={"bucket": "-1"})
+
+    def taken(schema: Schema, text: str) -> str | None:
+        try:
+            (batch,) = ndjson_batches(io.BytesIO(f'{{"v": {text}}}'.encode()), schema, "t")
+        except InvalidData:
+            return None
+        return repr(batch.column(0).to_pylist())
+
+    outcomes = {text: (taken(plain, text), taken(exact, text)) for text in [*NUMBERS, *OTHERS, "\ufeff1"]}
+    assert {text: outcome for text, outcome in outcomes.items() if outcome[0] != outcome[1]} == {}
+    assert any(outcome[0] is None for outcome in outcomes.values())
+
+
+def _csv(rows: list[dict[str, Any]]) -> bytes:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return "\n".join([",".join(names), *(",".join(str(row.get(name, "")) for name in names) for row in rows)]).encode()
+
+
+def _parquet(rows: list[dict[str, Any]], type_: pa.DataType) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"v": pa.array([row["v"] for row in rows]).cast(type_)}), file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("zone", ["", "_LTZ"])
+@pytest.mark.parametrize("precision", range(6))
+def test_a_time_has_no_more_digits_than_its_type_whatever_it_comes_in(precision: int, zone: str) -> None:
+    schema = new_schema([column("v", f"TIMESTAMP{zone}({precision})")], options={"bucket": "-1"})
+    arrow = pa.timestamp("us", "UTC" if zone else None)
+
+    def stored(digits: int, year: str) -> list[list[object]]:
+        face = f"{year}-02-28T12:34:56"
+        text = f"{face}.{'123456'[:digits]}" if digits else face
+        moment = dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC if zone else None)
+        row = {"v": text + ("Z" if zone else "")}
+        bodies = [
+            ndjson_batches(io.BytesIO(json.dumps(row).encode()), schema, "t"),
+            readable(csv_batches(io.BytesIO(_csv([row])), schema, "t")),
+            arrow_batches(_arrow(pa.RecordBatch.from_arrays([pa.array([moment], arrow)], ["v"])), schema, "t"),
+            parquet_batches(io.BytesIO(_parquet([{"v": moment}], arrow)), schema, "t"),
+        ]
+        found = []
+        for batches in bodies:
+            try:
+                found.append([value for batch in batches for value in batch.column(0).to_pylist()])
+            except InvalidData:
+                found.append([])
+        return found
+
+    for year in ("1950", "2024"):
+        exact = dt.datetime.fromisoformat(f"{year}-02-28T12:34:56").replace(
+            microsecond=int("123456"[:precision].ljust(6, "0")), tzinfo=dt.UTC if zone else None
+        )
+        assert stored(precision, year) == [[exact]] * 4
+        assert stored(precision + 1, year) == [[]] * 4
+
+
+def test_a_default_stands_where_a_column_is_left_out_whatever_the_rows_come_in() -> None:
+    """Of a NOT NULL column there alone: NULL is refused."""
+    fields = [column("id", "INT"), *(replace(column(n, t), default_value="7") for n, t in (("n", "INT NOT NULL"), ("d", "DECIMAL(4, 1)")))]
+    schema = new_schema(fields, options={"bucket": "-1"})
+    ids = pa.RecordBatch.from_pydict({"id": pa.array([1, 2], pa.int32())})
+    bodies = [
+        ndjson_batches(io.BytesIO(b'{"id": 1}\n{"id": 2}'), schema, "t"),
+        csv_batches(io.BytesIO(b"id\n1\n2"), schema, "t"),
+        arrow_batches(_arrow(ids), schema, "t"),
+    ]
+    wanted = [{"id": n, "n": 7, "d": Decimal("7.0")} for n in (1, 2)]
+    assert [[row for batch in batches for row in batch.to_pylist()] for batches in bodies] == [wanted] * 3
+    mixed = ndjson_batches(io.BytesIO(b'{"id": 1, "n": 3, "d": null}\n{"id": 2}'), schema, "t")
+    assert [row for batch in mixed for row in batch.to_pylist()] == [{"id": 1, "n": 3, "d": Decimal("7.0")}, wanted[1]]
+    with pytest.raises(InvalidData, match="row 2: NULL"):
+        list(ndjson_batches(io.BytesIO(b'{"id": 1}\n{"id": 2, "n": null}'), schema, "t"))

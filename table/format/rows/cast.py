@@ -48,8 +48,13 @@ class Fitting:
 
     from_text: bool = False
     """Parse text into numbers and times, for bodies that have no types of their own."""
+    cuts_times: bool = False
+    """Cut the digits of a time beyond its column's precision, as SQL does, in place of refusing them."""
     first_row: int = 0
     """Number of the batch's first row in its body, counted from 0."""
+
+
+_OF_DEFAULTS = Fitting(from_text=True, cuts_times=True)
 
 
 def fit(batch: pa.RecordBatch | pa.Table, schema: Schema, how: Fitting | None = None, *, table: str = "the table") -> pa.RecordBatch:
@@ -94,14 +99,14 @@ def default_of(field: Field) -> pa.Scalar | None:
             value = nested_value(text, field.type, _leaf)
             # What may not be NULL is asked of the rows, which get this only where they leave the column out.
             return None if value is None else fit_column(pa.array([value], arrow_type(field.type)), field)[0]
-        return fit_column(pa.array([text]), field, Fitting(from_text=True))[0]
+        return fit_column(pa.array([text]), field, _OF_DEFAULTS)[0]
     except (InvalidData, ValueError, TypeError, pa.ArrowException) as problem:
         raise InvalidData(f"The default {field.default_value} of column {field.name} is no value of {field.type.sql()}.") from problem
 
 
 def _leaf(text: str, type_: DataType) -> object:
     """A text inside an ARRAY, a MAP or a ROW as a value of its simple type."""
-    return fit_column(pa.array([text]), Field(id=-1, name="default", type=type_), Fitting(from_text=True))[0].as_py()
+    return fit_column(pa.array([text]), Field(id=-1, name="default", type=type_), _OF_DEFAULTS)[0].as_py()
 
 
 def _or_default(array: pa.Array, field: Field) -> pa.Array:
@@ -118,6 +123,8 @@ def fit_column(array: pa.Array, field: Field, how: Fitting | None = None) -> pa.
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     cast = _cast(array, field.name, field.type, how)
+    if how.cuts_times and (unit := _excess_unit(field.type)) > 1:
+        cast = pc.floor_temporal(cast, unit, "millisecond" if cast.type.unit == "ms" else "microsecond")
     _check(cast, field.name, field.type, _Rows(how.first_row))
     return cast
 
@@ -319,6 +326,7 @@ def _check(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
             _check_length(pc.binary_length(array), limit, name, type_, rows)
         case DateType() | TimestampType() | LocalZonedTimestampType():
             _check_years(array, name, type_, rows)
+            _check_digits(array, name, type_, rows)
         case ArrayType(element=element):
             _check(array.flatten(), f"{name}.element", element, rows.through(pc.list_parent_indices(array)))
         case MapType(value=value):
@@ -344,6 +352,24 @@ def _check_years(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> No
     outside = pc.or_(pc.less(plain, first), pc.greater_equal(plain, end))
     row = rows.number(pc.index(outside, True).as_py())
     raise InvalidData(f"Column {name}, row {row}: a value before the year 1 or after 9999 does not fit {type_.sql()}.")
+
+
+def _check_digits(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
+    """Arrow's unit may hold more digits of a second than the type does."""
+    unit = _excess_unit(type_)
+    if unit == 1:
+        return
+    numbers = array.cast(pa.int64())
+    position = pc.index(pc.not_equal(pc.multiply(pc.divide(numbers, unit), unit), numbers), True).as_py()
+    if position >= 0:
+        raise InvalidData(f"Column {name}, row {rows.number(position)}: {_shown(array[position])} does not fit {type_.sql()}.")
+
+
+def _excess_unit(type_: DataType) -> int:
+    """How many of Arrow's units the last digit of a TIMESTAMP is; 1 for all other types."""
+    if not isinstance(type_, TimestampType | LocalZonedTimestampType):
+        return 1
+    return int(10 ** ((3 if type_.precision <= 3 else 6) - type_.precision))
 
 
 def _number(moment: pa.Scalar) -> int:
