@@ -94,6 +94,9 @@ class Notices:
             except (psycopg.Error, LakeError):
                 _log.info("The connection that hears of commits was lost; streams look by themselves until it is back")
                 pause.wait(_RETRY_SECONDS)
+            except Exception:  # commits are heard of as long as anybody waits
+                _log.exception("Commits could not be heard of; streams look by themselves until they are")
+                pause.wait(_RETRY_SECONDS)
 
     def _poll(self, pause: threading.Event) -> bool:
         """Look for new snapshots until nobody waits (True) or Postgres is away."""

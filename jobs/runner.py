@@ -103,7 +103,10 @@ class JobRunner:
                 said = problem.message
             except Exception:  # jobs are run as long as the server lives
                 _log.exception("A round of the job runner failed")
-            self._lose_what_is_lost()
+            try:
+                self._lose_what_is_lost()
+            except Exception:
+                _log.exception("Jobs that another server may run by now could not be stopped")
             self._wake.wait(_ROUND_SECONDS if self.running() else _IDLE_ROUND_SECONDS)
             self._wake.clear()
 

@@ -116,6 +116,9 @@ class Peers:
         except LakeError:  # the others ask it themselves after a while
             _log.info("The catalog could not be told where this server is", exc_info=True)
             since = None
+        except Exception:  # it is told as long as the server lives
+            _log.exception("The catalog could not be told where this server is")
+            since = None
         else:
             since = time.monotonic() if self._telling_since is None else self._telling_since
         with self._lock:

@@ -84,6 +84,10 @@ class _Stopping:
         self.tasks = 0
         """Of its tasks that ran when it was last looked at."""
 
+    def lose_place(self) -> None:
+        """Have another thread take the place of its own, unless that has come back."""
+        self.given_up = self.give_up()
+
     @property
     def holds_spark(self) -> bool:
         """Whether it keeps something of Spark's from others."""
@@ -162,20 +166,33 @@ class Canceller:
                 if self._closed:
                     return
                 stopping = list(self._stopping)
-            if not stopping and time.monotonic() - self._looked >= _LOOK_SECONDS:
-                self._looked = time.monotonic()
-                self._guarded(self._look, "Spark could not be asked how it is")
-            self._count_tasks(stopping)
-            self._count_seconds(stopping)
-            if self._turns is not None and self._waiting():
-                theirs = {stage for statement in stopping for stage in statement.stages}
-                self._guarded(partial(self._turns.look, theirs), "Spark could not be asked who waits for its cores")
-            ended = self._renew_starved(stopping)
-            ended += [statement for statement in stopping if statement not in ended and self._ended(statement)]
+            try:
+                self._look_at(stopping)
+            except Exception:  # statements are stopped as long as the server lives
+                _log.exception("A round of stopping statements failed")
             with self._woken:
-                self._stopping = [statement for statement in self._stopping if statement not in ended]
-                if self._stopping:
+                if self._stopping and not self._closed:
                     self._woken.wait(_AGAIN_SECONDS)
+
+    def _look_at(self, stopping: Sequence[_Stopping]) -> None:
+        """One round; what has ended is not looked at again, whatever the round runs into behind it."""
+        if not stopping and time.monotonic() - self._looked >= _LOOK_SECONDS:
+            self._looked = time.monotonic()
+            self._guarded(self._look, "Spark could not be asked how it is")
+        self._count_tasks(stopping)
+        self._guarded(partial(self._count_seconds, stopping), "Spark's own clock could not be read")
+        if self._turns is not None and self._waiting():
+            theirs = {stage for statement in stopping for stage in statement.stages}
+            self._guarded(partial(self._turns.look, theirs), "Spark could not be asked who waits for its cores")
+        starving = self._renew_starved(stopping)
+        self._forget(starving)
+        for statement in stopping:
+            if statement not in starving:
+                self._guarded(partial(self._tell, statement), f"Statement {statement.operation.handle} could not be stopped")
+
+    def _forget(self, ended: Sequence[_Stopping]) -> None:
+        with self._woken:
+            self._stopping = [statement for statement in self._stopping if statement not in ended]
 
     def _count_tasks(self, stopping: Sequence[_Stopping]) -> None:
         """Look which tasks go on: Spark itself takes one for ended when it was told to stop."""
@@ -219,8 +236,8 @@ class Canceller:
         except Exception:  # the JVM may be gone, and with it its tasks
             return math.inf
 
-    def _ended(self, statement: _Stopping) -> bool:
-        """Tell it to stop once more; whether it has ended."""
+    def _tell(self, statement: _Stopping) -> None:
+        """Tell it to stop once more, or forget it where it has ended."""
         operation, waited = statement.operation, time.monotonic() - statement.since
         handle = operation.handle
         if not operation.worker_ended:
@@ -228,17 +245,17 @@ class Canceller:
             if waited > self._patience.interrupt and operation.on_spark:
                 self._guarded(lambda: self._spark.interrupt(handle), f"The thread of statement {handle} could not be interrupted")
             if waited > self._patience.thread and not statement.given_up:
-                statement.given_up = statement.give_up()
+                self._guarded(statement.lose_place, f"The place of statement {handle} could not be given to another thread")
                 if statement.given_up:
                     _log.warning("Statement %s was told to stop %d s ago; another thread takes its place", handle, waited)
         if operation.worker_ended and not statement.tasks:
-            return True
+            self._forget([statement])
+            return
         in_spark = statement.tasks or self._spark.calls(handle)  # whoever waits for a start to end must not end it
         if statement.waited > self._patience.restart and statement.holds_spark and in_spark:
             reason = f"statement {handle} goes on {waited:.0f} s after it was told to stop, with {statement.tasks} tasks"
             self._guarded(lambda: self._spark.restart(reason), "Spark could not be started anew")
-            return True
-        return False
+            self._forget([statement])
 
     @staticmethod
     def _guarded(action: Callable[[], None], what: str) -> None:

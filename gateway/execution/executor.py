@@ -265,14 +265,13 @@ class Executor:
         with self._lock:
             if work.lane is None or work.given_up or not work.abandoned:
                 return False
+            if not self._closed:
+                self._start(work.lane)  # first: where the system gives no thread the place is not lost, and it is tried again
             work.given_up = True
-            lane = work.lane
             self._stuck += 1
             self._leave(work)
             self._next_of(work)
             self._count_off()
-            if not self._closed:
-                self._start(lane)
         return True
 
     def stuck(self) -> int:
@@ -281,8 +280,8 @@ class Executor:
 
     def _start(self, lane: Lane) -> None:
         thread = threading.Thread(target=self._serve, args=(lane,), name=f"sluice-{lane}-{len(self._threads)}", daemon=True)
-        self._threads.append(thread)
         thread.start()
+        self._threads.append(thread)
 
     def _leave(self, work: Work) -> None:
         """The work runs no more in its lane; another one of its owner's may."""

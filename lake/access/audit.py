@@ -258,11 +258,13 @@ class AuditLog:
             if problem.message != self._said:  # it is tried twice a second
                 _log.warning("The audit log waits: %s", problem.message)
             self._said = problem.message
+        except Exception:  # it is written as long as the server lives
+            _log.exception("The audit log could not be written")
 
     def _try_to_forget(self) -> None:
         try:
             self.forget_old()
-        except LakeError:
+        except Exception:
             _log.warning("Old entries of the audit log could not be dropped", exc_info=True)
 
 

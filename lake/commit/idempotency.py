@@ -186,11 +186,14 @@ class Idempotency:
         while not self._stop.wait(LEASE.total_seconds() / 3):
             with self._lock:
                 claims = list(self._held)
-            if claims:
-                with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
-                    tx.idempotency.renew(claims)
-            with contextlib.suppress(LakeError):
-                self.forget_old()
+            try:
+                if claims:
+                    with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
+                        tx.idempotency.renew(claims)
+                with contextlib.suppress(LakeError):
+                    self.forget_old()
+            except Exception:  # claims are kept alive as long as the server lives
+                _log.exception("Idempotency keys could not be kept alive")
 
     def forget_old(self) -> None:
         """Remove keys older than a day; until the time can be believed they stay, and count: a repeat would write its rows again."""

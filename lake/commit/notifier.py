@@ -91,7 +91,10 @@ class Notifier:
 
     def _run(self) -> None:
         while self._wait():
-            self._send()
+            try:
+                self._send()
+            except Exception:  # snapshots are noted as long as the server lives
+                _log.exception("Published snapshots could not be noted")
             with self._change:
                 self._change.wait_for(lambda: self._closed, PAUSE_SECONDS)
 

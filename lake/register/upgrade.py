@@ -95,6 +95,11 @@ def _until_done(lake: LakeTables, stop: threading.Event, pause: float) -> None:
                     _log.warning("%s, which is tried again: %s", what, problem)
                 failing.add(what)
                 continue
+            except Exception:  # it is tried again, and the other steps are done
+                if what not in failing:
+                    _log.exception("%s, which is tried again", what)
+                failing.add(what)
+                continue
             if done:
                 _log.info("%d snapshots and tags of earlier versions were written again so that Paimon 2 parses them.", done)
             del steps[what]

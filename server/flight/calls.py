@@ -183,9 +183,14 @@ class HangUps:
                 if not self._watched:
                     self._filled.clear()
                 for number, (call, tell) in list(self._watched.items()):
-                    if call.gone():
-                        del self._watched[number]
-                        gone.append(tell)
+                    try:
+                        if not call.gone():
+                            continue
+                    except Exception:  # the watch goes on for everybody else
+                        _log.exception("A call could not be asked whether its client is there")
+                        continue
+                    del self._watched[number]
+                    gone.append(tell)
             for tell in gone:
                 try:
                     tell()

@@ -127,23 +127,29 @@ class EmbeddedPostgres:
         """Start it again whenever it has ended, until it is to stop; connections find it at the same place."""
         pause = 0.0
         while not self._stopping.wait(pause):
-            postmaster = _running(self._directory)
-            if postmaster is not None:
-                with contextlib.suppress(psutil.Error):
-                    postmaster.wait()
-            if self._child is not None:
-                self._child.wait()
-            with self._starting:
-                if self._stopping.is_set():
-                    return
-                _log.warning("Postgres has ended; it is started again")
-                try:
+            try:
+                self._wait_for_its_end()
+                with self._starting:
+                    if self._stopping.is_set():
+                        return
+                    _log.warning("Postgres has ended; it is started again")
                     self._ready()
                     pause, self._not_launched = 0.0, None
-                except (Unavailable, OSError) as problem:
-                    self._not_launched = problem if isinstance(problem, OSError) else None
-                    pause = min(_LONGEST_PAUSE, 2 * pause + 1.0)
-                    _log.error("Postgres does not come back, the next attempt is in %d s: %s", pause, problem)
+            except (Unavailable, OSError) as problem:
+                self._not_launched = problem if isinstance(problem, OSError) else None
+                pause = min(_LONGEST_PAUSE, 2 * pause + 1.0)
+                _log.error("Postgres does not come back, the next attempt is in %d s: %s", pause, problem)
+            except Exception:  # it is started as long as the server lives
+                pause = min(_LONGEST_PAUSE, 2 * pause + 1.0)
+                _log.exception("Postgres does not come back, the next attempt is in %d s", pause)
+
+    def _wait_for_its_end(self) -> None:
+        postmaster = _running(self._directory)
+        if postmaster is not None:
+            with contextlib.suppress(psutil.Error):
+                postmaster.wait()
+        if self._child is not None:
+            self._child.wait()
 
     def stop(self) -> None:
         """Shut it down cleanly and let go of the data directory."""

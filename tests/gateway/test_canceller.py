@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import pytest
 
+from gateway.execution import canceller as canceller_module
 from gateway.execution.canceller import Canceller, Patience
+from gateway.execution.core_turns import CoreTurns
 from gateway.gateway import Gateway
 from gateway.health import check_health
 from gateway.operation import Operation, OperationState
@@ -195,6 +198,64 @@ def test_a_statement_that_hangs_outside_spark_is_no_reason_to_start_spark_anew(
     assert (canceller.outliving(), spark.restarted, spark.interrupted) == ([], [], [])
     operation.worker_ended = True
     wait_for(lambda: not canceller._stopping)
+
+
+_CALLS = ("cancel", "interrupt", "stages_of", "live_tasks", "cores", "calls", "seconds", "prepare", "restart", "give_up", "look", "waiting")
+
+
+@pytest.mark.parametrize("failing", _CALLS)
+def test_whatever_fails_once_the_next_statement_is_stopped_all_the_same(
+    spark: Hanging, operation: Operation, failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(canceller_module, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(canceller_module, "_AGAIN_SECONDS", 0.05)
+    failed: list[str] = []
+
+    def once(call: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def called(*arguments: Any) -> Any:
+            if name == failing and not failed:
+                failed.append(name)
+                raise OSError(name)
+            return call(*arguments)
+
+        return called
+
+    for name in _CALLS[:-3]:
+        monkeypatch.setattr(spark, name, once(getattr(spark, name), name))
+    gave_up: list[str] = []
+    made = Canceller(
+        spark,
+        look=once(lambda: None, "look"),
+        waiting=once(lambda: True, "waiting"),
+        turns=CoreTurns(cast(Any, _NoTurns())),
+        patience=Patience(interrupt=0.0, thread=0.0, starved=60.0, waited_for=60.0, restart=0.5),
+    )
+    try:
+        wait_for(lambda: failing != "look" or bool(failed))
+        if failing != "calls":  # which is asked of those without tasks alone
+            spark.stages, spark.live = {operation.handle: {("app-1", 7)}}, [("app-1", 7), ("app-1", 7)]
+        made.stop(operation, once(lambda: gave_up.append(operation.handle) or True, "give_up"))  # type: ignore[func-returns-value]
+        if failing == "cores":
+            wait_for(lambda: bool(made._stopping))
+            made._stopping[0].waited += 61
+        wait_for(lambda: bool(failed))
+        wait_for(lambda: bool(spark.restarted) or failing == "restart")
+        wait_for(lambda: not made._stopping)
+        other = Operation("SELECT 2")
+        other.move(OperationState.PENDING)
+        other.begin()
+        made.stop(other, lambda: gave_up.append(other.handle) or True)  # type: ignore[func-returns-value]
+        wait_for(lambda: other.handle in spark.canceled and other.handle in gave_up)
+    finally:
+        made.close()
+    assert operation.handle in spark.canceled
+
+
+class _NoTurns:
+    """Spark, of which nobody holds a core."""
+
+    def numbered_tasks(self) -> list[tuple[tuple[str, int], int]]:
+        return []
 
 
 def test_what_ends_in_time_is_forgotten(canceller: Canceller, spark: Hanging, operation: Operation) -> None:

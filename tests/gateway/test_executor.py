@@ -332,6 +332,30 @@ def test_a_thread_that_does_not_come_back_is_replaced() -> None:
         executor.close(2)
 
 
+def test_where_the_system_has_no_thread_the_place_is_given_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = Executor(local_threads=1, spark_threads=1)
+    gate, next_one = Gate(), threading.Event()
+
+    def no_thread(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    try:
+        work = executor.submit(on_spark(gate), owner="a")
+        assert gate.reached.wait(60)
+        executor.abandon(work)
+        with monkeypatch.context() as full:
+            full.setattr(threading.Thread, "start", no_thread)
+            with pytest.raises(RuntimeError):
+                executor.give_up(work)
+        assert executor.stuck() == 0
+        assert executor.give_up(work)
+        executor.submit(on_spark(next_one.set), owner="a")
+        assert next_one.wait(60), "the place of the stuck one was taken"
+    finally:
+        gate.opened.set()
+        executor.close(2)
+
+
 def test_who_fills_spark_leaves_threads_to_others() -> None:
     """A principal that runs nothing finds one of the kept threads; who has all others does not."""
     executor = Executor(local_threads=2, spark_threads=2, kept_threads=1, queue_limit=100)

@@ -28,7 +28,10 @@ def _watch(java: Jvm, ask: Callable[[], None], prepare: Callable[[], None]) -> N
     while java.lives() and not java.out_of_memory.exists():
         time.sleep(_LOOK_SECONDS)
     if java.lives():
-        prepare()
+        try:
+            prepare()
+        except Exception:  # the JVM that lives is watched all the same
+            _log.exception("A new start of Spark could not be prepared")
     with ThreadPoolExecutor(1, thread_name_prefix="spark-memory") as asking:  # one thread, since each costs the JVM one
         while java.lives():
             answer = asking.submit(ask)
@@ -38,4 +41,6 @@ def _watch(java: Jvm, ask: Callable[[], None], prepare: Callable[[], None]) -> N
                 _log.error("Spark ran out of memory and has not answered for %d s; its JVM is killed", _ANSWER_SECONDS)
                 java.kill()
                 return
+            except Exception:  # it is watched as long as it lives
+                _log.exception("Spark ran out of memory and could not be asked how it is")
             time.sleep(_AGAIN_SECONDS)

@@ -72,7 +72,13 @@ def _descendants(process: int) -> list[int]:
 
 def _counted(processes: list[int]) -> Iterator[tuple[int, tuple[int, int]]]:
     for process in processes:
-        for file in Path(f"/proc/{process}/task").glob("*/schedstat"):
+        for file in _files_of_threads(process):
             with contextlib.suppress(OSError, ValueError):  # the thread may have ended
                 ran, waited, _ = file.read_text().split()
                 yield int(file.parent.name), (int(ran), int(waited))
+
+
+def _files_of_threads(process: int) -> list[Path]:
+    with contextlib.suppress(OSError):  # the process may end while its threads are listed
+        return list(Path(f"/proc/{process}/task").glob("*/schedstat"))
+    return []

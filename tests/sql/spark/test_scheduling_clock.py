@@ -7,10 +7,11 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
-from sql.spark.scheduling.scheduling_clock import SchedulingClock, Times
+from sql.spark.scheduling.scheduling_clock import SchedulingClock, Times, scheduled
 
 _SECOND = 10**9
 
@@ -93,3 +94,11 @@ def test_what_the_kernel_counts() -> None:
     real, counted, slept = (after - before for before, after in zip(first, last, strict=True))
     assert counted < 0.9 * real
     assert slept == pytest.approx(real, rel=0.2)
+
+
+def test_a_process_that_ends_while_its_threads_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def glob(self: Path, pattern: str) -> Iterator[Path]:
+        raise FileNotFoundError(self / pattern)
+
+    monkeypatch.setattr(Path, "glob", glob)
+    assert scheduled(os.getpid()) == {}
