@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -11,10 +12,11 @@ from catalog import CatalogStore
 from catalog.records import SnapshotRow, TagRow
 from lake.register.changed import ChangedFile, changed_schemas, changed_snapshot, changed_tags
 from lake.register.looks.file_faults import decoded, fault_of_entry, fault_of_index_file, index_fault, out_of_turn, shown
+from lake.register.looks.needed import Line, Wanted, need
 from lake.register.looks.side_by_side import SideBySide
 from lake.register.unknown_branches import unknown_branches
 from lake.tables.handle import LakeTable
-from model.errors import TableDamaged, Unavailable
+from model.errors import LakeError, TableDamaged, Unavailable
 from model.identifier import MAIN_BRANCH
 from model.snapshot import Snapshot
 from model.text.sql_text import literal
@@ -22,10 +24,10 @@ from table.format.deletions import INDEX_TYPE, index_path, lie_in_turn
 from table.format.io.storage_errors import refusal
 from table.format.layout import TableLayout
 from table.format.manifests.avro_name import wrong_name
-from table.format.manifests.codec import decode_manifest, decode_manifest_list, manifest_records
-from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
+from table.format.manifests.codec import decode_manifest_list
+from table.format.manifests.entries import ManifestEntry, ManifestFile
 from table.format.manifests.lists import goes_back
-from table.format.manifests.typed import wrong_entries, wrong_size
+from table.format.manifests.typed import entries_in, index_records, wrong_entries, wrong_size
 from table.format.store import TableFiles
 from table.retention.check import MISSING
 
@@ -33,14 +35,6 @@ Checked = Callable[[int, int], None]
 """Told of so many files, and their bytes, that have been looked at; may raise to stop. Called by whoever takes the faults."""
 Planned = Callable[[int, int], None]
 """Told how many data files, and bytes, are looked at from now on: all metadata has been."""
-
-
-Wanted = dict[tuple[object, ...], tuple["Line", int, ManifestEntry]]
-"""Data files by what tells them from others: where some were taken over, those of two partitions may have one name."""
-
-
-def _key(entry: ManifestEntry) -> tuple[object, ...]:
-    return entry.partition, entry.bucket, entry.file.file_name, entry.file.external_path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,16 +51,6 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One line of history: a branch's snapshots, or the snapshot of a tag."""
-
-    branch: str
-    snapshots: Sequence[Snapshot]
-    published: frozenset[int] = frozenset()
-    """Of these the files are to be there."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class BranchMetadata:
     """What the catalog has of a branch, each in a file of its own."""
 
@@ -74,6 +58,16 @@ class BranchMetadata:
     schemas: Sequence[tuple[int, Mapping[str, Any]]]
     snapshots: Sequence[SnapshotRow]
     tags: Sequence[TagRow]
+
+
+_Told = tuple[str, int, int, int, int | None, int | None, bytes, bytes]
+"""A manifest's name, and what a list tells of it: where one list is damaged, the manifest is as another tells."""
+
+
+def _told_of(meta: ManifestFile) -> _Told:
+    stats = meta.partition_stats
+    counts = (meta.file_size, meta.num_added_files, meta.num_deleted_files, meta.min_bucket, meta.max_bucket)
+    return meta.file_name, *counts, stats.min_values, stats.max_values
 
 
 def lines_of(catalog: CatalogStore, table: LakeTable) -> tuple[list[Line], list[BranchMetadata]]:
@@ -147,7 +141,7 @@ class TableCheck:
         self._looks = SideBySide.of(threads)
         self._checked, self._planned = checked, planned
         self._lists: dict[str, Sequence[ManifestFile] | str] = {}
-        self._manifests: dict[str, Sequence[ManifestEntry] | str] = {}
+        self._manifests: dict[_Told, Sequence[ManifestEntry] | str] = {}
         self._index_manifests: set[str] = set()
         self._whole: dict[str, bool] = {}
         """Lines of index manifests, and whether the index file of each is as the line tells."""
@@ -167,24 +161,65 @@ class TableCheck:
         yield from self._data(wanted)
 
     def named(self, lines: Sequence[Line], faults: Callable[[Fault], object]) -> Iterator[str]:
-        """Every file that snapshots name, by path, with those beside it; ``faults`` is told of metadata that cannot be read."""
+        """Every file that snapshots name, by path, with those beside it.
+
+        ``faults`` is told once of each piece of metadata that cannot be read and of each file whose place is not the table's; all else
+        is named all the same.
+        """
         wanted: Wanted = {}
-        files = self._table.files
+        files, schema = self._table.files, self._table.schema
+        told: set[tuple[str, str]] = set()
+
+        def tell(fault: Fault) -> None:
+            if (key := (fault.file, fault.problem)) not in told:
+                told.add(key)
+                faults(fault)
+
         for line in lines:
             for fault in self._metadata(line, wanted):
-                faults(fault)
-        for name in (*self._lists, *self._manifests):
-            yield files.layout.manifest(name)
-        for snapshot in {snapshot.key: snapshot for line in lines for snapshot in line.snapshots}.values():
-            if snapshot.statistics is not None:
-                yield files.layout.statistics_file(snapshot.statistics)
-        for index in sorted({s.index_manifest for line in lines for s in line.snapshots if s.index_manifest is not None}):
-            yield files.layout.manifest(index)
-            for record in files.index_manifest(index):
-                yield index_path(files, self._table.schema, record)
+                tell(fault)
+        names = (*self._lists, *(name for name, *_ in self._manifests))
+        yield from self._places(tell, ((name, partial(self._manifest_path, name)) for name in dict.fromkeys(names)))
+        snapshots = {snapshot.key: snapshot for line in lines for snapshot in line.snapshots}.values()
+        statistics = {snapshot.statistics for snapshot in snapshots if snapshot.statistics is not None}
+        yield from self._places(tell, ((name, partial(files.layout.statistics_file, name)) for name in sorted(statistics)))
+        for index, snapshot in sorted({one.index_manifest: one for one in snapshots if one.index_manifest is not None}.items()):
+            yield from self._places(tell, [(index, partial(self._manifest_path, index))])
+            _, records = self._index_records(snapshot)
+            if isinstance(records, str):
+                tell(self._fault_of(MAIN_BRANCH, snapshot, index, records))
+                continue
+            looks = ((str(record["_FILE_NAME"]), partial(index_path, files, schema, record)) for record in records)
+            yield from self._places(tell, looks)
         for _, _, entry in wanted.values():
-            yield files.data_path(self._table.schema, entry)
-            yield from files.extra_paths(self._table.schema, entry)
+            name = entry.file.file_name
+            yield from self._places(tell, [(name, partial(files.data_path, schema, entry))])
+            yield from self._places(tell, [(name, partial(files.extra_paths, schema, entry))])
+
+    @staticmethod
+    def _places(tell: Callable[[Fault], object], looks: Iterable[tuple[str, Callable[[], str | list[str]]]]) -> Iterator[str]:
+        """Where named files lie; of a place that cannot be told is told instead, unless the store itself is away."""
+        for name, look in looks:
+            try:
+                found = look()
+            except Unavailable as problem:
+                tell(unreadable(MAIN_BRANCH, problem))
+            except LakeError as problem:
+                file, what = (problem.file, problem.problem) if isinstance(problem, TableDamaged) else (name, problem.message)
+                tell(Fault(branch=MAIN_BRANCH, snapshot_id=None, partition="", file=file, rows=None, problem=what))
+            else:
+                yield from [found] if isinstance(found, str) else found
+
+    def _manifest_path(self, name: str) -> str:
+        return self._table.files.layout.manifest(name)
+
+    def _fault_of(self, branch: str, snapshot: Snapshot, name: str, problem: str) -> Fault:
+        """The fault of a list or manifest; one whose name leads out of the table is told by that name."""
+        try:
+            path = self._manifest_path(name)
+        except TableDamaged as damage:
+            path = damage.file
+        return Fault(branch=branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=problem)
 
     def _snapshot_files(self, line: Line) -> Iterator[Fault]:
         """Files of snapshots in a hole: a missing beginning is what a client expired."""
@@ -233,29 +268,30 @@ class TableCheck:
         return replace(self._table.identifier, branch=branch).written()
 
     def _metadata(self, line: Line, wanted: Wanted) -> Iterator[Fault]:
-        """Faults of lists and manifests; the data files they add are put into ``wanted``."""
+        """Faults of lists and manifests; the data files that any snapshot of the line needs are put into ``wanted``."""
         self._read_ahead(line)
-        layout, before = self._table.files.layout, None
+        before: tuple[int, set[str]] | None = None
         for snapshot in line.snapshots:
-            # What a snapshot has is what the one before it had and what it added itself; the first has all its base tells.
-            follows = before is not None and snapshot.id == before.id + 1
-            before = snapshot
-            for name, _ in self._named_lists(snapshot):
-                metas = self._lists[name]
+            base, delta = (self._lists[name] for name, _ in self._named_lists(snapshot))
+            # What a snapshot has is what the one before it had and what it added itself, where its base names what that one left. Else
+            # it is what its own base and delta leave of each other: another snapshot or line may need what they take away.
+            follows = before is not None and not isinstance(base, str) and before == (snapshot.id - 1, {m.file_name for m in base})
+            names, needed = set[str](), Wanted()
+            for (name, _), metas in zip(self._named_lists(snapshot), (base, delta), strict=True):
                 if isinstance(metas, str):
                     newest = line.published and snapshot is line.snapshots[-1]
                     problem = f"{metas}; {goes_back(self._written(line.branch))}" if newest else metas
-                    path = layout.manifest(name)
-                    yield Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=problem)
+                    yield self._fault_of(line.branch, snapshot, name, problem)
                     continue
                 for meta in metas:
-                    entries = self._manifests[meta.file_name]
+                    names.add(meta.file_name)
+                    entries = self._manifests[_told_of(meta)]
                     if isinstance(entries, str):
-                        path = layout.manifest(meta.file_name)
-                        yield Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=entries)
-                        continue
-                    if not follows or name == snapshot.delta_manifest_list:
-                        self._want(line, snapshot, entries, wanted)
+                        yield self._fault_of(line.branch, snapshot, meta.file_name, entries)
+                    elif not follows or metas is delta:
+                        need(line, snapshot, entries, needed, alone=not follows)
+            before = snapshot.id, names
+            wanted.update(needed)
             self._checked(1, 0)
         yield from self._indexes(line)
 
@@ -270,8 +306,7 @@ class TableCheck:
         for snapshot, (length, records) in self._looks.each(self._index_records, wanted):
             self._checked(1, length)
             if isinstance(records, str):
-                path = self._table.files.layout.manifest(snapshot.index_manifest or "")
-                yield Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=records)
+                yield self._fault_of(line.branch, snapshot, snapshot.index_manifest or "", records)
                 continue
             for path, problem in self._index_files(line, snapshot, records):
                 yield Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=problem)
@@ -283,7 +318,7 @@ class TableCheck:
     def _index_records(self, snapshot: Snapshot) -> tuple[int, list[dict[str, Any]] | str]:
         """How many bytes a snapshot's index manifest has, and what it tells, or what is wrong with it."""
         data = self._read(snapshot.index_manifest or "", None)
-        return (0, data) if isinstance(data, str) else (len(data), decoded(lambda: list(manifest_records(data))))
+        return (0, data) if isinstance(data, str) else (len(data), decoded(lambda: index_records(data, self._table.files.partition_types)))
 
     def _index_files(self, line: Line, snapshot: Snapshot, records: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
         """Index files that are not as an index manifest tells, each looked at once however many manifests name it alike."""
@@ -303,14 +338,6 @@ class TableCheck:
         except Unavailable as problem:
             return problem.place or str(record["_FILE_NAME"]), refused(problem)
 
-    def _want(self, line: Line, snapshot: Snapshot, entries: Sequence[ManifestEntry], wanted: Wanted) -> None:
-        first = line.snapshots[0].id
-        for entry in entries:
-            if entry.kind is EntryKind.ADD:
-                wanted[_key(entry)] = (line, snapshot.id, entry)
-            elif snapshot.id == first and (wanted_before := wanted.get(_key(entry))) is not None and wanted_before[0] is line:
-                del wanted[_key(entry)]  # gone before the first snapshot that is kept
-
     @staticmethod
     def _named_lists(snapshot: Snapshot) -> list[tuple[str, int | None]]:
         return [
@@ -327,14 +354,14 @@ class TableCheck:
         for (name, _), (length, content) in self._looks.each(lambda named: self._list(*named), sizes.items()):
             self._lists[name] = content
             self._checked(1, length)
-        metas: dict[str, ManifestFile] = {}
+        metas: dict[_Told, ManifestFile] = {}
         for name in dict.fromkeys(name for snapshot in line.snapshots for name, _ in self._named_lists(snapshot)):
             listed = self._lists[name]
             for meta in () if isinstance(listed, str) else listed:
-                if meta.file_name not in self._manifests:
-                    metas.setdefault(meta.file_name, meta)
+                if (key := _told_of(meta)) not in self._manifests:
+                    metas.setdefault(key, meta)
         for meta, (length, entries) in self._looks.each(self._manifest, metas.values()):
-            self._manifests[meta.file_name] = entries
+            self._manifests[_told_of(meta)] = entries
             self._checked(1, length)
 
     def _list(self, name: str, size: int | None) -> tuple[int, Sequence[ManifestFile] | str]:
@@ -347,9 +374,11 @@ class TableCheck:
         data = self._read(meta.file_name, meta.file_size)
         if isinstance(data, str):
             return 0, data
-        entries = decoded(lambda: decode_manifest(data))
-        problem = None if isinstance(entries, str) else wrong_entries(meta, entries, self._table.files.partition_types)
-        return len(data), problem or entries
+        types = self._table.files.partition_types
+        entries = decoded(lambda: entries_in(data, types))
+        if isinstance(entries, str):
+            return len(data), entries
+        return len(data), decoded(lambda: wrong_entries(meta, entries, types)) or entries
 
     def _read(self, name: str, size: int | None) -> bytes | str:
         try:

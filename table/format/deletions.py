@@ -23,10 +23,11 @@ from table.format.manifests.avro_name import named
 from table.format.manifests.codec import manifest_records
 from table.format.manifests.columns import Numbers
 from table.format.manifests.entries import DeletionVector, ManifestEntry
+from table.format.manifests.typed import VECTORS
 from table.format.rows import binary_row
 from table.format.store import TableFiles
 
-INDEX_TYPE = "DELETION_VECTORS"
+INDEX_TYPE = VECTORS
 _VERSION = 1
 _MAGIC, _MAGIC64 = 1581511376, 1681511377
 _MOST_ROWS = 1 << 27

@@ -31,12 +31,11 @@ from table.format.manifests.codec import (
     encode_manifest_list,
     encode_manifests,
     entry_record,
-    manifest_records,
 )
 from table.format.manifests.columns import ManifestColumns, entry_count, many_entries
 from table.format.manifests.entries import ManifestEntry, ManifestFile, entries_bytes, list_bytes, manifest_file
 from table.format.manifests.lists import LIST_PREFIX, way_out_of
-from table.format.manifests.typed import columns_in, entries_in, wrong_entries, wrong_size
+from table.format.manifests.typed import columns_in, entries_in, index_records, wrong_entries, wrong_size
 from table.format.rows import binary_row
 from table.format.schema_file import publish_schema
 from table.format.schemas import KnownSchemas, Schemas
@@ -351,7 +350,7 @@ class TableFiles:
 
     def index_manifest(self, name: str) -> list[dict[str, Any]]:
         """The entries of an index manifest, as Avro holds them."""
-        return self._decoded(self.layout.manifest(name), lambda data: list(manifest_records(data)))
+        return self._decoded(self.layout.manifest(name), lambda data: index_records(data, self.partition_types))
 
     def _decoded(self, path: str, decode: Callable[[bytes], T], size: int | None = None) -> T:
         """What a metadata file holds; raises what `missing` tells, and `TableDamaged` for one of another size or that cannot be decoded."""

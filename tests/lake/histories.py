@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
+from lake.register.check import Fault, TableCheck, lines_of
 from lake.rewrite.expiry import tags_of
 from lake.rewrite.orphans import remove_orphan_files
 from model.identifier import MAIN_BRANCH, Identifier
@@ -181,8 +182,10 @@ class History:
 
     def check_heads(self) -> None:
         """Nothing that something kept needs was removed."""
-        missing = [name for name in self.needed() if not (self.root / name).exists()]
+        needed = self.needed()
+        missing = [name for name in needed if not (self.root / name).exists()]
         assert not missing, f"{self._told()}: {missing} are gone"
+        assert self._named() == needed, f"{self._told()}: what is named differs by {sorted(self._named() ^ needed)}"
 
     def check_all(self) -> None:
         """Every snapshot and tag of every branch reads as it was committed, also by files alone."""
@@ -219,6 +222,15 @@ class History:
                 paths = (table.files.data_path(table.schema, entry) for entry in table.files.live_entries(snapshot))
                 names |= {path.removeprefix(f"{table.location}/") for path in paths}
         return names
+
+    def _named(self) -> set[str]:
+        """The same as a backup and a check find it."""
+        table = self.table()
+        faults: list[Fault] = []
+        look = TableCheck(table, deep=False, threads=1, checked=lambda *_: None)
+        paths = set(look.named(lines_of(self._catalog, table)[0], faults.append))
+        assert not faults, f"{self._told()}: {faults}"
+        return {path.removeprefix(f"{table.location}/") for path in paths}
 
     # Helpers of the steps
 

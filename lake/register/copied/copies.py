@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 
 from catalog.backup.archive_parts import PartTable
 from lake.access.allowed_locations import allowed_place
-from lake.register.check import Fault, Line, TableCheck, once
+from lake.register.check import Fault, TableCheck, once
 from lake.register.copied.places import CopiedReach
 from lake.register.copied.record import Consumers, consumers_of, put_back
+from lake.register.looks.needed import Line
 from lake.tables.handle import LakeTable
 from model.errors import IllegalMove, LakeError
 from model.identifier import MAIN_BRANCH

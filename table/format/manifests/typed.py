@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,10 @@ from table.format.manifests.codec import decode_manifest, manifest_records
 from table.format.manifests.columns import ManifestColumns
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile, bounds_of, within
 from table.format.rows import binary_row
+
+VECTORS = "DELETION_VECTORS"
+"""The type of index files that say which rows are deleted."""
+_RANGES = "_DELETIONS_VECTORS_RANGES"
 
 
 def entries_in(data: bytes, types: Sequence[DataType] | None) -> list[ManifestEntry]:
@@ -25,6 +30,21 @@ def columns_in(data: bytes, types: Sequence[DataType] | None) -> ManifestColumns
     columns = ManifestColumns.of(manifest_records(data))
     _check_partitions(columns.partitions.to_pylist(), types)
     return columns
+
+
+def index_records(data: bytes, types: Sequence[DataType] | None) -> list[dict[str, Any]]:
+    """The entries of an index manifest, as Avro holds them; raises anything for bytes that are none of such a table."""
+    records = list(manifest_records(data))
+    for record in records:
+        names = {"_PARTITION", "_BUCKET", "_INDEX_TYPE", "_FILE_NAME", "_FILE_SIZE"}
+        if record["_INDEX_TYPE"] == VECTORS:
+            names.add(_RANGES)
+        if missing := names - record.keys():
+            raise ValueError(f"an entry has no {min(missing)}")
+        if record["_INDEX_TYPE"] == VECTORS and not all(one and {"f0", "f1", "f2"} <= one.keys() for one in record[_RANGES] or ()):
+            raise ValueError("an entry does not tell where a vector lies")
+    _check_partitions({record["_PARTITION"] for record in records}, types)
+    return records
 
 
 def wrong_size(found: int, named: int | None) -> str | None:
