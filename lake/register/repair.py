@@ -10,38 +10,32 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.records import HeadRow, SnapshotRow, TagRow
+from catalog.records import HeadRow, SnapshotRow, TableRow, TagRow
 from lake.access.callers import Caller
 from lake.access.guard import require_options
 from lake.access.rules import require_columns_kept
-from lake.commit.ahead import ahead_of, is_no_more, later_schemas
+from lake.commit.ahead import ahead_of, later_schemas
 from lake.commit.claims import claimed_in
 from lake.commit.decided import follow
 from lake.commit.idempotency import register_answers
 from lake.commit.publish import Publisher
 from lake.register.changed import ChangedFile, changed_files, changed_tags, missing_files, put_aside
 from lake.register.foreign_tables import StoredBranch, check_schemas
+from lake.register.looks.repair_plan import Plan, other_line, plan_of
 from lake.register.operations import rewrite_operations
 from lake.register.own_files import require_own
-from lake.register.readable_line import Line, line_of_files, read_snapshot, readable_line
+from lake.register.readable_line import read_snapshot
 from lake.register.unknown_branches import unregistered_branches
-from lake.register.whole import is_readable, require_readable
-from lake.tables.consumers import file_lowered, filed_consumers, lower_consumers
+from lake.tables.consumers import Filed, Lowered, file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
-from model.errors import LakeError, TableDamaged, TableNotExist
+from model.errors import LakeError, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier, branch_of_file
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
-from model.text.file_name import file_name
-from table.format.io.storage_errors import told_by_the_store
-from table.format.manifests.lists import LIST_PREFIX
-from table.format.snapshot_file import same_snapshot
 from table.format.store import TableFiles
-from table.scan.planning.live import merge_entries
 
 _LOOKS = 3
 """So often a dry run looks at a table that is written meanwhile, before it keeps others from it."""
@@ -70,23 +64,10 @@ class Repair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """What is to be done."""
-
-    registered: Sequence[Snapshot] = ()
-    aside: Sequence[int] = ()
-    history: Sequence[Snapshot] | None = None
-    """All the catalog shall know of the branch; None where what it knows stays."""
-    keep: Sequence[Snapshot] = ()
-    """What can be read and would go out of reach: each gets a tag."""
-    back_from: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
     """The same with what it is done with."""
 
-    plan: _Plan
+    plan: Plan
     history: Sequence[SnapshotRow]
     schemas: Sequence[Schema]
     """Later versions that files tell of."""
@@ -114,35 +95,20 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller
     name, `InvalidSchema` for a later schema that nobody could give the table here, and `Forbidden` where rows or history go that the
     caller may not take away.
 
-    Files are written and moved before the decision, so a crash in between leaves a table that a second repair finishes.
+    Tags are on record before files are written and moved, and these are before the decision: a crash in between leaves a table that a
+    second repair finishes.
     """
     if dry_run and (done := _seen_beside_writers(catalog, table, caller)) is not None:
         return done
+    if dry_run:
+        with catalog.transaction() as tx:
+            _locked(tx, table)
+            return _looked(tx, table, caller).done
     filed = filed_consumers(catalog, table)
     files, branch = table.files, table.identifier.branch
-    with catalog.transaction() as tx:
-        row = tx.tables.lock(Identifier(table.identifier.database, table.identifier.table))
-        if row.table_id != table.table_id or row.location != table.location:
-            raise TableNotExist(str(table.identifier))
-        tx.allow_silence()  # every snapshot's file is read
-        found = _looked(tx, table, caller)
-        if dry_run:
-            return found.done
-        with claimed_in(tx, None):
-            for one in found.missing:  # of decisions made long ago: where one cannot be written, nothing else has changed
-                files.io.create(one.path, one.data)
-            put_aside(files, found.plan.aside, found.changed, found.torn_tags, found.done.directory)
-            _register_schemas(tx, table, found.schemas, found.taken_over)
-            for name, snapshot in found.tags.items():
-                tx.tags.put(table.table_id, name, snapshot.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
-            for stored in found.branches:
-                tx.branches.create(table.table_id, stored.branch, schema_id=stored.schema.id, table=str(table.identifier))
-                stored.put(tx, table.table_id)
-                register_answers(tx, stored.snapshots)
-            _register(tx, table, found.plan, found.history)
-            register_answers(tx, found.plan.registered)
-            lowered = lower_consumers(tx, table, _lost(found.plan, found.history), filed)
-            _clear_mark(tx, table, row.diverged_at)
+    while (decided := _decided(catalog, table, caller, filed)) is None:
+        pass  # what is set aside is kept by tags now
+    found, lowered = decided
     publisher.doubt(table.table_id, branch)
     publisher.try_to_catch_up(table.table_id, files, branch)
     for stored in found.branches:
@@ -154,6 +120,45 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller
     file_lowered(catalog, table, lowered)
     follow(lambda: _hinted(table), f"The hint of {table.identifier} does not name its newest snapshot")
     return found.done
+
+
+def _decided(catalog: CatalogStore, table: LakeTable, caller: Caller, filed: Filed) -> tuple[_Found, Lowered] | None:
+    """Move what is in the way and decide the rest; None where so far only tags are on record, of what is to be moved.
+
+    They come first, in a transaction of their own: of a file that was moved, a repair that is repeated would know nothing any more.
+    """
+    files, branch = table.files, table.identifier.branch
+    with catalog.transaction() as tx:
+        row = _locked(tx, table)
+        found = _looked(tx, table, caller)
+        on_record = {tag.name for tag in tx.tags.all(table.table_id, branch)}
+        if not on_record >= found.tags.keys():
+            for name, snapshot in found.tags.items():
+                tx.tags.put(table.table_id, name, snapshot.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
+            return None
+        with claimed_in(tx, None):
+            for one in found.missing:  # of decisions made long ago: where one cannot be written, nothing else has changed
+                files.io.create(one.path, one.data)
+            put_aside(files, found.plan.aside, found.changed, found.torn_tags, found.done.directory)
+            _register_schemas(tx, table, found.schemas, found.taken_over)
+            for stored in found.branches:
+                tx.branches.create(table.table_id, stored.branch, schema_id=stored.schema.id, table=str(table.identifier))
+                stored.put(tx, table.table_id)
+                register_answers(tx, stored.snapshots)
+            _register(tx, table, found.plan, found.history)
+            register_answers(tx, found.plan.registered)
+            lowered = lower_consumers(tx, table, _lost(found.plan, found.history), filed)
+            _clear_mark(tx, table, row.diverged_at)
+    return found, lowered
+
+
+def _locked(tx: CatalogTransaction, table: LakeTable) -> TableRow:
+    """Keep others from writing to the table; raises `TableNotExist` where another has its name by now."""
+    row = tx.tables.lock(Identifier(table.identifier.database, table.identifier.table))
+    if row.table_id != table.table_id or row.location != table.location:
+        raise TableNotExist(str(table.identifier))
+    tx.allow_silence()  # every snapshot's file is read
+    return row
 
 
 def _seen_beside_writers(catalog: CatalogStore, table: LakeTable, caller: Caller) -> Repair | None:
@@ -190,7 +195,7 @@ def _looked(tx: CatalogTransaction, table: LakeTable, caller: Caller) -> _Found:
     later = later_schemas(files, max(known, default=-1))
     schemas = [schema for schema in later if files.layout.below(files.layout.schema_file(schema.id)) not in stale]
     newest_schema = max([*known, *(schema.id for schema in schemas)])
-    plan = _plan(files, history, _other_line(tx, table, history, newest_schema), newest_schema=newest_schema)
+    plan = plan_of(files, history, other_line(tx, table, history, newest_schema), newest_schema=newest_schema)
     require_own(tx, table, plan.registered, history, known, has_later=bool(schemas))
     taken_over = _taken_over(files, schemas, plan)
     _require_schemas(tx, table, caller, schemas, taken_over)
@@ -248,7 +253,7 @@ def _names_of_tags(keep: Sequence[Snapshot], tags: Sequence[TagRow]) -> dict[str
     return names
 
 
-def _register(tx: CatalogTransaction, table: LakeTable, plan: _Plan, history: Sequence[SnapshotRow]) -> None:
+def _register(tx: CatalogTransaction, table: LakeTable, plan: Plan, history: Sequence[SnapshotRow]) -> None:
     branch = table.identifier.branch
     if plan.history is None:
         base = history[-1].snapshot_uuid if history else None
@@ -265,7 +270,7 @@ def _register(tx: CatalogTransaction, table: LakeTable, plan: _Plan, history: Se
     tx.snapshots.point(table.table_id, branch, row)
 
 
-def _lost(plan: _Plan, history: Sequence[SnapshotRow]) -> list[int]:
+def _lost(plan: Plan, history: Sequence[SnapshotRow]) -> list[int]:
     """The ids whose snapshots, of the catalog or beyond it, are no more and may be another's next."""
     top = history[-1].snapshot_id if history else 0
     lost = [number for number in plan.aside if number > top]
@@ -276,59 +281,7 @@ def _lost(plan: _Plan, history: Sequence[SnapshotRow]) -> list[int]:
     return lost
 
 
-def _other_line(tx: CatalogTransaction, table: LakeTable, history: Sequence[SnapshotRow], newest_schema: int) -> Line | None:
-    """The line of the files where they went another way than the catalog; one that we left ourselves is none."""
-    line = line_of_files(table.files, history, newest_schema=newest_schema)
-    return None if line is None or is_no_more(tx, table.table_id, table.files, line.snapshots[-1]) else line
-
-
-def _plan(files: TableFiles, history: Sequence[SnapshotRow], line: Line | None, *, newest_schema: int) -> _Plan:
-    """``line``: where the files went another way than the catalog, which is older; what it has besides is kept by tags."""
-    if line is not None:
-        return _along(line, history)
-    latest = Snapshot.from_json(history[-1].body) if history else None
-    top = latest.id if latest else 0
-    beyond = [snapshot_id for snapshot_id in files.snapshot_ids() if snapshot_id > top]
-    if latest is None or is_readable(files, latest):
-        replaced = _replaced(files, history)
-        registered = [] if replaced else _extension(files, history, newest_schema=newest_schema)
-        rest = beyond[len(registered) :]
-        last = registered[-1].id if registered else top
-        if rest and rest[0] > last + 1 and not replaced:
-            line = readable_line(files, history, newest_schema=newest_schema)
-        if line is None or line.snapshots[-1].id <= last:
-            aside = [*replaced, *rest]
-            readable = (each for i in reversed(aside) if (each := read_snapshot(files, i)) is not None and is_readable(files, each))
-            return _Plan(registered=registered, aside=aside, keep=[*islice(readable, 1)])
-        # Of what lay between nothing is left: it expired or was lost, so the files know a later time than the catalog does.
-    elif (line := readable_line(files, history, newest_schema=newest_schema)) is None:
-        raise _nothing_readable(files, latest)
-    return _along(line, history)
-
-
-def _along(line: Line, history: Sequence[SnapshotRow]) -> _Plan:
-    known, top = {row.snapshot_uuid for row in history}, history[-1].snapshot_id if history else 0
-    back_from = top if line.snapshots[-1].id < top else None
-    registered = [snapshot for snapshot in line.snapshots if snapshot.key not in known]
-    return _Plan(registered=registered, aside=line.aside, history=line.snapshots, keep=line.beside, back_from=back_from)
-
-
-def _nothing_readable(files: TableFiles, latest: Snapshot) -> TableDamaged:
-    """What is lost of the newest snapshot where nothing is left to go back to; what else it has can be had only where its lists are."""
-    path, problem = files.layout.manifest(latest.base_manifest_list), "cannot be read"
-    try:
-        require_readable(files, latest)
-    except TableDamaged as damage:
-        path, problem = damage.file, damage.problem
-    except LakeError as failure:  # as `is_readable`, which has asked the store
-        problem = f"cannot be read ({failure.message.rstrip('.')})"
-    name = file_name(path)
-    no_rest = name.startswith(LIST_PREFIX) or name == latest.index_manifest
-    problem += ": its snapshot cannot be read, and no other snapshot can; nothing was changed"
-    return files.damaged(path, problem, snapshot_id=latest.id, way_out="" if no_rest else None)
-
-
-def _require_to_take_away(table: LakeTable, caller: Caller, plan: _Plan, history: Sequence[SnapshotRow]) -> None:
+def _require_to_take_away(table: LakeTable, caller: Caller, plan: Plan, history: Sequence[SnapshotRow]) -> None:
     """Raise `Forbidden` where the catalog's snapshots go, or files by what is registered, and the caller may not take them away."""
     if caller.may(Access.DELETE, resource := table_resource(table.identifier)):
         return
@@ -338,7 +291,7 @@ def _require_to_take_away(table: LakeTable, caller: Caller, plan: _Plan, history
         caller.require(Access.DELETE, resource)
 
 
-def _taken_over(files: TableFiles, schemas: Sequence[Schema], plan: _Plan) -> Schema | None:
+def _taken_over(files: TableFiles, schemas: Sequence[Schema], plan: Plan) -> Schema | None:
     """Which of the later schemas is the table's now; None where all came with what is set aside."""
     needed = max((snapshot.schema_id for snapshot in plan.registered), default=-1)
     aside = {snapshot.schema_id for number in plan.aside if (snapshot := read_snapshot(files, number)) is not None}
@@ -365,45 +318,3 @@ def _register_schemas(tx: CatalogTransaction, table: LakeTable, schemas: Sequenc
         tx.tables.add_schema(table.table_id, branch, schema.id, schema.to_json())
     if taken_over is not None:
         tx.tables.set_schema(table.table_id, branch, taken_over.id, published=taken_over.id)
-
-
-def _replaced(files: TableFiles, history: Sequence[SnapshotRow]) -> list[int]:
-    """Decided snapshots in whose place somebody else's file lies: only those whose publication is not on record, and the latest."""
-    replaced = []
-    for row in history:
-        if row.published and row is not history[-1]:
-            continue
-        if not files.io.file_exists(files.layout.snapshot_file(row.snapshot_id)):
-            continue
-        stored = read_snapshot(files, row.snapshot_id)
-        if stored is None or not same_snapshot(stored, Snapshot.from_json(row.body)):
-            replaced.append(row.snapshot_id)
-    return replaced
-
-
-def _extension(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: int) -> list[Snapshot]:
-    """The foreign snapshots that go on, without a gap, where ours end."""
-    snapshots: list[Snapshot] = []
-    latest = Snapshot.from_json(history[-1].body) if history else None
-    keys = {row.snapshot_uuid for row in history}
-    while (after := read_snapshot(files, (latest.id if latest else 0) + 1)) is not None:
-        # A schema the catalog does not know cannot be read, and a commit that it has at another id comes no second time.
-        if after.schema_id > newest_schema or after.key in keys or not _goes_on(files, latest, after):
-            break
-        snapshots.append(after)
-        keys.add(after.key)
-        latest = after
-    return snapshots
-
-
-def _goes_on(files: TableFiles, before: Snapshot | None, after: Snapshot) -> bool:
-    """Whether a snapshot's base holds exactly the files its predecessor left, and its own manifests can be read."""
-    try:
-        base = [entry for meta in files.base_manifests(after) for entry in files.manifest(meta)]
-        based_on = {entry.key() for entry in merge_entries(base, table=files.name)}
-        list(files.live_entries(after))
-        return based_on == {entry.key() for entry in files.live_entries(before)}
-    except (LakeError, ValueError, KeyError, EOFError) as problem:  # manifests that are missing, or none: not to be registered
-        if told_by_the_store(problem):
-            raise
-        return False

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
+import time
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +17,15 @@ from catalog import CatalogStore
 from catalog.objects.directories import DirectoryRepository
 from catalog.objects.tables import TableRepository
 from lake import Lake, LakeTable
-from model.errors import TableDamaged, TableDiverged
+from lake.rewrite.orphans import remove_orphan_files
+from model.errors import TableDamaged, TableDiverged, Unavailable
 from model.schema.change import SetOption
+from model.snapshot import Snapshot
 from table.format.io.file_io import LocalFileIO
 from table.format.schema_file import schema_bytes
 from table.write.snapshot_builder import build_snapshot
+from tests.faults.failing_io import FailingFileIO, Faults
+from tests.lake.kept import go_on
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
 
@@ -246,3 +253,57 @@ def flushes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     recorded(TableRepository, "clear_diverged")
     recorded(DirectoryRepository, "directory_removed")
     return steps
+
+
+def write_beside(table: LakeTable, name: str) -> Snapshot:
+    """Commit as a writer does that decided another snapshot in the place of the catalog's next, on nothing of what is there."""
+    made = replace(build_snapshot(table.files, table.schema, None, [append(name)], uuid=str(uuid4()), time_millis=1), id=3)
+    with table.files.snapshots() as place:
+        table.files.publish_snapshot(made, place)
+        table.files.write_hints(made.id, place)
+    for entry in table.files.live_entries(made):
+        table.files.io.write(table.files.data_path(table.schema, entry), b"rows")
+    return made
+
+
+CALLS = 80
+"""More than such a repair makes to its files."""
+
+
+def gone_at_the_end(*_: object) -> None:
+    raise Unavailable("Postgres went away.")
+
+
+@pytest.mark.parametrize("cut_off", [*range(1, CALLS + 1), "Postgres"])
+def test_what_is_set_aside_stays_readable_wherever_a_repair_is_cut_off(
+    catalog: CatalogStore, lake: Lake, table: LakeTable, warehouse: Path, monkeypatch: pytest.MonkeyPatch, cut_off: int | str
+) -> None:
+    """Its file was moved, and the tag that keeps its rows rolled back: the next repair knew of nothing, and its rows were orphans."""
+    lake.commit(table, append("ours"))
+    lake.commit(table, append("ours too"))
+    theirs = write_beside(table, "theirs")
+    faults = Faults()
+    dying = Lake(catalog, str(warehouse), file_io=FailingFileIO(faults))
+    with monkeypatch.context() as patch, contextlib.suppress(Unavailable):
+        if isinstance(cut_off, int):
+            faults.arm(cut_off, errno.EIO)
+        else:
+            patch.setattr(TableRepository, "clear_diverged", gone_at_the_end)
+        dying.repair_table(T)
+    assert cut_off != CALLS or not faults.faults, "there are more calls to cut off"
+    dying.close()
+    lake.recover()
+    lake.repair_table(T)
+    (kept,) = lake.tags.all(lake.open(T))
+    assert (kept.name, kept.snapshot["uuid"]) == ("before-repair-3", theirs.uuid)
+    remove_orphans(lake)
+    for entry in table.files.live_entries(theirs):
+        assert table.files.io.exists(table.files.data_path(table.schema, entry))
+    assert names(lake.open(T)) == ["ours", "ours too"]
+    lake.commit(table, append("b"))
+    assert names(lake.open(T)) == ["ours", "ours too", "b"]
+
+
+def remove_orphans(lake: Lake) -> None:
+    time.sleep(0.002)  # files of this very millisecond are not older than it
+    remove_orphan_files(lake, lake.open(T), older_than_millis=time.time_ns() // 1_000_000, check=go_on)
