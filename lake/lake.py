@@ -48,6 +48,7 @@ from model.catalog_errors import PartitionNotExist, TableChanged
 from model.errors import InvalidOption
 from model.identifier import MAIN_BRANCH, Identifier
 from model.options.table import TABLE_OPTIONS
+from model.options.watermark import is_far_ahead
 from model.partition import partition_name
 from model.schema.replaced import REPLACE_TABLE
 from model.schema.schema import Schema, other_kind
@@ -57,6 +58,8 @@ from table.format.io.file_io import FileIO, file_io_for
 from table.format.manifests.entries import NewFile
 from table.scan.time_travel import BatchScan, resolve
 from table.write.snapshot_builder import COMMITTED_BY, CommitRequest, everything
+
+_END_INPUT = "end-input.watermark"
 
 
 class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
@@ -145,7 +148,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         if prefix and request.commit_identifier == BATCH_COMMIT_IDENTIFIER:
             request = replace(request, commit_user=f"{prefix}_{request.commit_user}")
         if _is_batch(request) and request.watermark is None:
-            request = replace(request, watermark=TABLE_OPTIONS.read(table.schema.options, "end-input.watermark"))
+            request = replace(request, watermark=_end_of_input(table))
         if self.caller == EVERYBODY:
             return request
         return replace(request, properties={**request.properties, COMMITTED_BY: self.caller.principal})
@@ -377,6 +380,19 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
 
 def _bare_answer(snapshot: Snapshot) -> Mapping[str, Any]:
     return {"snapshotId": snapshot.id}
+
+
+def _end_of_input(table: LakeTable) -> int | None:
+    """The watermark of a batch's commit; raises `InvalidOption` for one that no event time may pass, unless the table has it already."""
+    watermark: int | None = TABLE_OPTIONS.read(table.schema.options, _END_INPUT)
+    if watermark is not None and is_far_ahead(watermark):
+        latest = table.latest()
+        if latest is None or latest.watermark is None or latest.watermark < watermark:
+            raise InvalidOption(
+                f"Option '{_END_INPUT}' = '{watermark}' of {table.identifier} lies more than a year ahead, and every later snapshot would "
+                "inherit it; nothing was committed. Give a time in milliseconds since 1970, or reset the option."
+            )
+    return watermark
 
 
 def _is_batch(request: CommitRequest) -> bool:

@@ -14,6 +14,7 @@ from lake.rewrite import expiry as retention
 from lake.rewrite.expiry import Tag, tags_of
 from lake.tables.handle import LakeTable
 from model.options.table import TABLE_OPTIONS
+from model.options.watermark import is_far_ahead
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Snapshot
 from table.retention.tag_periods import TagPeriods
@@ -114,8 +115,8 @@ def _past_periods(
 
 
 def _watermark(schema: Schema, snapshot: Snapshot) -> dt.datetime | None:
-    """What time it is by a snapshot's rows."""
-    if snapshot.watermark is None:
+    """What time it is by a snapshot's rows; none where that is far ahead, as its tags would be the newest for ever."""
+    if snapshot.watermark is None or is_far_ahead(snapshot.watermark):
         return None
     zone = ZoneInfo(str(_option(schema, "sink.watermark-time-zone")))
     try:
@@ -133,11 +134,9 @@ def _due(schema: Schema, periods: TagPeriods, known: Sequence[dt.datetime], cloc
         return []
     if not known or not _option(schema, "tag.automatic-completion"):
         return [newest]
-    due, begin = [], max(known) + periods.length
-    while begin <= newest:
-        due.append(begin)
-        begin += periods.length
-    return due[-_MOST_COMPLETED:]
+    first = max(known) + periods.length
+    missed = (newest - first) // periods.length + 1
+    return [first + number * periods.length for number in range(max(0, missed - _MOST_COMPLETED), missed)]
 
 
 def _keep_newest(lake: Lake, table: LakeTable, age_of: Callable[[Tag], Any]) -> None:

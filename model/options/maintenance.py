@@ -192,7 +192,8 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
         "end-input.watermark",
         optional(integer(bits=64)),
         None,
-        "Watermark of what batch INSERTs and HTTP bodies commit, in milliseconds since 1970; a job's comes from its rows.",
+        "Watermark of what batch INSERTs and HTTP bodies commit, in milliseconds since 1970, a year ahead at most; "
+        "a job's comes from its rows.",
     ),
     Option(
         "partition.mark-done-action.mode",
@@ -229,7 +230,7 @@ batch then replaces.
 PUSH_OUT = frozenset(
     {
         "tag.automatic-creation", "tag.creation-period", "tag.creation-period-duration", "tag.creation-delay", "tag.period-formatter",
-        "tag.automatic-completion", "sink.process-time-zone", "sink.watermark-time-zone",
+        "tag.automatic-completion", "sink.process-time-zone", "sink.watermark-time-zone", "end-input.watermark",
     }
 )  # fmt: skip
 """These say how soon tags are made by themselves: where `tag.num-retained-max` bounds them, each new one takes an old one away."""

@@ -14,6 +14,7 @@ import numpy as np
 from sqlglot import exp
 
 from lake import LakeTable
+from lake.access.guard import require_options
 from lake.commit.write_context import Write
 from model.access import Access
 from model.catalog_errors import TableChanged
@@ -145,7 +146,9 @@ def target_of(context: ExecutionContext, insert: exp.Insert) -> Target:
     options = into.meta.get(OPTIONS_HINT, {})
     check_hint(options, writing=True)
     if options:
-        table = replace(table, schema=replace(table.schema, options={**table.schema.options, **options}))
+        merged = {**table.schema.options, **options}
+        require_options(context.lake.caller, table.identifier, table.schema.options, merged)
+        table = replace(table, schema=replace(table.schema, options=merged))
     partition = into.args.get("partition") or insert.args.get("partition")
     fixed = _fixed(table, partition) if isinstance(partition, exp.Partition) else {}
     _check_columns(table, columns, fixed)

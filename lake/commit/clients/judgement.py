@@ -23,6 +23,7 @@ from model.catalog_errors import InvalidCommit
 from model.errors import LakeError, StorageFull, Unavailable
 from model.identifier import Identifier
 from model.options.table import is_on
+from model.options.watermark import is_far_ahead
 from model.partition import PartitionStatistics
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Snapshot
@@ -35,8 +36,6 @@ from table.scan.planning.live import merge_entries
 
 CLOCK_SKEW_MILLIS = 3_600_000
 """So far a client's clock may be ahead of ours, or behind that of the one before it."""
-WATERMARK_AHEAD_MILLIS = 366 * 86_400_000
-"""Event time of the next year is possible; a watermark that can never be passed is not."""
 _MOST_LIST_BYTES = 256 << 20
 _CACHED_BYTES = 64 << 20
 
@@ -186,7 +185,7 @@ class _Case:
         if made > now + CLOCK_SKEW_MILLIS:
             raise self.fault(f"its time {made} is {(made - now) // 60_000} minutes ahead of this server's clock; set the client's clock.")
         before = self.base.watermark if self.base is not None else None
-        if mark is not None and mark > now + WATERMARK_AHEAD_MILLIS and (before is None or mark > before):
+        if mark is not None and is_far_ahead(mark) and (before is None or mark > before):
             raise self.fault(f"its watermark {mark} lies more than a year ahead.")
 
     def check_names(self) -> None:

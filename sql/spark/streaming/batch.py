@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from model.options.watermark import is_over
+from model.options.watermark import is_far_ahead, is_over
 from model.schema.schema import Schema
 from sql.spark.streaming.streaming_query import millis_of
 from table.format.manifests.entries import NewFile
@@ -30,6 +30,7 @@ def batch_watermark(batch: Batch) -> int | None:
     """The watermark a batch's snapshot carries, in milliseconds since 1970; None where the query has no event time.
 
     Spark's own, of the batches before this one; and, as in Flink, that of the batch's own rows, where they keep their event time.
+    One that is far ahead, by a row with a wrong time, is not told to the table: it would have it for ever.
     """
     watermark = (batch.progress or {}).get("eventTime", {}).get("watermark")
     millis = None if watermark is None else millis_of(watermark)
@@ -38,4 +39,4 @@ def batch_watermark(batch: Batch) -> int | None:
         column, delay = batch.rowtime
         latest = largest_time(batch.files, batch.schema, column)
         known += [] if latest is None else [latest - delay]
-    return max(known, default=None)
+    return max((mark for mark in known if not is_far_ahead(mark)), default=None)

@@ -23,6 +23,7 @@ from lake.commit.decided import follow
 from lake.commit.write_context import Write
 from lake.jobs import BatchClaim
 from model.errors import JobLeaseLost, StreamEnded
+from model.options.watermark import is_far_ahead
 from model.snapshot import CommitKind
 from model.work.job import Job, JobLease
 from sql.execution.writing import before_commit
@@ -376,7 +377,8 @@ class JobQuery:
 
     def _watermark_of(self, number: int, files: Sequence[NewFile], target: Target, rowtime: tuple[str, int] | None) -> int | None:
         if self._topics:  # what the batch itself holds of each partition is not known yet
-            return self._checkpoint.watermark(number)
+            reached = self._checkpoint.watermark(number)
+            return None if reached is None or is_far_ahead(reached) else reached
         progress = self._progress()
         return batch_watermark(Batch(number=number, files=files, progress=progress, schema=target.table.schema, rowtime=rowtime))
 

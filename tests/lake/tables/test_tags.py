@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import time
+import tracemalloc
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,43 @@ def test_each_period_is_the_first_snapshot_behind_it(lake: Lake, table: LakeTabl
     assert create_automatic_tags(lake, complete) == ["2026-01-05 11", "2026-01-05 12"]
     assert [tag.snapshot.id for tag in tags_of(lake, complete)][-2:] == [15, 15]
     assert create_automatic_tags(lake, complete) == []
+
+
+def commit_at(lake: Lake, table: LakeTable, millis: int) -> None:
+    lake.commit(table, CommitRequest(kind=CommitKind.APPEND, commit_user="u", watermark=millis))
+
+
+@pytest.mark.parametrize(
+    "ahead", [253_402_214_399_999, 2**63 - 1, time.time_ns() // 1_000_000 + 367 * 86_400_000], ids=["9999", "last", "a year"]
+)
+@pytest.mark.parametrize("period", ["daily", "hourly"])
+def test_a_watermark_far_ahead_makes_no_tags(lake: Lake, table: LakeTable, period: str, ahead: int) -> None:
+    """As an earlier version took it, or a client with DELETE leaves it: its tags would be the newest for ever."""
+    options = {"tag.automatic-creation": "watermark", "tag.creation-period": period, "tag.automatic-completion": "true"}
+    kept = with_options(lake, table, **options, **{"tag.num-retained-max": "3"})
+    start = int(dt.datetime(2026, 1, 5, tzinfo=dt.UTC).timestamp() * 1000)
+    for day in range(3):
+        commit_at(lake, kept, start + day * 86_400_000)
+        create_automatic_tags(lake, kept)
+    before = [tag.name for tag in tags_of(lake, kept)]
+    commit_at(lake, kept, ahead)
+    assert create_automatic_tags(lake, kept) == []
+    assert [tag.name for tag in tags_of(lake, kept)] == before
+
+
+def test_periods_missed_by_the_million_cost_what_is_made_of_them(lake: Lake, table: LakeTable) -> None:
+    options = {"tag.automatic-creation": "process-time", "tag.creation-period-duration": "1 s", "tag.automatic-completion": "true"}
+    kept = with_options(lake, table, **options)
+    create_tag(lake, kept, "202601010000", snapshot_id=2)
+    tracemalloc.start()
+    try:
+        made = create_automatic_tags(lake, kept, now=dt.datetime(2026, 1, 31), dry_run=True)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(made) == 100
+    assert made[-1] == "202601302359"
+    assert peak < 50 << 20, "2.6 million moments take 170 MB"
 
 
 def by_hand(table: LakeTable, name: str, snapshot_id: int) -> Path:

@@ -37,3 +37,14 @@ def test_a_batch_has_the_watermark_of_its_rows(lake: Lake, options: dict[str, st
     assert batch_watermark(batch) == dt.datetime(2026, 1, 1, 12, 59, tzinfo=dt.UTC).timestamp() * 1000
     lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=tuple(files), commit_user="job"))
     assert sum(entry.file.row_count for entry in table.files.live_entries(table.latest())) == 3
+
+
+@pytest.mark.parametrize(("told", "expected"), [(None, None), ("2026-01-01T11:00:00.000Z", 1_767_265_200_000)])
+def test_a_row_with_a_time_far_ahead_gives_the_table_no_watermark(lake: Lake, told: str | None, expected: int | None) -> None:
+    table = make_table(lake, "t", options={"bucket": "-1"}, id="INT", at="TIMESTAMP(3)")
+    times = pa.array([dt.datetime(2026, 1, 1, 12), dt.datetime(9998, 12, 31)], pa.timestamp("ms"))
+    rows = fit(pa.record_batch({"id": pa.array([1, 2], pa.int32()), "at": times}), table.schema)
+    files = write_batches(table.files, telling_time(table.schema, "at"), [rows])
+    progress = {"eventTime": {"watermark": told}} if told else None
+    batch = Batch(number=1, files=files, progress=progress, schema=table.schema, rowtime=("at", 60_000))
+    assert batch_watermark(batch) == expected
