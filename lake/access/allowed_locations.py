@@ -36,10 +36,11 @@ def place_of_new(warehouse: Location, path: str) -> Location:
     return location
 
 
-def place_to_register(path: str, warehouse: Location, import_dirs: Sequence[str], may_create_in: Callable[[str], bool]) -> Location:
+def place_to_register(path: str, warehouse: Location, import_dirs: Sequence[str], may_create_in: Callable[[str | None], bool]) -> Location:
     """Where a table that exists lies; raises `Forbidden` outside the import directories and the warehouse.
 
-    A table left in a database's directory is taken over there by who may create tables in that database.
+    A table left in a database's directory is taken over there by who may create tables in that database, and one left elsewhere in the
+    warehouse by who may in all of them (None): what a dropped table's rules kept may lie there, and nobody reads files there as they lie.
     """
     location = _spelled(allowed_place(path, (*import_dirs, str(warehouse))), warehouse)
     if not warehouse.same_store(location):
@@ -53,6 +54,11 @@ def place_to_register(path: str, warehouse: Location, import_dirs: Sequence[str]
             raise InvalidName(f"{location} is no table's place: tables of database {database} lie directly in its directory.")
         if not may_create_in(database):
             raise Forbidden(f"'{path}' is not allowed: it is a place of database {database}, and takes CREATETABLE on it.")
+    elif inside and not _is_inside(location, _within(warehouse, import_dirs)) and not may_create_in(None):
+        raise Forbidden(
+            f"'{path}' is not allowed: it lies in the warehouse and in no database's directory (NAME{_DATABASE_SUFFIX}), where another "
+            "table's rows may have been left; it takes CREATETABLE on all in the catalog."
+        )
     return location
 
 
@@ -105,7 +111,7 @@ def refuse_guarded(
     The warehouse is guarded as a whole, unless an import directory lies in it.
     """
     home = real(warehouse)
-    apart = not any(home.contains(real(Location.parse(root))) for root in import_dirs)
+    apart = not _within(warehouse, import_dirs)
     if apart and (met := next((place for place in wanted if _may_meet(place, home, around)), None)) is not None:
         raise Forbidden(f"'{met}' is not allowed: the warehouse lies there. {_READ_TABLES}")
     places = RealPlaces()
@@ -117,6 +123,12 @@ def refuse_guarded(
         if (met := next((place for place in wanted if _may_meet(place, other, around)), None)) is not None:
             whose = "a table of this catalog" if taken in (Taken.TABLE, Taken.FILES) else "a dropped table that is still kept"
             raise Forbidden(f"'{met}' is not allowed: files of {whose} lie there. {_READ_TABLES}")
+
+
+def _within(warehouse: Location, import_dirs: Sequence[str]) -> list[str]:
+    """The import directories that lie in the warehouse."""
+    home = real(warehouse)
+    return [root for root in import_dirs if home.contains(real(Location.parse(root)))]
 
 
 def _may_meet(wanted: Location, place: Location, around: bool) -> bool:

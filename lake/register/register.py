@@ -23,7 +23,7 @@ from lake.register.known_lines import known_lines
 from lake.register.operations import rewrite_operations
 from lake.tables.handle import LakeTable
 from lake.tables.names import check_table_name
-from model.access import Access, database_resource, table_resource
+from model.access import EVERYTHING, Access, database_resource, table_resource
 from model.commit_phase import CommitProgress
 from model.errors import InvalidName, InvalidSchema, LakeError, TableAlreadyExist
 from model.identifier import MAIN_BRANCH, Identifier
@@ -76,9 +76,7 @@ class LakeAdoption(LakeBase):
         directories and the warehouse, `InvalidSchema` for a directory that holds no such table, `TableAlreadyExist`.
         """
         check_table_name(table)
-        place = place_to_register(
-            path, self.warehouse_location, self.import_dirs, lambda name: self.caller.may(Access.CREATETABLE, database_resource(name))
-        )
+        place = place_to_register(path, self.warehouse_location, self.import_dirs, self._may_create_in)
         location = str(place)
         main, *branches = branches_with_main = stored_branches(self.file_io, location, self.import_dirs)
         allowed = external_places(branches_with_main, self.import_dirs)
@@ -114,6 +112,10 @@ class LakeAdoption(LakeBase):
                     partial(rewrite_operations, stored.files, stored.snapshots), f"Operations that Paimon cannot parse are told by {table}"
                 )
         return main.snapshots[-1] if main.snapshots else None
+
+    def _may_create_in(self, database: str | None) -> bool:
+        """Whether the caller may create tables in a database; None for all of them."""
+        return self.caller.may(Access.CREATETABLE, EVERYTHING if database is None else database_resource(database))
 
     @needs(Access.CREATETABLE, its_database)
     def migrate_table(
@@ -215,7 +217,7 @@ class LakeAdoption(LakeBase):
 
         Those that the table had already, once or still, are left out.
         """
-        self.caller.require(Access.UPDATE, table_resource(table.identifier))
+        self._require_to_add_files(table)
         place, sources = self._survey(source, threads, into=table.table_id)
         with self.catalog.consistent() as tx:
             known = [*chain.from_iterable(known_lines(tx, table.table_id))]
@@ -240,10 +242,15 @@ class LakeAdoption(LakeBase):
                         raise InvalidSchema(f"Column {field.name} of {table.identifier} is NOT NULL; {file.path} may hold NULL there.")
         return Migration(schema=schema, place=place, source=sources, renamed=_renamed(sources.files))
 
+    def _require_to_add_files(self, table: LakeTable) -> None:
+        """Raise `Forbidden` for who may only add rows: files that are a table's are nobody else's, and go with its compactions."""
+        self.caller.require(Access.UPDATE, table_resource(table.identifier))
+        self.caller.require(Access.CREATETABLE, database_resource(table.identifier.database))
+
     @asks_itself
     def record_place(self, table: LakeTable, plan: Migration) -> None:
         """Make the directory of files that are about to be a table's one where files of it may lie, and of no other table."""
-        self.caller.require(Access.UPDATE, table_resource(table.identifier))
+        self._require_to_add_files(table)
         with self.catalog.transaction() as tx:
             refuse_overlap(tx, Location.parse(plan.place), _TAKEN_OVER.format(plan.place), files_of=table.table_id)
             tx.tables.allow(table.table_id, plan.place)

@@ -13,7 +13,7 @@ import pytest
 from catalog import CatalogStore
 from lake import Lake
 from lake.access.callers import Caller
-from model.access import Access, Grant, database_resource
+from model.access import EVERYTHING, Access, Grant, database_resource
 from model.errors import Forbidden, InvalidName, InvalidOption, LakeError
 from model.identifier import Identifier
 from model.schema.schema import Schema, column, new_schema
@@ -209,3 +209,44 @@ def test_a_table_an_earlier_version_was_moving_opens_where_its_files_lie(
     assert names(lake.open(U)) == ["a"]
     lake.commit(lake.open(U), append("b"))
     assert names(lake.open(U)) == ["a", "b"]
+
+
+def only_creates_in(lake: Lake, database: str) -> Lake:
+    """As somebody who has CREATETABLE on one database, and nothing else."""
+    grant = Grant(resource=database_resource(database), access=Access.CREATETABLE, principal="ada")
+    return lake.for_caller(Caller(principal="ada", grants=(grant,)))
+
+
+@pytest.mark.parametrize("left", ["ext/pay", "pay", "deep/er/pay", "x/y.db/pay"])
+def test_what_an_external_table_left_in_the_warehouse_is_not_everybodys(lake: Lake, warehouse: Path, left: str) -> None:
+    """Nobody reads files of the warehouse as they lie, and what a dropped table's rules kept is there still."""
+    lake.create_database("mine")
+    place = warehouse / left
+    lake.create_table(T, a_schema(), path=f"{warehouse}/lies/here")
+    lake.commit(lake.open(T), append("secret"))
+    lake.drop_table(T, purge=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    (warehouse / "lies" / "here").rename(place)
+    name = Identifier("mine", "pay")
+    ada = only_creates_in(lake, "mine")
+    for path in (str(place), f"file://{place}", f"{place}/", f"{warehouse}/mine.db/../{left}"):
+        with pytest.raises(Forbidden, match="CREATETABLE on all in the catalog"):
+            ada.register_table(name, path)
+        with pytest.raises(LakeError):
+            ada.create_table(name, a_schema(), path=path)
+    everywhere = Grant(resource=EVERYTHING, access=Access.CREATETABLE, principal="eve")
+    lake.for_caller(Caller(principal="eve", grants=(everywhere,))).register_table(name, str(place))
+    assert names(lake.open(name)) == ["secret"]
+
+
+def test_an_import_directory_in_the_warehouse_is_one(catalog: CatalogStore, lake: Lake, warehouse: Path) -> None:
+    lake.create_table(T, a_schema())
+    shutil.copytree(warehouse / "default.db" / "t", warehouse / "incoming" / "t")
+    lake.create_database("mine")
+    inside = Lake(catalog, str(warehouse), import_dirs=[str(warehouse / "incoming")])
+    around = Lake(catalog, str(warehouse), import_dirs=[str(warehouse.parent)])
+    with pytest.raises(Forbidden, match="CREATETABLE on all in the catalog"):
+        only_creates_in(around, "mine").register_table(Identifier("mine", "t"), str(warehouse / "incoming" / "t"))
+    only_creates_in(inside, "mine").register_table(Identifier("mine", "t"), str(warehouse / "incoming" / "t"))
+    inside.close()
+    around.close()

@@ -31,6 +31,8 @@ from model.identifier import Identifier
 from sql.connectors import ConnectorTable
 from sql.spark.connectors import spark_connector
 from sql.spark.streaming.rights import Rights
+from sql.statements.procedures.calls import PROCEDURES
+from sql.statements.procedures.register import register_table
 from tests.fix_gateway import NoSpark
 from tests.lake.access.test_access import user
 from tests.sql.tables import context_of
@@ -368,16 +370,37 @@ def test_files_that_lack_their_partition_are_not_registered(gateway: Gateway, im
         gateway.run(f"CALL sys.register_table('r', '{imports / 'p'}')")
 
 
-def test_both_take_createtable(gateway: Gateway, lake: Lake, hive: Path, lying: Path) -> None:
+def test_whatever_takes_files_over_takes_createtable(gateway: Gateway, lake: Lake, hive: Path, lying: Path, imports: Path) -> None:
+    """No right on a table is one on the files that others read in the import directories."""
     secret = user(lake, "ada")
-    gateway.run("GRANT SELECT ON t TO ada")
-    calls = (f"CALL sys.register_table('r', '{lying}')", f"CALL sys.migrate_table(table => '{hive}', target_table => 'm')")
-    for call in calls:
-        with pytest.raises(Forbidden, match="CREATETABLE"):
-            gateway.run(call, caller=lake.access.caller(secret))
+    files, whole = imports / "files", imports / "whole"
+    shutil.copytree(hive, files)
+    (whole / "w").mkdir(parents=True)
+    pq.write_table(ROWS, whole / "w" / "a.parquet")
+    gateway.run("CREATE TABLE f (id BIGINT, s STRING, day DATE) PARTITIONED BY (day) WITH ('bucket' = '-1')").close()
+    gateway.run("GRANT ALL ON f TO ada")
+    calls = {
+        "register_table": f"CALL sys.register_table('r', '{lying}')",
+        "migrate_table": f"CALL sys.migrate_table(table => '{hive}', target_table => 'm')",
+        "migrate_file": f"CALL sys.migrate_file(source_table => '{files}', target_table => 'f')",
+        "migrate_database": f"CALL sys.migrate_database(database => '{whole}', target_database => 'default')",
+    }
+    taking = {name.removeprefix("sys.") for name, one in PROCEDURES.items() if one.body.__module__ == register_table.__module__}
+    assert taking == calls.keys(), "each is tried here"
+    before = names(imports)
+    for call in calls.values():
+        for text in (call, call.replace("')", "', dry_run => true)")):
+            with pytest.raises(Forbidden, match="CREATETABLE"):
+                gateway.run(text, caller=lake.access.caller(secret))
+    table = lake.open(Identifier("default", "f"))
+    with pytest.raises(Forbidden, match="CREATETABLE"):
+        lake.for_caller(lake.access.caller(secret)).record_place(table, lake.plan_migration(table, str(files)))
+    assert names(imports) == before
+    lake.plan_migration(table, str(files))  # nothing has become the table's
     gateway.run("GRANT CREATETABLE ON DATABASE `default` TO ada")
-    for call in calls:
+    for call in calls.values():
         gateway.run(call, caller=lake.access.caller(secret))
+    assert gateway.run("SELECT count(*) FROM f").collect() == [(6,)]
     gateway.run("INSERT INTO m VALUES (5, 'own', DATE '2024-01-01')", caller=lake.access.caller(secret))
 
 
