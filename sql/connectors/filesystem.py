@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from model.errors import Forbidden, InvalidOption, InvalidSchema
 from model.location import Location
@@ -80,7 +80,8 @@ _MOST_MATCHES = 100_000
 def check_path(path: str, scope: ConnectorScope, *, may_be_empty: bool = False) -> list[str]:
     """The files a path means, each really inside an import directory and none a table's; raises `Forbidden` or `InvalidOption`.
 
-    ``may_be_empty``: that nothing is there yet is fine. Patterns are `*`, `?` and `[…]`, each within one name.
+    ``may_be_empty``: that nothing is there yet is fine. Patterns are `*`, `?` and `[…]`, each within one name, and mean no hidden names.
+    Those are looked at all the same: who follows files has Spark find them by the pattern, and Hadoop's means hidden names, too.
     """
     if bad := next((sign for sign in path if sign in _NO_PATTERN or ord(sign) < 32), None):
         raise InvalidOption(
@@ -97,16 +98,17 @@ def check_path(path: str, scope: ConnectorScope, *, may_be_empty: bool = False) 
     allowed = [os.path.realpath(root) for root in import_dirs if "://" not in root]
     if not os.path.isabs(plain) or not _inside(os.path.realpath(_fixed_part(plain)), allowed):
         raise _outside(path, import_dirs)
-    paths = _matches(plain) if glob.has_magic(plain) else [plain]
+    paths = found = [plain]
+    if glob.has_magic(plain):
+        paths, found = _matches(plain), _matches(plain, hidden=True)
     wanted = [os.path.realpath(plain)] if may_be_empty else []  # a pattern of files to come
-    for match in paths:
-        top = os.path.realpath(match)
-        wanted.append(top)
+    for match in found:
+        wanted.append(top := os.path.realpath(match))
         for file in _every_file(match):
-            if not _inside(real := os.path.realpath(file), allowed):
+            real = os.path.realpath(file)
+            if not _inside(real, allowed):
                 raise _outside(path, import_dirs)
-            if not _inside(real, [top]):  # by a link
-                wanted.append(real)
+            wanted += [] if _inside(real, [top]) else [real]  # by a link
     scope.refuse_guarded([Location.parse(place) for place in wanted])
     if not may_be_empty and (not paths or not all(os.path.exists(match) for match in paths)):
         raise no_such_file(path)
@@ -123,9 +125,12 @@ def no_such_file(path: str) -> InvalidOption:
     return InvalidOption(f"Option 'path' = '{path}': there is no such file.")
 
 
-def _matches(pattern: str) -> list[str]:
-    """What a pattern means, a name at a time; raises `InvalidOption` where it would climb, or mean more than is held at once."""
-    names = [name for name in pattern.split("/") if name]
+def _matches(pattern: str, *, hidden: bool = False) -> list[str]:
+    """What a pattern means, a name at a time; raises `InvalidOption` where it would climb, or mean more than is held at once.
+
+    ``hidden``: names that begin with a dot, too, which its parts do not name.
+    """
+    names = [name.replace("[^", "[!") for name in pattern.split("/") if name]  # two spellings of one thing to Hadoop
     if bad := next((name for name in names if name in (".", "..") or "**" in name), None):
         raise InvalidOption(
             f"Option 'path' = '{pattern}' has '{bad}', which no pattern may have: each of `*`, `?` and `[…]` stands for a part of one name."
@@ -134,7 +139,7 @@ def _matches(pattern: str) -> list[str]:
     for name in names:
         matches: list[str] = []
         for place in places:
-            matches += (os.path.join(place, match) for match in glob.iglob(name, root_dir=place))
+            matches += (os.path.join(place, match) for match in glob.iglob(name, root_dir=place, include_hidden=hidden))
             if len(matches) > _MOST_MATCHES:  # through links, names multiply with each `*`
                 raise InvalidOption(
                     f"Option 'path' = '{pattern}' means more than {_MOST_MATCHES} files or directories; name the directory that holds them."
@@ -150,12 +155,20 @@ def _fixed_part(path: str) -> str:
     return path
 
 
-def _every_file(path: str) -> list[str]:
-    """The path itself, and all below it where it is a directory: a link inside may lead out."""
-    paths = [path]
-    for directory, names, files in os.walk(path):
-        paths += [os.path.join(directory, name) for name in (*names, *files)]
-    return paths
+def _every_file(path: str) -> Iterator[str]:
+    """The path itself, and all below it where it is a directory: a link inside may lead out, also one in a directory that another leads to.
+
+    What is given is to be looked at before the next is asked for: directories are gone into after that.
+    """
+    yield path
+    gone_into: set[str] = set()
+    for directory, names, files in os.walk(path, followlinks=True):
+        if (place := os.path.realpath(directory)) in gone_into:
+            names.clear()
+            continue
+        gone_into.add(place)
+        for name in (*names, *files):
+            yield os.path.join(directory, name)
 
 
 def _inside(real: str, allowed: list[str]) -> bool:
