@@ -318,9 +318,12 @@ class ScriptRunner:
     def _with_present_rights(
         self, script: Script, context: ExecutionContext, statement: Statement, plan: Callable[[ExecutionContext], Statement]
     ) -> tuple[ExecutionContext, Statement]:
-        """What a statement that has waited runs with: planned anew where its caller's rights, or policies, may be others by now."""
+        """What a statement that has waited runs with: planned anew where its caller's rights, or policies, may be others by now.
+
+        One that was analysed before it waited looks at no policy when it is run, and those of columns do not make its caller another.
+        """
         caller = self._lake.access.renewed(script.caller)
-        if caller is script.caller:  # what is remembered still counts
+        if caller is script.caller and not isinstance(statement, AnalysedStatement):  # what is remembered still counts
             return context, statement
         script.caller = caller
         context = replace(context, lake=self._lake.for_caller(caller))

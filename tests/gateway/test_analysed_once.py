@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from catalog import CatalogStore
 from gateway.gateway import Gateway
+from gateway.limits import GatewayLimits
 from lake import Lake
+from model.errors import LakeError
+from sql.spark.session.pool import SparkPool
+from tests.gateway.held import Held, in_background
+from tests.gateway.test_executor import wait_for
+from tests.lake.access.test_access import user
 from tests.sql.tables import make_table
 
 pytestmark = pytest.mark.spark
@@ -82,3 +91,54 @@ def test_what_is_not_a_table_as_it_stands_is_analysed_anew(on_spark: Gateway, qu
         query = "SELECT sum(snapshot_id) FROM t$snapshots"
     with on_spark.run(query, describe=True) as described:
         assert described.analysed is None
+
+
+_CHANGED = {
+    "a mask": "CREATE MASKING POLICY m ON t (s) USING (substring(s, 1, 0))",
+    "a mask that goes": "DROP MASKING POLICY other ON t",
+    "a row policy": "CREATE POLICY p ON t USING (id = 1)",
+    "a grant": "REVOKE SELECT ON t FROM ada; GRANT SELECT (id) ON t TO ada",
+}
+
+
+@pytest.mark.parametrize("changed", _CHANGED)
+def test_rules_that_another_server_makes_while_it_waits_for_spark_hold(
+    catalog: CatalogStore, warehouse: Path, lake: Lake, pool: SparkPool, held: Callable[..., Held], changed: str
+) -> None:
+    """The answer is what somebody would get who asked now."""
+    there = Lake(catalog, str(warehouse))
+    one, other = (Gateway(each, pool, limits=GatewayLimits(spark_statements=1)) for each in (lake, there))
+    one.start()
+    other.start()
+    try:
+        make_table(lake, id="INT", s="STRING")
+        other.run("INSERT INTO t VALUES (1, 'a'), (2, 'b')").close()
+        secret = user(lake, "ada")
+        other.run("GRANT SELECT ON t TO ada; CREATE MASKING POLICY other ON t (s) TO bob USING (NULL)").close()
+        there.access.forget()
+        lake.access.forget()
+        ada = lake.access.caller(secret)
+        with one.run(QUERY, caller=ada, describe=True) as described:
+            kept = described.analysed
+        assert kept is not None
+        first = held("first", needs_spark=True)
+        before = in_background(lambda: one.run("SELECT first()"))
+        assert first.reached.wait(10)
+        waiting = in_background(lambda: one.run(QUERY, caller=ada, analysed=kept).collect())
+        wait_for(lambda: one.queued()["spark"] == 1)
+        other.run(_CHANGED[changed]).close()
+        time.sleep(1.1)  # so long a server may not have heard of it
+        first.let_go.set()
+        got = waiting()
+        before().close()
+        try:
+            now: object = other.run(QUERY, caller=there.access.caller(secret)).collect()
+        except LakeError as refused:
+            now = refused
+        assert got == now if isinstance(now, list) else isinstance(got, type(now)), now
+        assert isinstance(now, list) is (changed != "a grant"), now
+        assert (now == [(3, "b")]) is (changed == "a mask that goes")
+    finally:
+        one.close()
+        other.close()
+        there.close()
