@@ -19,13 +19,11 @@ class LakeError(Exception):
     """Base of all deliberate failures; anything else is a bug."""
 
     status: ClassVar[int] = 500
-    error_class: ClassVar[str] = "LakeError"
-    """The name clients see; stable, in CamelCase."""
+    error_class: ClassVar[str] = "LakeError"  # the name clients see; stable, in CamelCase
     statement_index: int | None = None
     """Which statement of a text failed, counted from 0; None outside texts."""
     completed: tuple[str, ...] = ()  # the statements of the same text that took effect before it
-    line: int | None = None
-    """Place in the text, 1-based, with ``column``, where it is known."""
+    line: int | None = None  # place in the text, 1-based, with ``column``, where it is known
     column: int | None = None
     fragment: str | None = None  # the words of the text the failure is about
     advised: bool = False  # whether the message tells a way out beyond what is wrong
@@ -375,6 +373,8 @@ class StorageFull(LakeError, status=507):
 
 class OutcomeUnknown(LakeError, status=503):
     """The answer to a commit was lost: it may or may not have happened. Never clean up after this."""
+
+    repeatable: bool = False  # whether the same request, sent again, is known for the one that was done
 
 
 class NotAuthorized(LakeError, status=401):

@@ -66,10 +66,7 @@ def problem_document(error: BaseException, id_: str) -> dict[str, Any]:
 def problem(error: BaseException) -> Response:
     """The answer of our own paths to a failure."""
     failure = failure_of(error, request_id())
-    headers = failure.headers
-    if isinstance(error, OutcomeUnknown):  # what repeats requests by itself would do it twice
-        headers = {name: value for name, value in headers.items() if name != "Retry-After"}
-    return Response(orjson.dumps(_document(failure, request_id())), failure.status, headers=headers, mimetype=PROBLEM)
+    return Response(orjson.dumps(_document(failure, request_id())), failure.status, headers=failure.headers, mimetype=PROBLEM)
 
 
 def flink_error(error: BaseException, path: str) -> Response:
@@ -104,6 +101,8 @@ def paimon_error(error: BaseException) -> Response:
         status = failure.status
     elif isinstance(error, ChangedMeanwhile):
         status = 503  # repeated by the client itself
+    elif _done_twice_if_repeated(error):
+        status = 500
     document = {
         "message": failure.detail,
         "resourceType": getattr(error, "resource_type", None),
@@ -111,6 +110,11 @@ def paimon_error(error: BaseException) -> Response:
         "code": status,
     }
     return Response(orjson.dumps(document), status, headers=failure.headers, content_type="application/json")
+
+
+def _done_twice_if_repeated(error: BaseException) -> bool:
+    """Whether what repeats requests by itself must not do so: a rollback that is done twice takes away what came in between."""
+    return isinstance(error, OutcomeUnknown) and not error.repeatable
 
 
 def speaks_paimon(path: str) -> bool:
@@ -163,7 +167,7 @@ def _lake_failure(error: LakeError, id_: str) -> Failure:
     facts["quota"] = getattr(error, "quota", None)
     facts |= _how_far(error)
     headers: dict[str, str] = {}
-    if error.status in RETRY_AFTER_SECONDS and not isinstance(error, _LASTING):
+    if error.status in RETRY_AFTER_SECONDS and not isinstance(error, _LASTING) and not _done_twice_if_repeated(error):
         headers["Retry-After"] = str(random.choice(RETRY_AFTER_SECONDS[error.status]))
     if error.status == 401:
         headers["WWW-Authenticate"] = "Bearer"

@@ -40,6 +40,8 @@ class Lost(Enum):
 class _Loss:
     of: str
     what: Lost
+    passed: int = 0
+    """How many such round trips are let through before."""
     begun: bool = False
     release: threading.Event = field(default_factory=threading.Event)
     answered: threading.Event = field(default_factory=threading.Event)
@@ -93,15 +95,18 @@ class PostgresProxy:
             self.left -= 1
             return True
 
-    def lose(self, of: str, what: Lost) -> None:
-        """Lose the next round trip whose statements match, once."""
-        self.loss = _Loss(of, what)
+    def lose(self, of: str, what: Lost, *, after: int = 0) -> None:
+        """Lose the next round trip whose statements match, once, or the next after so many."""
+        self.loss = _Loss(of, what, after)
 
     def lost(self, trip: str) -> _Loss | None:
         """The loss that this round trip is; what came late before it has arrived."""
         with self.lock:
             loss = self.loss
             if loss is None or not re.search(loss.of, trip):
+                return None
+            if loss.passed:
+                loss.passed -= 1
                 return None
             first, loss.begun = not loss.begun, True
         if first:

@@ -16,7 +16,7 @@ from server.access.audit import tell
 from server.paimon.messages.snapshots import client_commit, snapshot_json, tells_counts
 from server.paimon.messages.wire import object_name
 from server.paimon.paging import max_results, number_token
-from server.paimon.routes import argument, body, body_about, lake, raw_segments, route
+from server.paimon.routes import argument, body, body_about, done_once, lake, raw_segments, route
 from server.process.services import services
 from server.settings.options import THREADS
 from server.sql.bodies import member
@@ -27,6 +27,7 @@ _EARLIER_SPARK_SOURCES = "python-httpx/"
 
 
 @route("POST", "databases/{}/tables/{}/commit")
+@done_once
 def commit(database: str, table: str) -> object:
     """Make a client's snapshot the latest; false is the protocol's word for "look again and rebuild".
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from server.paimon.messages.wire import object_name
 from server.paimon.paging import max_results
-from server.paimon.routes import argument, body, lake, route
+from server.paimon.routes import argument, body, done_once, lake, route
 from server.sql.bodies import member
 
 
@@ -21,6 +21,7 @@ def list_consumers(database: str, table: str) -> object:
 
 
 @route("POST", "databases/{}/tables/{}/consumers/reset")
+@done_once
 def reset_consumer(database: str, table: str) -> None:
     """Let one go on from a snapshot, or forget it.
 

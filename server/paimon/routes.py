@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,7 @@ from flask import request
 
 from lake import Lake
 from model.access import Access, table_resource
-from model.errors import BadRequest
+from model.errors import BadRequest, OutcomeUnknown
 from model.identifier import Identifier
 from server.access.access import caller
 from server.process.services import services
@@ -57,6 +58,20 @@ def route(method: str, path: str) -> Callable[[Handler], Handler]:
         return handler
 
     return register
+
+
+def done_once(handler: Handler) -> Handler:
+    """Of a handler that knows a request which is sent again: its clients may repeat it by themselves where its outcome is unknown."""
+
+    @functools.wraps(handler)
+    def told(*names: str) -> object:
+        try:
+            return handler(*names)
+        except OutcomeUnknown as unknown:
+            unknown.repeatable = True
+            raise
+
+    return told
 
 
 def registered() -> Iterator[tuple[str, str]]:
