@@ -18,6 +18,8 @@ from lake.register.unknown_branches import unknown_branches
 from lake.tables.handle import LakeTable
 from model.errors import LakeError, TableDamaged, Unavailable
 from model.identifier import MAIN_BRANCH
+from model.options.deletion_vectors import ENABLED as DELETION_VECTORS
+from model.options.table import is_on
 from model.snapshot import Snapshot
 from model.text.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_path, lie_in_turn
@@ -308,8 +310,21 @@ class TableCheck:
             if isinstance(records, str):
                 yield self._fault_of(line.branch, snapshot, snapshot.index_manifest or "", records)
                 continue
-            for path, problem in self._index_files(line, snapshot, records):
+            for path, problem in chain(self._index_files(line, snapshot, records), self._unheeded(line, snapshot, records)):
                 yield Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=problem)
+
+    def _unheeded(self, line: Line, snapshot: Snapshot, records: Sequence[dict[str, Any]]) -> Iterator[tuple[str, str]]:
+        """The index manifest of a branch's newest snapshot that other clients do not look at: rows deleted by it are there for them."""
+        name, options = snapshot.index_manifest or "", self._branches.get(line.branch, self._table).schema.options
+        newest = bool(line.published) and name == line.snapshots[-1].index_manifest
+        if newest and not is_on(options, DELETION_VECTORS) and any(record["_INDEX_TYPE"] == INDEX_TYPE for record in records):
+            yield (
+                self._table.files.layout.manifest(name),
+                (
+                    f"marks rows as deleted, and the table's option '{DELETION_VECTORS}' is not on: other Paimon clients read these rows. "
+                    "Have one of them set it to 'true'"
+                ),
+            )
 
     def _has_turns(self, line: Line, snapshot: Snapshot) -> bool:
         """Whether the order of a snapshot's index files matters: that of what is written to."""

@@ -36,12 +36,14 @@ from model.errors import (
 )
 from model.identifier import MAIN_BRANCH, Identifier
 from model.location import Location
+from model.options.deletion_vectors import ENABLED as DELETION_VECTORS
 from model.options.masking import unmasked
 from model.repeats import REPEATS
-from model.schema.change import SchemaChange, apply_changes
+from model.schema.change import RemoveOption, SchemaChange, SetOption, apply_changes
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.schema.types import Field
 from model.snapshot import Snapshot
+from table.format.deletions import deletions_of
 from table.format.rows.cast import default_of
 
 _log = logging.getLogger(__name__)
@@ -267,7 +269,8 @@ class LakeTables(LakeMetadata):
             opened = self._open(table)
             snapshot, numbering = self._latest_numbered(opened)
             now = time.time_ns() // 1_000_000
-            new = apply_changes(opened.schema, changes, table=str(table), has_snapshot=snapshot is not None, time_millis=now)
+            marked = _concerns_deletions(changes) and bool(deletions_of(opened.files, opened.schema, snapshot))
+            new = apply_changes(opened.schema, changes, table=str(table), has_snapshot=snapshot is not None, time_millis=now, marked=marked)
             _check_defaults(new.fields, before=opened.schema.fields)
             if check is not None:
                 check(new)
@@ -323,6 +326,11 @@ class LakeTables(LakeMetadata):
             raise InvalidName(f"Table {table} cannot be replaced by one at {path}: where a table lies does not change.")
         opening = partial(self._open, table)
         replace_schema(self._core, opening, schema, publish=partial(opening, wait=True), by=self.caller.principal)
+
+
+def _concerns_deletions(changes: Sequence[SchemaChange]) -> bool:
+    """Whether an ALTER may say of deletion vectors that there are none: only then it is worth a look at their files."""
+    return any(isinstance(change, SetOption | RemoveOption) and change.key == DELETION_VECTORS for change in changes)
 
 
 def _is_empty(tx: CatalogTransaction, row: TableRow, table: Identifier) -> bool:

@@ -121,7 +121,8 @@ def is_on(options: Mapping[str, str], key: str) -> bool:
     return options.get(key, "false").strip().lower() == "true"
 
 
-IMMUTABLE = frozenset(option.key for option in TABLE_OPTIONS if not option.mutable) | {"primary-key"}
+_OF_BLOBS = ("blob-field", "blob-descriptor-field", "blob.stored-descriptor-fields", "blob-view-field")
+IMMUTABLE = frozenset(option.key for option in TABLE_OPTIONS if not option.mutable) | {"primary-key", *_OF_BLOBS}
 """Options that fix where or how existing files are found."""
 _HINTS = frozenset(option.key for option in (*SCAN_OPTIONS, *others.READING))
 _HONOURED_HINTS = frozenset(

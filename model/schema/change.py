@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from model.errors import ColumnAlreadyExist, InvalidOption, InvalidSchemaChange
-from model.options.clustering import CLUSTERING_COLUMNS, cluster_columns
-from model.options.file_index import renamed_in_file_indexes
-from model.options.masking import unmasked
-from model.options.table import IMMUTABLE, TABLE_OPTIONS, is_on
+from model.errors import ColumnAlreadyExist, InvalidSchemaChange
+from model.options.clustering import cluster_columns
+from model.options.table import is_on
 from model.options.watermark import PREFIX, Watermark, watermark_of, watermark_options
 from model.options.write import DISABLE_EXPLICIT_CASTS
 from model.schema.casting import casts
 from model.schema.lengths import check_lengths
-from model.schema.schema import FieldIds, Schema, bucket_count, check_column_name, check_schema, default_bucket_key, other_kind
+from model.schema.option_change import drop_from_options, rename_in_options, set_option
+from model.schema.schema import FieldIds, Schema, check_column_name, check_schema, default_bucket_key
 from model.schema.types import ArrayType, DataType, Field, MapType, MultisetType, RowType
 from model.schema.widening import widens
 
@@ -130,17 +129,20 @@ MOST_CHANGES = 10_000
 """Of one ALTER."""
 
 
-def apply_changes(schema: Schema, changes: Sequence[SchemaChange], *, table: str, has_snapshot: bool, time_millis: int) -> Schema:
+def apply_changes(
+    schema: Schema, changes: Sequence[SchemaChange], *, table: str, has_snapshot: bool, time_millis: int, marked: bool = False
+) -> Schema:
     """Return the next version of the schema; all changes of one ALTER make one version, or none does.
 
-    ``has_snapshot`` makes options that place existing files immutable. Raises `InvalidSchemaChange`,
+    ``has_snapshot`` makes options that place existing files immutable, ``marked`` (rows of the newest snapshot are by deletion vectors)
+    the one by which other clients leave these rows out. Raises `InvalidSchemaChange`,
     `InvalidOption`, `ColumnNotExist` or `ColumnAlreadyExist`; the given schema is never touched.
     """
     if len(changes) > MOST_CHANGES:
         raise InvalidSchemaChange(
             f"{len(changes):,} changes of {table} are asked for at once; {MOST_CHANGES:,} are the most. Send them in parts."
         )
-    work = _Work(schema, table, has_snapshot)
+    work = _Work(schema, table, has_snapshot, marked)
     for change in changes:
         work.apply(change)
     result = replace(
@@ -175,10 +177,11 @@ def _check_watermark(old: Schema, new: Schema) -> None:
 class _Work:
     """A schema in the middle of being changed."""
 
-    def __init__(self, schema: Schema, table: str, has_snapshot: bool) -> None:
+    def __init__(self, schema: Schema, table: str, has_snapshot: bool, marked: bool) -> None:
         self.schema = schema
         self.table = table
         self.has_snapshot = has_snapshot
+        self.marked = marked
         self.fields = list(schema.fields)
         self._names = {field.name for field in self.fields}
         self._places: dict[str, int] = {}
@@ -190,10 +193,9 @@ class _Work:
 
     def apply(self, change: SchemaChange) -> None:  # noqa: C901 - a case for each change
         match change:
-            case SetOption(key=key, value=value):
-                self._set_option(key, value)
-            case RemoveOption(key=key):
-                self._set_option(key, None)
+            case SetOption(key=key) | RemoveOption(key=key):
+                value = change.value if isinstance(change, SetOption) else None
+                set_option(self.options, key, value, before=self.schema, has_snapshot=self.has_snapshot, marked=self.marked)
             case SetWatermark(watermark=watermark, new=new):
                 self._set_watermark(watermark, new)
             case DropWatermark():
@@ -239,7 +241,7 @@ class _Work:
         cast_options = ("alter-column-null-to-not-null.disabled", DISABLE_EXPLICIT_CASTS.key)
         options = {key: value for key, value in self.options.items() if key in cast_options}
         outer = replace(self.schema, fields=tuple(parts), partition_keys=(), options=options)
-        work = _Work(outer, self.table, self.has_snapshot)
+        work = _Work(outer, self.table, self.has_snapshot, self.marked)
         work.ids = self.ids
         work.in_collection = self.in_collection or not isinstance(type_, RowType)
         work.apply(Nested(inside=inside[1:], change=change) if len(inside) > 1 else change)
@@ -313,8 +315,7 @@ class _Work:
             raise InvalidSchemaChange(f"Column {name} is in 'clustering.columns' and cannot be dropped: rows are sorted by it.")
         if name in self._bucket_keys():
             self._replace_dropped_key(name)
-        for key in [key for key in self.options if key.startswith(f"fields.{name}.")]:  # Java loads no table that names a missing column
-            del self.options[key]
+        drop_from_options(self.options, name)
 
     def _bucket_keys(self) -> list[str]:
         return [part.strip() for part in self.options.get("bucket-key", "").split(",") if part.strip()]
@@ -339,23 +340,7 @@ class _Work:
             if "," in to:
                 raise InvalidSchemaChange(f"Column {name} is in 'bucket-key', where names are separated by commas; {to} has one.")
             self.options["bucket-key"] = ",".join(to if key == name else key for key in keys)
-        self._rename_in_options(name, to)
-
-    def _rename_in_options(self, name: str, to: str) -> None:
-        renamed_in_file_indexes(self.options, name, to)
-        clustered = cluster_columns(self.options)
-        if name in clustered:
-            if "," in to:
-                raise InvalidSchemaChange(f"Column {name} is in 'clustering.columns', where names are parted by commas; {to} has one.")
-            self.options[CLUSTERING_COLUMNS.key] = ",".join(to if each == name else each for each in clustered)
-        for key in [k for k in self.options if k.startswith(f"fields.{name}.")]:
-            self.options[f"fields.{to}." + key.removeprefix(f"fields.{name}.")] = self.options.pop(key)
-        for key, value in list(self.options.items()):
-            if key.startswith("schema.watermark.") and key.endswith(".rowtime") and value == name:
-                self.options[key] = to
-                expression = key.removesuffix("rowtime") + "strategy.expr"
-                if expression in self.options:
-                    self.options[expression] = self.options[expression].replace(f"`{name}`", f"`{to}`")
+        rename_in_options(self.options, name, to)
 
     def _retype(self, change: UpdateColumnType) -> None:
         at = self._index(change.name)
@@ -393,28 +378,4 @@ class _Work:
             raise InvalidSchemaChange(
                 f"Column {name} cannot become NOT NULL: rows already written may hold NULL. "
                 "If you know that none does, SET ('alter-column-null-to-not-null.disabled' = 'false') first."
-            )
-
-    def _set_option(self, key: str, value: str | None) -> None:
-        value = None if value is None else unmasked(TABLE_OPTIONS.stored({key: value}), self.options)[key]
-        if self.options.get(key) == value:
-            return
-        if key in ("primary-key", "partition"):
-            raise InvalidOption(f"Option '{key}' is given when a table is created and cannot change.")
-        if key == "type" and other_kind({} if value is None else {key: value}) != other_kind(self.options):
-            raise InvalidOption("Option 'type' says what kind of a table it is, which does not change; drop the table and make it anew.")
-        if self.has_snapshot and key in IMMUTABLE and not TABLE_OPTIONS.alike(key, self.options.get(key), value):
-            raise InvalidOption(f"Option '{key}' cannot change once the table has data.")
-        if key == "bucket":
-            self._check_rescale(value)
-        if value is None:
-            self.options.pop(key, None)
-        else:
-            self.options[key] = value
-
-    def _check_rescale(self, value: str | None) -> None:
-        old, new = bucket_count(self.options), bucket_count({} if value is None else {"bucket": value})
-        if self.has_snapshot and (old == -1) != (new == -1):
-            raise InvalidOption(
-                f"Option 'bucket' cannot go from {old} to {new} once the table has data; create a new table and INSERT INTO it."
             )

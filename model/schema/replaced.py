@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from model.errors import InvalidSchemaChange
+from model.options.deletion_vectors import ENABLED as DELETION_VECTORS
+from model.options.table import is_on
 from model.schema.schema import FieldIds, Schema
 from model.schema.types import Field
 
@@ -71,9 +73,18 @@ def as_it_was(before: Schema, present: Schema) -> Schema:
 def replacing_options(before: Schema, options: Mapping[str, str], *, table: str) -> dict[str, str]:
     """The options that take the place of a table's: those by which its files lie stay, as snapshots, tags and branches are read by them.
 
+    So does the one by which other clients look for deletion vectors: they read earlier snapshots, too, by the present options.
+
     Raises `InvalidSchemaChange` where one of them is given another value.
     """
     placed = dict(options)
+    if is_on(before.options, DELETION_VECTORS) and not is_on(placed, DELETION_VECTORS):
+        if DELETION_VECTORS in options:
+            raise InvalidSchemaChange(
+                f"Table {table} cannot be replaced by one with '{DELETION_VECTORS}' = 'false': other Paimon clients would read "
+                "deleted rows of its earlier snapshots again. Leave the option out, or drop the table and make it anew."
+            )
+        placed[DELETION_VECTORS] = before.options[DELETION_VECTORS]
     for key in _PLACING:
         here = before.options.get(key)
         if key not in options:
