@@ -20,6 +20,7 @@ from model.schema.types import DataType
 from sql.parameters.placeholders import NAME, Binding, question_marks
 from sql.parsing.base import place_of
 from sql.parsing.clauses import check_clauses
+from sql.parsing.literals import LiteralParser, check_zones
 from sql.parsing.positions import place
 from sql.parsing.statement import StatementParser
 from sql.parsing.turns import TURNS
@@ -75,7 +76,7 @@ def _refuse_window(parser: StatementParser) -> NoReturn:
     )
 
 
-class FlinkParser(WindowParser, StatementParser):
+class FlinkParser(LiteralParser, WindowParser, StatementParser):
     """The parser of one statement."""
 
     # A call stays what the user wrote: sqlglot's own idea of a function loses arguments of Spark's (to_char's format) and
@@ -306,6 +307,8 @@ def _tree_of(text: str, binding: Binding | None, *, stored: bool) -> exp.Expr:
         raise SqlSyntaxError("One statement is expected here.", line=1, column=1)
     try:
         check_clauses(present[0])
+        if not stored:
+            check_zones(present[0])
     except UnsupportedStatement as refused:
         refused.line, refused.column = place(text, refused.fragment)
         raise

@@ -11,6 +11,8 @@ from model.schema.types import ArrayType, DataType, Field, MapType, MultisetType
 from model.text.whole_number import whole_number
 from sql.parsing.base import BaseParser
 
+NO_ZONE = "TIMESTAMP WITH TIME ZONE is not a type of these tables; use TIMESTAMP_LTZ (an instant) or TIMESTAMP (without zone)."
+
 
 class TypeParser(BaseParser):
     """Reads types straight into `model.schema.types`."""
@@ -73,9 +75,7 @@ class TypeParser(BaseParser):
         if self.eat("WITH", "LOCAL", "TIME", "ZONE"):
             return " WITH LOCAL TIME ZONE"
         if self.word() == "WITH" and self.word(1) == "TIME":
-            self.refuse(
-                "TIMESTAMP WITH TIME ZONE is not a type of these tables; use TIMESTAMP_LTZ (an instant) or TIMESTAMP (without zone)."
-            )
+            self.refuse(NO_ZONE)
         self.eat("WITHOUT", "TIME", "ZONE")
         return ""
 

@@ -63,6 +63,10 @@ def test_a_value_with_a_type(type_: str, value: Any, spelled: str) -> None:
          "SELECT a FROM t WHERE b IN ('1\\' OR 1=1 --', -2) AND c = '1\\' OR 1=1 --' LIMIT 3"),
         ("SELECT '?', `:x`, ? /* ? */ -- :x", [1], "SELECT '?', `:x`, 1"),
         ("SELECT ?::STRING, a LIKE ? ESCAPE ?", [1, "a", "b"], "SELECT CAST(1 AS STRING), a LIKE 'a' ESCAPE 'b'"),
+        ("SELECT a - INTERVAL :n DAY :n HOURS, a + INTERVAL '1' DAY + :n, INTERVAL :t", {"n": -3, "t": "1 day"},
+         "SELECT a - INTERVAL '-3 DAY -3 HOURS', a + INTERVAL '1' DAY + -3, INTERVAL '1' DAY"),
+        ("SELECT a - INTERVAL '1' DAY + ?, INTERVAL ? HOUR, INTERVAL -? HOUR", [None, {"type": "BIGINT", "value": 2}, "2"],
+         "SELECT a - INTERVAL '1' DAY + NULL, INTERVAL '2' HOUR, INTERVAL '-2' HOUR"),
         ("SELECT * FROM t FOR SYSTEM_TIME AS OF ?", ["2024-01-01 00:00:00"], "SELECT * FROM t TIMESTAMP AS OF '2024-01-01 00:00:00'"),
     ],
 )  # fmt: skip

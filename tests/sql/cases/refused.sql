@@ -334,7 +334,27 @@ SELECT a FROM t LIMIT reflect('a', 'b')
 -- the jvm in an interval
 SELECT INTERVAL reflect('a', 'b') DAY
 =>
-1:17 The function reflect is not available: it calls any method of the serv
+1:17 a number or a text is expected
+
+-- an interval out of a column
+SELECT INTERVAL a DAY
+=>
+1:17 a number or a text is expected
+
+-- an interval without a unit
+SELECT d - INTERVAL 1
+=>
+1:21 the interval's unit, such as DAY, is expected
+
+-- a type with a zone of its own
+SELECT CAST(a AS TIMESTAMP(3) WITH TIME ZONE)
+=>
+1:31 TIMESTAMP WITH TIME ZONE is not a type
+
+-- a type with a zone of its own inside another
+SELECT a::ARRAY<TIMESTAMPTZ>
+=>
+1:17 TIMESTAMP WITH TIME ZONE is not a type
 
 -- the jvm in an index
 SELECT array(1)[reflect('a', 'b')]

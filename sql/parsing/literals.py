@@ -1,0 +1,140 @@
+"""Literals that sqlglot would give another meaning than Spark: intervals of several units, and timestamps that name a zone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import ClassVar
+
+from sqlglot import exp
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from model.errors import UnsupportedStatement
+from sql.parameters.placeholders import Bound
+from sql.parsing.base import BaseParser
+from sql.parsing.types import NO_ZONE
+
+ZONED = "zoned"
+"""Key of a type node's meta that tells how a TIMESTAMP WITH TIME ZONE was written."""
+
+_UNITS = frozenset({"NANOSECOND", "MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR"})
+_ONE_UNIT = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", re.ASCII)
+_LETTER = re.compile(r"[^\W\d_]")
+_ZONE = re.compile(r"(?:\d|^)\s*[ T].*[A-Za-z+-]", re.ASCII | re.DOTALL)
+"""A sign or a letter behind the T or the space that ends the date: of an offset, or of a zone's name."""
+
+
+class LiteralParser(BaseParser):
+    """Reads intervals and typed timestamps as Spark's grammar does."""
+
+    TYPE_LITERAL_PARSERS: ClassVar[dict[exp.DType, Callable[..., exp.Expr]]] = {
+        **SparkParser.TYPE_LITERAL_PARSERS,
+        **dict.fromkeys((exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ), lambda self, this, to: self._timestamp_literal(this, to)),
+    }
+
+    def _timestamp_literal(self, this: exp.Expr, to: exp.DataType) -> exp.Expr:
+        """``TIMESTAMP '…'``; with a zone it is an instant, as in Spark, of which a cast to TIMESTAMP would leave the zone out."""
+        if isinstance(this, exp.Literal) and _ZONE.search(this.name.strip()):
+            to = exp.DataType(this=exp.DType.TIMESTAMPLTZ, expressions=to.expressions)
+        return self.expression(exp.Cast(this=this, to=to))
+
+    def _parse_types(self, *args: object, **kwargs: object) -> exp.Expr | None:
+        start = self._index
+        type_ = super()._parse_types(*args, **kwargs)  # type: ignore[arg-type]
+        if isinstance(type_, exp.DataType):
+            words = [word for at in range(start, self._index) for word in self._words(at)]
+            if words[-3:] == ["WITH", "TIME", "ZONE"] or words[:1] == ["TIMESTAMPTZ"]:
+                type_.meta[ZONED] = " ".join(words[-3:] if len(words) > 1 else words)
+        return type_
+
+    def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> exp.Interval | None:
+        """``INTERVAL value unit [value unit …]``, ``INTERVAL value unit TO unit`` or ``INTERVAL 'values and units'``; else None.
+
+        It is one literal however many units it has: a sum, as sqlglot makes of them, would be parted by the operators around it. A value
+        behind the first may have a sign, and is one only with a unit: ``INTERVAL 1 DAY + 2 HOURS`` is 26 hours, and in
+        ``INTERVAL 1 DAY + 2`` something is added.
+        """
+        start = self._index
+        if not self._match(TokenType.INTERVAL):
+            return None
+        at = self.here
+        first = self._interval_part()
+        if first is None:
+            text = self._interval_text()
+            if text is None:
+                if at is not None and at.token_type == TokenType.VAR and (self.word(1) == "(" or self._interval_unit(1)):
+                    self.fail("a number or a text", at)
+                self._retreat(start)  # a column of this name
+                return None
+            one = _ONE_UNIT.fullmatch(text)
+            if one is None or one[2].upper().removesuffix("S") not in _UNITS:
+                return self._interval_of(text, None, at)
+            return self._interval_of(one[1], exp.var(one[2].upper()), at)  # written like others, for whoever measures it
+        value, unit = first
+        if self.word() == "TO" and (last := self._interval_unit(1)) is not None:
+            self._advance(2)
+            return self._interval_of(value, exp.IntervalSpan(this=exp.var(unit), expression=exp.var(last)), at)
+        parts = [first]
+        while (part := self._interval_part()) is not None:
+            parts.append(part)
+        if len(parts) == 1:
+            return self._interval_of(value, exp.var(unit), at)
+        return self._interval_of(" ".join(f"{value} {unit}" for value, unit in parts), None, at)
+
+    def _interval_of(self, text: str, unit: exp.Expr | None, at: Token | None) -> exp.Interval:
+        literal = exp.Literal.string(text)
+        if at is not None:
+            literal.update_positions(at)
+        return self.expression(exp.Interval(this=literal, unit=unit))
+
+    def _interval_part(self) -> tuple[str, str] | None:
+        """A value, behind a sign perhaps, and its unit; nothing is stepped over where they do not both stand here."""
+        start = self._index
+        minus = self.word() == "-"
+        if minus or self.word() == "+":
+            self._advance()
+        value = self._interval_value()
+        unit = self._interval_unit()
+        spelled = None
+        if value is not None and unit is not None:
+            spelled = value if isinstance(value, str) else self.scalar("a number, or a text with one", value)
+        if spelled is None or unit is None or _LETTER.search(spelled):
+            self._retreat(start)
+            return None
+        self._advance()
+        if minus:
+            spelled = spelled[1:] if spelled.startswith("-") else f"-{spelled}"
+        return spelled, unit
+
+    def _interval_value(self) -> str | Bound | None:
+        """A number or a text, or a placeholder with one."""
+        if (bound := self.placeholder()) is not None:
+            return bound
+        point = "." if self.word() == "." else ""
+        self._advance(len(point))
+        token = self.here
+        if token is None or (token.token_type != TokenType.NUMBER and (point or token.token_type != TokenType.STRING)):
+            return None
+        self._advance()
+        return point + token.text
+
+    def _interval_text(self) -> str | None:
+        """A text of values and units; None where something else stands here, and no value without a unit."""
+        value = self._interval_value()
+        if isinstance(value, Bound):
+            value = self.scalar("a text of numbers and units", value)
+        if value is not None and not _LETTER.search(value):
+            self.fail("the interval's unit, such as DAY,")
+        return value
+
+    def _interval_unit(self, ahead: int = 0) -> str | None:
+        word = self.word(ahead)
+        return word if word.removesuffix("S") in _UNITS else None
+
+
+def check_zones(tree: exp.Expr) -> None:
+    """Raise `UnsupportedStatement` for a type with a zone of its own, which sqlglot takes for one without."""
+    for type_ in tree.find_all(exp.DataType):
+        if (written := type_.meta.get(ZONED)) is not None:
+            raise UnsupportedStatement(NO_ZONE, fragment=written)
