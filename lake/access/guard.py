@@ -15,6 +15,7 @@ from model.errors import Forbidden, Unavailable
 from model.identifier import Identifier
 from model.options.maintenance import PUSH_OUT, TAKE_AWAY
 from model.options.masking import names_secret
+from model.options.table import TABLE_OPTIONS
 from model.options.watermark import PREFIX as WATERMARK
 from model.schema.schema import CONNECTOR_KIND, other_kind
 
@@ -144,7 +145,8 @@ def asks_itself(method: Callable[Concatenate[G, P], T]) -> Callable[Concatenate[
 def require_options(caller: Caller, table: Identifier, old: Mapping[str, str], new: Mapping[str, str]) -> None:
     """Raise `Forbidden` where a table gets other options by which the server takes rows or history away, and the caller may not."""
     keys = TAKE_AWAY | PUSH_OUT if "tag.num-retained-max" in new else TAKE_AWAY
-    if any(old.get(key) != new.get(key) for key in keys):
+    begins = TABLE_OPTIONS.read(old, "write-only") and not TABLE_OPTIONS.read(new, "write-only")  # all that the options say, at once
+    if begins or any(old.get(key) != new.get(key) for key in keys):
         caller.require(Access.DELETE, table_resource(table))
     if other_kind(new) == CONNECTOR_KIND and not caller.may(Access.ALL, table_resource(table)):
         _require_secrets_stay(table, old, new)

@@ -20,7 +20,7 @@ from lake.commit.decided import follow, require_table_writable
 from lake.register.expired import forget_expired
 from lake.register.known_lines import known_lines
 from lake.register.unknown_branches import snapshots_kept
-from lake.register.whole import require_newest_readable
+from lake.register.whole import require_newest_readable, require_whole
 from lake.rewrite.changelogs import spared
 from lake.tables.consumers import Filed, filed_consumers, first_unread
 from lake.tables.handle import LakeTable
@@ -246,7 +246,11 @@ def replace_tag(  # noqa: PLR0913 - the arguments of a statement
     dry_run: bool = False,
     claim: Claim | None = None,
 ) -> tuple[Tag, Removed]:
-    """Let a tag keep another snapshot, and let go what only the one before needed; raises as `rename_tag`, or `SnapshotNotExist`."""
+    """Let a tag keep another snapshot, and let go what only the one before needed.
+
+    Raises as `rename_tag`, `SnapshotNotExist` or `TableDamaged`: a snapshot that nobody can read is none to go back to, and what the tag
+    keeps now may be the last one that is.
+    """
     _may(lake, table)
     lake.tags.get(table, name, to_change=True)
     forget_expired(lake.catalog, table)
@@ -256,6 +260,7 @@ def replace_tag(  # noqa: PLR0913 - the arguments of a statement
     with lake.catalog.transaction(keep=not dry_run) as tx, claimed_in(tx, claim):
         hold_retention(tx, table)
         snapshot = to_tag(tx, table, snapshot_id)
+        require_whole(table, snapshot)
         rows = tx.tags.all(table.table_id, table.identifier.branch)
         before = _tag(_named(table, rows, name))
         tx.holds.require_no_backup(f"Replacing tag {name} of {table.identifier}")

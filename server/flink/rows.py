@@ -61,12 +61,20 @@ def row_objects(batch: pa.RecordBatch, columns: Sequence[ResultColumn], format_:
     texts = []
     for array, column in zip(batch.columns, columns, strict=True):
         convert = json_value(column.type, local) if format_ is RowFormat.JSON else _string_of(plain_value(column.type, local))
-        try:
-            texts.append(["null" if v is None else convert(v) for v in array.to_pylist()])
-        except (OverflowError, ValueError):  # a day or a moment beyond Python's years 1 to 9999, here or in the session's zone
-            texts.append(["null" if v is None else _quoted(v) for v in plain(array, column.type).to_pylist()])
+        texts.append(_texts(array, column.type, convert))
     rows = zip(*texts, strict=True) if texts else iter([()] * batch.num_rows)
     return ",".join([f'{{"kind":"INSERT","fields":[{",".join(row)}]}}' for row in rows]).encode()
+
+
+def _texts(array: pa.Array, type_: DataType, convert: Convert) -> list[str]:
+    """Values as they stand in a page; one beyond Python's years 1 to 9999, here or in the session's zone, as its UTC text, and no other."""
+    try:
+        return ["null" if value is None else convert(value) for value in array.to_pylist()]
+    except (OverflowError, ValueError):
+        if len(array) > 1:
+            half = len(array) // 2
+            return _texts(array[:half], type_, convert) + _texts(array[half:], type_, convert)
+        return [_quoted(text) for text in plain(array, type_).to_pylist()]
 
 
 def json_value(type_: DataType, zone: ZoneInfo | None) -> Convert:  # noqa: C901 - a case for each type

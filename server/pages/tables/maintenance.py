@@ -13,7 +13,7 @@ from flask.typing import ResponseReturnValue
 from lake import Lake
 from lake.inspect.browse import file_sums
 from lake.inspect.table_details import merges, readers, snapshot_page, streams
-from model.access import table_resource
+from model.access import ACCESSES, ResourceType, access_of, table_resource
 from model.errors import BadRequest, LakeError
 from model.options.masking import masked_all
 from model.options.option import Option
@@ -123,10 +123,18 @@ def access(lake: Lake, head: TableHead) -> Mapping[str, Any]:
     policies: list[Any] = []
     with contextlib.suppress(LakeError):  # shown to those alone who may set them
         policies = list(lake.permissions.policies(head.table))
-    return {"grants": lake.permissions.grants_on(table_resource(head.table)), "policies": policies}
+    return {"grants": lake.permissions.grants_on(table_resource(head.table)), "policies": policies, "accesses": _GRANTABLE}
 
 
 # Actions
+
+
+_GRANTABLE = tuple(sorted(access.value for access in ACCESSES[ResourceType.TABLE]))
+
+
+def _granted(action: str, word: str) -> str:
+    """The access that is granted or revoked; raises `InvalidGrant` for a word that is none. Other actions name none."""
+    return access_of(word).value if action in ("grant", "revoke") else ""
 
 
 def _statement(head: TableHead, action: str) -> tuple[str, str]:
@@ -148,8 +156,8 @@ def _statement(head: TableHead, action: str) -> tuple[str, str]:
         "forget-consumer": (call("reset_consumer", table=name, consumer_id=who), "consumers"),
         "set-option": (f"ALTER TABLE {quoted} SET ({literal(key)} = {literal(value)})", "options"),
         "reset-option": (f"ALTER TABLE {quoted} RESET ({literal(key)})", "options"),
-        "grant": (f"GRANT {_access(value)} ON {quoted} TO {quote(who)}", "access"),
-        "revoke": (f"REVOKE {_access(value)} ON {quoted} FROM {quote(who)}", "access"),
+        "grant": (f"GRANT {_granted(action, value)} ON {quoted} TO {quote(who)}", "access"),
+        "revoke": (f"REVOKE {_granted(action, value)} ON {quoted} FROM {quote(who)}", "access"),
     }
     if action not in statements:
         raise BadRequest(f"There is no action {action!r} of tables; there are {', '.join(statements)}.")
@@ -160,13 +168,6 @@ def _statement(head: TableHead, action: str) -> tuple[str, str]:
     if action == "set-option" and not key:
         raise BadRequest("The option's key is missing.")
     return statements[action]
-
-
-_ACCESSES = ("SELECT", "UPDATE", "ALTER", "DROP", "GRANT", "ALL")
-
-
-def _access(text: str) -> str:
-    return text if text in _ACCESSES else "SELECT"
 
 
 @bp.post("/tables/<database>/<name>/do/<action>")

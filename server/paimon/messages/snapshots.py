@@ -11,7 +11,7 @@ from model.access import Access, table_resource
 from model.errors import BadRequest, InvalidData
 from model.partition import PartitionStatistics
 from model.schema.lengths import MOST_NAME_BYTES, MOST_SNAPSHOT_BYTES
-from model.snapshot import CommitKind, Snapshot
+from model.snapshot import ANSWERS, CommitKind, Snapshot
 from model.text.whole_number import signed_number
 from model.wall_clock import wall_of_epoch
 from server.paimon.messages.wire import reading
@@ -39,11 +39,14 @@ def tells_counts(lake: Lake, table: LakeTable) -> bool:
 def snapshot_json(snapshot: Snapshot, *, told: bool) -> dict[str, Any]:
     """A snapshot for a client; counts it may not know are 0, since Paimon's readers know no snapshot without them.
 
-    How far event time and the ids of rows have come is told by hidden rows, too, and by sizes of lists how many files have some.
+    How far event time and the ids of rows have come is told by hidden rows, too, by sizes of lists how many files have some, and by what
+    requests with a key were answered how many rows came.
     """
     body = dict(snapshot.to_json())
     if told:
         return body
+    if ANSWERS in snapshot.properties:
+        body["properties"] = {key: value for key, value in snapshot.properties.items() if key != ANSWERS}
     return {name: 0 if name in _COUNTS else value for name, value in body.items() if name not in _OF_ALL_ROWS}
 
 

@@ -311,6 +311,20 @@ def test_who_lets_the_server_take_rows_away_needs_the_right_to(lake: Lake) -> No
         as_user(lake, secret).alter_table(T, [RemoveOption(key="snapshot.time-retained")])
 
 
+@pytest.mark.parametrize("key", ["write-only", "write.compaction-skip"])
+def test_who_lets_the_server_begin_with_all_of_it_needs_the_right_to(lake: Lake, key: str) -> None:
+    make_table(lake, options={key: "true", "partition.expiration-time": "30 d"}, partition="p", id="INT", p="STRING")
+    secret = user(lake, "ada")
+    give(lake, Access.ALTER, TABLE, "ada")
+    for change in (SetOption(key="write-only", value="false"), RemoveOption(key=key)):
+        with pytest.raises(Forbidden, match="takes DELETE"):
+            as_user(lake, secret).alter_table(T, [change])
+    give(lake, Access.DELETE, TABLE, "ada")
+    as_user(lake, secret).alter_table(T, [SetOption(key="write-only", value="false")])
+    lake.permissions.revoke(TABLE, [Access.DELETE], "ada")
+    as_user(lake, secret).alter_table(T, [SetOption(key="write-only", value="true")])
+
+
 def test_who_goes_back_to_a_schema_by_which_the_server_takes_rows_away_needs_the_right_to(lake: Lake) -> None:
     make_table(lake, options={"partition.expiration-time": "1 d"}, id="INT")
     lake.alter_table(T, [RemoveOption(key="partition.expiration-time")])

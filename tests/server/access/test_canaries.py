@@ -50,9 +50,8 @@ class World:
         hidden = "".join(f'{{"id":{1000 + n},"s":"osprey","c":"merlin","p":"kestrel"}}\n' for n in range(_HIDDEN_ROWS))
         self.run("CREATE DATABASE d; CREATE TABLE d.t (id INT, s STRING, c STRING, p STRING) PARTITIONED BY (p)")
         self.run("INSERT INTO d.t VALUES (1, 'a', 'merlin', 'x'), (2, 'b', 'merlin', 'x'), (3, 'c', 'merlin', 'x')")
-        done = client.post(
-            "/tables/d/t/rows", data=hidden, headers={"Content-Type": "application/x-ndjson", "Authorization": f"Bearer {self.root()}"}
-        )
+        headers = {"Authorization": f"Bearer {self.root()}", "Content-Type": "application/x-ndjson", "Idempotency-Key": "hidden"}
+        done = client.post("/tables/d/t/rows", data=hidden, headers=headers)
         assert done.status_code == 200, done.text
         self.run("CALL sys.create_tag('d.t', 'kept'); CALL sys.create_branch('d.t', 'b', 'kept')")
         self.run("GRANT ALL ON d.t TO owner; GRANT SELECT ON d.t TO reader; CREATE POLICY few ON d.t TO reader, owner USING (id < 10)")

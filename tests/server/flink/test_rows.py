@@ -114,6 +114,21 @@ def test_in_json_map_keys_and_nulls_without_type_are_strings() -> None:
     assert (json_type(STRING_MAP), json_type(NullType())) == (STRING_MAP, VarCharType())
 
 
+@pytest.mark.parametrize("format_", RowFormat)
+def test_a_moment_beyond_the_calendar_moves_no_other(format_: RowFormat) -> None:
+    """A page with the year 9999 told all its moments in UTC."""
+    columns = [ResultColumn("at", LocalZonedTimestampType(precision=3)), ResultColumn("all", ArrayType(element=LocalZonedTimestampType()))]
+    days = [datetime(2024, 1, day, tzinfo=UTC) for day in range(1, 8)]
+    far = datetime(9999, 12, 31, 23, 59, tzinfo=UTC)
+    told = []
+    for moments in (days, [*days[:3], far, *days[3:]]):
+        batch = batch_of_rows(columns, [(moment, [moment]) for moment in moments])
+        rows = json.loads(f"[{row_objects(batch, columns, format_, 'Asia/Tokyo').decode()}]")
+        told.append([row["fields"] for row in rows])
+    assert [told[1][at] for at in range(8) if at != 3] == told[0]
+    assert told[1][3][0].startswith("9999-12-31T23:59")
+
+
 def test_an_unknown_zone_is_told() -> None:
     with pytest.raises(InvalidOption, match="There is no time zone 'Moon/Base'"):
         fields(IntType(), 1, RowFormat.JSON, "Moon/Base")

@@ -9,6 +9,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from lake import Lake
+from model.access import ACCESSES, ResourceType
 from model.identifier import Identifier
 from model.schema.types import Field, parse_type
 from model.view import View
@@ -154,6 +155,22 @@ def test_grants_are_given_and_taken(visitor: Visitor, orders: str) -> None:
     assert "GRANT SELECT ON `shop`.`orders` TO `ada`" in visitor.act(f"{orders}/do/grant", name="ada", value="SELECT")
     assert "ada SELECT" in text_of(visitor.get(f"{orders}/access"))
     assert "Nothing is granted" in visitor.act(f"{orders}/do/revoke", name="ada", value="SELECT")
+
+
+def test_what_a_row_of_grants_says_is_revoked_and_nothing_else(visitor: Visitor, orders: str) -> None:
+    """Revoke beside DELETE took SELECT away."""
+    offered = re.findall(r"<option>(\w+)</option>", visitor.get(f"{orders}/access"))
+    assert set(offered) == {access.value for access in ACCESSES[ResourceType.TABLE]}
+    for word in offered:
+        visitor.act(f"{orders}/do/grant", name="ada", value=word)
+    left = set(offered)
+    for word in offered:
+        left.remove(word)
+        page = text_of(visitor.act(f"{orders}/do/revoke", name="ada", value=word))
+        assert set(re.findall(r"ada ([A-Z]+)", page)) == left
+    answer = visitor.send(f"{orders}/do/grant", name="ada", value="SELECTT")
+    assert (answer.status_code, "Did you mean SELECT" in text_of(answer.text)) == (400, True)
+    assert "Nothing is granted" in visitor.get(f"{orders}/access")
 
 
 def test_others_see_what_is_granted_to_them_and_no_more(client: FlaskClient, visitor: Visitor, orders: str) -> None:

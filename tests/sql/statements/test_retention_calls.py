@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import pytest
 
 from gateway.gateway import Gateway
 from lake import Lake
+from lake.rewrite.maintenance import maintain
 from lake.tables.consumers import ConsumerProgress
 from model.catalog_errors import ClockInDoubt
-from model.errors import AnalysisError, ConsumerTaken, LakeError, SnapshotNotExist, TagNotExist
+from model.errors import AnalysisError, ConsumerTaken, LakeError, SnapshotNotExist, TableDamaged, TagNotExist
 from model.identifier import Identifier
 from table.format.consumers import write_consumer
 
@@ -251,6 +253,23 @@ def test_a_tag_that_is_replaced_without_a_snapshot_keeps_the_latest(ask: Ask) ->
     latest = max(id_ for (id_,) in ask("SELECT snapshot_id FROM t$snapshots"))
     assert ask("CALL sys.replace_tag(`table` => 't', tag => 'one', time_retained => '7 d')")[0][:2] == ("one", latest)
     assert ask("CALL sys.replace_tag('t', 'one', 2)")[0][:2] == ("one", 2)
+
+
+@pytest.mark.damages
+@pytest.mark.parametrize("automatic", [False, True])
+def test_a_tag_keeps_what_it_has_where_the_new_snapshot_cannot_be_read(ask: Ask, lake: Lake, *, automatic: bool) -> None:
+    """What the tag keeps may be the last that `sys.repair_table` could go back to."""
+    if automatic:
+        ask("ALTER TABLE t SET ('tag.automatic-creation' = 'batch', 'tag.batch.customized-name' = 'one')")
+    ask("CALL sys.create_tag('t', 'one', 1)")
+    table = lake.open(Identifier("default", "t"))
+    latest = table.latest()
+    assert latest is not None
+    Path(table.files.layout.manifest(latest.delta_manifest_list)).write_bytes(b"")
+    move = partial(maintain, lake, table) if automatic else partial(ask, "CALL sys.replace_tag('t', 'one')")
+    with pytest.raises(TableDamaged):
+        move()
+    assert ask("SELECT tag_name, snapshot_id FROM t$tags") == [("one", 1)]
 
 
 def test_sparks_rollback(ask: Ask) -> None:
