@@ -68,7 +68,8 @@ class GatewaySession:
             return list(self._operations.values())
 
     def forget(self, handle: str) -> Operation | None:
-        """Take an operation out; None where it is out already."""
+        """Take an operation out; None where it is out already. The session is idle from then on, however long it ran."""
+        self.touch()
         with self._lock:
             return self._operations.pop(handle, None)
 

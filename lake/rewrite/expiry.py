@@ -361,12 +361,19 @@ def _left_by_tag(table: LakeTable, dropped: Tag, remaining: KeptBeside | None) -
     return _garbage(table, lambda: left_by_tag(table.files, table.schema, dropped.snapshot, remaining))
 
 
-def rollback(
-    lake: Lake, table: LakeTable, to: Snapshot, *, tag: str | None = None, dry_run: bool = False, claim: Claim | None = None
+def rollback(  # noqa: PLR0913 - the arguments of a statement
+    lake: Lake,
+    table: LakeTable,
+    to: Snapshot,
+    *,
+    tag: str | None = None,
+    expected: int | None = None,
+    dry_run: bool = False,
+    claim: Claim | None = None,
 ) -> Removed:
     """Make a snapshot, or one that only a tag has kept, the latest again, once under a claim.
 
-    Later snapshots and their tags go, and the files only they had.
+    Later snapshots and their tags go, and the files only they had. Raises `StaleRollback` where the latest is not the one expected.
     """
     _may(lake, table)
     if dry_run:
@@ -375,9 +382,9 @@ def rollback(
         later = [entry.name for entry in tags if entry.snapshot.id > to.id]
         return _removed(removed, _left_by_rollback(lake, table, removed, to, dry_run=True), later)
     if tag is not None:
-        done = lake.history.rollback_to_tag(table, tag, claim=claim)
+        done = lake.history.rollback_to_tag(table, tag, expected=expected, claim=claim)
     else:
-        done = lake.history.rollback_to_snapshot(table, to.id, claim=claim)
+        done = lake.history.rollback_to_snapshot(table, to.id, expected=expected, claim=claim)
     lake.step("rolled back")
     garbage = _left_by_rollback(lake, table, done.removed, done.to)
     if not (done.tidy and _deleted(table, garbage)):

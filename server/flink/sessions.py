@@ -11,7 +11,7 @@ from server.flink.versions import Version, requested_version
 from server.flink.wire import answer, body, handle
 from server.process.services import services
 from server.sql.bodies import member, strings
-from sql.execution.session_settings import with_defaults
+from sql.execution.session_settings import SQL_OPTIONS, check_setting, with_defaults
 
 bp = Blueprint("sessions", __name__)
 PRODUCT = "Sluice"
@@ -31,10 +31,13 @@ def info() -> Response:
 
 @bp.post("/sessions")
 def open_session() -> Response:
-    """Open a session with the client's properties."""
+    """Open a session with the client's properties, of which Flink's clients send all that stands in their configuration."""
     sent = body()
-    name = member(sent, "sessionName", str)
-    return answer({"sessionHandle": services().gateway.open_session(name, strings(sent, "properties"), caller=caller())})
+    name, properties = member(sent, "sessionName", str), strings(sent, "properties")
+    for key, value in properties.items():
+        if SQL_OPTIONS.get(key) is not None:  # a statement would take effect, and its answer be none that can be written
+            check_setting(key, value)
+    return answer({"sessionHandle": services().gateway.open_session(name, properties, caller=caller())})
 
 
 @bp.get("/sessions/<session>")

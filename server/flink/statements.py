@@ -49,7 +49,7 @@ def fetch(session: str, operation: str, token: str) -> Response:
     uri = _uri(session, operation, format_)
 
     def written(page: ResultPage) -> bytes:
-        return page_body(page, format_, gateway.session_properties(session).get(ZONE), uri)
+        return page_body(page, format_, gateway.session_properties(handle(session)).get(ZONE), uri)
 
     def of_stream(over: bool) -> bytes | None:
         page = gateway.fetch(handle(session), handle(operation), number, empty=over)

@@ -320,6 +320,10 @@ class ResultSet:
                     yield batch.slice(0, left)
                 return
             left -= batch.num_rows
+            if not left and self.unbounded:  # the next row may never come
+                self.truncated = True
+                yield batch
+                return
             yield batch
 
     def collect(self) -> list[tuple[Any, ...]]:

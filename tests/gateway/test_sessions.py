@@ -156,6 +156,19 @@ def test_an_idle_session_is_closed_but_not_while_it_works(lake: Lake, spark_stub
     gateway.close()
 
 
+def test_a_session_is_idle_from_the_end_of_its_last_statement(gateway: Gateway, held: Callable[..., Held]) -> None:
+    """It counted from the beginning: after a long INSERT a client's next one ran without its USE and SET."""
+    stuck = held()
+    handle = gateway.open_session()
+    outcome = in_background(lambda: gateway.run("SELECT held()", session=handle).close())
+    assert stuck.reached.wait(60)
+    (session,) = [session for session in gateway._sessions.all() if session.handle == handle]
+    session._used -= 1000
+    stuck.let_go.set()
+    assert outcome() is None
+    assert session.idle_for() < 500
+
+
 def test_a_session_has_only_so_many_statements_waiting(gateway: Gateway, held: Callable[..., Held]) -> None:
     held()
     session = gateway.open_session()

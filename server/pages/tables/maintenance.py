@@ -151,7 +151,7 @@ def _statement(head: TableHead, action: str) -> tuple[str, str]:
             "snapshots",
         ),
         "delete-tag": (call("delete_tag", table=name, tag=who), "snapshots"),
-        "rollback": (call("rollback_to", table=name, snapshot_id=number("snapshot")), "snapshots"),
+        "rollback": (call("rollback_to", table=name, snapshot_id=number("snapshot"), from_snapshot=number("latest")), "snapshots"),
         "reset-consumer": (call("reset_consumer", table=name, consumer_id=who, next_snapshot_id=number("next")), "consumers"),
         "forget-consumer": (call("reset_consumer", table=name, consumer_id=who), "consumers"),
         "set-option": (f"ALTER TABLE {quoted} SET ({literal(key)} = {literal(value)})", "options"),
@@ -227,9 +227,14 @@ def preview(database: str, name: str, action: str) -> ResponseReturnValue:
         answer=answer,
         problem=problem,
         going=going,
-        values={key: value for key, value in request.args.items() if key in ("snapshot", "name")},
+        values={key: value for key, value in request.args.items() if key in ("snapshot", "name")} | _seen(head, action),
         back=address(head, side),
     )
+
+
+def _seen(head: TableHead, action: str) -> dict[str, int]:
+    """What a button sends of what its preview was of: a rollback takes away nothing that it did not show."""
+    return {"latest": head.snapshot.id} if action == "rollback" and head.snapshot is not None else {}
 
 
 def _going(lake: Lake, head: TableHead) -> list[Any]:

@@ -18,8 +18,8 @@ from lake.rewrite.partition_expiry import PartitionExpiry, drop_partitions, expi
 from lake.rewrite.partition_expiry import expire_partitions as expire_in_batches
 from lake.rewrite.partition_names import values_of
 from lake.tables.partitions import by_row
-from model.catalog_errors import MetadataOnlyTable
-from model.errors import AnalysisError, Forbidden, InvalidOption, LakeError, SnapshotNotExist, TableNotExist
+from model.catalog_errors import MetadataOnlyTable, StaleRollback
+from model.errors import AnalysisError, CommitConflict, Forbidden, InvalidOption, LakeError, SnapshotNotExist, TableNotExist
 from model.identifier import Identifier
 from model.options.option import OptionGroup
 from model.options.table import TABLE_OPTIONS
@@ -121,9 +121,10 @@ def _by_kind(positional: Sequence[object]) -> Sequence[str] | None:
     snapshot_id=int,
     timestamp=str,
     watermark=int,
+    from_snapshot=int,
 )
 def rollback_to(context: ExecutionContext, arguments: Arguments) -> ResultSet:
-    """Make a snapshot the latest again: by id, tag, time or watermark."""
+    """Make a snapshot the latest again: by id, tag, time or watermark; ``from_snapshot`` is the one that must be the latest until then."""
     keys = {"tag": "scan.tag-name", "snapshot_id": "scan.snapshot-id", "timestamp": "scan.timestamp"}
     targets = {option: str(arguments[name]) for name, option in keys.items() if name in arguments}
     if len(targets) + ("watermark" in arguments) != 1:
@@ -178,7 +179,13 @@ def _roll_back(context: ExecutionContext, arguments: Arguments, options: dict[st
     to = context.lake.resolve(table, options, zone=context.zone)
     if to is None or latest is None:
         raise SnapshotNotExist(f"Table {table.identifier} has no snapshots to roll back to.", resource_name=str(table.identifier))
-    done = kept.rollback(context.lake, table, to, tag=tag, dry_run=arguments.dry_run, claim=context.idempotency)
+    expected = arguments.get("from_snapshot")
+    try:
+        if expected not in (None, latest.id):
+            raise StaleRollback(latest.id, expected)
+        done = kept.rollback(context.lake, table, to, tag=tag, expected=expected, dry_run=arguments.dry_run, claim=context.idempotency)
+    except StaleRollback:
+        raise CommitConflict(str(table.identifier), expected=str(expected)) from None
     columns = [
         ResultColumn("previous_snapshot_id", _COUNT),
         ResultColumn("current_snapshot_id", _COUNT),

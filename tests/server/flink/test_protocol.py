@@ -77,6 +77,21 @@ def test_a_session_may_be_opened_without_a_body(client: FlaskClient) -> None:
     assert body_of(client.post("/v1/sessions"))["sessionHandle"]
 
 
+def test_properties_that_no_statement_could_be_answered_with_open_no_session(client: FlaskClient) -> None:
+    """With a zone that is none DROP TABLE took effect, and was told as failed."""
+    for zone, status in (("GMT+08:00", 500), ("Etc/GMT-8", 200)):
+        sent = {"properties": {"table.local-time-zone": zone, "rest.port": "8081", "execution.checkpointing.interval": "3 min"}}
+        answer = ask(client, "POST", "/v2/sessions", sent)
+        assert answer.status_code == status, answer.text
+        assert ("table.local-time-zone" in answer.text) is (status == 500)
+
+
+def test_a_handle_may_be_spelled_in_capitals(client: FlaskClient, session: str) -> None:
+    path = f"/v2/sessions/{session.upper()}"
+    operation = body_of(ask(client, "POST", f"{path}/statements", {"statement": "SELECT 1"}))["operationHandle"]
+    assert page(client, f"{path}/operations/{operation.upper()}/result/0?rowFormat=JSON")["results"]["data"][0]["fields"] == [1]
+
+
 def test_a_statement_that_only_takes_effect(client: FlaskClient, session: str) -> None:
     operation = submit(client, session, "CREATE TABLE t (a INT);")
     path = f"/v2/sessions/{session}/operations/{operation}"

@@ -111,6 +111,16 @@ def test_a_rollback_shows_first_what_would_go(client: FlaskClient, visitor: Visi
     assert "tag late" not in after
 
 
+def test_a_rollback_takes_away_nothing_that_came_after_its_preview(visitor: Visitor, orders: str) -> None:
+    preview = visitor.get(f"{orders}/preview/rollback?snapshot=10")
+    shown = dict(re.findall(r'<input type="hidden" name="(snapshot|latest)" value="(\d+)">', preview))
+    visitor.sql("INSERT INTO shop.orders VALUES (100, 'west')")
+    answer = visitor.send(f"{orders}/do/rollback", **shown)
+    assert (shown["latest"], answer.status_code) == ("12", 409)
+    assert "no longer points at snapshot 12" in text_of(answer.text)
+    assert "now 97" in text_of(visitor.get(f"{orders}/snapshots"))
+
+
 def test_a_tag_is_deleted_after_a_preview(visitor: Visitor, orders: str) -> None:
     visitor.act(f"{orders}/do/tag", name="o'clock", snapshot="3")
     assert "keeps snapshot 3" in text_of(visitor.get(f"{orders}/snapshots"))

@@ -73,6 +73,14 @@ def overwrite(lake: Lake, url: str, *ids: int) -> None:
     lake.commit(table, request)
 
 
+def test_an_answer_of_so_many_rows_ends_with_the_last_of_them(url: str) -> None:
+    """It stayed open until somebody committed another row."""
+    sql(url, QUEUE)
+    insert(url, 1, 2)
+    answer = httpx.post(f"{url}/sql", params={"mode": "streaming", "max_rows": "2"}, content=b"SELECT id FROM t", timeout=30)
+    assert (answer.status_code, answer.text.split()) == (200, ['{"id":1}', '{"id":2}'])
+
+
 def test_rows_come_as_they_are_committed_and_before_them_the_headers(url: str) -> None:
     sql(url, QUEUE)
     with Follower(url, f"SELECT id, word AS w FROM t {NO_POLL} WHERE id > 1") as stream:
