@@ -199,6 +199,8 @@ def compact(
 def _commit(
     commit: Commit, table: LakeTable, write: Write, tasks: Sequence[CompactionTask], written: Sequence[Sequence[NewFile]], user: str
 ) -> Compacted:
+    for task, files in zip(tasks, written, strict=True):
+        check_rows(table, task.inputs, files)
     adds = tuple(new for files in written for new in files)
     deletes = tuple(entry for task in tasks for entry in task.inputs)
     request = write.request(CommitKind.COMPACT, adds=adds, deletes=deletes, commit_user=user, operation="COMPACT")
@@ -212,6 +214,16 @@ def _commit(
         rows=sum(new.file.row_count for new in adds),
         snapshots=(snapshot.id,),
     )
+
+
+def check_rows(table: LakeTable, inputs: Sequence[ManifestEntry], written: Sequence[NewFile]) -> None:
+    """Raise `AssertionError` where files are not as many rows as those they replace: nothing that rewrites rows may lose or double any."""
+    deleted = [0 if entry.vector is None else entry.vector.cardinality for entry in inputs]
+    if None in deleted:  # nobody counted them
+        return
+    rows, found = sum(entry.file.row_count for entry in inputs) - sum(n for n in deleted if n), sum(new.file.row_count for new in written)
+    if found != rows:
+        raise AssertionError(f"A compaction of {table.identifier} made {found:,} rows of {rows:,}; nothing was changed.")
 
 
 def in_order(

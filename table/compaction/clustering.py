@@ -16,6 +16,7 @@ from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 from table.compaction.task import CompactionTask
 from table.format.manifests.entries import ManifestEntry
+from table.scan.skipping.partition_filter import by_value
 
 ColumnsAt = Callable[[int], Sequence[str]]
 """The clustering columns of a version of the schema."""
@@ -41,6 +42,8 @@ class Clustering:
     history_limit: int
     buckets: int = -1
     """Buckets of the table: files of another number wait until they are rescaled; -1 without buckets."""
+    written_as: Callable[[bytes], bytes] = bytes
+    """Makes one of all the bytes in which clients write a partition: its rows are sorted together, and come back under ours."""
 
     @classmethod
     def of(cls, schema: Schema) -> Clustering | None:
@@ -61,6 +64,7 @@ class Clustering:
             history_idle=TABLE_OPTIONS.read(options, "clustering.history-partition.idle-to-full-sort"),
             history_limit=TABLE_OPTIONS.read(options, "clustering.history-partition.limit"),
             buckets=schema.bucket,
+            written_as=by_value([field.type for field in schema.partition_fields]),
         )
 
 
@@ -86,11 +90,11 @@ def choose_clusters(
     rules: Clustering, entries: Iterable[ManifestEntry], *, full: bool, columns_at: ColumnsAt | None = None
 ) -> Iterator[CompactionTask]:
     """What is worth sorting together, bucket by bucket of each partition; ``full`` takes everything that is not one sorted run yet."""
-    for files in _by_place(rules, entries).values():
+    for place, files in _by_place(rules, entries).items():
         runs = _runs(files)
         picked = _everything(rules, runs, columns_at) if full else _pick(rules, runs)
         if picked is not None:
-            yield _task(*picked)
+            yield _task(place, *picked)
 
 
 def history_clusters(
@@ -104,6 +108,7 @@ def history_clusters(
         return
     limit = now_millis - int(rules.history_idle.total_seconds() * 1000)
     last: dict[bytes, int] = {}
+    chosen = set(map(rules.written_as, chosen))
     places = _by_place(rules, entries)
     parts: dict[bytes, list[ManifestEntry]] = defaultdict(list)
     for (partition, _), files in places.items():
@@ -113,10 +118,10 @@ def history_clusters(
         if unsorted and max(unsorted) < limit and partition not in chosen:
             last[partition] = max(unsorted)
     for partition in sorted(last, key=lambda p: last[p])[: rules.history_limit]:
-        for files in (files for (of, _), files in places.items() if of == partition):
+        for place, files in ((place, files) for place, files in places.items() if place[0] == partition):
             picked = _everything(rules, _runs(files), columns_at)
             if picked is not None:
-                yield _task(*picked)
+                yield _task(place, *picked)
 
 
 def _by_place(rules: Clustering, entries: Iterable[ManifestEntry]) -> dict[tuple[bytes, int], list[ManifestEntry]]:
@@ -124,7 +129,7 @@ def _by_place(rules: Clustering, entries: Iterable[ManifestEntry]) -> dict[tuple
     places: dict[tuple[bytes, int], list[ManifestEntry]] = defaultdict(list)
     for entry in entries:
         if rules.buckets <= 0 or entry.total_buckets == rules.buckets:
-            places[(entry.partition, entry.bucket)].append(entry)
+            places[(rules.written_as(entry.partition), entry.bucket)].append(entry)
     return places
 
 
@@ -140,9 +145,10 @@ def _runs(files: Sequence[ManifestEntry]) -> list[_Run]:
 _Picked = tuple[Sequence[_Run], int]
 
 
-def _task(runs: Sequence[_Run], level: int) -> CompactionTask:
+def _task(place: tuple[bytes, int], runs: Sequence[_Run], level: int) -> CompactionTask:
+    partition, bucket = place
     inputs = tuple(entry for run in runs for entry in run.files)
-    return CompactionTask(partition=inputs[0].partition, bucket=inputs[0].bucket, inputs=inputs, level=level)
+    return CompactionTask(partition=partition, bucket=bucket, inputs=inputs, level=level)
 
 
 def _everything(rules: Clustering, runs: Sequence[_Run], columns_at: ColumnsAt | None) -> _Picked | None:

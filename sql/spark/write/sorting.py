@@ -59,7 +59,7 @@ def cluster_files(session: SparkSession) -> Rewriter:
         by_place: dict[tuple[bytes, int], list[NewFile]] = {(task.partition, task.bucket): [] for task in tasks}
         levels = {(task.partition, task.bucket): task.level or 0 for task in tasks}
         for new in sort_files(session, table, entries, order):
-            place = (new.partition, new.bucket)
+            place = (clustering.written_as(new.partition), new.bucket)
             by_place[place].append(replace(new, file=replace(new.file, level=levels[place])))
         for files in by_place.values():
             write.add(files)

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from lake import LakeTable
-from lake.rewrite.compaction import Compacted, Rewriter, check_mergeable, compact, in_threads, live_files
+from lake.rewrite.compaction import Compacted, Rewriter, check_mergeable, check_rows, compact, in_threads, live_files
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import AnalysisError, Forbidden, InvalidOption, LakeError, RewriteConflict, TableNotExist, UnsupportedType
 from model.identifier import Identifier
@@ -303,6 +303,7 @@ def _sorted(
     with space, table.write() as write:
         with context.spark.running(context.statement_id) as session, translating(context.source, {}, lost, reading):
             written = write.add(sort_files(session, table, entries, order))
+        check_rows(table, entries, written)
         context.cancellation.check()
         # Exactly the files that were read are replaced: rows appended meanwhile stay, where Paimon's overwrite would take them.
         snapshot = context.lake.commit(table, write.request(CommitKind.OVERWRITE, deletes=tuple(entries), operation="COMPACT"))

@@ -12,15 +12,18 @@ import pyarrow as pa
 import pytest
 
 from lake import Lake, LakeTable
-from lake.rewrite.compaction import Compacted, compact, plan
-from model.errors import OutcomeUnknown, Unavailable
+from lake.commit.write_context import Write
+from lake.rewrite.compaction import Compacted, compact, in_this_process, plan
+from model.errors import OutcomeUnknown, RewriteConflict, Unavailable
 from model.schema.change import AddColumn, RenameColumn
 from model.schema.types import VarCharType
-from model.snapshot import CommitKind
+from model.snapshot import CommitKind, Snapshot
 from sql.execution.writing import append_batches
-from table.format.manifests.entries import FileSource
+from table.compaction.task import CompactionTask
+from table.format.manifests.entries import FileSource, NewFile
 from table.format.rows.arrow import arrow_schema
 from table.format.rows.cast import fit
+from table.scan.going_on import Check
 from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.snapshot_builder import CommitRequest, everything
@@ -140,6 +143,33 @@ def test_of_several_tasks_only_the_losers_are_dropped(lake: Lake) -> None:
     done = compact(lake.commit, table, tasks)
     assert (done.conflicts, done.tasks) == (1, 1)
     assert sorted(ids(table)) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("fault", ["lost", "doubled", "moved"])
+@pytest.mark.parametrize("races", [0, 1])
+def test_a_rewriter_that_loses_or_doubles_rows_changes_nothing(lake: Lake, warehouse: Path, fault: str, races: int) -> None:
+    """Whatever its fault is, and also where the tasks are committed one by one."""
+    table = make_table(lake, options=QUEUE, partition="p", id="INT", p="INT")
+    for start in range(0, 60, 10):
+        append(lake, table, range(start, start + 10), p=[0, 1] * 5)
+    before, files = rows(table), sorted(warehouse.rglob("*.parquet"))
+    lost = [RewriteConflict("lost", resource_name="t")] * races
+
+    def faulty(table: LakeTable, write: Write, tasks: Sequence[CompactionTask], check: Check) -> list[list[NewFile]]:
+        one, two = in_this_process(table, write, tasks, check)
+        return {"lost": [one, []], "doubled": [[*one, *one], two], "moved": [[], [*one, *two]]}[fault]
+
+    def commit(table: LakeTable, request: CommitRequest) -> Snapshot:
+        if lost:
+            raise lost.pop()
+        return lake.commit(table, request)
+
+    tasks = plan(table, full=True)
+    assert len(tasks) == 2
+    with pytest.raises(AssertionError, match="rows of 30; nothing was changed"):
+        compact(commit, table, tasks, rewriter=faulty)
+    assert rows(table) == before
+    assert sorted(warehouse.rglob("*.parquet")) == files
 
 
 def test_old_schemas_are_brought_to_the_present_one(lake: Lake) -> None:

@@ -19,15 +19,20 @@ from lake import Lake, LakeTable
 from lake.rewrite.compaction import compact, live_files, plan
 from model.errors import AnalysisError, StatementCanceled
 from model.identifier import Identifier
+from model.snapshot import Snapshot
 from sql.spark.session.pool import SparkPool
 from sql.spark.write.compaction import on_spark
+from sql.spark.write.sorting import cluster_files
+from table.compaction.clustering import Clustering, choose_clusters
 from table.compaction.rewrite import planned
 from table.format.manifests.entries import DataFile, FileSource, ManifestEntry
 from table.scan.read import read_batches
+from table.write.snapshot_builder import CommitRequest
 from tests.gateway.held import in_background
 from tests.interop.strict import check_warehouse
 from tests.lake.rewrite.test_compaction import QUEUE, append, ids, live, rows
 from tests.short import short
+from tests.sql.statements.test_partition_bytes import written_by_pypaimon
 from tests.sql.tables import make_table
 from tests.waiting import eventually
 
@@ -247,6 +252,39 @@ def test_the_curve_looks_at_so_many_bytes_of_a_text(gateway: Gateway, lake: Lake
     call(gateway, "CALL sys.compact(`table` => 'v', order_strategy => 'zorder', order_by => 's')")
     assert (ids(table) == [1, 2, 3, 4, 5, 6]) is ordered
     assert sorted(ids(table)) == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("race", [False, True])
+@pytest.mark.parametrize("ours", [False, True])
+def test_clustering_keeps_the_rows_of_a_partition_that_clients_write_in_two_ways(
+    gateway: Gateway, lake: Lake, pool: SparkPool, *, ours: bool, race: bool
+) -> None:
+    """Also where the commit loses a race to a change of a row there, after which each task is committed by itself."""
+    options = "'bucket' = '-1', 'clustering.incremental' = 'true', 'clustering.columns' = 'id', 'write-only' = 'true'"
+    call(gateway, f"CREATE TABLE t (id INT, p TIMESTAMP(6)) PARTITIONED BY (p) WITH ({options}, 'rows.erasable' = 'true')")
+    for row in (8, 9):
+        call(gateway, f"INSERT INTO t VALUES ({row}, TIMESTAMP '2024-01-02 03:04:05')")
+    written_by_pypaimon(lake, 2)
+    if ours:
+        call(gateway, "INSERT INTO t VALUES (3, NULL), (1, NULL); INSERT INTO t VALUES (4, NULL)")
+    else:
+        written_by_pypaimon(lake, 4)
+    table = lake.open(Identifier("default", "t"))
+    clustering = Clustering.of(table.schema)
+    assert clustering is not None
+    tasks = list(choose_clusters(clustering, live_files(table), full=True))
+    before, changes = sorted(ids(table)), ["UPDATE t SET id = 44 WHERE id = 4"] * race
+
+    def commit(table: LakeTable, request: CommitRequest) -> Snapshot:
+        if changes:
+            call(gateway, changes.pop())
+        return lake.commit(table, request)
+
+    with pool.lease().running("c") as session:
+        done = compact(commit, table, tasks, rewriter=cluster_files(session))
+    assert sorted(ids(table)) == ([*before[: before.index(4)], *before[before.index(4) + 1 :], 44] if race else before)
+    assert (done.conflicts, done.rows) == (1, 2) if race else (0, len(before))
+    assert {(len(rows_of(table, entry)), entry.file.level) for entry in live(table)} >= {(2, 5)}
 
 
 @pytest.mark.parametrize("partitioned", ["", "PARTITIONED BY (p)"])

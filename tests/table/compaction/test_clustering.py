@@ -16,6 +16,7 @@ from model.schema.types import ArrayType, IntType
 from table.compaction.clustering import Clustering, choose_clusters, history_clusters
 from table.compaction.task import CompactionTask
 from table.format.manifests.entries import ManifestEntry
+from table.format.rows import binary_row
 from tests.table.compaction.test_candidates import entries
 
 OPTIONS = {"bucket": "-1", "clustering.incremental": "true", "clustering.columns": "a,b"}
@@ -135,3 +136,21 @@ def test_what_cannot_be_clustered_is_refused() -> None:
     ):
         with pytest.raises(InvalidOption, match=words):
             schema_of(**options)
+
+
+@pytest.mark.parametrize("spelled", ["TIMESTAMP(6)", "TIMESTAMP_LTZ(5)", "DECIMAL(20, 2)"])
+def test_a_partition_that_clients_write_in_two_ways_is_one_place(spelled: str) -> None:
+    """pypaimon leaves out the slot of a NULL that is long."""
+    schema = new_schema([column("a", "INT"), column("b", "STRING"), column("p", spelled)], options=OPTIONS, partition_keys=["p"])
+    rules = Clustering.of(schema)
+    assert rules is not None
+    ours = binary_row.encode_prefixed([schema.partition_fields[0].type], [None])
+    theirs = ours[: 4 + 8 + 8]
+    assert ours != theirs
+    files = [at(0, 10, n, theirs if n % 2 else ours) for n in range(6)]
+    for order in (files, files[::-1]):
+        (task,) = choose_clusters(rules, order, full=True)
+        assert (task.partition, len(task.inputs)) == (ours, 6)
+        old = replace(rules, history_idle=timedelta(hours=1))
+        assert not list(history_clusters(old, order, {theirs}, now_millis=10**9))
+        assert len(list(history_clusters(old, order, set(), now_millis=10**9))) == 1
