@@ -76,6 +76,6 @@ def rescale(lake: Lake, table: LakeTable, partition: Outgrown, *, buckets: int |
 
     with table.write() as write:
         schema = table.schema if buckets is None else with_buckets(table.schema, buckets)
-        write.add(write_batches(table.files, schema, batches()))
+        write.add(write_batches(table.files, schema, batches(), rewrites=True))
         request = write.request(CommitKind.OVERWRITE, deletes=tuple(partition.entries), operation="RESCALE", buckets=buckets)
         lake.commit(table, request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from model.schema.geospatial import GeometryType
 from model.schema.types import (
@@ -31,6 +32,18 @@ def walk(type_: DataType) -> Iterator[DataType]:
         case RowType(fields=fields):
             for part in fields:
                 yield from walk(part.type)
+
+
+def nullable_throughout(type_: DataType) -> DataType:
+    """The type where every part may be NULL; keys of maps are as they were."""
+    match type_:
+        case ArrayType(element=element):
+            type_ = replace(type_, element=nullable_throughout(element))
+        case MapType(value=value):
+            type_ = replace(type_, value=nullable_throughout(value))
+        case RowType(fields=fields):
+            type_ = replace(type_, fields=tuple(replace(field, type=nullable_throughout(field.type)) for field in fields))
+    return type_.with_nullable(True)
 
 
 def unreadable_in_sql(type_: DataType) -> str | None:

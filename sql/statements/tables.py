@@ -29,7 +29,7 @@ from model.options.table import TABLE_OPTIONS, told_apart
 from model.options.watermark import watermark_of, watermark_options
 from model.schema.change import AddColumn, RemoveOption, SchemaChange, SetOption, UpdateColumnType, UpdateComment
 from model.schema.schema import Schema, new_schema, with_queue_defaults
-from model.schema.type_parts import unreadable_in_sql
+from model.schema.type_parts import nullable_throughout, unreadable_in_sql
 from model.schema.types import DataType, Field
 from model.snapshot import CommitKind
 from model.work.deciding import to_the_end
@@ -117,7 +117,8 @@ class CreateTable:
         if definition.columns:
             raise InvalidSchema("CREATE TABLE … AS SELECT takes its columns from the query; leave the column list out.")
         query = self.tree.args["query"]
-        columns = tuple(Field(id=-1, name=c.name, type=c.type) for c in query_columns(context, query))
+        # What Spark knows of the query's own rows, as of array(1, 2), is nothing that later rows must be like.
+        columns = tuple(Field(id=-1, name=c.name, type=nullable_throughout(c.type)) for c in query_columns(context, query))
         schema = schema_of(replace(definition, columns=columns))
         begun_as = context.idempotency.work if context.idempotency else None
         with to_the_end():  # what the statement decides is the table's rows: without them it is taken back

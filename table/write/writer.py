@@ -6,7 +6,7 @@ Files are written where they will stay: one nobody's manifest names is invisible
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from uuid import uuid4
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from model.errors import Unavailable
 from model.schema.schema import Schema
+from model.schema.type_parts import nullable_throughout
 from table.format.discard import discard
 from table.format.formats import FileFormat
 from table.format.io.beside import puts_beside
@@ -59,13 +60,15 @@ def write_batches(
     *,
     source: FileSource = FileSource.APPEND,
     opening: Opening = unheard,
+    rewrites: bool = False,
 ) -> list[NewFile]:
     """Write rows that fit the schema (see `table.format.rows.cast.fit`); returns the files, not yet committed.
 
     Rows of one (partition, bucket) keep their order; their files' sequence numbers count from 0.
-    ``opening`` is called with each path before a file is made there.
+    ``opening`` is called with each path before a file is made there. Where the write ``rewrites`` rows the table holds, NULL may stand
+    where their types are NOT NULL by now.
     """
-    writer = TableWriter(files, schema, source=source, opening=opening)
+    writer = TableWriter(files, schema, source=source, opening=opening, rewrites=rewrites)
     try:
         for batch in batches:
             writer.write(batch)
@@ -78,10 +81,10 @@ def write_batches(
 def write_bucket(
     files: TableFiles, schema: Schema, partition: bytes, bucket: int, batches: Iterable[pa.RecordBatch], *, source: FileSource
 ) -> list[DataFile]:
-    """Write rows that all belong to one (partition, bucket), in order; their sequence numbers count from 0 over the files."""
+    """Write rows of files anew that all belong to one (partition, bucket), in order; their sequence numbers count from 0 over the files."""
     values = binary_row.decode([f.type for f in schema.partition_fields], partition)
     directory = files.layout.new_bucket_dir(schema, values, bucket)
-    writer = _BucketWriter(files, schema, FileFormat.of(schema), StatsModes(schema), directory, source)
+    writer = _BucketWriter(files, schema, FileFormat.of(schema), StatsModes(schema), directory, source, rewrites=True)
     try:
         for batch in batches:
             writer.write(batch)
@@ -105,8 +108,17 @@ class TableWriter:
     (`write-buffer-spillable`, `write-max-writers-to-spill`), and go to files, small ones where too many are open, where not.
     """
 
-    def __init__(self, files: TableFiles, schema: Schema, *, source: FileSource = FileSource.APPEND, opening: Opening = unheard) -> None:
+    def __init__(
+        self,
+        files: TableFiles,
+        schema: Schema,
+        *,
+        source: FileSource = FileSource.APPEND,
+        opening: Opening = unheard,
+        rewrites: bool = False,
+    ) -> None:
         self._files = files
+        self._rewrites = rewrites
         self._schema = schema
         self._source = source
         self._opening = opening
@@ -124,7 +136,9 @@ class TableWriter:
             writer = self._open.get(key)
             if writer is None:
                 directory = self._files.layout.new_bucket_dir(self._schema, values, bucket)
-                writer = _BucketWriter(self._files, self._schema, self._format, self._modes, directory, self._source)
+                writer = _BucketWriter(
+                    self._files, self._schema, self._format, self._modes, directory, self._source, rewrites=self._rewrites
+                )
                 writer.opening = self._opening
                 writer.aside = partial(self._spill.take, key)
                 self._open[key] = writer
@@ -208,12 +222,21 @@ class _Pending:
 class _BucketWriter:
     """The files of one (partition, bucket), rolled at the target size."""
 
-    def __init__(
-        self, files: TableFiles, schema: Schema, format_: FileFormat, modes: StatsModes, directory: str, source: FileSource
+    def __init__(  # noqa: PLR0913 - what all files of the write have in common, and where these lie
+        self,
+        files: TableFiles,
+        schema: Schema,
+        format_: FileFormat,
+        modes: StatsModes,
+        directory: str,
+        source: FileSource,
+        *,
+        rewrites: bool,
     ) -> None:
         self._files = files
         self._schema = schema
         self._arrow = arrow_schema(schema.fields, with_ids=True)
+        self._strict = not rewrites
         self._slice_bytes = _SLICE_BYTES + _COLUMN_BYTES * len(schema.fields)
         self._format = format_
         self._modes = modes
@@ -277,7 +300,7 @@ class _BucketWriter:
         """Write the rows that wait as a row group."""
         if not self._pending.rows and not self._aside_rows:
             return
-        rows = pa.Table.from_batches([*self.aside(), *self._pending.batches]).cast(self._arrow)
+        rows = self._typed(pa.Table.from_batches([*self.aside(), *self._pending.batches]))
         self._pending = _Pending()
         self._aside_bytes = self._aside_rows = 0
         while rows.num_rows:
@@ -290,6 +313,19 @@ class _BucketWriter:
             rows = rows.slice(fitting)
             if file.full(self._format):
                 self.close_file()
+
+    def _typed(self, rows: pa.Table) -> pa.Table:
+        """The rows in the form of files; NULLs of rows that lay in files already stay where a type is NOT NULL, as they were read."""
+        try:
+            return rows.cast(self._arrow)
+        except ValueError:  # of a column; Arrow's own of a part of one is such an error, too
+            if self._strict:
+                raise
+        self.close_file()
+        self._strict = True
+        fields = [replace(column, type=nullable_throughout(column.type)) for column in self._schema.fields]
+        self._arrow = arrow_schema(fields, with_ids=True)
+        return rows.cast(self._arrow)
 
     def _begin(self) -> OpenFile:
         name = f"{self._format.prefix}{self._id}-{self._count}.{self._format.extension}"

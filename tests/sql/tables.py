@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
 
 from lake import Lake, LakeTable
 from model.identifier import Identifier
-from model.schema.schema import new_schema
+from model.schema.schema import Schema, new_schema
 from model.schema.types import DataType, Field, parse_type
+from model.snapshot import CommitKind
 from sql.execution.cancellation import Cancellation
 from sql.execution.session import Session
 from sql.statements.base import ExecutionContext
+from table.format.rows.arrow import arrow_schema
+from table.write.snapshot_builder import CommitRequest
+from table.write.writer import write_batches
 from tests.fix_gateway import NoSparkLease
 
 
@@ -53,3 +60,12 @@ def context_of(lake: Lake) -> ExecutionContext:
         statement_id="x",
         spool=None,  # type: ignore[arg-type]
     )
+
+
+def put_unchecked(lake: Lake, values: Mapping[str, Sequence[Any]], *, as_in: Callable[[Schema], Schema] | None = None) -> None:
+    """Commit rows to ``default.t`` that nothing checks, as another client's or an earlier version's; ``as_in``: the schema they had."""
+    table = lake.open(Identifier("default", "t"))
+    schema = table.schema if as_in is None else as_in(table.schema)
+    batch = pa.RecordBatch.from_pydict({name: list(column) for name, column in values.items()}, schema=arrow_schema(schema.fields))
+    files = tuple(write_batches(table.files, schema, [batch]))
+    lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=files, commit_user="other"))

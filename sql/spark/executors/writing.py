@@ -21,7 +21,7 @@ def writing(files: TableFiles, schema: Schema) -> Callable[[Iterator[pa.RecordBa
     """The task; its rows have the table's columns, in the form they have in Parquet files."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        written = write_batches(files, schema, (_typed(batch, schema) for batch in batches))
+        written = write_batches(files, schema, (_typed(batch, schema) for batch in batches), rewrites=True)
         yield pa.RecordBatch.from_pydict({"file": [pickle.dumps(new) for new in written]}, schema=_FILES)
 
     return task

@@ -141,19 +141,54 @@ def _literal(value: Any, type_: DataType) -> Column:
 
 
 def checked(column: Column, field: Field) -> Column:
-    """The column, failing at a NULL that may not be or a text that is too long."""
-    limit = getattr(field.type, "length", _LONGEST)
-    if isinstance(field.type, CharType | VarCharType | BinaryType | VarBinaryType) and limit < _LONGEST:
-        size = F.octet_length(column) if isinstance(field.type, BinaryType | VarBinaryType) else F.char_length(column)
-        message = F.concat(
-            F.lit(f"Column {field.name}: a value of length "), size.cast("string"), F.lit(f" does not fit {field.type.sql()}.")
-        )
+    """The column, failing at a NULL that may not be or a text that is too long, however deep it stands."""
+    return _checked(column, field.type, field.name)
+
+
+def _checked(column: Column, type_: DataType, name: str) -> Column:
+    limit = getattr(type_, "length", _LONGEST)
+    if isinstance(type_, CharType | VarCharType | BinaryType | VarBinaryType) and limit < _LONGEST:
+        size = F.octet_length(column) if isinstance(type_, BinaryType | VarBinaryType) else F.char_length(column)
+        message = F.concat(F.lit(f"Column {name}: a value of length "), size.cast("string"), F.lit(f" does not fit {type_.sql()}."))
         column = F.when(size > limit, F.raise_error(message)).otherwise(column)
-    if not field.type.nullable:
-        column = F.coalesce(
-            column, F.raise_error(F.lit(f"Column {field.name}: NULL, but the column is NOT NULL.")).cast(to_spark(field.type))
-        )
+    elif _has_limits(type_.with_nullable(True)):
+        column = _checked_inside(column, type_, name)
+    if not type_.nullable:
+        column = F.coalesce(column, F.raise_error(F.lit(f"Column {name}: NULL, but the column is NOT NULL.")).cast(to_spark(type_)))
     return column
+
+
+def _checked_inside(column: Column, type_: DataType, name: str) -> Column:
+    match type_:
+        case ArrayType(element=element):
+            return F.transform(column, lambda item: _checked(item, element, f"{name}.element"))
+        case MapType(key=key, value=value) if _has_limits(key.with_nullable(True)):
+
+            def entry(old: Column) -> Column:
+                of_key = _checked(old.getField("key"), key.with_nullable(True), f"{name}.key")
+                return F.struct(of_key.alias("key"), _checked(old.getField("value"), value, f"{name}.value").alias("value"))
+
+            return F.map_from_entries(F.transform(F.map_entries(column), entry))
+        case MapType(value=value):
+            return F.transform_values(column, lambda _, item: _checked(item, value, f"{name}.value"))
+        case RowType(fields=fields):
+            parts = [_checked(column.getField(f.name), f.type, f"{name}.{f.name}").alias(f.name) for f in fields]
+            return F.when(column.isNull(), F.lit(None)).otherwise(F.struct(*parts))
+    return column
+
+
+def _has_limits(type_: DataType) -> bool:
+    """Whether a value of the type may not be NULL or too long somewhere; keys of maps are never NULL."""
+    match type_:
+        case ArrayType(element=element):
+            inside = _has_limits(element)
+        case MapType(key=key, value=value):
+            inside = _has_limits(key.with_nullable(True)) or _has_limits(value)
+        case RowType(fields=fields):
+            inside = any(_has_limits(field.type) for field in fields)
+        case _:
+            inside = bool(getattr(type_, "length", _LONGEST) < _LONGEST)
+    return inside or not type_.nullable
 
 
 def literals(fixed: Mapping[str, exp.Expr]) -> dict[str, Column]:

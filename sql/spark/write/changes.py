@@ -28,7 +28,7 @@ from sql.spark.read.results import write_rows
 from sql.spark.read.rows import TargetRows
 from sql.spark.read.types import to_spark
 from sql.spark.session.zone import plain
-from sql.spark.write.assign import kept_physical, stored
+from sql.spark.write.assign import checked, kept_physical, stored
 from sql.statements.base import ExecutionContext
 from sql.statements.rows.assignments import Assignment, Clause, Kind
 from table.format.io.file_io import FileIO
@@ -118,7 +118,7 @@ class _Given:
     def _assigned(self, assignment: Assignment) -> Column:
         field = assignment.field
         if assignment.nested:
-            return self._with_parts(field, F.col(f"c{self._bases[field.name]}"), dict(assignment.parts))
+            return checked(self._with_parts(field, F.col(f"c{self._bases[field.name]}"), dict(assignment.parts)), field)
         return stored(field, self._source(assignment.value), None, self._table)
 
     def _source(self, value: int | None) -> tuple[Column, st.StructField] | None:

@@ -11,17 +11,16 @@ import pyarrow as pa
 import pytest
 
 from lake import Lake, LakeTable
+from model.errors import LakeError
 from model.identifier import Identifier
-from model.schema.schema import Schema
-from model.snapshot import CommitKind
 from table.format.rows.arrow import arrow_schema
 from table.scan.planning.entry_scan import PlannedFile, plan_scan
 from table.scan.read import read_batches
 from table.write.bucket import bucket_of, internal_values
-from table.write.snapshot_builder import CommitRequest
-from table.write.writer import write_batches
 from tests.short import diagonal, short
 from tests.sql.spark.conftest import Run
+from tests.sql.statements.test_now_not_null import nullable
+from tests.sql.tables import put_unchecked
 
 pytestmark = pytest.mark.spark
 
@@ -40,27 +39,21 @@ def rows_of(table: LakeTable, files: Sequence[PlannedFile] | None = None) -> lis
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-def put(lake: Lake, values: dict[str, list[Any]], change: Callable[[Schema], Schema] = lambda schema: schema) -> None:
-    """Commit rows as they are, unchecked, as another client or an earlier version may have; ``change``: what its schema was."""
-    table = lake.open(T)
-    schema = change(table.schema)
-    batch = pa.RecordBatch.from_pydict(values, schema=arrow_schema(schema.fields))
-    lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=tuple(write_batches(table.files, schema, [batch])), commit_user="other"))
-
-
 EXCESS = dt.datetime(2024, 2, 29, 12, 34, 56, 789_123)
 
 
 @pytest.mark.parametrize(("strategy", "format_"), diagonal(["order", "zorder"], FORMATS))
 def test_sorting_keeps_every_value(run: Run, lake: Lake, strategy: str, format_: str) -> None:
-    """NULLs of columns that have a default by now, and digits that bodies stored beyond a precision, among them."""
+    """NULLs where there is a default or NOT NULL by now, and digits that bodies stored beyond a precision, among them."""
     run(
         "CREATE TABLE t (id INT, s STRING, r ROW<a INT, b STRING>, l ARRAY<INT>, m MAP<STRING, INT>, t0 TIMESTAMP(0), t4 TIMESTAMP(4), "
-        f"z TIMESTAMP_LTZ(2), c TIME) WITH ('bucket' = '-1', 'file.format' = '{format_}', 'write-only' = 'true')"
+        "z TIMESTAMP_LTZ(2), c TIME, q INT NOT NULL, w ARRAY<ROW<a INT NOT NULL>>) "
+        f"WITH ('bucket' = '-1', 'file.format' = '{format_}', 'write-only' = 'true')"
     )
     times = {"t0": EXCESS.replace(microsecond=789_000), "t4": EXCESS, "z": EXCESS.replace(microsecond=789_000, tzinfo=dt.UTC)}
     given = {"s": "x", "r": {"a": 1, "b": None}, "l": [1, None], "m": [("k", None)], **times, "c": dt.time(1, 2, 3, 4000)}
-    put(lake, {"id": [3, 1, 2], **{name: [value, None, value] for name, value in given.items()}})
+    columns = {name: [value, None, value] for name, value in [*given.items(), ("w", [{"a": None}])]}
+    put_unchecked(lake, {"id": [3, 1, 2], "q": [None, 1, 2], **columns}, as_in=nullable)
     run("ALTER TABLE t ADD later STRING")
     defaults = {"s": "'n/a'", "r": "'{7, z}'", "l": "'[7]'", "m": "'{q -> 7}'", "t0": "'2000-01-01 00:00:00'", "later": "'now'"}
     for name, text in defaults.items():
@@ -159,3 +152,59 @@ def test_times_are_stored_alike_wherever_they_stand_in_a_value(run: Run, lake: L
     check()
     run("CALL sys.compact(`table` => 't', order_strategy => 'order', order_by => 'id')")
     check()
+
+
+LIMITED: dict[str, tuple[str, str, str, str]] = {
+    "part": ("ROW<a INT NOT NULL, b STRING>", "named_struct('a', {}, 'b', 'x')", "INT", "x.a"),
+    "element": ("ARRAY<INT NOT NULL>", "array(1, {})", "INT", "x.element"),
+    "mapped": ("MAP<STRING, INT NOT NULL>", "map('k', {})", "INT", "x.value"),
+    "deep": ("ARRAY<MAP<INT, ROW<a INT NOT NULL>>>", "array(map(1, named_struct('a', {})), NULL)", "INT", "x.element.value.a"),
+    "text part": ("ROW<a VARCHAR(2), b STRING>", "named_struct('a', {}, 'b', 'x')", "STRING", "x.a"),
+    "text": ("ARRAY<VARCHAR(2)>", "array('ab', {})", "STRING", "x.element"),
+    "bytes": ("MAP<INT, VARBINARY(2)>", "map(1, CAST({} AS BINARY))", "STRING", "x.value"),
+    "key": ("MAP<CHAR(2), INT>", "map({}, 1)", "STRING", "x.key"),
+}
+SAY = {"INT": "NULL, but the column is NOT NULL", "STRING": "a value of length 3 does not fit"}
+
+
+@pytest.mark.parametrize("where", short(LIMITED, ["part", "deep", "bytes", "key"]))
+def test_what_a_part_may_not_be_is_refused_wherever_a_query_gives_it(run: Run, lake: Lake, where: str) -> None:
+    type_, shape, simple, place = LIMITED[where]
+    run(f"CREATE TABLE t (id INT, x {type_}) WITH ('bucket' = '-1', 'rows.erasable' = 'true', 'write-only' = 'true')")
+    run(f"CREATE TABLE s (id INT, good {simple}, bad {simple})")
+    run("INSERT INTO s VALUES (1, 7, NULL)" if simple == "INT" else "INSERT INTO s VALUES (1, 'ab', 'abc')")
+    good, bad = shape.format("s.good"), shape.format("s.bad")
+    run(f"INSERT INTO t SELECT id, {good} FROM s")
+    run("INSERT INTO t SELECT 2, NULL")
+    before = run("SELECT * FROM t")
+    merge = "MERGE INTO t USING s ON t.id = s.id"
+    for statement in (
+        f"INSERT INTO t SELECT id, {bad} FROM s",
+        f"INSERT OVERWRITE t SELECT id, {bad} FROM s",
+        f"UPDATE t SET x = (SELECT any_value({bad}) FROM s) WHERE id = 1",
+        f"{merge} WHEN MATCHED THEN UPDATE SET x = {bad}",
+        f"{merge} AND t.id > 1 WHEN NOT MATCHED THEN INSERT (id, x) VALUES (s.id, {bad})",
+    ):
+        with pytest.raises(LakeError, match=f"Column {place}: {SAY[simple]}"):
+            run(statement)
+        assert run("SELECT * FROM t") == before, statement
+    run(f"{merge} WHEN MATCHED THEN UPDATE SET x = {good}")
+    assert sorted(run("SELECT * FROM t"), key=repr) == sorted(before, key=repr)
+
+
+def test_a_part_that_an_update_leaves_out_is_asked_too(run: Run) -> None:
+    """Of a ROW that is NULL the other parts are NULL once one is set."""
+    run("CREATE TABLE t (id INT, r ROW<a INT NOT NULL, b STRING>) WITH ('bucket' = '-1', 'rows.erasable' = 'true')")
+    run("INSERT INTO t SELECT 1, NULL")
+    with pytest.raises(LakeError, match=r"Column r\.a: NULL"):
+        run("UPDATE t SET r.b = 'x'")
+    run("UPDATE t SET r.a = 1, r.b = 'x'")
+    assert run("SELECT r.a, r.b FROM t") == [(1, "x")]
+
+
+def test_a_table_made_of_a_query_takes_null_everywhere(run: Run, lake: Lake) -> None:
+    """That its first rows have none is nothing its later ones must be like."""
+    run("CREATE TABLE t AS SELECT 1 AS id, array(1, 2) AS l, named_struct('x', 1, 'y', array(1)) AS r, map('k', named_struct('z', 1)) AS m")
+    assert nullable(lake.open(T).schema) == lake.open(T).schema
+    run("INSERT INTO t SELECT NULL, array(NULL), named_struct('x', NULL, 'y', array(NULL)), map('k', named_struct('z', NULL))")
+    assert run("SELECT id, l, r.x, r.y, m['k'].z FROM t WHERE id IS NULL") == [(None, [None], None, [None], None)]
