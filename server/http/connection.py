@@ -16,7 +16,7 @@ from server.http.exchange import Exchange, Site
 from server.http.gate import Gate, Group
 from server.http.loop_calls import LoopCalls
 from server.http.request import MOST_HEAD_BYTES, Refusal, RequestHead, no_place, not_kept, refused, too_large_head
-from server.sql.disconnect import Client
+from server.sql.disconnect import ENDLESS, PRINCIPAL, Client
 
 _HEAD_SECONDS = 20.0
 """A request's head is there so long after its first byte."""
@@ -43,17 +43,16 @@ class Connection(asyncio.Protocol):
         gate: Gate,
         address: tuple[str, int],
         server: tuple[str, int],
-        ended: Callable[[Connection], None],
+        tell: Callable[[Connection, bool], None],
         calls: LoopCalls,
     ) -> None:
+        """``tell`` is told when it is made (True), over TLS at the end of its handshake, and when it has ended (False)."""
         self.group: Group = ("", "")
         self.jammed = self.lost = False
         self.deadline = math.inf
-        self._site = site
-        self._gate = gate
-        self._address = address
-        self._server = server
-        self._ended = ended
+        self._site, self._gate = site, gate
+        self._address, self._server = address, server
+        self._tell = tell
         self._loop = asyncio.get_running_loop()
         self._calls = calls
         self._transport: asyncio.Transport | None = None
@@ -67,8 +66,8 @@ class Connection(asyncio.Protocol):
         self._exchanges: deque[Exchange] = deque()
         """Those not answered yet, the oldest first."""
         self._serving: Exchange | None = None
-        self._is_proved = False
-        """Whether who asked what is being served was counted."""
+        self._has_place: bool | None = None
+        """Whether who asked what is being served has a place for this connection; None until it was counted."""
         self._holds: set[str] = set()
         self._body_mark = 0
         self._framing = 0
@@ -85,13 +84,13 @@ class Connection(asyncio.Protocol):
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is none by class
         transport.set_write_buffer_limits(high=_WRITE_HIGH, low=_WRITE_LOW)
         self._reckon()
-        self._gate.enter(self, self._address[0])
+        self._tell(self, True)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost = True
         self.deadline = math.inf
         self._gate.leave(self)
-        self._ended(self)
+        self._tell(self, False)
         self._leave()
         self._unpark()
         self._parser = None
@@ -271,7 +270,7 @@ class Connection(asyncio.Protocol):
         if principal is not None and not self._gate.prove(self, principal):
             self._refuse_all(no_place(principal))
             return
-        self._serving, self._is_proved = exchange, False
+        self._serving, self._has_place = exchange, None
         self._reckon()
         exchange.hand_over()
         keep = exchange.keep and not self._stopping and not self._eof
@@ -284,18 +283,23 @@ class Connection(asyncio.Protocol):
     def _pass_on(self, data: bytes, last: bool, keep: bool) -> None:
         if self.lost or self._transport is None:
             return
-        self._prove()
+        has_place = self._prove()
+        if not has_place and self._serving is not None and ENDLESS in self._serving.environ:
+            self._transport.write(no_place(self._serving.environ[PRINCIPAL]).answer())
+            self.lost = True  # nothing more of the answer is wanted
+            self._close()
+            return
         self._transport.write(data)
         self._tell_buffered()
         if last:
-            self._answered(keep and not self._stopping)
+            self._answered(keep and has_place and not self._stopping)
 
-    def _prove(self) -> None:
-        """Count it for who asked, which is known once there is something of an answer; that one is given, for its work was done."""
-        if not self._is_proved and self._serving is not None:
-            self._is_proved = True
-            if (principal := self._site.owners.learn(self._serving.environ)) is not None:
-                self._gate.prove(self, principal)
+    def _prove(self) -> bool:
+        """Count it for who asked, which is known by now; False without a place: an answer with an end is given, for its work was done."""
+        if self._has_place is None and self._serving is not None:
+            principal = self._site.owners.learn(self._serving.environ)
+            self._has_place = principal is None or self._gate.prove(self, principal)
+        return self._has_place is not False
 
     def _answered(self, keep: bool) -> None:
         exchange, self._serving = self._serving, None
@@ -314,7 +318,7 @@ class Connection(asyncio.Protocol):
         self._say_refusal()
 
     def cut(self) -> None:
-        self.soon(self._abort)
+        self.soon(self.dismiss)
 
     def later(self, seconds: float, call: Callable[[], None]) -> None:
         def arm() -> None:
@@ -343,9 +347,6 @@ class Connection(asyncio.Protocol):
     def waits(self) -> bool:
         return self._serving is None
 
-    def dismiss(self) -> None:
-        self._abort()
-
     def finish(self) -> None:
         """The server stops: close when nothing is owed."""
         self._stopping = True
@@ -361,7 +362,7 @@ class Connection(asyncio.Protocol):
             self._coming = None
             self._reckon()
         elif self._closing or self.jammed or (self._head is None and self._coming is None):
-            self._abort()
+            self.dismiss()
         else:
             self._refuse(refused(HTTPStatus.REQUEST_TIMEOUT, "The request did not come in time."))
 
@@ -403,7 +404,7 @@ class Connection(asyncio.Protocol):
         else:
             self._transport.close()
 
-    def _abort(self) -> None:
+    def dismiss(self) -> None:
         self._closing = True
         if self._transport is not None:
             self._transport.abort()

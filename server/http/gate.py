@@ -60,7 +60,7 @@ class Gate:
         """A connection was made from an address."""
         self._total += 1
         if not self._join(connection, ("address", network(address))):
-            connection.dismiss()
+            self._dismiss(connection)
         elif self._total > self.most:
             self._close_idle(connection)
 
@@ -70,7 +70,11 @@ class Gate:
         if connection.group == group:
             return True
         self._part(connection)
-        return self._join(connection, group)
+        if self._join(connection, group):
+            return True
+        self._part(connection)  # until it is closed it takes no place of those that have one
+        self._join(connection, ("refused", principal))
+        return False
 
     def buffer(self, connection: Closable, size: int) -> None:
         """So many bytes wait for a connection's reader, who is behind; 0 once it is not. Past the bound one of who buffers most goes."""
@@ -106,7 +110,7 @@ class Gate:
         connection.group = group
         members = self._groups.setdefault(group, {})
         members[connection] = None
-        return len(members) <= self.per_group or self._dismiss_one_of(group, but=connection)
+        return self._dismiss_some_of(group, len(members) - self.per_group, but=connection)
 
     def _part(self, connection: Closable) -> bool:
         members = self._groups.get(connection.group)
@@ -118,17 +122,22 @@ class Gate:
         return True
 
     def _close_idle(self, but: Closable | None) -> None:
-        """Those who proved nothing go first, of the address that has most of them."""
-        groups = sorted(self._groups, key=lambda group: (group[0] == "address", len(self._groups[group])), reverse=True)
-        if not any(self._dismiss_one_of(group, but=but) for group in groups) and but is not None:
+        """Those who were refused go first, then those who proved nothing, of the address that has most of them."""
+        kinds = ("principal", "address", "refused")
+        groups = sorted(self._groups, key=lambda group: (kinds.index(group[0]), len(self._groups[group])), reverse=True)
+        if not any(self._dismiss_some_of(group, 1, but=but) for group in groups) and but is not None:
             but.dismiss()
 
-    def _dismiss_one_of(self, group: Group, *, but: Closable | None) -> bool:
+    def _dismiss_some_of(self, group: Group, count: int, *, but: Closable | None) -> bool:
+        """Dismiss so many, or none and return False where so many cannot go."""
+        if count <= 0:
+            return True
         others = [each for each in self._groups[group] if each is not but]
-        going = next((each for each in others if each.waits), None) or next((each for each in others if each.jammed), None)
-        if going is None:
+        going = [each for each in others if each.waits] + [each for each in others if each.jammed and not each.waits]
+        if len(going) < count:
             return False
-        self._dismiss(going)
+        for each in going[:count]:
+            self._dismiss(each)
         return True
 
     def _dismiss(self, connection: Closable) -> None:

@@ -8,6 +8,7 @@ import logging
 import math
 import socket
 import ssl
+from functools import partial
 
 from server.access.tls import HANDSHAKE_SECONDS, PLAIN_ANSWER, TlsFiles, speaks_tls
 from server.http.connection import Connection
@@ -107,13 +108,16 @@ class Listener:
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self, knock: Knock) -> None:
-        """Make a connection of what was accepted; its handshake is bounded."""
+        """Make a connection of what was accepted; its handshake is bounded, and counts where the knock does."""
+        if knock not in self._open:  # its place was needed before this task's turn came
+            return
         context = None if self._tls is None else self._tls.context()
-        connection = Connection(self._site, self._gate, knock.address, self._server, self._forget, self._calls)
-        knock.taken = True
+        tell = partial(self._told, knock)
+        connection = Connection(self._site, self._gate, knock.address, self._server, tell, self._calls)
+        knock.handshake = asyncio.current_task()
         try:
             await self._loop.connect_accepted_socket(
-                lambda: self._promote(knock, connection),
+                lambda: connection,
                 knock.socket,
                 ssl=context,
                 ssl_handshake_timeout=None if context is None else HANDSHAKE_SECONDS,
@@ -121,16 +125,22 @@ class Listener:
         except (OSError, ssl.SSLError, ValueError) as problem:  # a scanner, a client that does not trust us, or one that left
             _log.debug("A connection was not made: %s", problem)
             connection.connection_lost(None)
-            self.drop(knock)
         else:
             if self._stopping:
                 connection.finish()
+        finally:
+            if knock in self._open:  # also where its place was needed
+                self.drop(knock)
 
-    def _promote(self, knock: Knock, connection: Connection) -> Connection:
-        self._open.discard(knock)
+    def _told(self, knock: Knock, connection: Connection, is_made: bool) -> None:
+        """A connection is made of a knock, or has ended."""
+        if not is_made:
+            self._forget(connection)
+            return
         self._gate.leave(knock)
+        self._open.discard(knock)
         self._open.add(connection)
-        return connection
+        self._gate.enter(connection, knock.address[0])
 
     def arrived(self, knock: Knock) -> None:
         """The first byte of a connection is there, or its end."""
@@ -190,13 +200,10 @@ class Knock:
         self.socket = accepted
         self.address = address
         self.deadline = math.inf
-        self.taken = self.jammed = False
-        """Whether an event loop's transport has the socket now."""
+        self.waits, self.jammed = True, False
+        self.handshake: asyncio.Task[None] | None = None
+        """What makes a connection of it; its transport has the socket then."""
         self._listener = listener
-
-    @property
-    def waits(self) -> bool:
-        return not self.taken
 
     def wait(self, seconds: float) -> None:
         """Until its first byte, which tells what it speaks; until then it costs a file and little else."""
@@ -209,7 +216,9 @@ class Knock:
         self._listener.arrived(self)
 
     def dismiss(self) -> None:
-        if not self.taken:
+        if self.handshake is not None:
+            self.handshake.cancel()
+        else:
             self._unwatch()
             self._listener.drop(self)
 

@@ -14,6 +14,8 @@ CONNECTION = "sluice.connection"
 """Where the WSGI environment has the `Client`; absent in tests that call the app directly."""
 WAITING = "sluice.waiting"
 """Where the environment of an answer without end says what tells of more: its reader gets no thread while nothing comes."""
+ENDLESS = "sluice.endless"
+"""Where the environment of an answer says that it has no end: it can be asked for again, and nothing is done by it."""
 PRINCIPAL = "sluice.principal"
 """Where the WSGI environment says who asked, once that was found out."""
 

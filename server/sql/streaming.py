@@ -12,7 +12,7 @@ from flask import Response, request
 
 from server.errors import problem_document, request_id
 from server.formats import Format
-from server.sql.disconnect import CONNECTION, WAITING
+from server.sql.disconnect import CONNECTION, ENDLESS, WAITING
 from server.sql.notices import HEADER, header_values
 from sql.execution.results import ResultSet
 
@@ -54,6 +54,7 @@ def _endless(result: ResultSet, format_: Format, release: Callable[[], None]) ->
     chunks = format_.write(result.columns, result.batches(), partial(problem_document, id_=request_id()), lambda: result.truncated)
     if format_.idle_line is not None:
         chunks = itertools.chain((format_.idle_line,), with_signs_of_life(chunks, format_.idle_line))
+    request.environ[ENDLESS] = True
     if result.waiting is not None and CONNECTION in request.environ:
         result.waiting.never_wait()
         request.environ[WAITING] = result.waiting

@@ -9,6 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from server.http.wsgi import HttpServer
 from server.process.services import Services
 from server.settings.settings import read_settings
 from tests.fix_server import StartServer
+from tests.server.http.conftest import Site, rest
 from tests.waiting import eventually
 
 SLUICE = str(Path(sys.executable).parent / "sluice")
@@ -171,3 +173,47 @@ def test_a_server_its_command_and_its_own_spark_over_https(
     refused = subprocess.run([*command, "SHOW TABLES"], capture_output=True, text=True)
     assert refused.returncode == 1
     assert "set SSL_CERT_FILE to the file with that CA" in refused.stderr
+
+
+def test_handshakes_that_do_not_go_on_count_for_their_address(files: Files, tmp_path: Path) -> None:
+    """Else whoever reaches the port takes all files, and the gate dismisses others for it."""
+    tls = TlsFiles(files.certificate, files.key)
+    site = Site(tmp_path, tls=tls, SLUICE_HTTP_CONNECTIONS="16", SLUICE_HTTP_CONNECTIONS_OF_ONE="8")
+    try:
+        with contextlib.ExitStack() as opened:
+            begun = [opened.enter_context(site.connect()) for _ in range(40)]
+            for client in begun:
+                client.sendall(b"\x16\x03\x01")
+                client.setblocking(False)
+            assert eventually(lambda: sum(map(closed, begun)) == 32), "the oldest give way to newer ones of their address"
+            assert site.http.connections() == {"authenticated": 0, "unauthenticated": 8}
+            with files.trusting().wrap_socket(site.connect(), server_hostname="127.0.0.1") as secured:
+                secured.sendall(b"GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                assert rest(secured).endswith(b"ok")
+            assert eventually(lambda: sum(map(closed, begun)) == 33)
+            for client in begun:
+                client.close()
+            assert eventually(lambda: sum(site.http.connections().values()) == 0)
+    finally:
+        site.stop()
+
+
+def test_a_stop_does_not_wait_for_handshakes(files: Files, tmp_path: Path) -> None:
+    site = Site(tmp_path, tls=TlsFiles(files.certificate, files.key), SLUICE_DRAIN_SECONDS="60")
+    with site.connect() as client:
+        client.sendall(b"\x16\x03\x01")
+        assert eventually(lambda: sum(site.http.connections().values()) == 1)
+        begun = time.monotonic()
+        site.stop()
+        assert time.monotonic() - begun < 30
+        assert rest(client) == b""
+
+
+def closed(client: socket.socket) -> bool:
+    """Whether the other side has closed a connection that does not block."""
+    try:
+        return client.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True

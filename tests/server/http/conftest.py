@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 from flask import Flask, Response, request
 
+from server.access.tls import TlsFiles
 from server.http.wsgi import HttpServer
 from server.settings.settings import read_settings
-from server.sql.disconnect import CONNECTION, PRINCIPAL
+from server.sql.disconnect import CONNECTION, ENDLESS, PRINCIPAL
 from tests.waiting import eventually
 from workers.spool import BodyFiles
 
@@ -20,7 +21,7 @@ from workers.spool import BodyFiles
 class Site:
     """An app that tells what it got, and its server."""
 
-    def __init__(self, directory: Path, *, files: BodyFiles | None = None, **settings: str) -> None:
+    def __init__(self, directory: Path, *, files: BodyFiles | None = None, tls: TlsFiles | None = None, **settings: str) -> None:
         self.settings = read_settings(
             {
                 "SLUICE_DATA": str(directory),
@@ -29,13 +30,14 @@ class Site:
                 "SLUICE_HTTP_THREADS": "8",
             }
             | settings
-            | settings
         )
         self.release = threading.Event()
+        self.start = threading.Event()
+        self.arrived, self.begun = threading.Semaphore(0), threading.Semaphore(0)
         self.gone = threading.Event()
         self.closed = threading.Event()
         self.bodies: list[int] = []
-        self.http = HttpServer(self._app(), self.settings, bodies=files)
+        self.http = HttpServer(self._app(), self.settings, tls=tls, bodies=files)
         self.address = self.http.start_serving()
 
     def _app(self) -> Flask:
@@ -44,7 +46,7 @@ class Site:
         @app.before_request
         def note_who_asks() -> None:
             if (shown := request.headers.get("Authorization")) is not None:
-                request.environ[PRINCIPAL] = shown.partition(" ")[2]
+                request.environ[PRINCIPAL] = shown.partition(" ")[2].strip()
 
         @app.get("/livez")
         def live() -> str:
@@ -81,6 +83,26 @@ class Site:
             answer = Response(pieces())
             answer.call_on_close(self.closed.set)
             return answer
+
+        @app.get("/long", defaults={"is_endless": False})
+        @app.get("/endless", defaults={"is_endless": True})
+        def begun(is_endless: bool) -> Response:
+            if is_endless:
+                request.environ[ENDLESS] = True
+            else:
+                self.arrived.release()
+                self.start.wait(20)
+
+            request.environ[CONNECTION].watch((gone := threading.Event()).set)
+
+            def pieces() -> Iterator[bytes]:
+                yield b"begun"
+                self.begun.release()
+                while not gone.wait(0.05) and (is_endless or not self.release.is_set()):
+                    yield b""
+                yield b"ended"
+
+            return Response(pieces())
 
         @app.get("/broken")
         def broken() -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 from contextlib import ExitStack
 from pathlib import Path
@@ -52,6 +53,37 @@ def test_idle_ones_go_first_then_those_that_are_behind_with_reading() -> None:
             made.leave(connection)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_no_group_ever_has_more_places_than_it_may(seed: int) -> None:
+    """Whatever comes in which order; who was refused lingers until its client has read why, and gives nobody a place."""
+    rng, made = random.Random(seed), Gate(30, 4)
+    there: list[_Connection] = []
+    placed: dict[str, set[_Connection]] = {"ada": set(), "bob": set()}
+    for _ in range(600):
+        there = [each for each in there if not each.dismissed]
+        what = rng.choice(("enter", "enter", "prove", "prove", "prove", "prove", "answered", "jam", "leave"))
+        if what == "enter":
+            made.enter(new := _Connection(waits=True), f"10.0.0.{rng.randrange(4)}")
+            there.append(new)
+        elif there:
+            one = rng.choice(there)
+            if what == "prove":
+                who = rng.choice([*placed])
+                for others in placed.values():
+                    others.discard(one)
+                if has_place := made.prove(one, who):
+                    placed[who].add(one)
+                one.waits = not has_place
+            elif what == "leave":
+                made.leave(one)
+                one.dismissed = True
+            else:
+                one.waits, one.jammed = what == "answered", what == "jam"
+        for who, ones in placed.items():
+            assert sum(not each.dismissed for each in ones) <= 4, (who, what)
+        assert sum(made.counts().values()) == sum(not each.dismissed for each in there) <= 30
+
+
 def test_who_buffers_most_gives_way_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "_MOST_BUFFERED", 100)
     made = Gate(100, 10)
@@ -66,10 +98,70 @@ def test_who_buffers_most_gives_way_and_nobody_else(monkeypatch: pytest.MonkeyPa
     assert not many[1].dismissed
 
 
-def _asked(site: Site, opened: ExitStack, path: str, who: str) -> socket.socket:
-    opened.enter_context(client := site.connect())
-    client.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {who}\r\nConnection: close\r\n\r\n".encode())
+def _asked(site: Site, opened: ExitStack, path: str, who: str, *, close: bool = True, source: str = "127.0.0.1") -> socket.socket:
+    client = opened.enter_context(socket.create_connection(site.address, timeout=30, source_address=(source, 0)))
+    ending = "Connection: close\r\n" if close else ""
+    client.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {who}\r\n{ending}\r\n".encode())
     return client
+
+
+def _until(client: socket.socket, end: bytes) -> bytes:
+    """What comes up to some bytes, or until the other side closes."""
+    text = b""
+    while end not in text and (more := client.recv(1 << 16)):
+        text += more
+    return text
+
+
+def _closes(client: socket.socket) -> bool:
+    """Whether the other side closes soon."""
+    client.settimeout(1.0)
+    try:
+        return client.recv(1) == b""
+    except TimeoutError:
+        return False
+
+
+_SOURCES = ("127.0.0.2", "127.0.0.3")
+"""An address has no more places than a principal."""
+
+
+@pytest.mark.parametrize("seen_before", [False, True])
+def test_answers_without_end_of_one_principal_leave_places_to_others(tmp_path: Path, seen_before: bool) -> None:
+    """However it spells its token, and also where all its requests come before the first is answered."""
+    site = Site(tmp_path, SLUICE_HTTP_CONNECTIONS="16", SLUICE_HTTP_CONNECTIONS_OF_ONE="8", SLUICE_HTTP_THREADS="64")
+    try:
+        with ExitStack() as opened:
+            if seen_before:
+                rest(_asked(site, opened, "/echo", "ada"))
+            clients = [_asked(site, opened, "/endless", f"{' ' * at}ada", close=False, source=_SOURCES[at % 2]) for at in range(14)]
+            told = [_until(client, b"begun") for client in clients]
+            assert sorted(b" 429 " in text for text in told) == [False] * 8 + [True] * 6
+            assert b"http.connections-of-one" in next(text for text in told if b" 429 " in text)
+            assert b" 200 " in rest(_asked(site, opened, "/echo", "bob"))
+            assert eventually(lambda: site.http.threads()["busy"] == 8), "nothing is made of those turned away"
+            assert site.http.connections()["authenticated"] == 8
+            for client in clients:
+                client.close()
+            assert eventually(lambda: sum(site.http.connections().values()) == 0)
+    finally:
+        site.stop()
+
+
+def test_an_answer_with_an_end_is_given_and_its_connection_closes_where_there_is_no_place(tmp_path: Path) -> None:
+    site = Site(tmp_path, SLUICE_HTTP_CONNECTIONS="32", SLUICE_HTTP_CONNECTIONS_OF_ONE="8", SLUICE_HTTP_THREADS="64")
+    try:
+        with ExitStack() as opened:
+            clients = [_asked(site, opened, "/long", "ada", close=False, source=_SOURCES[at % 2]) for at in range(12)]
+            assert all(site.arrived.acquire(timeout=30) for _ in clients), "nobody knows yet whose they are"
+            site.start.set()
+            assert all(site.begun.acquire(timeout=30) for _ in clients)
+            site.release.set()
+            assert all(b"ended" in _until(client, b"0\r\n\r\n") for client in clients)
+            assert sum(map(_closes, clients)) == 4
+            assert eventually(lambda: site.http.connections()["authenticated"] == 8)
+    finally:
+        site.stop()
 
 
 def test_connections_that_are_answered_count_for_their_principal(tmp_path: Path) -> None:
