@@ -75,8 +75,6 @@ class Gateway:
             store_seconds=self.limits.store_seconds,
             limits=lambda owner: StatementLimits(running=lake.quotas.left(owner, RUNNING), queued=lake.quotas.left(owner, QUEUED)),
         )
-        for gauge in (self._executor.usage, self._spool.usage):
-            lake.quotas.measure(gauge)
         lake.quotas.listen(self._executor.wake)
         self._sessions = Sessions(
             max_sessions=self.limits.sessions,
@@ -87,7 +85,6 @@ class Gateway:
         self._options_reader = StatementOptionsReader(lake, self.limits)
         self.bodies = bodies or BodyFiles()
         """Where bodies and results lie that are too large for memory."""
-        self.kept = RetainedResults(seconds=self.limits.kept_seconds, files=self.bodies, most=self.limits.kept_statements)
         self.spark_streams = OpenStreams(self.limits.spark_streams, lambda handle: self._canceller.look_after(handle))
         self._uri: str | None = None
         context_factory = ContextFactory(
@@ -102,6 +99,9 @@ class Gateway:
             delegated_access=self._delegated_access,
         )
         self._runner = ScriptRunner(context_factory, self.limits.held_bytes)
+        self.kept = RetainedResults(self.bodies, self._runner.held, seconds=self.limits.kept_seconds, most=self.limits.kept_statements)
+        for gauge in (self._executor.usage, self._spool.usage, self.kept.usage):
+            lake.quotas.measure(gauge)
         self.jobs = JobRunner(lake, self.limits.jobs, JobMaker(context_factory, self.limits.jobs))
         self._ends_workers = workers is None
         self.workers = workers if workers is not None else WorkerPool(self.limits.workers)

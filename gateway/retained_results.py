@@ -7,6 +7,7 @@ import io
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from typing import IO
 
@@ -18,21 +19,28 @@ from gateway.result_pages import Pages
 from lake import Caller
 from model.errors import InvalidToken, OperationNotExist, TooManyStatements
 from model.work.fair_share import may_have_another
+from model.work.quota import SPOOL
+from sql.execution.held_results import HeldResults
 from sql.execution.results import ResultColumn, ResultSet
-from workers.spool import BodyFiles
+from workers.spool import MEMORY_BYTES, BodyFiles, owner_of
 
 
 class RetainedResult:
     """A statement and, once it has ended, the pages of its result read so far."""
 
-    def __init__(self, operation: Operation, seconds: float, files: BodyFiles) -> None:
+    def __init__(self, operation: Operation, seconds: float, files: BodyFiles, held: HeldResults) -> None:
         self.operation = operation
         self._seconds = seconds
         self._touched = time.monotonic()
         self._lock = threading.Lock()
-        self._files = files
+        self._files = files.of(owner_of(operation.principal))
+        self._held = held
+        self._taken = 0
+        """Bytes of pages in memory, which count there."""
         self._file: IO[bytes] = io.BytesIO()
-        """The pages; in memory while they are few."""
+        """The pages; in memory while they are few and find space there."""
+        self.file_bytes = 0
+        """Bytes of pages on disk."""
         self._places: list[tuple[int, int]] = []
         self._pages: Pages | None = None
         self._complete = False
@@ -85,6 +93,8 @@ class RetainedResult:
         with self._lock:
             self._closed = True
             self._file.close()
+            self.file_bytes = 0
+            self._give_back()
 
     def _all(self) -> Iterator[pa.RecordBatch]:
         number = 0
@@ -113,8 +123,20 @@ class RetainedResult:
                     writer.write_batch(batch)
             page = sink.getvalue().to_pybytes()
         start = self._file.seek(0, os.SEEK_END)
-        self._file = self._files.add(self._file, page)
+        is_small = isinstance(self._file, io.BytesIO) and start + len(page) <= MEMORY_BYTES
+        stays = is_small and self._held.take(self.operation.principal, len(page))
+        self._file = self._files.add(self._file, page, in_memory=MEMORY_BYTES if stays else 0)
+        if stays:
+            self._taken += len(page)
+        else:
+            self.file_bytes = start + len(page)
+            self._give_back()
         self._places.append((start, len(page)))
+
+    def _give_back(self) -> None:
+        taken, self._taken = self._taken, 0
+        if taken:
+            self._held.give(self.operation.principal, taken)
 
     def _read(self, number: int) -> tuple[pa.RecordBatch, ...]:
         if number >= len(self._places):
@@ -128,16 +150,17 @@ class RetainedResult:
 class RetainedResults:
     """All that were submitted to be asked for later."""
 
-    def __init__(self, *, seconds: float, files: BodyFiles, most: int) -> None:
+    def __init__(self, files: BodyFiles, held: HeldResults, *, seconds: float, most: int) -> None:
         self._seconds = seconds
-        self._files = files
+        self._files = files.kept()
+        self._held = held
         self._most = most
         self._kept: dict[str, RetainedResult] = {}
         self._lock = threading.Lock()
 
     def add(self, operation: Operation) -> RetainedResult:
         """Keep a statement from now on; raises `TooManyStatements` where no more can be kept, or no more of its principal."""
-        statement = RetainedResult(operation, self._seconds, self._files)
+        statement = RetainedResult(operation, self._seconds, self._files, self._held)
         with self._lock:
             own = sum(retained.operation.principal == operation.principal for retained in self._kept.values())
             if not may_have_another(own, len(self._kept), self._most):
@@ -150,6 +173,14 @@ class RetainedResults:
                 )
             self._kept[operation.handle] = statement
         return statement
+
+    def usage(self) -> dict[tuple[str, str], int]:
+        """Bytes of pages on disk, by (principal, quota)."""
+        usage = Counter[tuple[str, str]]()
+        with self._lock:
+            for retained in self._kept.values():
+                usage[(retained.operation.principal, SPOOL)] += retained.file_bytes
+        return usage
 
     def find(self, name: str, caller: Caller) -> RetainedResult | None:
         """The caller's statement of this handle or name; others may bear the same name."""

@@ -22,6 +22,8 @@ MEMORY_BYTES = 4 << 20
 _CHUNK_BYTES = 1 << 20
 _MOST_FILES = 1024
 """Open at once, of which one owner has three quarters: tables, Postgres and Spark need those of the process, too."""
+_MOST_KEPT = 256
+"""The same of those that are kept for long."""
 
 
 def owner_of(principal: str) -> str:
@@ -32,20 +34,22 @@ def owner_of(principal: str) -> str:
 class _Held:
     """What the open files of each owner hold."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, most: int, what: str, *, beside: _Held | None = None) -> None:
+        """``beside`` counts other files, of which the bytes are counted together with these."""
+        self._most, self._what = most, what
+        self._lock: threading.Lock = threading.Lock() if beside is None else beside._lock
         self._files = Counter[str]()
-        self._bytes = Counter[str]()
+        self._bytes: Counter[str] = Counter() if beside is None else beside._bytes
 
     def open(self, owner: str, *, comes: bool) -> None:
         """Count one more; raises `TooManyStatements` where that is too many, for one that comes a quarter sooner."""
         with self._lock:
-            most = _MOST_FILES * 3 // 4
+            most = self._most * 3 // 4
             all_of_one = bool(owner) and self._files[owner] >= (most * 3 // 4 if comes else most)
-            if all_of_one or self._files.total() >= _MOST_FILES:
+            if all_of_one or self._files.total() >= self._most:
                 whose = f"{owner[0].upper()}{owner[1:]} has" if all_of_one else "All together have"
                 raise TooManyStatements(
-                    f"{whose} as many large bodies under way as the server keeps on its disk at once. Nothing was done; try again soon."
+                    f"{whose} as many {self._what} as the server keeps on its disk at once. Nothing was done; try again soon."
                 )
             self._files[owner] += 1
 
@@ -60,8 +64,9 @@ class _Held:
         with self._lock:
             self._files[owner] -= 1
             self._bytes[owner] -= size
-            if not self._files[owner]:
-                del self._files[owner], self._bytes[owner]
+            for counter in (self._files, self._bytes):
+                if not counter[owner]:
+                    del counter[owner]
 
 
 class _BodyFile(io.BufferedRandom):
@@ -102,7 +107,7 @@ class BodyFiles:
         self._directory = directory
         self._space = space or (lambda size, beside: contextlib.nullcontext())
         self._owner, self._comes = "", False
-        self._held = _Held()
+        self._held = _Held(_MOST_FILES, "large bodies under way")
 
     def of(self, owner: str, *, comes: bool = False) -> BodyFiles:
         """The same, whose new files are an owner's; without one none is bounded but by the space there is.
@@ -111,6 +116,12 @@ class BodyFiles:
         """
         files = copy.copy(self)
         files._owner, files._comes = owner, comes
+        return files
+
+    def kept(self) -> BodyFiles:
+        """The same for files that stay for long: those take no places of bodies under way."""
+        files = copy.copy(self)
+        files._held = _Held(_MOST_KEPT, "large results of kept statements", beside=self._held)
         return files
 
     def new(self) -> IO[bytes]:
@@ -125,17 +136,17 @@ class BodyFiles:
             self._held.close(self._owner, 0)
             raise
 
-    def add(self, file: IO[bytes], part: bytes) -> IO[bytes]:
+    def add(self, file: IO[bytes], part: bytes, *, in_memory: int = MEMORY_BYTES) -> IO[bytes]:
         """Add a part to a file in memory or to what became of it; returns where all of it lies: here, once it is larger than memory takes.
 
         Raises `StorageFull` or `Unavailable`; one in memory is then as it was, one of this directory of no use.
         """
         size = file.seek(0, os.SEEK_END)
-        if size + len(part) <= MEMORY_BYTES:
-            file.write(part)
-            return file
-        if size > MEMORY_BYTES:
+        if isinstance(file, _BodyFile):
             self.write(file, [part])
+            return file
+        if size + len(part) <= in_memory:
+            file.write(part)
             return file
         made = self.new()
         try:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from model.errors import InvalidParameter, OperationNotExist, StatementTooLarge
+from model.errors import InvalidParameter, OperationNotExist, StatementTooLarge, TooManyStatements
+from model.work.fair_share import may_have_another
 from model.work.handle import NO_SERVER, handle_bytes
 from sql.execution.results import Analysed, ResultSet
 from sql.parameters.parameters import NONE as NO_PARAMETERS
@@ -18,6 +19,9 @@ from sql.parameters.parameters import Parameters
 
 PREPARED_BYTES = 256 << 20
 """Texts and parameters of prepared statements that nobody has closed; of more, those longest unused of whoever holds most go."""
+
+MOST_HELD = 10_000
+"""Results that wait for whoever brings their tickets, of all principals; they are counted by their bytes, too."""
 
 MOST_PREPARED = 1000
 """Prepared statements of one principal; of more, its own that are longest unused go, and nobody else's."""
@@ -47,16 +51,37 @@ class Results:
         self._held: dict[bytes, HeldResult] = {}
         self._read: dict[bytes, HeldResult] = {}
         """Those whose reader has come; they are gone when it ends."""
+        self._of: Counter[str] = Counter()
+        """How many of each principal wait."""
 
     def __len__(self) -> int:
         return len(self._held) + len(self._read)
+
+    def check_place(self, principal: str) -> None:
+        """Raise `TooManyStatements` where no more results can wait, or none of a principal's; to be asked before anything is done."""
+        with self._lock:
+            own, held = self._of[principal], len(self._held)
+        if not may_have_another(own, held, MOST_HELD):
+            raise TooManyStatements(
+                f"{own} results of {principal} and {held} of all wait to be fetched by their tickets, of {MOST_HELD} that may. "
+                "Nothing was done; fetch or cancel some, or try again later."
+            )
 
     def hold(self, result: ResultSet, principal: str) -> bytes:
         """Keep a result for whoever brings the ticket returned."""
         ticket = handle_bytes(self._server)
         with self._lock:
             self._held[ticket] = HeldResult(result=result, principal=principal)
+            self._of[principal] += 1
         return ticket
+
+    def _unheld(self, ticket: bytes) -> HeldResult | None:
+        """Take one that waits out, where it does; under the lock."""
+        if (pending := self._held.pop(ticket, None)) is not None:
+            self._of[pending.principal] -= 1
+            if not self._of[pending.principal]:
+                del self._of[pending.principal]
+        return pending
 
     def take(self, ticket: bytes, principal: str) -> ResultSet:
         """The result of a ticket, which is its reader's from now on; raises `OperationNotExist`."""
@@ -66,7 +91,8 @@ class Results:
                 raise OperationNotExist(
                     "There is no result under this ticket: it was fetched before, canceled, or waited too long. Run the statement again."
                 )
-            self._read[ticket] = self._held.pop(ticket)
+            self._unheld(ticket)
+            self._read[ticket] = pending
         pending.result.on_close(lambda: self._forget(ticket))
         return pending.result
 
@@ -76,7 +102,7 @@ class Results:
             pending = self._held.get(ticket) or self._read.get(ticket)
             if pending is None or pending.principal != principal:
                 return False
-            self._held.pop(ticket, None)
+            self._unheld(ticket)
         pending.result.close()
         return True
 
@@ -89,8 +115,8 @@ class Results:
         until = time.monotonic() - seconds
         with self._lock:
             late = [ticket for ticket, pending in self._held.items() if pending.since < until]
-            results = [self._held.pop(ticket).result for ticket in late]
-        for result in results:
+            freed = [pending.result for ticket in late if (pending := self._unheld(ticket)) is not None]
+        for result in freed:
             result.close()
 
     def close(self) -> None:

@@ -125,7 +125,8 @@ class Statements:
         self._prepared.bind(handle, statement, batches)
 
     def flight_info(self, call: Call, name: str, command: Any, descriptor: Any) -> tuple[pa.Schema, Any, bytes]:
-        """Run the statement of a command; returns schema, descriptor and ticket."""
+        """Run the statement of a command; returns schema, descriptor and ticket. Raises `TooManyStatements` before anything is done."""
+        self._results.check_place(call.caller.principal)
         if name == "CommandPreparedStatementQuery":
             statement = self.prepared(call, command.prepared_statement_handle)
             result = self.run(call, statement.text, statement.only_row(), analysed=self._prepared.analysed(statement))

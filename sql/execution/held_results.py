@@ -23,7 +23,7 @@ _FEW_BYTES = 32 << 20
 """Of rows that are gathered, what is not put into the spool as they come."""
 _FILE = "rows.arrow"
 _SMALL_BYTES = 1 << 16
-"""Smaller results stay in memory in any case: a file for each costs more, and there are only so many results."""
+"""Smaller results stay in memory twice as long: a file for each costs more than its bytes do."""
 
 
 class HeldResults:
@@ -43,28 +43,50 @@ class HeldResults:
     def keep(self, result: ResultSet, caller: Caller, cancellation: Cancellation) -> None:
         """Count a result until it is closed, or put its rows into the spool; raises what the spool raises, for queries alone.
 
-        What has changed something is done: its rows never fail it.
+        What has changed something is done: its rows never fail it, and stay in memory where the spool takes them not.
         """
         size = result.size
         if not size:
             return
-        if self._take(caller.principal, size, forced=size < _SMALL_BYTES or not result.is_query):
-            result.on_close(lambda: self._give(caller.principal, size))
-        else:
+        if self.take(caller.principal, size, small=size < _SMALL_BYTES):
+            result.on_close(lambda: self.give(caller.principal, size))
+        elif result.is_query:
             self._spill(result, caller, cancellation)
+        else:
+            self._spill_if_possible(result, caller)
 
-    def _take(self, principal: str, size: int, *, forced: bool) -> bool:
+    def take(self, principal: str, size: int, *, small: bool = False) -> bool:
+        """Count so many bytes more of a principal, until `give`; False where there is no space in memory for them."""
+        most = self._most * (2 if small else 1)
         with self._lock:
-            fits = self._of.total() + size <= self._most and self._of[principal] + size <= most_of_one(self._most)
-            if fits or forced:
+            fits = self._of.total() + size <= most and self._of[principal] + size <= most_of_one(most)
+            if fits:
                 self._of[principal] += size
-            return fits or forced
+            return fits
 
-    def _give(self, principal: str, size: int) -> None:
+    def give(self, principal: str, size: int) -> None:
+        """So many bytes that were counted are free again."""
         with self._lock:
             self._of[principal] -= size
             if not self._of[principal]:
                 del self._of[principal]
+
+    def _spill_if_possible(self, result: ResultSet, caller: Caller) -> None:
+        size = result.size
+        entry: SpoolEntry | None = None
+        rows: list[pa.RecordBatch] = []
+        try:
+            entry = self._spool.new(caller=caller)
+            rows = list(result.moved_to(partial(_rows_in, self._spool.file_io, entry.path)))
+            _write(self._spool.file_io, entry, result.schema, rows, Cancellation())
+            result.on_close(entry.remove)
+        except Exception:
+            if entry is not None:
+                result.moved_to(lambda: iter(rows))
+                entry.remove()
+            with self._lock:
+                self._of[caller.principal] += size
+            result.on_close(lambda: self.give(caller.principal, size))
 
     def _spill(self, result: ResultSet, caller: Caller, cancellation: Cancellation) -> None:
         try:

@@ -11,7 +11,7 @@ import pytest
 from catalog import CatalogStore
 from gateway.gateway import Gateway, GatewayLimits
 from lake import Caller, Lake
-from model.errors import QuotaExceeded
+from model.errors import QuotaExceeded, StorageFull
 from sql.execution import held_results
 from tests.fix_gateway import NoSpark
 
@@ -98,3 +98,62 @@ def test_a_table_that_is_gathered_lies_in_the_spool_from_the_first_megabytes_on(
         assert result.collect() == [(26,)]
     with small.run("SELECT id FROM t$audit_log ORDER BY id DESC LIMIT 2") as result:
         assert result.collect() == [(29,), (28,)]
+
+
+def test_small_results_nobody_fetches_are_bounded_too(small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those of statements that are no queries, however many of them wait."""
+    held = small._runner.held
+    monkeypatch.setattr(held, "_most", 2000)
+    texts = (f"SELECT '{'x' * 200}' AS s", "SHOW FUNCTIONS", "SHOW DATABASES")
+    rows = []
+    for text in texts:
+        with small.run(text, caller=ANNA) as result:
+            rows.append(result.collect())
+    results = [(number % 3, small.run(texts[number % 3], caller=ANNA)) for number in range(60)]
+    assert held.usage()["anna"] <= 2 * 2000
+    assert spooled(warehouse) > 20
+    small.run(texts[0], caller=BEN).close()
+    assert [result.collect() for _, result in results] == [rows[which] for which, _ in results]
+    assert (spooled(warehouse), held.usage()) == (0, {})
+
+
+def test_what_was_done_is_told_where_the_spool_takes_nothing(small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = small._runner.held
+    monkeypatch.setattr(held, "_most", 1)
+
+    def full(*_: object, **__: object) -> None:
+        raise StorageFull("The disk has no space left.")
+
+    for failing in ("new", "check"):
+        with monkeypatch.context() as broken:
+            broken.setattr(small._spool, failing, full)
+            result = small.run("INSERT INTO t VALUES (1, 'a')", caller=ANNA)
+        assert held.usage()["anna"] > 0
+        assert result.collect()
+        assert (spooled(warehouse), held.usage()) == (0, {})
+    with small.run("SELECT COUNT(*) FROM t") as counted:
+        assert counted.collect() == [(32,)]
+
+
+def test_pages_of_kept_statements_count_in_memory_and_as_the_principals_files(
+    small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = small._runner.held
+    monkeypatch.setattr(held, "_most", 1 << 20)
+    first = small.keep(QUERY, caller=ANNA)
+    assert first.operation.wait(30)
+    assert first.page(0)
+    page = held.usage()["anna"]
+    assert (page > 0, first.file_bytes) == (True, 0), "read to its end, its pages are in memory"
+    monkeypatch.setattr(held, "_most", page)
+    second = small.keep(QUERY, caller=ANNA)
+    assert second.operation.wait(30)
+    assert second.page(0) == first.page(0)
+    assert second.file_bytes > 0
+    assert small.kept.usage() == {("anna", "spool.bytes"): second.file_bytes}
+    assert held.usage() == {"anna": page}
+    assert small.bodies._held._files.total() == 0, "they take no places of bodies under way"
+    assert small.bodies._held.of("principal anna") == second.file_bytes, "and count for what she may have of the space"
+    for kept in (first, second):
+        small.kept.forget(kept)
+    assert (held.usage(), dict(small.kept.usage()), small.bodies._held.of("principal anna")) == ({}, {}, 0)

@@ -15,6 +15,7 @@ import pytest
 from adbc_driver_manager import OperationalError, ProgrammingError
 from adbc_driver_manager.dbapi import Connection, Cursor
 
+from server.flight import pending
 from server.flight.statements import MESSAGE_BYTES, pieces
 from server.flight.wire.messages import message, packed, unpacked
 from tests.server.flight.conftest import Endpoint, rows
@@ -87,6 +88,27 @@ def test_a_prepared_statement_tells_what_there_is_when_it_is_run(endpoint: Endpo
             info = client.get_flight_info(fl.FlightDescriptor.for_command(asked))
             assert client.do_get(info.endpoints[0].ticket).read_all().to_pydict() == {"table name": ["fresh"][:count]}
             cursor.execute("CREATE TABLE IF NOT EXISTS fresh (a INT)")
+
+
+def test_tickets_nobody_brings_are_bounded_and_a_refused_statement_did_nothing(
+    endpoint: Endpoint, cursor: Cursor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cursor.execute("CREATE TABLE asked (a INT)")
+    monkeypatch.setattr(pending, "MOST_HELD", 6)
+    insert = fl.FlightDescriptor.for_command(packed("CommandStatementQuery", query="INSERT INTO asked VALUES (1)"))
+    with fl.connect(endpoint.url) as client:
+        infos = []
+        with pytest.raises(fl.FlightError, match="wait to be fetched by their tickets"):
+            for _ in range(10):
+                infos.append(client.get_flight_info(insert))
+        assert len(infos) == 5
+        client.do_get(infos[0].endpoints[0].ticket).read_all()
+        infos.append(client.get_flight_info(insert))
+        with pytest.raises(fl.FlightError, match="wait to be fetched by their tickets"):
+            client.get_flight_info(insert)
+        for info in infos[1:]:
+            client.do_get(info.endpoints[0].ticket).read_all()
+    assert rows(cursor, "SELECT COUNT(*) FROM asked") == [(6,)]
 
 
 def test_parameters_are_values_whatever_they_spell(cursor: Cursor) -> None:
