@@ -81,6 +81,7 @@ JOINING = {
     "lake/register/restored/after_restore.py": "tables found in a warehouse's listing",
     "lake/commit/decided.py": "a probe of its own in a directory",
     "lake/rewrite/file_index.py": "an index beside its data file",
+    "lake/register/copied/contents.py": "copies of a backup, at the operator's place",
     "lake/register/copied/copies.py": "copies of a backup, at the operator's place",
     "lake/register/copied/places.py": "copies of a backup, at the operator's place",
     "lake/register/copied/record.py": "what a copy says of its backups",

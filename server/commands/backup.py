@@ -18,8 +18,9 @@ from catalog.backup.holds import holding
 from catalog.damage import telling_damage
 from lake import Lake
 from lake.access.allowed_locations import refuse_overlap, table_location
-from lake.register.copied.copies import WarehouseCopy, copy_back, copy_to, relative
-from lake.register.copied.record import Consumers, read_record, write_record
+from lake.register.copied.copies import copy_back, copy_to, relative
+from lake.register.copied.done import WarehouseCopy
+from lake.register.copied.record import CopyRecord, read_record, write_record
 from lake.register.restored.after_restore import Difference, differences
 from migrations import newest, revision_of
 from model.access import Grant
@@ -90,7 +91,7 @@ def backup(settings: Settings, path: Path, *, files_to: str | None = None, verif
                 path.unlink(missing_ok=True)
                 raise
             if files_to is not None and copy_id is not None and copied is not None:
-                write_record(files_to, copy_id, copied.consumers)
+                write_record(files_to, copy_id, copied.record)
     size = path.stat().st_size
     summary = f"{path}: {head.rows} rows of {len(head.tables)} tables as of {head.created_at}, revision {head.revision}, {size:,} bytes"
     return summary + ("" if copied is None else f"; {told_of(copied)} to {files_to}"), [] if copied is None else troubles_of(copied)
@@ -103,12 +104,12 @@ def told_of(copied: WarehouseCopy) -> str:
 
 
 def troubles_of(copied: WarehouseCopy) -> list[Difference]:
-    """What could not be copied, or is damaged."""
-    return [Difference(table=table, what=what, statement="") for table, what in copied.troubles]
+    """What could not be copied, is damaged, or may not be as it was."""
+    return [Difference(table=table, what=what, statement="") for table, what in (*copied.troubles, *copied.doubts)]
 
 
-def recorded_in(path: Path, files_from: str, done: WarehouseCopy) -> Consumers | None:
-    """How far consumers were, as the copy has it; that it does not have all files of the backup is among the troubles."""
+def recorded_in(path: Path, files_from: str, done: WarehouseCopy) -> CopyRecord | None:
+    """What the copy says of the backup; that it does not have all files of the backup is among the troubles."""
     copy_id = copy_id_of(path)
     if copy_id is None:
         return None
@@ -147,11 +148,11 @@ def restore_parts(  # noqa: PLR0913 - each is an option of the command
                     _require_places_free(tx, part)
             copied = WarehouseCopy()
             if files_from is not None or to is not None:
-                consumers = None if files_from is None else recorded_in(path, files_from, copied)
+                record = None if files_from is None else recorded_in(path, files_from, copied)
                 with orc_decoded_beside(settings):
                     copy_back(
                         [(part.of, _source(part, settings, files_from), part.location) for part in parts], copied, verify=verify,
-                        consumers=consumers, import_dirs=settings.import_dirs,
+                        record=record, import_dirs=settings.import_dirs,
                     )  # fmt: skip
             if to is not None and copied.troubles:
                 raise IllegalMove(f"Not all files of {parts[0].of.name} could be copied; nothing was changed: {copied.troubles[0][1]}.")

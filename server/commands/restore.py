@@ -30,7 +30,8 @@ from catalog.backup.archive_parts import archived_tables
 from catalog.backup.aside import Aside, aside
 from catalog.backup.restoring import restoring
 from lake import Lake
-from lake.register.copied.copies import WarehouseCopy, copy_back, note_left_outside, relative
+from lake.register.copied.copies import copy_back, note_left_outside, relative
+from lake.register.copied.done import WarehouseCopy
 from lake.register.restored.after_restore import Difference, differences, keep_discarded, tags_without_files
 from migrations import downgrade, knows, newest, revision_of, upgrade
 from model.catalog_errors import CatalogDamaged
@@ -308,9 +309,9 @@ def _files_back(path: Path, settings: Settings, files_from: str, *, verify: bool
             wanted.append((table, f"{files_from.rstrip('/')}/{below}", table.location))
         else:
             note_left_outside(table, done)
-    consumers = recorded_in(path, files_from, done)
+    record = recorded_in(path, files_from, done)
     with orc_decoded_beside(settings):
-        copy_back(wanted, done, verify=verify, consumers=consumers, import_dirs=settings.import_dirs)
+        copy_back(wanted, done, verify=verify, record=record, import_dirs=settings.import_dirs)
     return done
 
 

@@ -9,44 +9,26 @@ consumers are put back as the copy's record of the backup has them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from catalog.backup.archive_parts import PartTable
 from lake.access.allowed_locations import allowed_place
 from lake.register.check import Fault, TableCheck, once
+from lake.register.copied.directories import directory_back, directory_to, is_directory_table, schemas_of
+from lake.register.copied.done import COPY_AGAIN, PARALLEL, WarehouseCopy, why_refused
 from lake.register.copied.places import CopiedReach
-from lake.register.copied.record import Consumers, consumers_of, put_back
+from lake.register.copied.record import CopyRecord, consumers_of, put_back
 from lake.register.looks.needed import Line
 from lake.tables.handle import LakeTable
 from model.errors import IllegalMove, LakeError
 from model.identifier import MAIN_BRANCH
 from model.location import Location
-from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.snapshot import Snapshot
-from table.format.io.copying import Copy, copy_files
+from table.format.io.copying import Copy
 from table.format.io.file_io import FileIO, file_io_for, local_path
-from table.format.io.storage_errors import UNREADABLE, never_given, never_taken, told_by_the_store
+from table.format.io.storage_errors import UNREADABLE, never_given, told_by_the_store
 from table.format.layout import TableLayout
 from table.format.store import TableFiles
-
-_PARALLEL = 8
-
-
-@dataclass(slots=True, kw_only=True)
-class WarehouseCopy:
-    """What was copied of all tables."""
-
-    tables: int = 0
-    files: int = 0
-    size: int = 0
-    there: int = 0
-    """Files that had been copied before."""
-    troubles: list[tuple[str, str]] = field(default_factory=list)
-    """Table and what of it could not be copied, and why."""
-    unreadable: list[str] = field(default_factory=list)
-    """Of these, what a disk did not give, and may give another time."""
-    consumers: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
-    """How far consumers were, by table's id, branch and name."""
 
 
 def relative(location: str, warehouse: str) -> str | None:
@@ -70,9 +52,10 @@ def copy_to(
             done.troubles.append((table.told, what))
             continue
         target = f"{place.rstrip('/')}/{below}"
-        if _copied_to(table, target, done, import_dirs) and verify:
-            way_out = "; delete it there, and the next backup copies it again"
-            _verify(table, target, done, import_dirs, deep=True, way_out=way_out)
+        if is_directory_table(table):
+            directory_to(table, target, done, verify=verify)
+        elif _copied_to(table, target, done, import_dirs) and verify:
+            _verify(table, target, done, import_dirs, deep=True, way_out=COPY_AGAIN)
     return done
 
 
@@ -88,20 +71,23 @@ def copy_back(
     done: WarehouseCopy,
     *,
     verify: bool = False,
-    consumers: Consumers | None = None,
+    record: CopyRecord | None = None,
     import_dirs: Sequence[str] = (),
 ) -> None:
     """Copy what each table names from one directory to another, but for what the catalog writes anew, and look at it there.
 
-    Files outside the table's directory go back to their own place, where that lies in one of ``import_dirs``. ``consumers`` are those of
-    the backup, else their files are asked. Sizes and footers are looked at; with ``verify`` all of it is read. What the copy lacks or
-    its disk does not give is told in ``done``; raises `StorageFull` or `Unavailable` where files cannot be reached or written, as then
-    nothing but a repeat brings them all.
+    Files outside the table's directory go back to their own place, where that lies in one of ``import_dirs``. ``record`` is what the copy
+    says of the backup; without it the files of consumers are asked. Sizes and footers are looked at; with ``verify`` all of it is read.
+    What the copy lacks or its disk does not give is told in ``done``. Raises `StorageFull` or `Unavailable` where files cannot be reached
+    or written, as then nothing but a repeat brings them all.
     """
     for table, source, target in tables:
         left: set[str] = set()
         try:
-            told = None if consumers is None else consumers.get(str(table.table_id), {})
+            if is_directory_table(table):
+                directory_back(table, source, target, done, record, verify=verify)
+                continue
+            told = None if record is None else record.consumers.get(str(table.table_id), {})
             told = consumers_of(table, source, file_io_for(source)) if told is None else told
             _copied_back(table, source, target, done, import_dirs, left)
             done.files += put_back(told, target, file_io_for(target))
@@ -109,15 +95,9 @@ def copy_back(
             lost = never_given(problem) and (problem.place or "").startswith(local_path(source))
             if told_by_the_store(problem) and not lost:
                 raise _cut_off(table, problem) from problem
-            _note(table, f"could not be copied: {problem.message}", done, unreadable=lost)
+            done.trouble(table, f"could not be copied: {problem.message}", unreadable=lost)
             continue
         _verify(table, target, done, import_dirs, deep=verify, way_out="", but=left)
-
-
-def _note(table: PartTable, what: str, done: WarehouseCopy, *, unreadable: bool = True) -> None:
-    done.troubles.append((table.told, what))
-    if unreadable:
-        done.unreadable.append(f"{table.told}: {what}")
 
 
 def _cut_off(table: PartTable, problem: LakeError) -> LakeError:
@@ -134,7 +114,7 @@ def _copied_to(table: PartTable, target: str, done: WarehouseCopy, import_dirs: 
         in_copy = _reach(table, target, import_dirs)
         copies = [*_named(table, source, from_io, done, reach), *_metadata(table, source, from_io)]
         done.consumers[str(table.table_id)] = consumers_of(table, source, from_io)
-        _copy(table, [Copy(path, in_copy.at(path), changes) for path, changes in copies], from_io, file_io_for(target), done)
+        done.copied(table, [Copy(path, in_copy.at(path), changes) for path, changes in copies], from_io, file_io_for(target))
     except LakeError as problem:
         done.troubles.append((table.told, f"could not be copied: {problem.message}"))
         return False
@@ -158,7 +138,7 @@ def _copied_back(table: PartTable, source: str, target: str, done: WarehouseCopy
             "restore it under its own name"
         )
     kept = [] if source == table.location else list(_outside(table, outside, to_io, done, import_dirs, left))
-    refused = _copy(table, [*inside, *kept], from_io, to_io, done)
+    refused = why_refused(done.copied(table, [*inside, *kept], from_io, to_io))
     for reason in sorted(set(refused.values())):
         _note_left(table, [home for home, why in refused.items() if why == reason], reason, done, left)
 
@@ -188,27 +168,14 @@ def _note_left(table: PartTable, homes: Sequence[str], reason: str, done: Wareho
     done.troubles.append((table.told, f"{len(homes)} files outside its directory {where} were not put back: {reason}"))
 
 
-def _copy(table: PartTable, copies: Sequence[Copy], from_io: FileIO, to_io: FileIO, done: WarehouseCopy) -> dict[str, str]:
-    """Copy files; the places elsewhere that take none, and why."""
-    copied = copy_files(copies, source=from_io, target=to_io, threads=_PARALLEL)
-    done.tables += 1
-    done.files, done.size, done.there = done.files + copied.files, done.size + copied.size, done.there + copied.there
-    done.troubles += [(table.told, f"{path} is missing") for path in copied.missing]
-    for problem in copied.unreadable:
-        _note(table, f"a file was not copied: {problem.message}", done)
-    return {home: f"the place takes none ({never_taken(problem)})" for home, problem in copied.refused}
-
-
 def _verify(  # noqa: PLR0913 - what is looked at, and what is said of it
     table: PartTable, location: str, done: WarehouseCopy, import_dirs: Sequence[str], *, deep: bool, way_out: str,
     but: Collection[str] = (),
 ) -> None:  # fmt: skip
     """Hold what a table's history names against what lies at a place; a file that is among the troubles already is not told again."""
-    if _is_directory_table(table):
-        return
     told = " ".join(what for of, what in done.troubles if of == table.told)
     branches = {branch: _opened(table, location, branch, _reach(table, location, import_dirs)) for branch in table.schemas}
-    check = TableCheck(branches[MAIN_BRANCH], deep=deep, threads=_PARALLEL, checked=lambda *_: None, branches=branches)
+    check = TableCheck(branches[MAIN_BRANCH], deep=deep, threads=PARALLEL, checked=lambda *_: None, branches=branches)
     try:
         for fault in once(check.faults(_lines(table), ())):
             if _below(location, fault.file) not in told and fault.file not in but:
@@ -228,18 +195,9 @@ def _below(location: str, path: str) -> str:
     return path.removeprefix(f"{location}/").rpartition("://")[2].lstrip("/")
 
 
-def _is_directory_table(table: PartTable) -> bool:
-    """Whether its rows are files of other kinds, which nothing names."""
-    return other_kind(_schemas(table, MAIN_BRANCH)[-1].options) in DIRECTORY_KINDS
-
-
-def _schemas(table: PartTable, branch: str) -> Sequence[Schema]:
-    return [Schema.from_json(body) for _, body in sorted(table.schemas[branch].items())]
-
-
 def _opened(table: PartTable, location: str, branch: str, reach: CopiedReach) -> LakeTable:
     """A table of a backup, or a branch of it, as its files lie at a place."""
-    schemas, identifier = _schemas(table, branch), replace(table.name, branch=branch)
+    schemas, identifier = schemas_of(table, branch), replace(table.name, branch=branch)
     files = TableFiles(
         file_io_for(location),
         location,
@@ -256,14 +214,11 @@ def _opened(table: PartTable, location: str, branch: str, reach: CopiedReach) ->
 
 def _named(table: PartTable, location: str, io: FileIO, done: WarehouseCopy, reach: CopiedReach) -> Iterator[tuple[str, bool]]:
     """Each file that the table's history names, and whether its name may come to mean another file."""
-    if _is_directory_table(table):
-        yield from ((path, True) for path in _all_below(io, location))
-        return
-    check = TableCheck(_opened(table, location, MAIN_BRANCH, reach), deep=False, threads=_PARALLEL, checked=lambda *_: None)
+    check = TableCheck(_opened(table, location, MAIN_BRANCH, reach), deep=False, threads=PARALLEL, checked=lambda *_: None)
     names = set()
 
     def tell(fault: Fault) -> None:
-        _note(table, f"{fault.file} {fault.problem}", done, unreadable=fault.problem.startswith(UNREADABLE))
+        done.trouble(table, f"{fault.file} {fault.problem}", unreadable=fault.problem.startswith(UNREADABLE))
 
     for path in check.named(_lines(table), tell):
         if path not in names:
@@ -288,11 +243,3 @@ def _metadata(table: PartTable, location: str, io: FileIO) -> list[tuple[str, bo
         for directory in (layout.tag_dir(), layout.consumer_dir()):
             paths += [status.path for status in io.list(directory) if not status.is_dir]
     return [(path, True) for path in paths]
-
-
-def _all_below(io: FileIO, directory: str) -> Iterator[str]:
-    for status in io.list(directory):
-        if status.is_dir:
-            yield from _all_below(io, status.path)
-        else:
-            yield status.path

@@ -1,14 +1,17 @@
-"""What a copy says of each backup whose files it has: that all were copied, and how far consumers were then.
+"""What a copy says of each backup whose files it has: that all were copied, how far consumers were then, and what directories held.
 
-One copy serves several backups, and the files of consumers change from one to the next.
+One copy serves several backups, and the files of consumers, and of tables whose rows are files of any kind, change from one to the next.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from catalog.backup.archive_parts import PartTable
+from lake.register.copied.contents import Content, Contents
 from table.format.consumers import read_consumers, write_consumer
 from table.format.io.file_io import FileIO, file_io_for
 from table.format.json_document import parse_json
@@ -18,18 +21,38 @@ Consumers = Mapping[str, Mapping[str, Mapping[str, int]]]
 """The next snapshot by table's id, branch and name."""
 
 
-def write_record(place: str, backup_id: str, consumers: Consumers) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRecord:
+    """What a copy says of a backup."""
+
+    consumers: Consumers
+    contents: Contents | None
+    """Files of tables whose rows are files of any kind; None in records of before these were told."""
+
+
+def write_record(place: str, backup_id: str, record: CopyRecord) -> None:
     """Note in a copy that it has all of a backup."""
-    file_io_for(place).write(_path(place, backup_id), json.dumps({"consumers": consumers}).encode())
+    body = {"consumers": record.consumers, "contents": record.contents}
+    file_io_for(place).write(_path(place, backup_id), json.dumps(body).encode())
 
 
-def read_record(place: str, backup_id: str) -> Consumers | None:
-    """How far consumers were; None where the copy does not have all of the backup."""
+def read_record(place: str, backup_id: str) -> CopyRecord | None:
+    """What the copy says of a backup; None where it does not have all of it."""
     try:
-        consumers: Consumers = parse_json(file_io_for(place).read(_path(place, backup_id)))["consumers"]
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        body = parse_json(file_io_for(place).read(_path(place, backup_id)))
+        consumers: Consumers = body["consumers"]
+        told = body.get("contents")
+        contents = None if told is None else {table: dict(map(_content, names.items())) for table, names in told.items()}
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    return consumers
+    return CopyRecord(consumers=consumers, contents=contents)
+
+
+def _content(told: tuple[str, Sequence[Any]]) -> tuple[str, Content]:
+    name, (digest, size) = told
+    if any(part in ("", ".", "..") for part in name.split("/")) or not str(digest).isalnum():
+        raise ValueError(name)
+    return name, (str(digest), int(size))
 
 
 def _path(place: str, backup_id: str) -> str:

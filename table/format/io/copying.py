@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pyarrow as pa
 
@@ -26,6 +28,8 @@ class Copy:
     """Whether another file may come to have its name, so that one of the same size need not be the same."""
     elsewhere: bool = False
     """Whether its place is not this server's, so that it may be one where nothing can be written."""
+    digest: str | None = None
+    """The SHA-256 that its bytes must have, in hexadecimal digits; None where they may be any."""
 
 
 @dataclass(slots=True)
@@ -40,6 +44,8 @@ class Copied:
     """Sources that are not there."""
     unreadable: list[LakeError] = field(default_factory=list)
     """What the source's disk says of files that it does not give."""
+    other: list[str] = field(default_factory=list)
+    """Sources whose bytes have another digest than they must."""
     refused: list[tuple[str, LakeError]] = field(default_factory=list)
     """Places elsewhere that take no file, and why."""
 
@@ -47,11 +53,12 @@ class Copied:
 def copy_files(copies: Iterable[Copy], *, source: FileIO, target: FileIO, threads: int) -> Copied:
     """Copy all that is not there yet, and flush it.
 
-    What has no source, or one that its disk does not give, and what a place elsewhere does not take, is listed and passed over.
+    What has no source, or one that its disk does not give or that holds other bytes, and what a place elsewhere does not take, is listed
+    and passed over.
     Raises `StorageFull` or `Unavailable` naming the path for all else; what was copied by then stays.
     """
     done = Copied()
-    written: list[str] = []
+    durable: set[str] = set()
     todo = list(copies)
     with ThreadPoolExecutor(max(1, threads), thread_name_prefix="copy") as pool:
         for copy, size in zip(todo, pool.map(lambda one: _copied(one, source, target), todo), strict=True):
@@ -61,18 +68,21 @@ def copy_files(copies: Iterable[Copy], *, source: FileIO, target: FileIO, thread
                 done.unreadable.append(size)
             elif size is None:
                 done.missing.append(copy.source)
+            elif size == "other":
+                done.other.append(copy.source)
             elif size < 0:
                 done.there += 1
+                durable.add(copy.target.rpartition("/")[0])  # a copy that was killed flushed the file, and not yet its name
             else:
                 done.files += 1
                 done.size += size
-                written.append(copy.target)
-    target.sync(written)
+                durable.add(copy.target)
+    target.sync(sorted(durable))
     return done
 
 
-def _copied(copy: Copy, source: FileIO, target: FileIO) -> int | LakeError | None:
-    """Bytes copied; -1 where it is there, None where its source is not, the error of what is passed over."""
+def _copied(copy: Copy, source: FileIO, target: FileIO) -> int | LakeError | Literal["other"] | None:
+    """Bytes copied; -1 where it is there, None where its source is not, the error of what is passed over, or that its bytes are others."""
     try:
         if not copy.changes:
             return _copied_once(copy, source, target)
@@ -80,6 +90,8 @@ def _copied(copy: Copy, source: FileIO, target: FileIO) -> int | LakeError | Non
         target.write(copy.target, data)
     except FileNotFoundError:  # also: gone since it was looked at
         return None
+    except _OtherBytes:
+        return "other"
     except LakeError as problem:
         if never_given(problem) if problem.place == local_path(copy.source) else copy.elsewhere and never_taken(problem) is not None:
             return problem
@@ -101,21 +113,41 @@ def _copied_once(copy: Copy, source: FileIO, target: FileIO) -> int:
     with translating(local_path(copy.source)):  # before anything is written, or removed
         reading = source.arrow().open_input_stream(source.arrow_path(copy.source))
     try:
-        _stream(copy.source, reading, part, target)
+        _stream(copy, reading, part, target)
     except BaseException:
         with contextlib.suppress(LakeError):  # else a store has half of it under its name
             target.delete(part)
         raise
     if target.atomic_rename:
+        target.sync([part])  # what has its name is taken for whole by the next copy, also after a power cut
         target.rename(part, copy.target)
     return size
 
 
-def _stream(path: str, reading: pa.NativeFile, to: str, target: FileIO) -> None:
+class _OtherBytes(Exception):
+    """A file does not hold what it must."""
+
+
+def _stream(copy: Copy, reading: pa.NativeFile, to: str, target: FileIO) -> None:
     """Copy the bytes, and close what is read; errors name the file they are about."""
+    digest = hashlib.sha256() if copy.digest is not None else None
     with reading, translating(to), target.arrow().open_output_stream(target.arrow_path(to)) as writing:
-        while data := _next(reading, path):
+        while data := _next(reading, copy.source):
             writing.write(data)
+            if digest is not None:
+                digest.update(data)
+    if digest is not None and digest.hexdigest() != copy.digest:
+        raise _OtherBytes
+
+
+def digest_of(io: FileIO, path: str) -> tuple[str, int]:
+    """The SHA-256 of a file's bytes, in hexadecimal digits, and how many they are; raises `FileNotFoundError`."""
+    digest, size = hashlib.sha256(), 0
+    with translating(local_path(path)), io.arrow().open_input_stream(io.arrow_path(path)) as reading:
+        while data := _next(reading, path):
+            digest.update(data)
+            size += len(data)
+    return digest.hexdigest(), size
 
 
 def _next(reading: pa.NativeFile, path: str) -> bytes:

@@ -1,0 +1,101 @@
+"""Files of tables whose rows are whatever lies in their directory (`DIRECTORY_KINDS`).
+
+Nothing else names them, and under one name come to lie others. So a copy holds them by their contents, ``_contents/<sha256>`` in the
+table's directory there, each once however many backups have it, and the copy's record of a backup tells which names had which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from model.errors import LakeError
+from table.format.io.copying import Copy, digest_of
+from table.format.io.file_io import FileIO
+from table.format.io.storage_errors import never_given
+
+_DIRECTORY = "_contents"
+Content = tuple[str, int]
+"""The SHA-256 of a file's bytes, in hexadecimal digits, and how many they are."""
+Names = Mapping[str, Content]
+"""By the names of the files below their table's directory."""
+Contents = Mapping[str, Names]
+"""By table's id."""
+
+
+def names_in(io: FileIO, location: str, *, threads: int) -> tuple[dict[str, Content], dict[str, str]]:
+    """The files below a directory, each read once; and what is wrong with those that cannot be, by path.
+
+    Raises what the store says where it is more than one file's.
+    """
+    sizes = sizes_in(io, location)
+
+    def look(name: str) -> Content | str:
+        try:
+            return digest_of(io, file_at(location, name))
+        except FileNotFoundError:
+            return "is missing"
+        except LakeError as problem:
+            if never_given(problem):
+                return problem.message
+            raise
+
+    with ThreadPoolExecutor(max(1, threads), thread_name_prefix="digest") as pool:
+        looked = dict(zip(sizes, pool.map(look, sizes), strict=True))
+    wrong = {file_at(location, name): content for name, content in looked.items() if isinstance(content, str)}
+    return {name: content for name, content in looked.items() if not isinstance(content, str)}, wrong
+
+
+def sizes_in(io: FileIO, location: str) -> dict[str, int]:
+    """Bytes of each file below a directory, by its name below it; without what a copy keeps by contents there."""
+    return {
+        name: size for path, size in _below(io, location) if not (name := path.removeprefix(f"{location}/")).startswith(f"{_DIRECTORY}/")
+    }
+
+
+def _below(io: FileIO, directory: str) -> Iterator[tuple[str, int]]:
+    for status in io.list(directory):
+        if status.is_dir:
+            yield from _below(io, status.path)
+        else:
+            yield status.path, status.size
+
+
+def place_of(target: str, content: Content) -> str:
+    """Where a copy keeps a content of a table whose files it has below ``target``."""
+    return f"{target}/{_DIRECTORY}/{content[0]}"
+
+
+def copies_to(names: Names, location: str, target: str) -> list[Copy]:
+    """What puts each content of a table into a copy."""
+    one_of_each = {content: name for name, content in names.items()}
+    return [Copy(file_at(location, name), place_of(target, content), digest=content[0]) for content, name in one_of_each.items()]
+
+
+def copies_back(names: Names, source: str, target: str, *, but: Collection[str]) -> list[Copy]:
+    """What puts the files under their names again, without those of some names."""
+    wanted = {name: content for name, content in names.items() if name not in but}
+    return [Copy(place_of(source, content), file_at(target, name), digest=content[0]) for name, content in wanted.items()]
+
+
+def file_at(location: str, name: str) -> str:
+    """Where a file of a directory lies."""
+    return f"{location}/{name}"
+
+
+def others_in(io: FileIO, location: str, sizes: Mapping[str, int]) -> list[str]:
+    """Files of a directory that are none of these; what a restore that was cut off left half is none."""
+    left = {f"{name}.part" for name in sizes}
+    return [name for name, size in sizes_in(io, location).items() if name not in left and sizes.get(name) != size]
+
+
+def changed_in(io: FileIO, paths: Mapping[str, Content]) -> Iterator[tuple[str, str]]:
+    """Files that do not hold what they are to, all of which is read, and what is wrong with each."""
+    for path, content in paths.items():
+        try:
+            found = digest_of(io, path)
+        except FileNotFoundError:
+            yield path, "is missing"
+        else:
+            if found != content:
+                yield path, "holds other bytes than the backup's"

@@ -1,0 +1,94 @@
+"""Tables whose rows are whatever lies in their directory, copied beside a backup and put back: exactly what lay there then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from catalog.backup.archive_parts import PartTable
+from lake.register.copied.contents import (
+    Content,
+    Names,
+    changed_in,
+    copies_back,
+    copies_to,
+    file_at,
+    names_in,
+    others_in,
+    place_of,
+    sizes_in,
+)
+from lake.register.copied.done import COPY_AGAIN, PARALLEL, WarehouseCopy
+from lake.register.copied.record import CopyRecord
+from model.errors import LakeError
+from model.identifier import MAIN_BRANCH
+from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
+from table.format.io.copying import Copied, Copy
+from table.format.io.file_io import FileIO, file_io_for
+
+
+def schemas_of(table: PartTable, branch: str) -> Sequence[Schema]:
+    """A branch's schemas, the newest last."""
+    return [Schema.from_json(body) for _, body in sorted(table.schemas[branch].items())]
+
+
+def is_directory_table(table: PartTable) -> bool:
+    """Whether its rows are files of other kinds, which nothing names."""
+    return other_kind(schemas_of(table, MAIN_BRANCH)[-1].options) in DIRECTORY_KINDS
+
+
+def directory_to(table: PartTable, target: str, done: WarehouseCopy, *, verify: bool) -> None:
+    """Copy what lies in a table's directory, and note the names; what could not be copied is among the troubles."""
+    from_io, to_io = file_io_for(table.location), file_io_for(target)
+    try:
+        names, wrong = names_in(from_io, table.location, threads=PARALLEL)
+        for path, problem in wrong.items():
+            done.trouble(table, f"{path} {problem}", unreadable=False)
+        copied = done.copied(table, copies_to(names, table.location, target), from_io, to_io)
+        for path in copied.other:
+            done.trouble(table, f"{path} was written while it was copied: the next backup copies it", unreadable=False)
+        done.contents[str(table.table_id)] = _copied_of(names, copied, table.location)
+        for path, problem in changed_in(to_io, {place_of(target, content): content for content in names.values()} if verify else {}):
+            done.trouble(table, f"{path} {problem}{COPY_AGAIN}", unreadable=False)
+    except LakeError as problem:
+        done.trouble(table, f"could not be copied: {problem.message}", unreadable=False)
+
+
+def _copied_of(names: Names, copied: Copied, location: str) -> Names:
+    """The files whose contents are in the copy."""
+    places = {*copied.missing, *copied.other, *(problem.place for problem in copied.unreadable)}
+    lost = {content for name, content in names.items() if file_at(location, name) in places}
+    return {name: content for name, content in names.items() if content not in lost}
+
+
+def directory_back(table: PartTable, source: str, target: str, done: WarehouseCopy, record: CopyRecord | None, *, verify: bool) -> None:
+    """Put back what lay in a table's directory at the backup; nowhere beside or in place of what was written since.
+
+    Where the record does not tell, as in copies that earlier versions made, it is all that lies in the copy. Raises what the store says.
+    """
+    from_io, to_io = file_io_for(source), file_io_for(target)
+    told = None if record is None or record.contents is None else record.contents.get(str(table.table_id), {})
+    sizes = sizes_in(from_io, source) if told is None else {name: size for name, (_, size) in told.items()}
+    if others := others_in(to_io, target, sizes):
+        which = f"{others[0]} …" if len(others) > 1 else others[0]
+        what = f"{len(others)} files in its directory ({which}) are none of the backup's, so none of its files was put back"
+        done.trouble(table, f"{what}: move them away and repeat where its rows are to be the backup's", unreadable=False)
+        return
+    if told is None and record is not None:
+        what = "the copy does not tell which files it had at the backup: all that the copy has are there, also what was replaced before"
+        done.doubts.append((table.told, what))
+    there = sizes_in(to_io, target)
+    if told is not None:
+        copies = copies_back(told, source, target, but=there)
+    else:
+        copies = [Copy(file_at(source, name), file_at(target, name)) for name in sizes if name not in there]
+    copied = done.copied(table, copies, from_io, to_io)
+    done.there += len(there)
+    for path in copied.other:
+        done.trouble(table, f"{path} holds other bytes than the backup's, and was not put back", unreadable=False)
+    if verify and told is not None:
+        _tell_changed(table, {file_at(target, name): content for name, content in told.items()}, to_io, done)
+
+
+def _tell_changed(table: PartTable, contents: Mapping[str, Content], io: FileIO, done: WarehouseCopy) -> None:
+    for path, problem in changed_in(io, contents):
+        done.trouble(table, f"{path} {problem}", unreadable=False)

@@ -1,0 +1,69 @@
+"""Files copied from one place to another: what has its name there is whole, also after a kill and a power cut."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+from pathlib import Path
+
+import pytest
+
+from table.format.io.copying import Copied, Copy, copy_files, digest_of
+from table.format.io.file_io import LocalFileIO
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class RecordingIO(LocalFileIO):
+    """Notes what is flushed and named, and ends the process before so many have their name."""
+
+    def __init__(self, *, names: int) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+        self._names = names
+
+    def sync(self, paths: Collection[str]) -> None:
+        super().sync(paths)
+        self.steps += paths
+
+    def rename(self, source: str, target: str) -> None:
+        if not self._names:
+            raise Killed
+        self._names -= 1
+        super().rename(source, target)
+        self.steps.append(target)
+
+
+def test_what_a_killed_copy_left_is_durable_once_the_next_has_ended(tmp_path: Path) -> None:
+    """It counted as there by its size, and its bytes or its name could go with the power, though the record said that all is there."""
+    copies = []
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_text(name)
+        copies.append(Copy(str(tmp_path / name), str(tmp_path / "copy" / name / "f")))
+    killed = RecordingIO(names=2)
+    with pytest.raises(Killed):
+        copy_files(copies, source=LocalFileIO(), target=killed, threads=1)
+    targets = [copy.target for copy in copies]
+    assert killed.steps == [step for target in targets[:2] for step in (f"{target}.part", target)] + [f"{targets[2]}.part"]
+    again = RecordingIO(names=3)
+    done = copy_files(copies, source=LocalFileIO(), target=again, threads=1)
+    assert (done.there, done.files) == (2, 1)
+    assert {str(tmp_path / "copy/a"), str(tmp_path / "copy/b"), targets[2]} <= set(again.steps)
+
+
+def test_only_the_bytes_that_are_told_are_copied(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"one" * 7_000_000)
+    digest, size = digest_of(LocalFileIO(), str(tmp_path / "a"))
+    assert (digest, size) == (hashlib.sha256(b"one" * 7_000_000).hexdigest(), 21_000_000)
+
+    def copied() -> Copied:
+        copy = Copy(str(tmp_path / "a"), str(tmp_path / "copy"), digest=digest)
+        return copy_files([copy], source=LocalFileIO(), target=LocalFileIO(), threads=1)
+
+    (tmp_path / "a").write_bytes(b"two")
+    assert copied().other == [str(tmp_path / "a")]
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    (tmp_path / "a").write_bytes(b"one" * 7_000_000)
+    assert copied().size == size
