@@ -187,9 +187,13 @@ def _looks(catalog: CatalogStore, lake: Lake, settings: Settings, names: Collect
 
 
 def _require_places_free(tx: CatalogTransaction, part: Part) -> None:
-    """Raise `IllegalMove` where files outside the table's directory would be two tables'."""
+    """Raise `IllegalMove` where its directory is another table's, or files outside it would be two tables'; before any is copied.
+
+    Waits for whoever removes the directory at this moment, else that one would remove what is copied.
+    """
+    tx.directories.lock_place(part.location)
     try:
-        for place in part.of.allowed or ():
+        for place in (part.location, *(part.of.allowed or ())):
             refuse_overlap(tx, Location.parse(place), f"Table {part.of.name} cannot come back")
     except InvalidName as taken:
         raise IllegalMove(f"{taken.message} Nothing was changed.") from taken

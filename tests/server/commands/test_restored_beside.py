@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from catalog import CatalogStore
+from lake.register.restored.after_restore import Difference
+from lake.tables.consumers import reset_consumer
+from model.errors import IllegalMove
 from model.identifier import MAIN_BRANCH, Identifier
 from server.commands.backup import backup, restore_parts
-from server.settings.settings import read_settings
+from server.settings.settings import Settings, read_settings
 from tests.lake.register.damage import forget_metadata
 from tests.server.commands.conftest import Server
+from tests.waiting import eventually
 from workers.pool import WorkerPool
 
 T = Identifier("shop", "t")
@@ -67,3 +75,74 @@ def test_what_a_server_remembers_does_no_harm(
         row = tx.tables.find(T)
         assert row is not None
         assert all(snapshot.published for snapshot in tx.snapshots.history(row.table_id, MAIN_BRANCH))
+
+
+def backed_up(server: Server, dsn: str, tmp_path: Path) -> tuple[Settings, Path, str]:
+    """A backup of a table with rows and a consumer, and where its files are."""
+    settings = read_settings(
+        {"SLUICE_DATA": str(tmp_path / "none"), "SLUICE_WAREHOUSE": str(tmp_path / "warehouse"), "SLUICE_CATALOG_DSN": dsn}
+    )
+    for id_ in (1, 2):
+        insert(server, id_)
+    reset_consumer(server.catalog, server.lake.open(T), "c", 2)
+    file, copy = tmp_path / "b", str(tmp_path / "copy")
+    assert backup(settings, file, files_to=copy)[1] == []
+    return settings, file, copy
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_nothing_is_copied_into_another_tables_directory(servers: tuple[Server, Server], dsn: str, tmp_path: Path, dropped: bool) -> None:
+    """Its consumers were there by then, and its snapshots from their positions on expired no more."""
+    server, _ = servers
+    settings, file, copy = backed_up(server, dsn, tmp_path)
+    place = Path(server.lake.open(T).location)
+    server.run("DROP TABLE shop.t PURGE", "CREATE TABLE shop.t (id INT) WITH ('bucket' = '1')", "ALTER TABLE shop.t RENAME TO shop.u")
+    server.run("INSERT INTO shop.u VALUES (7)")
+    assert server.lake.open(Identifier("shop", "u")).location == str(place)
+    if dropped:
+        server.lake.drop_retention = timedelta(days=1)
+        server.run("DROP TABLE shop.u")
+    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    with pytest.raises(IllegalMove, match="Nothing was changed"):
+        restore_parts(settings, file, tables=[T], files_from=copy)
+    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+
+
+def test_a_directory_that_is_being_removed_is_waited_for(servers: tuple[Server, Server], dsn: str, tmp_path: Path) -> None:
+    """What was copied meanwhile went with it, and the table came back without its files."""
+    server, other = servers
+    settings, file, copy = backed_up(server, dsn, tmp_path)
+    place = server.lake.open(T).location
+    server.run("DROP TABLE shop.t PURGE")
+    with server.catalog.transaction() as tx:
+        tx.directories.discard(place)
+    done: list[tuple[str, list[Difference]]] = []
+    restoring = Thread(target=lambda: done.append(restore_parts(settings, file, tables=[T], files_from=copy)))
+    with server.catalog.transaction() as tx:  # as whoever removes it
+        assert tx.directories.lock_location(place)
+        restoring.start()
+        assert eventually(lambda: waiting_for_a_lock(other.catalog))
+        shutil.rmtree(place, ignore_errors=True)
+        tx.directories.directory_removed(place)
+    restoring.join(30)
+    assert [differences for _, differences in done] == [[]]
+    forget_metadata()
+    assert server.rows("SELECT * FROM shop.t") == [(1,), (2,)]
+
+
+def waiting_for_a_lock(catalog: CatalogStore) -> bool:
+    with catalog.reading() as tx:
+        query = "SELECT EXISTS (SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"
+        return bool(tx.tables._conn.execute(query).fetchone()[0])  # type: ignore[index]
+
+
+def test_a_directory_that_is_still_to_be_removed_is_refused(servers: tuple[Server, Server], dsn: str, tmp_path: Path) -> None:
+    server, _ = servers
+    settings, file, copy = backed_up(server, dsn, tmp_path)
+    place = server.lake.open(T).location
+    server.run("DROP TABLE shop.t PURGE")
+    with server.catalog.transaction() as tx:
+        tx.directories.discard(place)
+    with pytest.raises(IllegalMove, match=r"which is being removed\. Nothing was changed"):
+        restore_parts(settings, file, tables=[T], files_from=copy)
+    assert not Path(place).exists()
