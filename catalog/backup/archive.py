@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import errno
 import hashlib
 import io
 import json
@@ -353,9 +354,22 @@ def _write_file(path: Path, head: ArchiveHead, parts: list[IO[bytes]], copy_id: 
                     _add(tar, f"{table.name}.copy", part)
             file.flush()
             os.fsync(file.fileno())
-        fresh.replace(path)
+        put_in_place(fresh, path)
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def put_in_place(fresh: Path, path: Path) -> None:
+    """Give a file that was flushed its name, in the place of what had it; a power cut takes it away no more."""
+    fresh.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    except OSError as problem:
+        if problem.errno != errno.EINVAL:  # some shared file systems flush no directories
+            raise
+    finally:
+        os.close(directory)
 
 
 def _add(tar: tarfile.TarFile, name: str, data: IO[bytes]) -> None:

@@ -8,11 +8,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.backup.archive import (
-    copy_id_of,
-    read_head,
-    write_archive,
-)
+from catalog.backup.archive import copy_id_of, put_in_place, read_head, write_archive
 from catalog.backup.archive_parts import Part, PartTable, archived_tables, restore_tables
 from catalog.backup.holds import holding
 from catalog.damage import telling_damage
@@ -24,7 +20,7 @@ from lake.register.copied.record import CopyRecord, read_record, write_record
 from lake.register.restored.after_restore import Difference, differences
 from migrations import newest, revision_of
 from model.access import Grant
-from model.errors import IllegalMove, InvalidName, LakeError, Unavailable
+from model.errors import IllegalMove, InvalidName, LakeError
 from model.identifier import Identifier
 from model.location import Location
 from model.text.sql_text import literal
@@ -70,31 +66,32 @@ def backup(settings: Settings, path: Path, *, files_to: str | None = None, verif
 
     With ``files_to`` the warehouse's files that the backup names are copied there, and read there with ``verify``. Nothing expires and
     nothing is removed for good meanwhile, so that both are of one moment. Raises `Unavailable` where Postgres went away during it: then
-    the backup is none.
+    there is the backup that was there before.
     """
     with present_dsn(settings) as dsn:
         if files_to is not None and (at := revision_of(dsn)) != newest():
             raise IllegalMove(f"The catalog's schema is {at}, and this Sluice's is {newest()}: run `sluice migrate`.")
-        with holding(dsn) as check:
-            copy_id = None if files_to is None else uuid4().hex
-            head = write_archive(dsn, path, warehouse=settings.warehouse, copy_id=copy_id)
-            copied = None
-            if files_to is not None and copy_id is not None:
-                with orc_decoded_beside(settings) if verify else contextlib.nullcontext():
-                    copied = copy_to(
-                        archived_tables(path, dropped=True), warehouse=settings.warehouse, place=files_to, verify=verify,
-                        import_dirs=settings.import_dirs,
-                    )  # fmt: skip
-            try:
+        fresh = path.with_name(f".{path.name}.making")
+        try:
+            with holding(dsn) as check:
+                copy_id = None if files_to is None else uuid4().hex
+                head = write_archive(dsn, fresh, warehouse=settings.warehouse, copy_id=copy_id)
+                copied = None if files_to is None else _files_copied(settings, fresh, files_to, verify=verify)
                 check()
-            except Unavailable:
-                path.unlink(missing_ok=True)
-                raise
-            if files_to is not None and copy_id is not None and copied is not None:
-                write_record(files_to, copy_id, copied.record)
+                if files_to is not None and copy_id is not None and copied is not None:
+                    write_record(files_to, copy_id, copied.record)
+            put_in_place(fresh, path)  # until all of this one is there, the one before is the last that can be restored
+        finally:
+            fresh.unlink(missing_ok=True)
     size = path.stat().st_size
     summary = f"{path}: {head.rows} rows of {len(head.tables)} tables as of {head.created_at}, revision {head.revision}, {size:,} bytes"
     return summary + ("" if copied is None else f"; {told_of(copied)} to {files_to}"), [] if copied is None else troubles_of(copied)
+
+
+def _files_copied(settings: Settings, archive: Path, files_to: str, *, verify: bool) -> WarehouseCopy:
+    tables = archived_tables(archive, dropped=True)
+    with orc_decoded_beside(settings) if verify else contextlib.nullcontext():
+        return copy_to(tables, warehouse=settings.warehouse, place=files_to, verify=verify, import_dirs=settings.import_dirs)
 
 
 def told_of(copied: WarehouseCopy) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from catalog.backup.archive import put_in_place
 from model.access import Access, AccessToken, Columns, Grant, Policy, Resource, ResourceType
 from model.errors import InvalidData
 from model.identifier import Identifier
@@ -38,7 +39,7 @@ def keep(path: Path, rights: Rights) -> bool:
             json.dump(body, writing, default=_text)
             writing.flush()
             os.fsync(writing.fileno())
-        fresh.replace(file)
+        put_in_place(fresh, file)
     except OSError:  # they are told all the same, unless the restore is killed
         return False
     return True

@@ -68,10 +68,10 @@ def restore(
         replaced = _replaced(settings, dsn, path) if replace else Replaced()
         try:
             put_back, stood = _filled(dsn, path, head, replaced, replace=replace)
-        except Exception:  # nothing was replaced
-            if replaced.kept_now:
+        except (IllegalMove, InvalidData):
+            if replaced.kept_now and not replaced.is_gone:
                 replaced_rights.forget(path)
-            raise
+            raise  # whatever else ends it may have come after the COMMIT: then only what was kept tells the repeat what was replaced
         catalog = catalog_of(settings, dsn, max_connections=16)
         try:
             found = list(_rights_since(settings, dsn, path, replaced))
@@ -108,6 +108,8 @@ class Replaced:
         """Who might do what in it, and before a restore that was cut off."""
         self.kept_now = False
         """Whether this restore keeps them in a file."""
+        self.is_gone = False
+        """Whether the backup's rows are in its place for certain."""
         self.unread: CatalogDamaged | None = None
         self.jobs: CatalogJobs | None = None
 
@@ -156,9 +158,11 @@ def _filled(dsn: str, path: Path, head: ArchiveHead, replaced: Replaced, *, repl
         if head.revision != newest():
             downgrade(dsn, head.revision)
         try:
-            return restore_archive(dsn, path, require=require, jobs=replaced.jobs)
+            put_back = restore_archive(dsn, path, require=require, jobs=replaced.jobs)
+            replaced.is_gone = True
         finally:
             upgrade(dsn, "head")
+        return put_back
 
     if not replace or (not replaced.stays and head.revision == newest()):
         return fill(), None

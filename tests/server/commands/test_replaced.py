@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 import server.commands.restore
-from catalog.backup.archive import contents
+from catalog.backup.archive import contents, restore_archive
 from catalog.backup.restoring import restoring, starting
 from catalog.store import CatalogStore
 from lake.register.copied.copies import copy_back
@@ -101,6 +101,54 @@ def test_a_restore_that_was_killed_is_told_by_its_repeat(shop: Server, of: Of, t
     assert sorted(text.split(" ON ")[0] for text in statements) == ["CREATE MASKING POLICY `hide`", "REVOKE SELECT"]
     assert [path.name for path in tmp_path.glob("b*")] == ["b"]
     assert restore(of(shop.dsn), file, replace=True)[1] == []
+
+
+@pytest.mark.parametrize("lost", ["answer", "schema", "way back"])
+def test_a_restore_whose_end_nobody_knows_is_told_by_its_repeat(
+    shop: Server, of: Of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """Its rows are there, and Postgres went away before it said so, or just after: what was kept of the rights before was forgotten."""
+    backup(of(shop.dsn), file := tmp_path / "b")
+    shop.run("REVOKE SELECT ON shop.orders FROM ROLE reader")
+    shop.close()
+    raised = False
+
+    def after(*arguments: Any, **named: Any) -> Any:
+        nonlocal raised
+        done = restore_archive(*arguments, **named)
+        raised = True
+        if lost == "answer":
+            raise Unavailable("Postgres went away before it answered.")
+        return done
+
+    def away(dsn: str, revision: str) -> None:
+        if raised:
+            raise IllegalMove("no schema") if lost == "way back" else Unavailable("Postgres restarts.")
+        upgrade(dsn, revision)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server.commands.restore, "restore_archive", after)
+        if lost != "answer":
+            patch.setattr(server.commands.restore, "upgrade", away)
+        with pytest.raises((Unavailable, IllegalMove)):
+            restore(of(shop.dsn), file, replace=True)
+    assert [one.statement for one in restore(of(shop.dsn), file, replace=True)[1]] == [
+        "REVOKE SELECT ON TABLE `shop`.`orders` FROM `reader`"
+    ]
+    assert [path.name for path in tmp_path.glob("b*")] == ["b"]
+
+
+def test_a_restore_that_was_refused_keeps_nothing(shop: Server, of: Of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backup(of(shop.dsn), file := tmp_path / "b")
+    shop.close()
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise IllegalMove("Servers hold connections.")
+
+    monkeypatch.setattr(server.commands.restore, "restore_archive", refused)
+    with pytest.raises(IllegalMove):
+        restore(of(shop.dsn), file, replace=True)
+    assert [path.name for path in tmp_path.glob("b*")] == ["b"]
 
 
 _ON_A_MEDIUM = """

@@ -121,10 +121,14 @@ def test_a_backup_whose_hold_was_lost_is_none(shop: Server, of: Of, tmp_path: Pa
             conn.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", (BACKUP,))
         return copying(*arguments, **named)
 
+    backup(of(shop.dsn), tmp_path / "before")
+    shutil.copy(tmp_path / "before", tmp_path / "b")
     monkeypatch.setattr(server.commands.backup, "copy_to", cut)
-    with pytest.raises(Unavailable, match="make another one"):
-        backup(of(shop.dsn), tmp_path / "b", files_to=str(tmp_path / "copy"))
-    assert not (tmp_path / "b").exists()
+    for name, there in (("b", True), ("other", False)):
+        with pytest.raises(Unavailable, match="make another one"):
+            backup(of(shop.dsn), tmp_path / name, files_to=str(tmp_path / "copy"))
+        assert (tmp_path / name).exists() == there
+    assert (tmp_path / "b").read_bytes() == (tmp_path / "before").read_bytes()
     shop.run("CALL sys.delete_tag('shop.orders', 'kept')")
 
 

@@ -242,17 +242,37 @@ def test_a_table_of_files_elsewhere_comes_back_under_its_name_only(shop: Server,
         restore_parts(of(shop.dsn), file, tables=[table], files_from=copy)
 
 
-def test_a_copy_that_was_cut_off_is_told(shop: Server, of: Of, empty_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("cut_off", [KeyboardInterrupt, StorageFull])
+def test_a_backup_that_is_cut_off_leaves_the_one_before(
+    shop: Server, opened: Open, of: Of, empty_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut_off: type[BaseException]
+) -> None:
+    """It lay under the name from the beginning, so that no backup was left whose files the copy has all of."""
     copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    backup(of(shop.dsn), file, files_to=copy)
+    kept, before = file.read_bytes(), shop.history("shop.orders")
+    shop.run("INSERT INTO shop.orders VALUES (5, 'x')")
 
-    def killed(*_: Any, **__: Any) -> None:
-        raise SystemExit(137)
+    def ended(*_: Any, **__: Any) -> Any:
+        raise cut_off("while files are copied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(server.commands.backup, "copy_to", killed)
-        with pytest.raises(SystemExit):
+        patch.setattr(server.commands.backup, "copy_to", ended)
+        with pytest.raises(cut_off):
             backup(of(shop.dsn), file, files_to=copy)
-    lines = [f"{one.table}: {one.what}" for one in restore(of(empty_dsn), file, replace=False, files_from=copy)[1]]
+    assert file.read_bytes() == kept
+    assert [path.name for path in (*tmp_path.glob("b*"), *tmp_path.glob(".b*"))] == ["b"]
+    shutil.rmtree(tmp_path / "warehouse")
+    assert restore(of(empty_dsn), file, replace=False, files_from=copy)[1] == []
+    forget_metadata()
+    assert opened(empty_dsn).history("shop.orders") == before
+
+
+def test_a_copy_that_does_not_say_it_has_all_is_told(shop: Server, of: Of, empty_dsn: str, tmp_path: Path) -> None:
+    """As of a backup that an earlier version was killed in, or of another copy."""
+    copy, file = tmp_path / "copy", tmp_path / "b"
+    backup(of(shop.dsn), file, files_to=str(copy))
+    shutil.rmtree(copy / "_backups")
+    lines = [f"{one.table}: {one.what}" for one in restore(of(empty_dsn), file, replace=False, files_from=str(copy))[1]]
     assert any(line.startswith("the backup: was cut off while its files were copied") for line in lines)
 
 
