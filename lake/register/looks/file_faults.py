@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from lake.tables.handle import LakeTable
-from model.errors import LakeError
+from model.errors import LakeError, TableDamaged
 from model.schema.schema import Schema
 from model.text.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_path, wrong_vectors
@@ -24,12 +24,17 @@ T = TypeVar("T")
 def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tuple[str, str] | None:
     """The data file of an entry where it is not as it was written, with what is wrong with it.
 
-    Raises what a store says that does not give the file, which may be whole.
+    Raises what a store says that does not give the file, or a catalog that does not give its schema: the file may be whole.
     """
     files, schema = table.files, table.schema
     try:
-        path = files.data_path(schema, entry)
         written = table.schema_at(entry.file.schema_id) if deep else None
+    except LakeError as problem:
+        if problem.__cause__ is not None and not isinstance(problem, TableDamaged):  # said by Postgres or the store, and not of the table
+            raise
+        return entry.file.file_name, problem.message
+    try:
+        path = files.data_path(schema, entry)
         expected = ExpectedFile(path=path, size=entry.file.file_size, rows=entry.file.row_count, file=entry.file, schema=written)
         fault = fault_of(files.io, expected, deep=deep)
     except LakeError as problem:

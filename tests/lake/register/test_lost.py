@@ -10,16 +10,20 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.commits.reservations import Client
+from catalog.objects.tables import TableRepository
 from lake import Lake, LakeTable
 from lake.commit.core import Prepared
 from lake.register.check import Fault
+from lake.register.looks.file_faults import fault_of_entry
 from lake.register.lost import remove_unexisting_files
-from model.errors import OutcomeUnknown
+from model.errors import OutcomeUnknown, Unavailable
 from model.identifier import MAIN_BRANCH
+from model.schema.change import AddColumn
 from model.schema.schema import column, new_schema
 from table.format.store import TableFiles
 from tests.lake.commit.test_faults import T, insert, rows
@@ -46,6 +50,26 @@ def other(catalog: CatalogStore, warehouse: Path) -> Iterator[Lake]:
 
 def mend(lake: Lake) -> Sequence[Fault]:
     return remove_unexisting_files(lake, lake.open(T), dry_run=False, deep=False, threads=2, check=lambda: None)
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_a_file_is_not_lost_because_postgres_is_away(lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch, deep: bool) -> None:
+    """Its schema is an older one, which the catalog tells: without it a whole file counted as lost, and its rows went."""
+    lake.alter_table(T, [AddColumn(name="more", type=column("more", "BIGINT").type)])
+
+    def away(*_: object) -> None:
+        raise psycopg.OperationalError("the server closed the connection unexpectedly")
+
+    looked = lake.open(T)
+    (entry, *_) = [one for one in looked.files.live_entries(looked.latest()) if Path(looked.files.data_path(looked.schema, one)).exists()]
+    with monkeypatch.context() as patch:
+        patch.setattr(TableRepository, "schemas", away)
+        if deep:
+            with pytest.raises(Unavailable, match="catalog database"):
+                fault_of_entry(looked, entry, deep=True)
+        else:
+            assert fault_of_entry(looked, entry, deep=False) is None
+    assert fault_of_entry(looked, entry, deep=True) is None
 
 
 @pytest.mark.parametrize("problem", [errno.ENOSPC, errno.EIO])
