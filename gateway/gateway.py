@@ -184,7 +184,7 @@ class Gateway:
         """Open a session of the caller and return its handle; raises `TooManyStatements` and `QuotaExceeded`."""
         give_back = self._lake.quotas.take(caller, SESSIONS, "open sessions")
         try:
-            opened = self._sessions.open(name, properties or {}, owner=caller.principal)
+            opened = self._sessions.open(name, properties or {}, owner=caller.owner)
         except LakeError:
             give_back()
             raise
@@ -193,7 +193,7 @@ class Gateway:
 
     def check_owner(self, handle: str, caller: Caller) -> None:
         """Raise `SessionNotExist` for a session that is somebody else's."""
-        self._sessions.check_owner(handle, caller.principal)
+        self._sessions.check_owner(handle, caller.owner)
 
     def session_properties(self, handle: str) -> dict[str, str]:
         """What the session has set."""
@@ -304,7 +304,7 @@ class Gateway:
 
     def sessions(self, caller: Caller = EVERYBODY) -> list[GatewaySession]:
         """The caller's sessions, an administrator's are all; oldest first."""
-        return [session for session in self._sessions.all() if caller.administrator or session.owner == caller.principal]
+        return [session for session in self._sessions.all() if caller.administrator or session.owner.admits(caller.owner)]
 
     def open_sessions(self) -> int:
         """How many sessions clients hold."""

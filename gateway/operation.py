@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from gateway.origin import ORIGIN
 from gateway.result_pages import Pages
+from lake.access.owner import Owner
 from model.errors import IllegalMove, LakeError, OutcomeUnknown, StatementCanceled, StatementTimeout
 from model.options.masking import masked_text
 from model.work.handle import NO_SERVER, new_handle
@@ -72,6 +73,9 @@ class _Limit(NamedTuple):
         return self.begun + self.seconds - time.monotonic()
 
 
+_NOBODY = Owner()
+
+
 class _Stop(NamedTuple):
     """What a statement was told that may have decided something by then."""
 
@@ -95,7 +99,7 @@ class Operation:
         session: str | None = None,
         timeout: float | None = None,
         quota: float | None = None,
-        principal: str = "",
+        owner: Owner = _NOBODY,
         name: str | None = None,
         server: int = NO_SERVER,
     ) -> None:
@@ -106,8 +110,7 @@ class Operation:
         self.handle = new_handle(server)
         self.name = name
         """What its client calls it."""
-        self.principal = principal
-        """Whose it is."""
+        self.owner = owner
         self.progress = Progress()
         self.text = text
         self.values: Callable[[], bytes] = bytes
@@ -146,6 +149,11 @@ class Operation:
         self._pages: Pages | None = None
         self._stop: _Stop | None = None
         self._on_end: list[Callable[[], None]] = []
+
+    @property
+    def principal(self) -> str:
+        """Whose it is, whatever their rights."""
+        return self.owner.principal
 
     @cached_property
     def masked(self) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from gateway.operation import ENDED_CHARS, Operation, OperationState
 from lake.access.audit import Fewer
+from lake.access.owner import Owner
 from model.errors import LakeError
 from model.options.masking import MASK, erases, literals_in
 
@@ -20,7 +21,7 @@ class EndedStatement:
     """A text that ran."""
 
     handle: str
-    principal: str
+    owner: Owner
     protocol: str
     session: str | None
     text: str
@@ -37,6 +38,11 @@ class EndedStatement:
     """The failure with its causes, as its client was told it."""
     line: int | None = None
     column: int | None = None
+
+    @property
+    def principal(self) -> str:
+        """Whose it was, whatever their rights."""
+        return self.owner.principal
 
 
 class RecentStatements:
@@ -70,11 +76,11 @@ class RecentStatements:
         """One statement; None where it is not kept (any more)."""
         return None if handle is None else self._kept.get(handle)
 
-    def newest(self, principal: str | None = None) -> list[EndedStatement]:
-        """Those of one principal or of all, the newest first."""
+    def newest(self, caller: Owner | None = None) -> list[EndedStatement]:
+        """Those a caller comes back for, or all, the newest first."""
         with self._lock:
             statements = list(self._kept.values())
-        return [statement for statement in reversed(statements) if principal is None or statement.principal == principal]
+        return [statement for statement in reversed(statements) if caller is None or statement.owner.admits(caller)]
 
 
 def _ended(operation: Operation) -> EndedStatement:
@@ -82,7 +88,7 @@ def _ended(operation: Operation) -> EndedStatement:
     state = operation.state if operation.state is not OperationState.CLOSED else OperationState.FINISHED
     return EndedStatement(
         handle=operation.handle,
-        principal=operation.principal,
+        owner=operation.owner,
         protocol=operation.origin.protocol,
         session=operation.session,
         text=operation.masked[:ENDED_CHARS],

@@ -185,9 +185,9 @@ class RetainedResults:
     def find(self, name: str, caller: Caller) -> RetainedResult | None:
         """The caller's statement of this handle or name; others may bear the same name."""
         with self._lock:
-            own = (retained for retained in reversed(self._kept.values()) if retained.operation.principal == caller.principal)
+            own = (retained for retained in reversed(self._kept.values()) if retained.operation.owner.admits(caller.owner))
             statement = self._kept.get(name)
-            if statement is None or statement.operation.principal != caller.principal:
+            if statement is None or not statement.operation.owner.admits(caller.owner):
                 statement = next((retained for retained in own if retained.operation.name == name), None)
         if statement is not None:
             statement.touch()

@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping
 
 from gateway.execution.executor import Chain
 from gateway.operation import Operation
+from lake import Owner
 from model.errors import OperationNotExist, SessionNotExist, TooManyStatements
 from model.work.fair_share import may_have_another
 from model.work.handle import NO_SERVER, new_handle
 from sql.execution.session import Session
 
 _log = logging.getLogger(__name__)
+_NOBODY = Owner()
 MOST_OPERATIONS = 200
 """Operations a session keeps. Flink's JDBC driver closes none that failed (`gateway.md` 1.5)."""
 
@@ -23,10 +25,10 @@ MOST_OPERATIONS = 200
 class GatewaySession:
     """One client's session: what its statements see, the order they run in, and its operations."""
 
-    def __init__(self, session: Session, chain: Chain, *, owner: str = "") -> None:
+    def __init__(self, session: Session, chain: Chain, *, owner: Owner = _NOBODY) -> None:
         self.session = session
         self.owner = owner
-        """The principal who opened it; nobody else may use it."""
+        """Who opened it; nobody else may use it."""
         self.chain = chain
         self.on_close: Callable[[], None] = lambda: None
         self._operations: dict[str, Operation] = {}
@@ -99,16 +101,16 @@ class Sessions:
         self._lock = threading.Lock()
         self._sessions: dict[str, GatewaySession] = {}
 
-    def open(self, name: str | None, properties: Mapping[str, str], *, owner: str = "") -> GatewaySession:
+    def open(self, name: str | None, properties: Mapping[str, str], *, owner: Owner = _NOBODY) -> GatewaySession:
         """A new session; raises `TooManyStatements` where there are as many as there may be, or of this owner."""
         opened = GatewaySession(Session(new_handle(self._server), name, settings=dict(properties)), self._chain(), owner=owner)
         with self._lock:
-            own = sum(session.owner == owner for session in self._sessions.values())
+            own = sum(session.owner.principal == owner.principal for session in self._sessions.values())
             if not may_have_another(own, len(self._sessions), self._max):
                 if len(self._sessions) >= self._max:
                     raise TooManyStatements(f"There are {self._max} sessions, as many as this server keeps; close some or try again later.")
                 raise TooManyStatements(
-                    f"{own} sessions of {owner} are open; the rest of the {self._max} this server keeps is for others. "
+                    f"{own} sessions of {owner.principal} are open; the rest of the {self._max} this server keeps is for others. "
                     "Close some or try again later."
                 )
             self._sessions[opened.handle] = opened
@@ -125,10 +127,10 @@ class Sessions:
         session.touch()
         return session
 
-    def check_owner(self, handle: str, owner: str) -> None:
+    def check_owner(self, handle: str, caller: Owner) -> None:
         """Raise `SessionNotExist` for another's session; one that is not there is told when it is used."""
         session = self._sessions.get(handle)
-        if session is not None and session.owner != owner:
+        if session is not None and not session.owner.admits(caller):
             raise _missing(handle)
 
     def all(self) -> list[GatewaySession]:

@@ -84,7 +84,7 @@ class StatementOptionsReader:
             session=managed.handle if managed else None,
             timeout=timeout,
             quota=None if most is None else float(most),
-            principal=script.caller.principal,
+            owner=script.caller.owner,
             name=name,
             server=self._limits.server,
         )

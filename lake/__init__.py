@@ -4,6 +4,7 @@ from lake.access.callers import ADMINISTRATOR as ADMINISTRATOR
 from lake.access.callers import EVERYBODY as EVERYBODY
 from lake.access.callers import AccessControl as AccessControl
 from lake.access.callers import Caller as Caller
+from lake.access.owner import Owner as Owner
 from lake.commit.clients.commit import ClientCommit as ClientCommit
 from lake.commit.idempotency import IdempotencyClaim as IdempotencyClaim
 from lake.commit.idempotency import Replay as Replay
@@ -29,6 +30,7 @@ __all__ = [
     "Lake",
     "LakeTable",
     "MANIFEST_CACHE",
+    "Owner",
     "Partition",
     "Repair",
     "Replay",

@@ -52,7 +52,7 @@ class RunningOperations:
     def named(self, name: str, caller: Caller) -> Operation:
         """The one at work of this name or handle: one's own, to administrators anybody's; raises `OperationNotExist`."""
         named = [entry for entry in reversed(self.at_work()) if name in (entry.handle, entry.name)]
-        if allowed := [entry for entry in named if entry.principal == caller.principal] or (named if caller.administrator else []):
+        if allowed := [entry for entry in named if entry.owner.admits(caller.owner)] or (named if caller.administrator else []):
             return allowed[0]
         raise OperationNotExist(f"No statement {name} of yours is running.")
 

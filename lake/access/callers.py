@@ -16,6 +16,7 @@ from uuid import UUID
 from cachetools import LRUCache
 
 from catalog import CatalogStore, CatalogTransaction
+from lake.access.owner import Owner
 from lake.access.remembered import RememberedAnswers
 from lake.access.shared_grants import SharedGrants
 from model.access import ADMIN, PUBLIC, Access, Columns, Grant, Resource, ResourceType, covering, database_resource, table_resource
@@ -49,6 +50,11 @@ class Caller:
     """The digest of the token it came with; None for who needs none or has the settings' own."""
     by_name: bool = False
     """Whether it came with no token because nobody speaks for it, as for the principal of a job."""
+
+    @cached_property
+    def owner(self) -> Owner:
+        """Whose is what it makes and comes back for."""
+        return Owner(principal=self.principal, administrator=self.administrator, roles=self.roles)
 
     @cached_property
     def names(self) -> frozenset[str]:

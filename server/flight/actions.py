@@ -50,7 +50,7 @@ class Actions:
                 return [self._prepare(call, _request(body, "ActionCreatePreparedStatementRequest"))]
             case "ClosePreparedStatement":
                 handle = _request(body, "ActionClosePreparedStatementRequest").prepared_statement_handle
-                self._prepared.close(handle, call.caller.principal)
+                self._prepared.close(handle, call.caller.owner)
                 return []
             case "CancelFlightInfo":
                 info = parsed("CancelFlightInfoRequest", body).info
@@ -83,7 +83,7 @@ class Actions:
         for endpoint in parsed("FlightInfo", info).endpoint:
             name, ticket = unpacked(endpoint.ticket.ticket)
             if name == "TicketStatementQuery":
-                canceled |= self._results.cancel(ticket.statement_handle, call.caller.principal)
+                canceled |= self._results.cancel(ticket.statement_handle, call.caller.owner)
         return _CANCELED if canceled else _NOT_CANCELABLE
 
     def _set(self, call: Call, request: Any) -> Any:

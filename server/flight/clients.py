@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from cachetools import LRUCache
 
 from gateway.gateway import Gateway
+from lake import Owner
 from model.errors import SessionNotExist
 from model.work.handle import new_handle
 from server.flight.calls import Call
@@ -24,7 +25,7 @@ _MOST_REMEMBERED = 10_000
 @dataclass(slots=True, kw_only=True)
 class _Client:
     handle: str
-    principal: str
+    owner: Owner
     cookie: str
     peer: str
     keeps_cookies: bool = False
@@ -66,7 +67,7 @@ class ClientSessions:
         if session is not None:
             return session
         handle = self._gateway.open_session("flight", caller=call.caller)
-        client = _Client(handle=handle, principal=call.caller.principal, cookie=new_handle(self._gateway.limits.server), peer=call.peer)
+        client = _Client(handle=handle, owner=call.caller.owner, cookie=new_handle(self._gateway.limits.server), peer=call.peer)
         with self._lock:
             self._by_cookie[client.cookie] = client
             if PASSED_ON not in call.passed_on:
@@ -105,7 +106,7 @@ class ClientSessions:
             client = self._by_cookie.get(call.cookie)
         elif PASSED_ON not in call.passed_on:
             client = self._by_peer.get(call.peer)
-        if client is None or client.principal != call.caller.principal:
+        if client is None or not client.owner.admits(call.caller.owner):
             return None
         client.keeps_cookies |= call.cookie is not None
         return client

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from lake import Owner
 from model.errors import InvalidParameter, OperationNotExist, StatementTooLarge, TooManyStatements
 from model.work.fair_share import may_have_another
 from model.work.handle import NO_SERVER, handle_bytes
@@ -37,7 +38,7 @@ class HeldResult:
     """A result that waits for its reader."""
 
     result: ResultSet
-    principal: str
+    owner: Owner
     since: float = field(default_factory=time.monotonic)
 
 
@@ -67,27 +68,27 @@ class Results:
                 "Nothing was done; fetch or cancel some, or try again later."
             )
 
-    def hold(self, result: ResultSet, principal: str) -> bytes:
+    def hold(self, result: ResultSet, owner: Owner) -> bytes:
         """Keep a result for whoever brings the ticket returned."""
         ticket = handle_bytes(self._server)
         with self._lock:
-            self._held[ticket] = HeldResult(result=result, principal=principal)
-            self._of[principal] += 1
+            self._held[ticket] = HeldResult(result=result, owner=owner)
+            self._of[owner.principal] += 1
         return ticket
 
     def _unheld(self, ticket: bytes) -> HeldResult | None:
         """Take one that waits out, where it does; under the lock."""
         if (pending := self._held.pop(ticket, None)) is not None:
-            self._of[pending.principal] -= 1
-            if not self._of[pending.principal]:
-                del self._of[pending.principal]
+            self._of[pending.owner.principal] -= 1
+            if not self._of[pending.owner.principal]:
+                del self._of[pending.owner.principal]
         return pending
 
-    def take(self, ticket: bytes, principal: str) -> ResultSet:
+    def take(self, ticket: bytes, caller: Owner) -> ResultSet:
         """The result of a ticket, which is its reader's from now on; raises `OperationNotExist`."""
         with self._lock:
             pending = self._held.get(ticket)
-            if pending is None or pending.principal != principal:
+            if pending is None or not pending.owner.admits(caller):
                 raise OperationNotExist(
                     "There is no result under this ticket: it was fetched before, canceled, or waited too long. Run the statement again."
                 )
@@ -96,11 +97,11 @@ class Results:
         pending.result.on_close(lambda: self._forget(ticket))
         return pending.result
 
-    def cancel(self, ticket: bytes, principal: str) -> bool:
+    def cancel(self, ticket: bytes, caller: Owner) -> bool:
         """Free the result of a ticket, also while it is read; False where there is none."""
         with self._lock:
             pending = self._held.get(ticket) or self._read.get(ticket)
-            if pending is None or pending.principal != principal:
+            if pending is None or not pending.owner.admits(caller):
                 return False
             self._unheld(ticket)
         pending.result.close()
@@ -133,13 +134,18 @@ class PreparedStatement:
     """A text, and the parameters bound to it."""
 
     text: str
-    principal: str
+    owner: Owner
     is_query: bool
     schema: pa.Schema
     parameters: pa.Schema
     bound: list[pa.RecordBatch] = field(default_factory=list)
     analysed: Analysed | None = None
     """What running it goes on from the first time."""
+
+    @property
+    def principal(self) -> str:
+        """Whose it is, whatever their rights."""
+        return self.owner.principal
 
     def row(self, batch: pa.RecordBatch, number: int) -> Parameters:
         """The values in one row of parameters, for the statement's placeholders in order."""
@@ -201,13 +207,12 @@ class PreparedStatements:
             self._keep(handle, statement)
         return handle
 
-    def get(self, handle: bytes, principal: str) -> PreparedStatement:
+    def get(self, handle: bytes, caller: Owner) -> PreparedStatement:
         """A statement by handle; raises `OperationNotExist`."""
         with self._lock:
-            own = self._of.get(principal, OrderedDict())
-            statement = own.get(handle)
+            statement = self._own(handle, caller)
             if statement is not None:
-                own.move_to_end(handle)
+                self._of[statement.principal].move_to_end(handle)
         if statement is None:
             raise OperationNotExist(
                 "There is no prepared statement of this handle on this server: it was closed, "
@@ -233,10 +238,15 @@ class PreparedStatements:
             analysed, statement.analysed = statement.analysed, None
         return analysed
 
-    def close(self, handle: bytes, principal: str) -> None:
-        """Forget a statement of the principal's own; twice is fine, and of another's nothing is told."""
+    def close(self, handle: bytes, caller: Owner) -> None:
+        """Forget a statement of the caller's own; twice is fine, and of another's nothing is told."""
         with self._lock:
-            self._forget(handle, principal)
+            if self._own(handle, caller) is not None:
+                self._forget(handle, caller.principal)
+
+    def _own(self, handle: bytes, caller: Owner) -> PreparedStatement | None:
+        statement = self._of.get(caller.principal, OrderedDict()).get(handle)
+        return statement if statement is not None and statement.owner.admits(caller) else None
 
     def _keep(self, handle: bytes, statement: PreparedStatement) -> None:
         """Keep a statement; of too many bytes those longest unused of whoever holds most go."""

@@ -102,7 +102,7 @@ class Statements:
             columns = described.columns or (_TOLD_WHEN_RUN if described.is_query else ())
             statement = PreparedStatement(
                 text=text,
-                principal=call.caller.principal,
+                owner=call.caller.owner,
                 is_query=described.is_query,
                 schema=flight_schema(columns),
                 parameters=flight_schema(described.parameters),
@@ -114,7 +114,7 @@ class Statements:
 
     def prepared(self, call: Call, handle: bytes) -> PreparedStatement:
         """A statement prepared before."""
-        return self._prepared.get(handle, call.caller.principal)
+        return self._prepared.get(handle, call.caller.owner)
 
     def plain_insert(self, call: Call, statement: PreparedStatement) -> PlainInsert | None:
         """Where rows of parameters go as they are, None where the statement must be run for each."""
@@ -132,7 +132,7 @@ class Statements:
             result = self.run(call, statement.text, statement.only_row(), analysed=self._prepared.analysed(statement))
         else:
             result = self.run(call, _text(name, command))
-        ticket = packed("TicketStatementQuery", statement_handle=self._results.hold(result, call.caller.principal))
+        ticket = packed("TicketStatementQuery", statement_handle=self._results.hold(result, call.caller.owner))
         return flight_schema(result.columns), descriptor, ticket
 
     def schema(self, call: Call, name: str, command: Any) -> pa.Schema:
@@ -146,7 +146,7 @@ class Statements:
         """The rows a ticket stands for, to be read once; of those without end, an empty batch where none is there now."""
         if name != "TicketStatementQuery":
             raise BadRequest(f"{name} is no ticket; ask for the FlightInfo of a command, which has one.")
-        result = self._results.take(command.statement_handle, call.caller.principal)
+        result = self._results.take(command.statement_handle, call.caller.owner)
         call.tell(result.notices)
         schema = flight_schema(result.columns)
         return result, schema, _stream(call, result, schema)

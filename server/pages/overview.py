@@ -76,7 +76,7 @@ def overview() -> ResponseReturnValue:
     """The server at a glance."""
     gateway = services().gateway
     lake = gateway.lake.for_caller(caller())
-    operations = [entry for entry in gateway.running() if caller().administrator or entry.principal == caller().principal]
+    operations = [entry for entry in gateway.running() if caller().administrator or entry.owner.admits(caller().owner)]
     jobs = lake.jobs.all()
     health = gateway.health()
     page = OverviewPage(
@@ -92,7 +92,7 @@ def overview() -> ResponseReturnValue:
                 protocol=entry.origin.protocol,
                 state=str(entry.state),
                 seconds=time.time() - entry.submitted,
-                mine=entry.principal == caller().principal,
+                mine=entry.owner.admits(caller().owner),
             )
             for entry in operations[:_MOST_RUNNING]
         ],

@@ -16,6 +16,7 @@ from flask.typing import ResponseReturnValue
 
 from catalog.records import AuditRow
 from gateway.recent import RecentStatements
+from lake import Owner
 from model.errors import BadRequest, LakeError, UnsupportedStatement
 from model.options.masking import masked_text
 from server.access.access import caller
@@ -350,7 +351,7 @@ def _past() -> Iterator[Past]:
 def _all_past() -> Iterator[Past]:
     gateway, me = services().gateway, caller()
     if not services().settings.audit_kept:
-        for ended in gateway.recent.newest(me.principal):
+        for ended in gateway.recent.newest(me.owner):
             if ended.protocol in _PROTOCOLS:
                 at = ended.submitted * 1000
                 yield Past(
@@ -363,11 +364,11 @@ def _all_past() -> Iterator[Past]:
                 )
         return
     rows = islice(gateway.lake.audit.newest(me.principal), _LOOKED_AT)
-    yield from map(partial(_of_log, gateway.recent), (row for row in rows if row.statement_id and row.protocol in _PROTOCOLS))
+    yield from map(partial(_of_log, gateway.recent, me.owner), (row for row in rows if row.statement_id and row.protocol in _PROTOCOLS))
 
 
-def _of_log(recent: RecentStatements, row: AuditRow) -> Past:
+def _of_log(recent: RecentStatements, caller: Owner, row: AuditRow) -> Past:
     known = recent.find(row.statement_id)
-    error = (known.error if known else None) or row.error_class or ""
+    error = (known.error if known is not None and known.owner.admits(caller) else None) or row.error_class or ""
     seconds = row.millis / 1000
     return Past(text=masked_text(row.action), outcome=row.outcome, at=row.time, seconds=seconds, error=error, protocol=row.protocol)

@@ -195,14 +195,14 @@ def running_texts() -> list[RunningText]:
             limit=operation.timeout,
         )
         for operation in gateway.running()
-        if me.administrator or operation.principal == me.principal
+        if me.administrator or operation.owner.admits(me.owner)
     ]
 
 
 def ended_texts() -> list[EndedStatement]:
     """The caller's statements that ended on this server, an administrator's are all; newest first."""
     me = caller()
-    return services().gateway.recent.newest(None if me.administrator else me.principal)
+    return services().gateway.recent.newest(None if me.administrator else me.owner)
 
 
 def _this_server() -> str:
@@ -314,7 +314,7 @@ def _session(session: Any) -> ShownSession:
     return ShownSession(
         handle=session.handle,
         name=session.session.name,
-        owner=session.owner,
+        owner=session.owner.principal,
         database=session.session.current_database,
         opened=moment_of(session.opened),
         idle=session.idle_for(),

@@ -14,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from lake import Owner
 from model.errors import LakeError
 from server.flight.pending import PreparedStatement
 from server.flight.wire.received import PLACE_BYTES, Message, ReceivedRows
@@ -88,7 +89,7 @@ def bound(sent: list[Message]) -> bool:
         return False
     for batch in batches:
         wanted = pa.schema([(str(number), pa.null()) for number in range(batch.num_columns)])
-        statement = PreparedStatement(text="", principal="", is_query=False, schema=pa.schema([]), parameters=wanted)
+        statement = PreparedStatement(text="", owner=Owner(), is_query=False, schema=pa.schema([]), parameters=wanted)
         for number in range(min(batch.num_rows, _ROWS)):
             try:
                 parameters = statement.row(batch, number)

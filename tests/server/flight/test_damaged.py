@@ -16,6 +16,7 @@ import pyarrow.flight as fl
 import pytest
 from adbc_driver_manager.dbapi import Cursor
 
+from lake import Owner
 from model.errors import BadRequest, OperationNotExist, StatementTooLarge
 from server.flight import pending
 from server.flight.pending import MOST_PREPARED, PreparedStatement, PreparedStatements
@@ -112,33 +113,37 @@ def test_an_exchange_is_refused_without_a_traceback(endpoint: Endpoint) -> None:
     assert "Traceback" not in str(told.value)
 
 
+ADA, BOB, CID = (Owner(principal=name) for name in ("ada", "bob", "cid"))
+
+
 def test_a_prepared_statement_is_closed_by_its_owner_alone() -> None:
     statements = PreparedStatements()
     empty = pa.schema([])
-    handle = statements.add(PreparedStatement(text="SELECT 1", principal="ada", is_query=True, schema=empty, parameters=empty))
-    statements.close(handle, "bob")
-    assert statements.get(handle, "ada").text == "SELECT 1"
-    statements.close(handle, "ada")
-    statements.close(handle, "ada")
+    handle = statements.add(PreparedStatement(text="SELECT 1", owner=ADA, is_query=True, schema=empty, parameters=empty))
+    statements.close(handle, BOB)
+    assert statements.get(handle, ADA).text == "SELECT 1"
+    statements.close(handle, ADA)
+    statements.close(handle, ADA)
     with pytest.raises(OperationNotExist):
-        statements.get(handle, "ada")
+        statements.get(handle, ADA)
 
 
 def test_of_too_many_prepared_statements_ones_own_longest_unused_go() -> None:
     statements, empty = PreparedStatements(), pa.schema([])
 
     def prepared(principal: str) -> bytes:
-        return statements.add(PreparedStatement(text="SELECT 1", principal=principal, is_query=True, schema=empty, parameters=empty))
+        owner = Owner(principal=principal)
+        return statements.add(PreparedStatement(text="SELECT 1", owner=owner, is_query=True, schema=empty, parameters=empty))
 
     other, used, unused = prepared("ada"), prepared("bob"), prepared("bob")
     for _ in range(MOST_PREPARED - 2):
         prepared("bob")
-    statements.get(used, "bob")
+    statements.get(used, BOB)
     prepared("bob")
-    assert statements.get(used, "bob").principal == "bob"
-    assert statements.get(other, "ada").principal == "ada"
+    assert statements.get(used, BOB).principal == "bob"
+    assert statements.get(other, ADA).principal == "ada"
     with pytest.raises(OperationNotExist, match="gave way"):
-        statements.get(unused, "bob")
+        statements.get(unused, BOB)
 
 
 def test_of_too_many_bytes_of_prepared_statements_those_of_whoever_holds_most_go(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,29 +151,29 @@ def test_of_too_many_bytes_of_prepared_statements_those_of_whoever_holds_most_go
     statements, empty = PreparedStatements(), pa.schema([])
 
     def held(principal: str, size: int) -> PreparedStatement:
-        return PreparedStatement(text="x" * size, principal=principal, is_query=True, schema=empty, parameters=empty)
+        return PreparedStatement(text="x" * size, owner=Owner(principal=principal), is_query=True, schema=empty, parameters=empty)
 
     quiet = statements.add(held("bob", 1000))
     loud = [statements.add(held("ada", 5000)) for _ in range(5)]
-    assert statements.get(quiet, "bob").text == "x" * 1000
+    assert statements.get(quiet, BOB).text == "x" * 1000
     for gone in loud[:2]:
         with pytest.raises(OperationNotExist):
-            statements.get(gone, "ada")
-    statement = statements.get(loud[2], "ada")
+            statements.get(gone, ADA)
+    statement = statements.get(loud[2], ADA)
     statements.bind(loud[2], statement, [pa.record_batch({"0": ["y" * 3000]})])
     with pytest.raises(OperationNotExist):
-        statements.get(loud[3], "ada")
-    assert statements.get(loud[2], "ada") is statement
+        statements.get(loud[3], ADA)
+    assert statements.get(loud[2], ADA) is statement
     with pytest.raises(StatementTooLarge, match="the most kept of one is 10000"):
-        statements.bind(quiet, statements.get(quiet, "bob"), [pa.record_batch({"0": ["y" * 10_000]})])
-    assert statements.get(quiet, "bob").bound == []
+        statements.bind(quiet, statements.get(quiet, BOB), [pa.record_batch({"0": ["y" * 10_000]})])
+    assert statements.get(quiet, BOB).bound == []
     large = statements.add(held("cid", 8500))
-    assert statements.get(large, "cid").text == "x" * 8500
+    assert statements.get(large, CID).text == "x" * 8500
 
 
 def test_a_prepared_statement_counts_with_its_columns() -> None:
     wide = pa.schema([(f"c{number}", pa.int64()) for number in range(5000)])
-    held = PreparedStatement(text="SELECT 1", principal="ada", is_query=True, schema=wide, parameters=pa.schema([]))
+    held = PreparedStatement(text="SELECT 1", owner=ADA, is_query=True, schema=wide, parameters=pa.schema([]))
     assert held.size() > 1_000_000
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from gateway.gateway import Gateway
 from gateway.operation import Operation, OperationState
-from lake import Lake
+from lake import Lake, Owner
 from lake.access.audit import _renamed
 from model.errors import SqlSyntaxError, Unavailable, UnsupportedStatement
 from model.identifier import Identifier
@@ -311,7 +311,7 @@ def test_an_owner_reaches_others_texts_by_the_tables_whole_name_alone(gateway: G
     }  # fmt: skip
     for principal, texts in said.items():
         for text in texts:
-            operation = Operation(text, principal=principal)
+            operation = Operation(text, owner=Owner(principal=principal))
             operation.move(OperationState.PENDING)
             operation.begin()
             operation.succeed(ResultSet.ok())
@@ -330,7 +330,7 @@ def test_an_owner_reaches_others_texts_by_the_tables_whole_name_alone(gateway: G
     kept = [said["bob"][0], said["bob"][1], said["bob"][4]]
     for who, stay in (("ada", []), ("bob", kept)):
         assert [row.action for row in lake.audit.newest(who) if "7" in row.action][::-1] == stay
-        assert [one.text for one in gateway.recent.newest(who) if "7" in one.text][::-1] == stay
+        assert [one.text for one in gateway.recent.newest(Owner(principal=who)) if "7" in one.text][::-1] == stay
     ask(f"{call})")
     assert [row.action for row in lake.audit.newest("bob") if "7" in row.action] == [said["bob"][4]]
 

@@ -64,7 +64,7 @@ def test_statements_that_ended_are_remembered_with_their_errors_and_without_secr
     assert (failed.line, failed.column) == (1, 15)
     assert "nowhere" in (failed.error or "")
     assert "hush" not in failed.text
-    assert [one.principal for one in gateway.recent.newest("bob")] == ["bob"]
+    assert [one.principal for one in gateway.recent.newest(bob.owner)] == ["bob"]
     assert gateway.recent.find(failed.handle) is failed
 
 

@@ -1,0 +1,163 @@
+"""What one token of a principal made is not there for another token of it that has fewer rights, whichever way it is asked for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import adbc_driver_flightsql.dbapi as dbapi
+import adbc_driver_manager
+import pytest
+from adbc_driver_flightsql import DatabaseOptions
+from werkzeug.test import TestResponse
+
+from lake import Owner
+from tests import fix_postgres
+from tests.server.flight.conftest import Endpoint
+
+SECRET = "4711-0815"
+_HANDLE = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|req-\w+|[0-9a-f]{32}")
+
+
+class Server:
+    """One server, asked with several tokens."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._client = endpoint.app.test_client()
+        self.url = endpoint.url
+        self.tokens: dict[str, str] = {}
+        for name, principal, administrator in (
+            ("root", "root", True), ("strong", "ada", True), ("weak", "ada", False), ("equal", "ada", True), ("stranger", "bob", False),
+        ):  # fmt: skip
+            self.add(name, principal, administrator=administrator)
+        self.ask("root", "POST", "/sql", json={"statement": f"CREATE TABLE pay (s STRING); INSERT INTO pay VALUES ('{SECRET}')"})
+
+    def add(self, name: str, principal: str, *, administrator: bool) -> None:
+        body = {"name": name, "principal": principal, "administrator": administrator}
+        made = self._client.post("/tokens", json=body, headers=self._as("root") if self.tokens else {})
+        self.tokens[name] = str(made.get_json()["token"])
+
+    def _as(self, who: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.tokens[who]}"}
+
+    def ask(self, who: str, method: str, path: str, **more: Any) -> TestResponse:
+        return self._client.open(path, method=method, headers=self._as(who), buffered=True, **more)
+
+    def told(self, who: str, method: str, path: str) -> tuple[int, str]:
+        """An answer without what is another one each time."""
+        answer = self.ask(who, method, path)
+        text = "a page, with its reader's name" if path.startswith("/ui/") and SECRET not in answer.text else answer.text
+        return answer.status_code, _HANDLE.sub("…", text)
+
+
+@pytest.fixture(scope="module")
+def server(server_dsn: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with fix_postgres.database(server_dsn, template) as dsn:
+        endpoint = Endpoint(dsn, tmp_path_factory.mktemp("tokens"))
+        yield Server(endpoint)
+        endpoint.close()
+
+
+@dataclass
+class Made:
+    """What an administrator's token of ada has made."""
+
+    statement: str
+    session: str
+    operation: str
+
+
+@pytest.fixture
+def made(server: Server) -> Made:
+    text = {"statement": "SELECT s FROM pay"}
+    kept = server.ask("strong", "POST", "/sql", json={**text, "async": True}).get_json()["statementId"]
+    assert SECRET in server.ask("strong", "GET", f"/statements/{kept}/result?wait=30").text
+    session = server.ask("strong", "POST", "/v2/sessions", json={"properties": {"a.password": SECRET}}).get_json()["sessionHandle"]
+    operation = server.ask("strong", "POST", f"/v2/sessions/{session}/statements", json=text).get_json()["operationHandle"]
+    server.ask("strong", "GET", f"/v2/sessions/{session}/operations/{operation}/result/0")
+    return Made(kept, session, operation)
+
+
+READS = (
+    "/statements/{0.statement}", "/statements/{0.statement}/result", "/statements/{0.statement}/result?page=0",
+    "/v2/sessions/{0.session}",
+    "/v2/sessions/{0.session}/operations/{0.operation}/status", "/v2/sessions/{0.session}/operations/{0.operation}/result/0",
+    "/ui/statements/{0.statement}",
+)  # fmt: skip
+CHANGES = (
+    ("POST", "/v2/sessions/{0.session}/operations/{0.operation}/cancel"), ("POST", "/v2/sessions/{0.session}/heartbeat"),
+    ("GET", "/v2/sessions/{0.session}/complete-statement"), ("POST", "/v2/sessions/{0.session}/statements"),
+    ("DELETE", "/v2/sessions/{0.session}/operations/{0.operation}/close"), ("DELETE", "/v2/sessions/{0.session}"),
+    ("DELETE", "/statements/{0.statement}"),
+)  # fmt: skip
+
+
+def test_who_has_fewer_rights_is_told_what_a_stranger_is(server: Server, made: Made) -> None:
+    for method, path in (*(("GET", path) for path in READS), *CHANGES):
+        weak, stranger = (server.told(who, method, path.format(made)) for who in ("weak", "stranger"))
+        assert weak == stranger, (method, path)
+        assert weak[0] >= 400, (method, path)
+        assert SECRET not in weak[1]
+    for path in READS:
+        assert server.ask("equal", "GET", path.format(made)).status_code < 400, path
+        assert server.ask("strong", "GET", path.format(made)).status_code < 400, path
+
+
+def test_no_page_lists_it(server: Server, made: Made) -> None:
+    server.ask("strong", "POST", "/sql", json={"statement": "SELECT s FROM pay WHERE s = 'only in this text'"})
+    for page in ("/ui/statements", "/ui/sessions", "/ui/", "/ui/sql/history", "/ui/sql"):
+        weak = server.ask("weak", "GET", page).text
+        assert not any(handle in weak for handle in (made.statement, made.session, made.operation)), page
+    assert made.session in server.ask("equal", "GET", "/ui/sessions").text
+    assert made.statement in server.ask("equal", "GET", "/ui/statements").text
+
+
+def test_what_the_weaker_one_makes_is_the_stronger_ones_too(server: Server) -> None:
+    kept = server.ask("weak", "POST", "/sql", json={"statement": "SELECT 1", "async": True}).get_json()["statementId"]
+    assert server.ask("weak", "GET", f"/statements/{kept}/result?wait=30").status_code == 200
+    assert server.ask("strong", "GET", f"/statements/{kept}/result").status_code == 200
+    assert server.ask("stranger", "GET", f"/statements/{kept}/result").status_code == 404
+
+
+def _connect(server: Server, who: str) -> Any:
+    return dbapi.connect(
+        server.url, db_kwargs={DatabaseOptions.AUTHORIZATION_HEADER.value: f"Bearer {server.tokens[who]}"}, autocommit=True
+    )
+
+
+def read(cursor: Any, partition: bytes) -> list[tuple[Any, ...]]:
+    cursor.adbc_read_partition(partition)
+    return [*cursor.fetchall()]
+
+
+def test_tickets_are_read_with_no_fewer_rights(server: Server) -> None:
+    with _connect(server, "strong") as strong, strong.cursor() as cursor:
+        for who, admitted in (("weak", False), ("stranger", False), ("equal", True)):
+            partitions, _ = cursor.adbc_execute_partitions("SELECT s FROM pay")
+            refused = nullcontext() if admitted else pytest.raises(adbc_driver_manager.Error, match="no result under this ticket")
+            with _connect(server, who) as other, other.cursor() as reader, refused:
+                assert read(reader, partitions[0]) == [(SECRET,)]
+
+
+RIGHTS = [
+    Owner(principal=principal, administrator=administrator, roles=frozenset(roles))
+    for principal in ("ada", "bob")
+    for administrator in (False, True)
+    for roles in ((), ("a",), ("b",), ("a", "b"))
+]
+
+
+def test_who_is_admitted_has_every_right_of_the_owner() -> None:
+    """An order: whoever is admitted where another is admitted has what that one has."""
+    for mine in RIGHTS:
+        assert mine.admits(mine)
+        for other in RIGHTS:
+            assert mine.admits(other) <= (mine.principal == other.principal)
+            assert mine.admits(other) <= (other.administrator or (mine.roles <= other.roles and not mine.administrator))
+            for third in RIGHTS:
+                assert (mine.admits(other) and other.admits(third)) <= mine.admits(third)
+    assert not Owner(principal="ada", roles=frozenset({"pii"})).admits(Owner(principal="ada"))
+    assert Owner(principal="ada").admits(Owner(principal="ada", roles=frozenset({"pii"})))
