@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
@@ -70,6 +70,7 @@ ACCESSES: Mapping[ResourceType, frozenset[Access]] = {
     _R.FUNCTION: _OBJECT,
 }
 """Which accesses can be granted on which resource (pypaimon 2.1, ``PermissionAccess``, with DELETE and PURGE)."""
+_DROPPED = "droppedColumnId"
 _OBJECTS = frozenset({_R.TABLE, _R.COLUMN, _R.VIEW, _R.FUNCTION})
 _WORDS = {_R.CATALOG_ALL: "everything in the catalog", _R.CATALOG: "the catalog"}
 
@@ -209,11 +210,22 @@ class Policy:
     sql: str
     """The condition or expression as it was written."""
     rule: Mapping[str, Any]
-    """The same as Paimon's clients read it."""
+    """The same as Paimon's clients read it; of a mask whose column was dropped, `dropped`."""
+
+    @property
+    def dropped(self) -> int | None:
+        """The id that the masked column had which was dropped with its mask: what it held is kept from whom that binds for good."""
+        return self.rule.get(_DROPPED)
+
+    def of_dropped(self, column_id: int) -> Policy:
+        """The mask once its column, of this id, is dropped: there is nothing left to show in its place."""
+        return replace(self, rule={_DROPPED: column_id})
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns it names: those its rule reads, and the masked one."""
+        """The columns it names: those its rule reads, and the masked one; none where that was dropped."""
+        if self.dropped is not None:
+            return frozenset()
         return columns_in(self.rule) | (frozenset() if self.column is None else {self.column})
 
     def binds(self, names: frozenset[str]) -> bool:

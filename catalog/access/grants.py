@@ -206,6 +206,11 @@ class PolicyRepository:
         """
         return {table_id for (table_id,) in self._conn.execute(query, (sorted(names),))}
 
+    def change_rule(self, table_id: UUID, policy: Policy) -> None:
+        """Give a policy the rule that it has now."""
+        query = "UPDATE table_policy SET rule = %s WHERE table_id = %s AND name = %s"
+        self._conn.execute(query, (Jsonb(dict(policy.rule)), table_id, policy.name))
+
     def drop(self, table_id: UUID, name: str) -> bool:
         """Remove it; False when there was none."""
         return self._conn.execute("DELETE FROM table_policy WHERE table_id = %s AND name = %s", (table_id, name)).rowcount == 1

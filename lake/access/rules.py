@@ -7,7 +7,7 @@ another name, or another column under its name: either is kept from whom the rul
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -49,13 +49,14 @@ def read_rules(catalog: CatalogStore, caller: Caller, table: Identifier, table_i
         if not granted:
             caller.require(Access.SELECT, table_resource(table))
     with catalog.reading() as tx:
-        binding = [policy for policy in tx.policies.of(table_id) if policy.binds(caller.names)]
-        if granted is None and not binding:
+        policies = [policy for policy in tx.policies.of(table_id) if policy.binds(caller.names)]
+        if granted is None and not policies:
             return ReadRules()
         row = tx.tables.by_id(table_id)
     if row is None:
         raise TableNotExist(str(table))
     main = ids_of(row.schema)
+    binding = _of_present(policies)
     _require_kept(binding, table, main)
     masks: dict[str, Policy] = {}
     for policy in binding:
@@ -68,9 +69,26 @@ def read_rules(catalog: CatalogStore, caller: Caller, table: Identifier, table_i
         columns = (frozenset(read) if columns is None else columns) - unshown
     if gone := _gone_since(catalog, table, table_id, main, read):  # the rules that bound the caller went with them
         columns = (frozenset(read) if columns is None else columns) - gone
+    columns = _without_dropped(columns, policies, read)
     filters = tuple(policy for policy in binding if policy.column is None)
     _require_there(filters, table, main, read)
     return ReadRules(columns=columns, filters=filters, masks={name: _shown(mask, masks, columns) for name, mask in present.items()})
+
+
+def _of_present(policies: Iterable[Policy]) -> list[Policy]:
+    return [policy for policy in policies if policy.dropped is None]
+
+
+def _without_dropped(columns: frozenset[str] | None, policies: Iterable[Policy], read: Ids) -> frozenset[str] | None:
+    """The columns without those whose masks went along when they were dropped, as a branch may have them, and new ones of their names.
+
+    Also where none is there it is not all of the table: its files hold them.
+    """
+    for mask in policies:
+        if mask.dropped is not None:
+            there = {name for name, number in read.items() if number == mask.dropped or name == mask.column}
+            columns = (frozenset(read) if columns is None else columns) - there
+    return columns
 
 
 def _gone_since(catalog: CatalogStore, table: Identifier, table_id: UUID, main: Ids, read: Ids) -> frozenset[str]:
@@ -147,6 +165,18 @@ def _is_there(policy: Policy, main: Ids, read: Ids) -> bool:
 def _meant(name: str, main: Ids, read: Ids) -> set[str]:
     """The columns of what is read that a rule about main's column may mean: the same one, whatever its name, and one of its name."""
     return {each for each, number in read.items() if each == name or number == main[name]}
+
+
+def take_masks_along(tx: CatalogTransaction, table_id: UUID, before: Schema, after: Schema) -> None:
+    """Let the masks of main's columns that are dropped go along: what those held stays kept from whom they bind.
+
+    The table's row is held by then, as `require_columns_kept` has it, which judges the other rules.
+    """
+    old, new = ids_of(before), ids_of(after)
+    for policy in _of_present(tx.policies.of(table_id)):
+        masked = old.get(policy.column or "")
+        if masked is not None and masked not in new.values():
+            tx.policies.change_rule(table_id, policy.of_dropped(masked))
 
 
 def require_columns_kept(

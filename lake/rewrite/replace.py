@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from catalog import CatalogTransaction
 from catalog.commits.reservations import Place
-from lake.access.rules import require_columns_kept
+from lake.access.rules import require_columns_kept, take_masks_along
 from lake.commit.built import BuiltCommit, decide_built
 from lake.commit.claims import claimed_in
 from lake.commit.core import CommitCore
@@ -182,8 +182,10 @@ def _version(core: CommitCore, table: LakeTable, schema: Schema, latest: Snapsho
     return replace(schema, id=next_id, fields=fields, highest_field_id=highest, time_millis=now)
 
 
-def advance_schema(tx: CatalogTransaction, table: LakeTable, new: Schema, by: str) -> None:
+def advance_schema(tx: CatalogTransaction, table: LakeTable, new: Schema, by: str, *, masks_go_along: bool = False) -> None:
     """Make a schema with the next version's number the table's, or the branch's; nothing of what is raised for is to be committed.
+
+    ``masks_go_along``: those of main's columns that are dropped (`take_masks_along`).
 
     Raises `CommitConflict` where another ALTER was first, or has that number, and `InvalidSchemaChange` for a column that a policy or a
     column grant names.
@@ -194,4 +196,7 @@ def advance_schema(tx: CatalogTransaction, table: LakeTable, new: Schema, by: st
     tx.tables.advance_schema(table.table_id, table.identifier.branch, base=table.schema.id, to=new.id, schema=new.to_json(), by=by)
     if numbering()[0] + 1 != new.id:
         raise CommitConflict(str(table.identifier), expected=None)
-    require_columns_kept(tx, table.identifier, table.table_id, table.schema, new, named=named)
+    has_rules = named()
+    if has_rules and masks_go_along and table.identifier.branch == MAIN_BRANCH:
+        take_masks_along(tx, table.table_id, table.schema, new)
+    require_columns_kept(tx, table.identifier, table.table_id, table.schema, new, named=lambda: has_rules)

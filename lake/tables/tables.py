@@ -284,7 +284,7 @@ class LakeTables(LakeMetadata):
             new = replace(new, id=numbering[0] + 1)
             with contextlib.suppress(CommitConflict):
                 with self.catalog.transaction() as tx, claimed_in(tx, claim):
-                    advance_schema(tx, opened, new, self.caller.principal)
+                    advance_schema(tx, opened, new, self.caller.principal, masks_go_along=True)
                 self.remembered.forget(table)
                 self._hook("schema decided")
                 publish = partial(self._publish_schemas, opened.table_id, opened.files, table.branch, new)

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.gateway import Gateway
 from lake import Lake
-from model.errors import Forbidden
+from model.errors import Forbidden, LakeError
 from model.identifier import Identifier
 from model.schema.schema import Schema, column, new_schema
 from tests.lake.access.test_access import user
@@ -100,3 +100,24 @@ def test_rules_hold_for_columns_by_their_number_and_by_their_name(changed: Run, 
     changed("DROP POLICY p ON t; REVOKE SELECT ON t FROM ada; GRANT SELECT (a, b) ON t TO ada")
     assert sees("SELECT * FROM t") == [(1, None), (2, None), (3, None)]
     assert sees("SELECT * FROM t VERSION AS OF 1") == [(1,), (2,)]
+
+
+def test_a_masked_column_that_is_dropped_is_not_in_the_past_of_whom_it_was_masked_for(changed: Run, on_spark: Gateway, lake: Lake) -> None:
+    token = user(lake, "ada")
+    changed(
+        "GRANT SELECT ON t TO ada; CREATE MASKING POLICY m ON t (b) TO ada USING (NULL); ALTER TABLE t DROP b; INSERT INTO t VALUES (3)"
+    )
+
+    def sees(text: str) -> list[tuple[object, ...]]:
+        return sorted(on_spark.run(text, caller=lake.access.caller(token)).collect(), key=repr)
+
+    assert sees("SELECT * FROM t") == [(1,), (2,), (3,)]
+    assert sees("SELECT * FROM t VERSION AS OF 1") == [(1,), (2,)]
+    for text in (
+        "SELECT b FROM t VERSION AS OF 1",
+        "SELECT max(b) FROM t VERSION AS OF 1",
+        "SELECT a FROM t VERSION AS OF 1 WHERE b = 'x'",
+    ):
+        with pytest.raises(LakeError, match="b"):
+            sees(text)
+    assert sorted(changed("SELECT * FROM t VERSION AS OF 1")) == OLD
