@@ -15,7 +15,7 @@ from gateway.execution.executor import Lane, Steps
 from gateway.execution.shared_memory import SharedMemory
 from gateway.operation import Operation
 from gateway.planning import prepared
-from lake import EVERYBODY, Caller, IdempotencyClaim, Replay
+from lake import EVERYBODY, Caller, IdempotencyClaim, Owner, Replay
 from model.errors import (
     BadRequest,
     InvalidParameter,
@@ -254,10 +254,10 @@ class ScriptRunner:
             except LakeError as error:
                 done = self._lake.idempotency.answer_instead(claim, error)
                 if done is not None:
-                    return replayed(done.answer)
+                    return replayed(done.answer, script.caller.owner)
         claimed = self._lake.idempotency.take(claim)
         if isinstance(claimed, Replay):
-            return replayed(claimed.answer)
+            return replayed(claimed.answer, script.caller.owner)
         return (yield from self._planned(operation, script, text, insert, tree, claimed))
 
     def _planned(  # noqa: C901 - the claim is settled however these steps end
@@ -284,7 +284,7 @@ class ScriptRunner:
             if claim is not None and not claim.taken and not isinstance(statement, LiteralInsert):
                 claimed = self._lake.idempotency.take(claim)
                 if isinstance(claimed, Replay):
-                    return replayed(claimed.answer)
+                    return replayed(claimed.answer, script.caller.owner)
             if statement.needs_spark:
                 with span("queue", {"sluice.lane": Lane.SPARK}):
                     yield Lane.SPARK
@@ -311,7 +311,7 @@ class ScriptRunner:
                 raise
             raise reason from error  # what Spark says of jobs that were canceled is not why they were
         if claim is not None:
-            self._settle(claim, result)
+            self._settle(claim, result, script.caller.owner)
         script.ran(tree)
         return result
 
@@ -351,10 +351,10 @@ class ScriptRunner:
             body += b"\0" + script.parameters.spelled()
         return self._lake.idempotency.later(idempotent.key, scope=f"sql:{idempotent.caller}", body_hash=hashlib.sha256(body).hexdigest())
 
-    def _settle(self, claim: IdempotencyClaim, result: ResultSet) -> None:
+    def _settle(self, claim: IdempotencyClaim, result: ResultSet, owner: Owner) -> None:
         """Store the answer; a statement that committed has stored it in its own transaction."""
         if result.snapshot_id is None:
-            self._lake.idempotency.finish(claim, answer_of(result))
+            self._lake.idempotency.finish(claim, answer_of(result, owner))
         else:
             self._lake.idempotency.release(claim)
 

@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pyarrow as pa
 
+from lake.access.owner import Owner
 from lake.commit.claims import DONE
 from model.errors import UnsupportedType
 from model.schema.types import parse_type
@@ -25,8 +26,8 @@ def written_answer(rows: int) -> Callable[[Snapshot], Answer]:
     return lambda snapshot: {"rows": rows, "snapshotId": snapshot.id}
 
 
-def answer_of(result: ResultSet) -> Answer:
-    """The answer of a statement that committed no rows."""
+def answer_of(result: ResultSet, owner: Owner) -> Answer:
+    """The answer of a statement of the owner's that committed no rows."""
     if result.affected_rows is not None:
         return {"rows": result.affected_rows, "snapshotId": result.snapshot_id}
     if result.held is None or result.kind is ResultKind.SUCCESS or result.held.nbytes > MOST_BYTES:
@@ -42,16 +43,23 @@ def answer_of(result: ResultSet) -> Answer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, result.held.schema) as stream:
         stream.write_batch(result.held)
-    return {"columns": columns, "arrow": b64encode(sink.getvalue()).decode()}
+    whose = {"administrator": owner.administrator, "roles": sorted(owner.roles)}
+    return {"columns": columns, "arrow": b64encode(sink.getvalue()).decode(), "owner": whose}
 
 
-def replayed(answer: Answer) -> ResultSet:
-    """The result a repeat of the statement gets."""
+def replayed(answer: Answer, caller: Owner) -> ResultSet:
+    """The result a repeat of the statement gets; who has fewer rights than the first who sent it is told that it is done."""
     if "rows" in answer:
         return ResultSet.written(int(answer["rows"]), answer["snapshotId"])
     if "jobId" in answer:
         return ResultSet.of_job(UUID(answer["jobId"]))
-    if "arrow" in answer:
+    if "arrow" in answer and _whose(answer, caller.principal).admits(caller):
         columns = [ResultColumn(column["name"], parse_type(column["type"]), column["comment"]) for column in answer["columns"]]
         return ResultSet.of_batch(columns, pa.ipc.open_stream(b64decode(answer["arrow"])).read_next_batch())
     return ResultSet.ok()
+
+
+def _whose(answer: Answer, principal: str) -> Owner:
+    """Who was answered, of a principal, to whom keys belong; earlier versions did not say."""
+    owner = answer.get("owner", {})
+    return Owner(principal=principal, administrator=bool(owner.get("administrator")), roles=frozenset(owner.get("roles", ())))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -215,3 +216,14 @@ def test_a_truncation_under_a_key_is_answered_as_done(gateway: Gateway) -> None:
         assert gateway.run("TRUNCATE TABLE t", idempotency_key="k").collect() == [("OK",)]
         assert gateway.run("SELECT * FROM t").collect() == rows
         gateway.run("INSERT INTO t VALUES (1)").close()
+
+
+def test_a_repeat_with_fewer_rights_is_told_no_rows(gateway: Gateway, lake: Lake) -> None:
+    """Of a principal, whose keys are one, several tokens speak."""
+    make_table(lake, id="INT")
+    gateway.run("INSERT INTO t VALUES (1)").close()
+    text = "CALL sys.create_tag('t', 'x')"
+    first = gateway.run(text, idempotency_key="k", caller=ME).collect()
+    assert first[0][:2] == ("x", 1)
+    assert gateway.run(text, idempotency_key="k", caller=replace(ME, administrator=False)).collect() == [("OK",)]
+    assert gateway.run(text, idempotency_key="k", caller=ME).collect() == first
