@@ -40,6 +40,7 @@ from model.options.deletion_vectors import ENABLED as DELETION_VECTORS
 from model.options.masking import unmasked
 from model.repeats import REPEATS
 from model.schema.change import RemoveOption, SchemaChange, SetOption, apply_changes
+from model.schema.loadable import check_loadable
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.schema.types import Field
 from model.snapshot import Snapshot
@@ -215,10 +216,12 @@ class LakeTables(LakeMetadata):
         The row is decided first, under a lock on the directory, then the schema file is written; `open` writes it
         where a crash came between. With a ``path`` the files lie there and stay when the table is dropped.
         One that a killed server has made under the id ``begun_as`` and not filled is taken for made now.
-        Raises `TableAlreadyExist`, `DatabaseNotExist`, `InvalidName`, and `InvalidOption` for stars in place of a secret.
+        Raises `TableAlreadyExist`, `DatabaseNotExist`, `InvalidName`, and `InvalidOption` for stars in place of a secret, and for a schema
+        that Java's clients would not load.
         """
         check_table_name(table)
         _check_defaults(schema.fields)
+        check_loadable(schema)
         options = unmasked(schema.options, {})
         stamped = replace(schema, options=options, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
         try:

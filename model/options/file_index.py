@@ -112,8 +112,8 @@ def check_file_indexes(options: Mapping[str, str], fields: Sequence[Field]) -> N
 
 def renamed_in_file_indexes(options: dict[str, str], name: str, to: str) -> None:
     """Let the indexes follow a column's new name; raises `InvalidOption` for one that cannot stand in a list."""
-    for kind in COLUMN_OPTIONS:
-        option = f"{_PREFIX}{kind}.columns"
+    for option in [key for key in options if key.startswith(_PREFIX) and key.endswith(".columns")]:
+        kind = option.removeprefix(_PREFIX).removesuffix(".columns")
         columns = [part.strip() for part in options.get(option, "").split(",")]
         if name not in columns:
             continue

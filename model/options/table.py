@@ -8,6 +8,7 @@ from typing import Any
 
 from model.errors import InvalidOption
 from model.options import file_index, others
+from model.options.column_lists import LISTS_OF_BLOBS
 from model.options.maintenance import MAINTENANCE_OPTIONS
 from model.options.names import name_part, object_name
 from model.options.option import Option, OptionGroup, stats_mode, text
@@ -121,8 +122,7 @@ def is_on(options: Mapping[str, str], key: str) -> bool:
     return options.get(key, "false").strip().lower() == "true"
 
 
-_OF_BLOBS = ("blob-field", "blob-descriptor-field", "blob.stored-descriptor-fields", "blob-view-field")
-IMMUTABLE = frozenset(option.key for option in TABLE_OPTIONS if not option.mutable) | {"primary-key", *_OF_BLOBS}
+IMMUTABLE = frozenset(option.key for option in TABLE_OPTIONS if not option.mutable) | {"primary-key", *LISTS_OF_BLOBS}
 """Options that fix where or how existing files are found."""
 _HINTS = frozenset(option.key for option in (*SCAN_OPTIONS, *others.READING))
 _HONOURED_HINTS = frozenset(

@@ -12,6 +12,7 @@ from model.options.watermark import PREFIX, Watermark, watermark_of, watermark_o
 from model.options.write import DISABLE_EXPLICIT_CASTS
 from model.schema.casting import casts
 from model.schema.lengths import check_lengths
+from model.schema.loadable import check_loadable, is_blob
 from model.schema.option_change import drop_from_options, rename_in_options, set_option
 from model.schema.schema import FieldIds, Schema, check_column_name, check_schema, default_bucket_key
 from model.schema.types import ArrayType, DataType, Field, MapType, MultisetType, RowType
@@ -155,6 +156,7 @@ def apply_changes(
         time_millis=time_millis,
     )
     check_schema(result)
+    check_loadable(result, before=schema)
     check_lengths(result, schema)
     _check_watermark(schema, result)
     return result
@@ -304,6 +306,10 @@ class _Work:
         if name in self.schema.partition_keys:
             raise InvalidSchemaChange(f"Partition column {name} cannot be {verb}: the table's files lie by it.")
 
+    def _refuse_blob(self, name: str, at: int, verb: str) -> None:
+        if is_blob(self.fields[at].type):
+            raise InvalidSchemaChange(f"Column {name} holds BLOBs and cannot be {verb}, as in Paimon: they lie in files of its own.")
+
     def _drop(self, name: str) -> None:
         at = self._index(name)
         self._refuse_partition(name, "dropped")
@@ -332,6 +338,7 @@ class _Work:
     def _rename(self, name: str, to: str) -> None:
         at = self._index(name)
         self._refuse_partition(name, "renamed")
+        self._refuse_blob(name, at, "renamed")
         self._check_new_name(to)
         self.fields[at] = replace(self.fields[at], name=to)
         self._names ^= {name, to}
@@ -348,6 +355,7 @@ class _Work:
         old = self.fields[at].type
         target = change.type.with_nullable(old.nullable) if change.keep_nullability else change.type
         if target.with_nullable(True) != old.with_nullable(True):
+            self._refuse_blob(change.name, at, "given another type")
             if change.name in self._bucket_keys() and self.options.get("bucket") != "1":
                 raise InvalidSchemaChange(f"Column {change.name} is in 'bucket-key' and cannot change its type: its hash would change.")
             self._check_cast(change.name, old, target)

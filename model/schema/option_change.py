@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from model.errors import InvalidOption, InvalidSchemaChange
 from model.options.clustering import CLUSTERING_COLUMNS, cluster_columns
+from model.options.column_lists import COLUMN_LISTS, listed_columns, renamed_column, without_column
 from model.options.deletion_vectors import ENABLED, MODIFIABLE
 from model.options.file_index import renamed_in_file_indexes
 from model.options.masking import unmasked
@@ -66,11 +67,16 @@ def drop_from_options(options: dict[str, str], name: str) -> None:
     """Take away what is said of a column that is dropped: Java loads no table whose options name a missing column."""
     for key in [key for key in options if key.startswith(f"fields.{name}.")]:
         del options[key]
+    without_column(options, name)
+    options.pop(f"field.{name}.vector-dim", None)
 
 
 def rename_in_options(options: dict[str, str], name: str, to: str) -> None:
     """Have the options say of a column's new name what they say of its old one; raises `InvalidSchemaChange` for one they cannot hold."""
+    if "," in to and any(name in listed_columns(options, key) for key in COLUMN_LISTS):
+        raise InvalidSchemaChange(f"Column {name} is in an option where names are parted by commas; {to} has one.")
     renamed_in_file_indexes(options, name, to)
+    renamed_column(options, name, to)
     clustered = cluster_columns(options)
     if name in clustered:
         if "," in to:

@@ -133,8 +133,11 @@ def test_whoever_marks_a_partition_as_done_all_lists_say_so(rest: Rest, gateway:
     assert gateway.run("SHOW PARTITIONS d.t").collect()[0] == ("day=2024-01-02/h=01%3A00%3A00/at=2024-01-02 03%3A04%3A00",)
 
 
+EVOLVING = {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}
+
+
 def test_sql_does_not_write_what_it_would_break(rest: Rest, gateway: Gateway) -> None:
-    rest.post("databases/d/tables", new_table("t", schema(("a", "INT"), partition=None, bucket="-1", **{"data-evolution.enabled": "true"})))
+    rest.post("databases/d/tables", new_table("t", schema(("a", "INT"), partition=None, bucket="-1", **EVOLVING)))
     with pytest.raises(UnsupportedType, match=r"data-evolution\.enabled"):
         gateway.run("INSERT INTO d.t VALUES (1)")
     table = gateway.lake.open(Identifier("d", "t"))

@@ -408,7 +408,8 @@ def test_tables_of_other_kinds_are_kept_and_not_run(rest: Rest, gateway: Gateway
 
 def test_tables_whose_rows_have_ids_are_appended_to_and_those_of_several_files_a_row_are_not(rest: Rest, gateway: Gateway) -> None:
     for name, option in (("r", "row-tracking.enabled"), ("e", "data-evolution.enabled")):
-        body = new_table(name, schema(("a", "INT"), partition=None, **{option: "true", "file.format": "avro"}))
+        switches = {"row-tracking.enabled": "true", option: "true"}
+        body = new_table(name, schema(("a", "INT"), partition=None, **switches, **{"file.format": "avro"}))
         rest.post("databases/d/tables", body)
         assert rest.get(f"databases/d/tables/{name}")["schema"]["options"][option] == "true", "others know what to do with it"
         gateway.lake.alter_table(Identifier("d", name), [RemoveOption(key="file.format")])

@@ -1,0 +1,91 @@
+"""Schemas that Java's clients would not load are refused when they are made and altered; `tests/interop/test_loadable.py` asks Java."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+import pytest
+
+from model.errors import ColumnNotExist, InvalidOption, InvalidSchema, InvalidSchemaChange
+from model.schema.change import (
+    AddColumn,
+    DropColumn,
+    RemoveOption,
+    RenameColumn,
+    SchemaChange,
+    SetOption,
+    UpdateColumnType,
+    apply_changes,
+)
+from model.schema.loadable import check_loadable
+from model.schema.schema import Schema, highest_id
+from model.schema.types import Field, IntType, VarCharType
+from tests.model.loadable_cases import LOADED, UNLOADED, Case
+
+REFUSED = (InvalidOption, InvalidSchema, InvalidSchemaChange, ColumnNotExist)
+
+
+def schema_of(case: Case) -> Schema:
+    fields = tuple(Field.from_json(one) for one in case.body()["fields"])
+    return Schema(
+        id=0, fields=fields, highest_field_id=highest_id(fields), partition_keys=tuple(case.partition), options=dict(case.options)
+    )
+
+
+def altered(schema: Schema, *changes: SchemaChange) -> Schema:
+    return apply_changes(schema, changes, table="d.t", has_snapshot=False, time_millis=9)
+
+
+@pytest.mark.parametrize("case", UNLOADED, ids=repr)
+def test_what_java_would_not_load_is_refused(case: Case) -> None:
+    with pytest.raises(InvalidOption, match=case.says):
+        check_loadable(schema_of(case))
+
+
+@pytest.mark.parametrize("case", UNLOADED, ids=repr)
+def test_no_option_makes_a_table_unloadable(case: Case) -> None:
+    """Set one after the other, the last of them is refused, or the columns alone are to blame."""
+    schema = replace(schema_of(case), options={})
+    try:
+        check_loadable(schema)
+    except InvalidOption:
+        return
+    *before, (last, value) = case.options.items()
+    with contextlib.suppress(*REFUSED):
+        for key, text in before:
+            schema = altered(schema, SetOption(key=key, value=text))
+        with pytest.raises(REFUSED):
+            altered(schema, SetOption(key=last, value=value))
+
+
+@pytest.mark.parametrize("case", LOADED, ids=repr)
+def test_whatever_an_alter_does_the_table_is_loaded_still(case: Case) -> None:
+    """Each column dropped, renamed and given other types, and each option taken away: refused, or the options follow."""
+    schema = schema_of(case)
+    check_loadable(schema)
+    changes: list[SchemaChange] = [RemoveOption(key=key) for key in schema.options]
+    changes += [SetOption(key="file.format", value=text) for text in ("orc", "avro", "csv", "json", "text")]
+    for name in schema.field_names:
+        changes += [DropColumn(name=name), RenameColumn(name=name, to="new"), RenameColumn(name=name, to="a,b")]
+        changes += [UpdateColumnType(name=name, type=type_) for type_ in (IntType(), VarCharType())]
+    done = 0
+    for change in changes:
+        try:
+            new = altered(schema, change)
+        except REFUSED:
+            continue
+        done += 1
+        check_loadable(new)
+        if isinstance(change, RenameColumn):
+            assert [text for text in new.options.values() if change.name in text.split(",")] == []
+    assert done or len(schema.fields) == 1
+
+
+@pytest.mark.parametrize("case", UNLOADED, ids=repr)
+def test_a_table_that_is_so_already_can_be_altered(case: Case) -> None:
+    """As one that an earlier version took: what is wrong with it stays, and an ALTER may take it away."""
+    schema = schema_of(case)
+    more = altered(schema, AddColumn(name="more", type=IntType())) if case.options.get("file.format") != "text" else schema
+    wrong = [RemoveOption(key=key) for key in case.options if not key.startswith(("bucket", "row-tracking", "data-evolution"))]
+    assert altered(more, *wrong).options.keys() <= case.options.keys() - {change.key for change in wrong}

@@ -1,0 +1,54 @@
+"""What Java's clients would not load is refused on every way by which a schema comes: made, replaced, altered, by SQL."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.gateway import Gateway
+from model.errors import InvalidOption
+from tests.model.loadable_cases import UNLOADED
+from tests.server.paimon.speaking import PLAIN, Rest, new_table
+
+T = "databases/d/tables/t"
+OVERWRITES = {"action": "setOption", "key": "streaming-read-overwrite", "value": "true"}
+
+
+def test_no_table_is_made_or_replaced_so(rest: Rest) -> None:
+    rest.post("databases/d/tables", new_table())
+    for number, case in enumerate(UNLOADED):
+        made = rest.call("POST", "databases/d/tables", new_table(f"u{number}", case.body()))
+        replaced = rest.call("POST", f"{T}/replace", {"schema": case.body()})
+        assert (made.status_code, replaced.status_code) == (400, 400), case
+    assert rest.get("databases/d/tables")["tables"] == ["t"]
+    assert rest.get(T)["schemaId"] == 0
+
+
+@pytest.mark.parametrize("has_data", [False, True])
+def test_none_is_altered_so(rest: Rest, gateway: Gateway, has_data: bool) -> None:
+    gateway.run("CREATE TABLE d.t (id INT, v STRING)").close()
+    if has_data:
+        gateway.run("INSERT INTO d.t VALUES (1, 'a')").close()
+    answer = rest.call("POST", T, {"changes": [OVERWRITES]})
+    assert (answer.status_code, "Java clients" in answer.text) == (400, True)
+    ids = {"action": "setOption", "key": "row-tracking.enabled", "value": "true"}
+    assert rest.call("POST", T, {"changes": [ids]}).status_code == 400
+    with pytest.raises(InvalidOption, match="which is a ROW"):
+        gateway.run("CREATE TABLE d.u (id INT, r ROW<x INT>) WITH ('fields.r.x.stats-mode'='none')").close()
+
+
+def test_options_follow_the_columns(rest: Rest) -> None:
+    vector = {"type": "VECTOR", "element": "FLOAT", "length": 4}
+    fields = [{"id": 0, "name": "id", "type": "INT"}, {"id": 1, "name": "emb", "type": vector}, {"id": 2, "name": "pic", "type": "BLOB"}]
+    options = {
+        "vector-field": "emb", "blob-descriptor-field": "pic", "row-tracking.enabled": "true", "data-evolution.enabled": "true",
+        "file-index.bsi.columns": "id",
+    }  # fmt: skip
+    rest.post("databases/d/tables", new_table(body={**PLAIN, "fields": fields, "options": options}))
+    renamed = [{"action": "renameColumn", "fieldNames": [old], "newName": new} for old, new in (("emb", "e2"), ("id", "i2"))]
+    rest.post(T, {"changes": renamed})
+    now = rest.get(T)["schema"]["options"]
+    assert (now["vector-field"], now["file-index.bsi.columns"]) == ("e2", "i2")
+    blob = {"action": "renameColumn", "fieldNames": ["pic"], "newName": "p2"}
+    assert rest.call("POST", T, {"changes": [blob]}).status_code == 400
+    rest.post(T, {"changes": [{"action": "dropColumn", "fieldNames": [name]} for name in ("e2", "pic")]})
+    assert {"vector-field", "blob-descriptor-field"}.isdisjoint(rest.get(T)["schema"]["options"])
