@@ -103,7 +103,7 @@ class DatabaseNotEmpty(ResourceError, status=409):
     def __init__(self, name: str, tables: int, *, views: int = 0, functions: int = 0) -> None:
         counts = {"table": tables, "view": views, "function": functions}
         contents = " and ".join(f"{count} {kind}{'s' if count != 1 else ''}" for kind, count in counts.items() if count)
-        super().__init__(f"Database {name} holds {contents or 'something'}; drop them first or add CASCADE.", resource_name=name)
+        super().__init__(f"Database {name} holds {contents or 'something'}; drop them first, or by SQL with CASCADE.", resource_name=name)
 
 
 class TableNotExist(NotExist):

@@ -13,7 +13,7 @@ from flask import Response, current_app, g, has_request_context, request
 from werkzeug.exceptions import HTTPException
 
 from model.catalog_errors import CatalogDamaged, ChangedMeanwhile, DefinitionAlreadyExist, DialectAlreadyExist
-from model.errors import AlreadyExist, ColumnAlreadyExist, LakeError, OutcomeUnknown, ResourceError, TableDamaged
+from model.errors import AlreadyExist, ColumnAlreadyExist, DatabaseNotEmpty, LakeError, OutcomeUnknown, ResourceError, TableDamaged
 from model.text.writable import writable
 from server.process.services import EXTENSION, services
 
@@ -99,6 +99,8 @@ def paimon_error(error: BaseException) -> Response:
     status = 500 if isinstance(error, _LASTING) else _PAIMON_STATUS.get(failure.status, failure.status)
     if isinstance(error, _TAKEN):
         status = failure.status
+    elif isinstance(error, DatabaseNotEmpty):
+        status = 400
     elif isinstance(error, ChangedMeanwhile):
         status = 503  # repeated by the client itself
     elif _done_twice_if_repeated(error):

@@ -106,9 +106,19 @@ class LakeDrops(LakeBase):
 
     @needs(Access.DROP)
     def drop_database(
-        self, name: str, *, if_exists: bool = False, cascade: bool = False, purge: bool = False, claim: Claim | None = None
+        self,
+        name: str,
+        *,
+        if_exists: bool = False,
+        cascade: bool = False,
+        unlisted: str | None = None,
+        purge: bool = False,
+        claim: Claim | None = None,
     ) -> None:
         """Remove a database, once under a claim; one that holds something only with ``cascade``, which drops all of it in one decision.
+
+        With ``unlisted``, a kind of tables that the caller's lists leave out, ``cascade`` counts only where such a list shows a table: who
+        looks at it before, and finds none, takes the database for empty. Raises `DatabaseNotEmpty`.
 
         All of it can be brought back for `drop.retention`; with ``purge``, which takes PURGE on all in it, it is gone for good at once.
         """
@@ -122,7 +132,7 @@ class LakeDrops(LakeBase):
                 tx.drops.in_turn()
                 tx.databases.lock(name)
                 rows: list[TableRow] = []
-                if cascade:
+                if cascade and (unlisted is None or self._lists_any(tx, name, but_type=unlisted)):
                     rows = [tx.tables.lock(Identifier(name, table)) for table in tx.tables.names(name)]
                     if rows or tx.views.page(name, Slice(limit=1)) or tx.functions.page(name, Slice(limit=1)):
                         self.caller.require(Access.DROP, inside(name))
@@ -140,6 +150,11 @@ class LakeDrops(LakeBase):
             if not if_exists:
                 raise
         self._dropped(garbage)
+
+    def _lists_any(self, tx: CatalogTransaction, database: str, *, but_type: str) -> bool:
+        """Whether the caller's list of a database's tables, without those of a kind, shows one."""
+        names = tx.tables.names(database, but_type=but_type)
+        return any(self.caller.administrator or self.caller.lists(table_resource(Identifier(database, name))) for name in names)
 
     def _retention_of(self, row: TableRow, *, purge: bool) -> timedelta:
         """How long a table is kept; less than this server's retention takes PURGE, however that is said."""

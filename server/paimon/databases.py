@@ -6,6 +6,7 @@ from server.paimon.messages.wire import database_json, string_list
 from server.paimon.paging import one_more, page, slice_of
 from server.paimon.routes import body, lake, route
 from server.sql.bodies import member, strings
+from sql.connectors.stored import KIND
 
 COMMENT = "comment"
 
@@ -43,5 +44,8 @@ def alter_database(name: str) -> object:
 
 @route("DELETE", "databases/{}")
 def drop_database(name: str) -> None:
-    """Remove it with all in it: clients that do not want that look before (there is no flag on the wire)."""
-    lake().drop_database(name, cascade=True)
+    """Remove it with all in it: clients that do not want that look at its tables before (there is no flag on the wire).
+
+    What they do not see there, such as tables with a connector, views and functions, does not go on the word of one that saw none.
+    """
+    lake().drop_database(name, cascade=True, unlisted=KIND)

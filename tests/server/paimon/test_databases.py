@@ -40,12 +40,34 @@ def test_a_database_lives(rest: Rest) -> None:
 
 def test_a_database_goes_with_all_in_it(rest: Rest) -> None:
     rest.post("databases/d/tables", new_table())
-    rest.post("databases/d/views", {"identifier": {"database": "d", "object": "v"}, "schema": {"fields": [], "query": "SELECT 1"}})
+    rest.post("databases/d/views", _VIEW)
     rest.post("databases/d/functions", {"name": "f"})
     rest.delete("databases/d")
     assert rest.refused("GET", "databases/d/tables") == (404, "DATABASE", "d")
     rest.post("databases", {"name": "d"})
     assert rest.get("databases/d/views")["views"] == []
+
+
+_VIEW = {"identifier": {"database": "d", "object": "v"}, "schema": {"fields": [], "query": "SELECT 1"}}
+
+
+@pytest.mark.parametrize("kind", ["table with a connector", "view", "function"])
+def test_what_clients_do_not_look_at_does_not_go_with_a_database(rest: Rest, gateway: Gateway, kind: str) -> None:
+    """Java's client drops a database without CASCADE where its list of tables shows none; on the wire that is the same."""
+    match kind:
+        case "view":
+            rest.post("databases/d/views", _VIEW)
+        case "function":
+            rest.post("databases/d/functions", {"name": "k"})
+        case _:
+            gateway.run("CREATE TABLE d.k (a INT) WITH ('connector' = 'datagen')").close()
+    assert rest.get("databases/d/tables")["tables"] == []
+    answer = rest.call("DELETE", "databases/d")
+    assert (answer.status_code, "holds 1" in answer.text) == (400, True), answer.text
+    assert rest.get("databases/d")["name"] == "d"
+    rest.post("databases/d/tables", new_table())
+    rest.delete("databases/d")  # who saw the table means all of it
+    assert rest.refused("GET", "databases/d") == (404, "DATABASE", "d")
 
 
 def test_errors_of_databases(rest: Rest) -> None:
