@@ -197,7 +197,8 @@ class Flink(Spark):
     class Generator(SparkGenerator):
         # sqlglot moves each WITH to the top, as Spark 2 wants it, where names clash and rows of the query around are not seen.
         EXPRESSIONS_WITHOUT_NESTED_CTES: ClassVar[set[type[exp.Expr]]] = set()
-        # The Spark sqlglot knows has no TIME; ours has.
+        # The Spark sqlglot knows has no TIME and no TIME(p); ours has.
+        SUPPORTS_TEMPORAL_PRECISION = True
         TYPE_MAPPING: ClassVar[dict[exp.DType, str]] = {**SparkGenerator.TYPE_MAPPING, exp.DType.TIME: "TIME"}
         # sqlglot takes WITHIN GROUP for an approximation in Spark; Spark has the real one. And it rewrites SELECTs for Hive, leaving out
         # what it does not look at: what Spark has not is rewritten here or refused.

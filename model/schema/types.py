@@ -129,6 +129,11 @@ class TimeType(AtomicType):
     def sql(self) -> str:
         return f"TIME({self.precision})"
 
+    @property
+    def digits(self) -> int:
+        """Digits of a second that its values have: as many as the precision says, three at most."""
+        return min(self.precision, 3)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimestampType(AtomicType):

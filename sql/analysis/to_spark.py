@@ -11,9 +11,10 @@ from sql.analysis.unnest import expand_unnest
 from sql.analysis.windows import expand_windows
 from sql.dialect import Flink
 
-_TIMESTAMPS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ})
+_TIMESTAMPS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME})
 _WITHOUT_PARENTHESES = frozenset({"LOCALTIME", "LOCALTIMESTAMP"})
-_UNITS = {0: "SECOND", 3: "MILLISECOND", 6: None}
+_FINEST = 6
+"""Digits of a second that are kept."""
 
 
 def spark_sql(tree: exp.Expr) -> str:
@@ -45,8 +46,9 @@ def to_spark(tree: exp.Expr) -> exp.Expr:
     for column in list(tree.find_all(exp.Column)):
         if is_call(column):
             column.replace(exp.Anonymous(this=column.name))
-    for cast in list(tree.find_all(exp.Cast)):
-        _rewrite_cast(cast)
+    casts = [(cast, _shown(cast)) for cast in tree.find_all(exp.Cast)]
+    for cast, shown in reversed(casts):  # from the inside, while each is still part of the tree
+        _rewrite_cast(cast, shown)
     for type_ in list(tree.find_all(exp.DataType)):
         _rewrite_type(type_)
     return tree
@@ -78,26 +80,36 @@ def _precision(type_: exp.DataType) -> int | None:
     return whole_number(type_.expressions[0].name)
 
 
-def _rewrite_cast(cast: exp.Cast) -> None:
-    """A cast to TIMESTAMP(p) cuts off what lies beyond p, which Spark's TIMESTAMP does not."""
+def _shown(cast: exp.Cast) -> str | None:
+    """What a cast to TIMESTAMP(p) is called that is a column: as its user wrote it; None for other casts."""
+    is_column = isinstance(cast.parent, exp.Select) and cast.arg_key == "expressions"
+    return generated(cast.copy()) if is_column and _precision(cast.to) is not None else None
+
+
+def _rewrite_cast(cast: exp.Cast, shown: str | None) -> None:
+    """A cast to TIMESTAMP(p) cuts off what lies beyond p, which Spark's TIMESTAMP does not.
+
+    On the clock: `date_trunc` would take a TIMESTAMP for an instant of the session's zone, where some clock times do not exist.
+    """
     precision = _precision(cast.to)
     if precision is None:
         return
-    if precision not in _UNITS:
-        raise UnsupportedType(f"TIMESTAMP({precision}) is not available in a cast; precisions 0, 3 and 6 are.")
+    if precision > _FINEST:
+        raise UnsupportedType(f"TIMESTAMP({precision}) is not available in a cast; precisions 0 to {_FINEST} are.")
     cast.to.set("expressions", [])
-    written = f"{generated(cast).removesuffix(')')}({precision}))"
-    unit = _UNITS[precision]
-    if unit is not None:
-        cut = exp.Anonymous(this="DATE_TRUNC", expressions=[exp.Literal.string(unit), cast.copy()])
-        exact = exp.Cast(this=cut, to=cast.to.copy())
-        is_column = isinstance(cast.parent, exp.Select) and cast.arg_key == "expressions"
-        cast.replace(exp.alias_(exact, written, quoted=True) if is_column else exact)  # a column is called what its user wrote
+    if precision < _FINEST:
+        smallest = exp.Interval(this=exp.Literal.string(f"{10**-precision:.{precision}f}"), unit=exp.var("SECOND"))
+        place = exp.Placeholder()  # the cast itself goes inside, not a copy, of which nothing in it would be part of the tree
+        cut = exp.Anonymous(this="time_bucket", expressions=[smallest, place])
+        cast.replace(exp.alias_(cut, shown, quoted=True, copy=False) if shown is not None else cut)
+        place.replace(cast)
 
 
 def _rewrite_type(type_: exp.DataType) -> None:
     if type_.this in _TIMESTAMPS:
         type_.set("expressions", [])
+    elif type_.this == exp.DType.TIME and type_.expressions and (whole_number(type_.expressions[0].name) or 0) > _FINEST:
+        raise UnsupportedType(f"TIME({type_.expressions[0].name}) is not available in a cast; precisions 0 to {_FINEST} are.")
     kind = type_.this
     if isinstance(kind, exp.DType) and kind.name == "USERDEFINED":
         name = str(type_.args.get("kind") or "").upper()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -22,6 +23,7 @@ from model.schema.types import (
     MapType,
     RowType,
     TimestampType,
+    TimeType,
 )
 from sql.local.literals import Kind, LiteralValue, NotLocal
 
@@ -29,7 +31,9 @@ _NUMBERS = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE})
 _WIDE = Context(prec=100, rounding=ROUND_HALF_UP)
 """Python's default context would round what has more than 28 digits."""
 _EXACT_DIGITS = 15
-"""Decimal digits a double always keeps apart; more could be rounded twice on the way to a FLOAT."""
+"""Decimal digits that every DECIMAL and DOUBLE keeps, whatever other literals a column's have their type in common with."""
+_BITS, _SMALLEST = 24, 149
+"""Bits of a FLOAT's mantissa, and the power of 1/2 that is the smallest FLOAT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,8 @@ class Assignment:
             raise NotLocal
         if isinstance(type_, TimestampType | LocalZonedTimestampType):
             return self._timestamps(type_, cells)
+        if isinstance(type_, TimeType):
+            return self._times(type_, cells)
         return self._same(type_, cells)
 
     def _integers(self, type_: DataType, cells: _Cells, bits: int) -> Callable[[LiteralValue], Any]:
@@ -147,7 +153,7 @@ class Assignment:
                 if isinstance(value, Decimal)
                 else isinstance(value, int) and abs(value) >= 1 << 53
             )
-            if inexact:
+            if inexact or (not isinstance(value, float) and _is_rounded_twice(value)):
                 raise NotLocal
             with np.errstate(over="ignore"):  # beyond FLOAT is infinity, as in Java
                 return float(np.float32(float(value)))
@@ -175,13 +181,21 @@ class Assignment:
         if not cells.kinds <= own or (zoned and not self._utc):
             cells.check(type_, frozenset({Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ, Kind.DATE}))
             raise NotLocal
-        unit = 10 ** max(0, 6 - type_.precision)
 
         def convert(literal: LiteralValue) -> dt.datetime:
             value: dt.datetime = literal.value
-            if value.microsecond % unit:
-                raise NotLocal  # how digits are cut is Spark's to decide
+            _keep_digits(value, type_.precision)
             return value.replace(tzinfo=dt.UTC) if zoned else value
+
+        return convert
+
+    def _times(self, type_: TimeType, cells: _Cells) -> Callable[[LiteralValue], Any]:
+        cells.check(type_, frozenset({Kind.TIME}))
+
+        def convert(literal: LiteralValue) -> dt.time:
+            value: dt.time = literal.value
+            _keep_digits(value, type_.digits)
+            return value
 
         return convert
 
@@ -192,15 +206,12 @@ class Assignment:
         cells.check(type_, frozenset({own}) | ({Kind.TIMESTAMP, Kind.TIMESTAMP_LTZ} if own is Kind.DATE else frozenset()))
         if cells.kinds - {own}:
             raise NotLocal
-        if own is Kind.TIME:
-            return _time
         return _value
 
 
 _OWN_KIND = {
     "BOOLEAN": Kind.BOOLEAN,
     "DATE": Kind.DATE,
-    "TIME": Kind.TIME,
     "BINARY": Kind.BINARY,
     "VARBINARY": Kind.BINARY,
 }
@@ -210,11 +221,20 @@ def _value(literal: LiteralValue) -> Any:
     return literal.value
 
 
-def _time(literal: LiteralValue) -> dt.time:
-    value: dt.time = literal.value
-    if value.microsecond % 1000:
+def _is_rounded_twice(value: int | Decimal) -> bool:
+    """Whether a number of many digits might become another FLOAT by way of a DOUBLE: one that lies in the middle between two FLOATs."""
+    double = float(value)
+    if Decimal(double) == value:
+        return False
+    mantissa, exponent = math.frexp(double)
+    halves = math.ldexp(mantissa, min(_BITS, exponent + _SMALLEST) + 1)
+    return halves % 2 == 1
+
+
+def _keep_digits(value: dt.datetime | dt.time, precision: int) -> None:
+    """How digits are cut is Spark's to decide."""
+    if value.microsecond % 10 ** max(0, 6 - precision):
         raise NotLocal
-    return value
 
 
 def _all(literals: Sequence[LiteralValue], kinds: frozenset[Kind], wanted: Kind) -> Sequence[LiteralValue]:

@@ -187,14 +187,14 @@ def _check_all_used(parameters: Parameters, seen: Sequence[Placeholder]) -> None
 
 
 class _Finding:
-    """Takes NULL for every placeholder, to learn which there are."""
+    """Takes NULL for every placeholder, and a text that is a number where one belongs, to learn which there are."""
 
     def __init__(self) -> None:
         self.seen: dict[int, Placeholder] = {}
 
     def value(self, placeholder: Placeholder, text: str) -> Bound:
         self.seen[placeholder.start] = placeholder
-        return Bound(exp.Null(), None)
+        return Bound(exp.Null(), "1")
 
 
 def placeholders(text: str) -> list[Placeholder]:

@@ -203,7 +203,14 @@ def _atomic(type_: DataType, value: Any) -> exp.Expr:
             return _number(_exponential(value))
         case "TINYINT" | "SMALLINT" | "BIGINT":
             return _cast(_number(str(value)), type_)
-    return _cast(exp.Literal.string(text(value)), type_)
+    return _cast(exp.Literal.string(text(_cut(type_, value))), type_)
+
+
+def _cut(type_: DataType, value: Any) -> Any:
+    """The value without the digits of a second that its type has not: the cast around it need not look for them."""
+    if isinstance(type_, TimestampType | LocalZonedTimestampType | TimeType) and isinstance(value, dt.datetime | dt.time):
+        return value.replace(microsecond=value.microsecond - value.microsecond % 10 ** max(0, 6 - type_.precision))
+    return value
 
 
 def _number(spelled: str) -> exp.Expr:
@@ -229,23 +236,23 @@ def _template(spelled: str) -> exp.Expr:
     return parse_one(f"SELECT CAST(NULL AS {spelled})").expressions[0]  # type: ignore[no-any-return]
 
 
-def _spelled(type_: DataType, *, inside: bool = False) -> str:
-    """The type as a cast takes it; inside nested ones without what only a table's column has."""
+def _spelled(type_: DataType) -> str:
+    """The type as a cast takes it, without what only a table's column has."""
     match type_:
         case ArrayType(element=element):
-            return f"ARRAY<{_spelled(element, inside=True)}>"
+            return f"ARRAY<{_spelled(element)}>"
         case MapType(key=key, value=value):
-            return f"MAP<{_spelled(key, inside=True)}, {_spelled(value, inside=True)}>"
+            return f"MAP<{_spelled(key)}, {_spelled(value)}>"
         case RowType(fields=fields):
-            return f"STRUCT<{', '.join(f'{quote(field.name)}: {_spelled(field.type, inside=True)}' for field in fields)}>"
+            return f"STRUCT<{', '.join(f'{quote(field.name)}: {_spelled(field.type)}' for field in fields)}>"
         case CharType() | VarCharType():
             return "STRING"
         case BinaryType() | VarBinaryType():
             return "BINARY"
         case LocalZonedTimestampType():
             return "TIMESTAMP_LTZ"
-        case TimestampType(precision=precision):
-            return "TIMESTAMP" if inside or precision > 3 else f"TIMESTAMP({0 if precision == 0 else 3})"
+        case TimestampType():
+            return "TIMESTAMP"
         case TimeType(precision=precision):
             return f"TIME({min(precision, 6)})"
         case DecimalType(precision=precision, scale=scale):

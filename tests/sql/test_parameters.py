@@ -41,14 +41,20 @@ TYPED = [
     ("date", "2024-02-29", "CAST('2024-02-29' AS DATE)"),
     ("TIMESTAMP", "2024-02-29T01:02:03.5", "CAST('2024-02-29 01:02:03.500000' AS TIMESTAMP)"),
     ("TIMESTAMP_LTZ(3)", "2024-02-29T01:02:03+02:00", "CAST('2024-02-28 23:02:03Z' AS TIMESTAMP_LTZ)"),
-    ("TIME(3)", "12:34:56", "CAST('12:34:56' AS TIME)"),
+    ("TIMESTAMP(3)", "2024-02-29T01:02:03.5", "CAST('2024-02-29 01:02:03.500000' AS TIMESTAMP)"),
+    ("TIMESTAMP(1)", "2024-02-29T01:02:03.456789", "CAST('2024-02-29 01:02:03.400000' AS TIMESTAMP)"),
+    ("TIMESTAMP_LTZ(0)", "2024-02-29T01:02:03.5Z", "CAST('2024-02-29 01:02:03Z' AS TIMESTAMP_LTZ)"),
+    ("TIME(3)", "12:34:56", "CAST('12:34:56' AS TIME(3))"),
+    ("TIME(0)", "12:34:56.5", "CAST('12:34:56' AS TIME(0))"),
+    ("ARRAY<TIMESTAMP(3)>", ["2024-02-29T01:02:03.456789"],
+     "CAST(ARRAY(CAST('2024-02-29 01:02:03.456000' AS TIMESTAMP)) AS ARRAY<TIMESTAMP>)"),
     ("BYTES", "AP8=", "X'00FF'"),
     ("DOUBLE", "-Infinity", "CAST('-Infinity' AS DOUBLE)"),
     ("ARRAY<INT>", [1, None], "CAST(ARRAY(1, CAST(NULL AS INT)) AS ARRAY<INT>)"),
     ("MAP<STRING, INT>", {"a": 1}, "CAST(MAP_FROM_ARRAYS(ARRAY('a'), ARRAY(1)) AS MAP<STRING, INT>)"),
     ("ROW<a INT, `b c` STRING>", {"b c": "x", "a": 1}, "CAST(struct(1, 'x') AS STRUCT<`a`: INT, `b c`: STRING>)"),
     ("DATE", None, "CAST(NULL AS DATE)"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("type_", "value", "spelled"), TYPED)
@@ -84,6 +90,11 @@ def test_hints_options_and_calls_take_them_by_position_in_the_text() -> None:
     assert call.args["arguments"] == ((None, "d.t"), ("dry_run", True), ("n", Decimal("1.5")))
     [option] = bind(["SET 'k' = :v"], Parameters.from_json({"v": {"type": "DATE", "value": "2024-02-29"}}))
     assert option.args["value"] == "2024-02-29"
+
+
+def test_placeholders_are_found_wherever_they_may_stand() -> None:
+    texts = ["SELECT a - INTERVAL ? DAY :n HOURS FROM t /*+ OPTIONS('k' = ?) */", "SET 'k' = :n", "CALL sys.compact(?)"]
+    assert [[one.written for one in placeholders(text)] for text in texts] == [["?", ":n", "?"], [":n"], ["?"]]
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def from_spark(type_: st.DataType, *, nullable: bool = True) -> DataType:
         return made(nullable=nullable)
     match type_:
         case st.TimeType():
-            return TimeType(precision=3, nullable=nullable)
+            return TimeType(precision=min(type_.precision, 3), nullable=nullable)  # results have milliseconds
         case st.DecimalType():
             return DecimalType(precision=type_.precision, scale=type_.scale, nullable=nullable)
         case st.ArrayType():

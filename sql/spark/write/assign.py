@@ -252,9 +252,11 @@ def _is_cut(type_: DataType) -> bool:
 
 
 def _cut(column: Column, type_: DataType) -> Column:
-    """A time without the digits beyond its type's; a TIME has milliseconds whatever its precision is."""
-    if not isinstance(type_, TimestampType | LocalZonedTimestampType):
-        return F.time_trunc(F.lit("MILLISECOND"), column)
+    """A time without the digits beyond its type's; a TIME has milliseconds at most."""
+    if isinstance(type_, TimeType):
+        millis = F.time_to_millis(column)
+        return F.time_from_millis(millis - F.pmod(millis, F.lit(10 ** (3 - type_.digits)).cast("bigint")))
+    assert isinstance(type_, TimestampType | LocalZonedTimestampType)
     micros = F.unix_micros(column.cast("timestamp_ltz"))
     unit = F.lit(10 ** (_SPARKS_DIGITS - type_.precision)).cast("bigint")
     return F.timestamp_micros(micros - F.pmod(micros, unit)).cast(to_spark(type_))

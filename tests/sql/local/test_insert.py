@@ -1,9 +1,12 @@
 """INSERT … VALUES without Spark: every literal's meaning, every refusal with its place, and nothing changed after one."""
 
 import datetime as dt
+import random
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +14,9 @@ from hypothesis import strategies as st
 from gateway.gateway import Gateway
 from lake import Lake
 from model.errors import AnalysisError, ExecutionError, InvalidData, LakeError, SqlError, TableNotExist
+from model.schema.schema import column
 from sql.dialect import parse_one
+from sql.local.assign import Assignment
 from sql.local.insert import values_of
 from sql.local.literals import NotLocal
 from sql.local.values import read_values
@@ -210,3 +215,32 @@ def test_the_quick_reader_reads_the_plain_spellings(rows: list[list[str]]) -> No
     plain = all(value not in ODD and "\\" not in value and len(value) < 30 for row in rows for value in row)
     if plain:
         assert read_values("INSERT INTO t VALUES " + ",".join(f"({', '.join(row)})" for row in rows)) is not None
+
+
+def test_a_number_becomes_the_nearest_float_or_is_left_to_spark() -> None:
+    """Numbers near the middle between two FLOATs: as a DOUBLE one may be the middle itself, from which neither is nearer."""
+    rng = random.Random(20261129)
+    wrong, kept = [], 0
+    for _ in range(2000):
+        low = np.float32(rng.choice([-1, 1]) * rng.uniform(1, 2) * 2.0 ** rng.randrange(-20, 20))
+        ends = [float(low), float(np.nextafter(low, low * 2))]
+        text = f"{Decimal(f'{sum(ends) / 2:.{rng.choice([9, 13, 15])}g}'):f}"
+        read = read_values(f"INSERT INTO t VALUES ({text})")
+        assert read is not None
+        try:
+            (stored,) = Assignment(utc=True).column(column("c", "FLOAT"), read.rows[0])
+        except NotLocal:
+            continue
+        kept += 1
+        if abs(Fraction(stored) - Fraction(text)) != min(abs(Fraction(end) - Fraction(text)) for end in ends):
+            wrong.append((text, stored))
+    assert kept > 1000
+    assert not wrong
+
+
+@pytest.mark.parametrize(("type_", "literal"), [("TIME(0)", "10:00:00.5"), ("TIME(2)", "10:00:00.125"), ("TIME(3)", "10:00:00.0001")])
+def test_digits_that_a_time_has_not_are_left_to_spark(type_: str, literal: str) -> None:
+    read = read_values(f"INSERT INTO t VALUES (TIME '{literal}')")
+    assert read is not None
+    with pytest.raises(NotLocal):
+        Assignment(utc=True).column(column("c", type_), read.rows[0])

@@ -6,8 +6,10 @@ import datetime as dt
 import os
 import random
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from gateway.gateway import Gateway
@@ -38,6 +40,8 @@ TYPES: dict[str, str] = {
     "BYTES": "binary",
     "BOOLEAN": "boolean",
     "DATE": "date",
+    "TIME(0)": "time(0)",
+    "TIME(3)": "time(3)",
     "TIMESTAMP(6)": "timestamp_ntz",
     "TIMESTAMP_LTZ(6)": "timestamp",
     "ARRAY<DOUBLE>": "array<double>",
@@ -77,11 +81,19 @@ _CLOCKS = (
     " 12:34:56+01:00", " 12:34:56 UTC", " 12:34:56 Europe/Berlin", "t12:34:56", " 12:34:56.", "  12:34:56", "T 12:34:56", " T12:34:56",
     " 12:3:5", " 12:34:56z",
 )  # fmt: skip
+_TIMES = ("10:00:00", "10:00:00.5", "1:2:3", "23:59:59.999", "10:00:00.1234", "10:00:00.500000", "24:00:00", "10:00", "")
 _CASTS = (
     "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "DECIMAL(10, 2)", "DECIMAL(38, 38)", "STRING",
     "VARCHAR(2)", "CHAR(3)",
     "BINARY", "BOOLEAN", "DATE", "TIMESTAMP_NTZ", "TIMESTAMP_LTZ",
 )  # fmt: skip
+
+
+def between_floats(rng: random.Random) -> str:
+    """A number near the middle between two FLOATs, where rounding it to a DOUBLE first may decide which of them it becomes."""
+    low = np.float32(rng.uniform(1, 2) * 2.0 ** rng.randrange(-30, 30))
+    middle = (float(low) + float(np.nextafter(low, np.float32(np.inf)))) / 2
+    return f"{Decimal(f'{middle:.{rng.choice([9, 13, 15, 17])}g}'):f}"
 
 
 class Literals:
@@ -111,7 +123,8 @@ class Literals:
                 "NULL", choose(["TRUE", "false"]), choose(["X''", "X'00fF'", "x'61'", "X'1'", "X'zz'"]),
                 f"DATE '{day}'", f"DATE '{choose(_DAYS[:9])}'", f"TIMESTAMP_NTZ '{day}{clock}'",
                 f"TIMESTAMP_NTZ '{choose(_DAYS[:9])}{clock}'",
-                f"TIMESTAMP_LTZ '{choose(_DAYS[:9])}{clock}'", f"'{choose(_DAYS[:9])}{clock}'",
+                f"TIMESTAMP_LTZ '{choose(_DAYS[:9])}{clock}'", f"TIME '{choose(_TIMES)}'", between_floats(self._rng),
+                f"'{choose(_DAYS[:9])}{clock}'",
             ]
         )  # fmt: skip
 

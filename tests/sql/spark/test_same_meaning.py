@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import random
 from typing import TYPE_CHECKING
@@ -113,6 +114,50 @@ def test_what_is_written_for_spark_means_what_was_read(spark: SparkSession, zone
     assert not wrong, "\n".join(wrong)
 
 
+class Casts:
+    """Random casts inside each other, and the value that each has as in Flink: digits beyond the precision are cut on the clock."""
+
+    def __init__(self, seed: str) -> None:
+        self._rng = random.Random(seed)
+
+    def one(self, depth: int = 3) -> tuple[str, dt.datetime]:
+        """A TIMESTAMP; times before and after 1970, in hours that a zone leaves out as well."""
+        if depth == 0:
+            day = self._rng.choice(["2024-03-31", "2024-10-27", "1969-12-31", "1900-01-01", "1850-06-01"])
+            text = f"{day} 0{self._rng.randrange(4)}:30:{self._rng.randrange(60):02}.{self._rng.randrange(10**6):06}"
+            return f"TIMESTAMP_NTZ '{text}'", dt.datetime.fromisoformat(text)
+        inner, value = self.one(depth - 1)
+        precision = self._rng.randrange(7)
+        how = self._rng.choice(["cast", "cast", "later", "subquery"])
+        if how == "later":
+            return f"({inner} + INTERVAL '0.654321' SECOND)", value + dt.timedelta(microseconds=654321)
+        inner = f"(SELECT max({inner}))" if how == "subquery" else inner
+        return f"CAST({inner} AS TIMESTAMP({precision}))", cut(value, precision)
+
+
+def cut(value: dt.datetime, precision: int) -> dt.datetime:
+    return value.replace(microsecond=value.microsecond - value.microsecond % 10 ** (6 - precision))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "Africa/Monrovia"])
+def test_casts_cut_digits_on_the_clock(spark: SparkSession, zone: str) -> None:
+    """Africa/Monrovia was 44 minutes and 30 seconds from UTC in 1970, from where buckets are counted."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", zone)
+    casts = Casts(f"{SEED} {zone}")
+    wanted = [casts.one() for _ in range(EXPRESSIONS // 3)]
+    columns = [f"CAST({text} AS STRING) AS x{at}" for at, (text, _) in enumerate(wanted)]
+    row = session.sql(checked_sql(parse_one(f"SELECT {', '.join(columns)}"), ())).collect()[0]
+    assert {text: dt.datetime.fromisoformat(shown) for (text, _), shown in zip(wanted, row, strict=True)} == dict(wanted)
+    of_instants = [
+        (f"TIMESTAMP_LTZ '{year}-03-31 00:30:59.98765 UTC'", precision, f"{year}-03-31 00:30:59.98765"[: 20 + precision])
+        for year in (1850, 1900, 1971, 2024) for precision in range(1, 5)
+    ]  # fmt: skip
+    for text, precision, shown in of_instants:
+        query = f"SELECT CAST({text} AS TIMESTAMP_LTZ({precision})) = CAST('{shown} UTC' AS TIMESTAMP_LTZ) AS x"
+        assert session.sql(checked_sql(parse_one(query), ())).collect()[0][0], query
+
+
 @pytest.mark.parametrize(
     ("expression", "value"),
     [
@@ -121,6 +166,8 @@ def test_what_is_written_for_spark_means_what_was_read(spark: SparkSession, zone
         ("DATE '2024-06-10' - INTERVAL '1' DAY + 2", "2024-06-11"),
         ("interval - 1", "6"),
         ("TIMESTAMP '2024-06-01 00:00:00+02:00'", "2024-05-31 22:00:00"),
+        ("CAST(TIME '10:00:00.5' AS TIME(0))", "10:00:00"),
+        ("CAST(ARRAY('10:00:00.55') AS ARRAY<TIME(1)>)[0]", "10:00:00.5"),
     ],
 )
 def test_what_was_once_read_as_something_else(spark: SparkSession, expression: str, value: str) -> None:
