@@ -108,8 +108,10 @@ def the_catalog(subject: object) -> Resource:
     return CATALOG
 
 
-def needs(access: Access, on: Callable[[object], Resource] = itself) -> Callable[[Method[G, A, P, T]], Method[G, A, P, T]]:
-    """Let a method run only for callers with this access on what its first argument means.
+def needs(
+    access: Access, on: Callable[[object], Resource] = itself, *, instead: Access | None = None
+) -> Callable[[Method[G, A, P, T]], Method[G, A, P, T]]:
+    """Let a method run only for callers with this access on what its first argument means, or with the one that does ``instead``.
 
     One that is more than reading runs only where the warehouse is this catalog's: nothing is written or removed in another's.
     """
@@ -125,7 +127,9 @@ def needs(access: Access, on: Callable[[object], Resource] = itself) -> Callable
                 return method(self, subject, *args, **kwargs)
 
             def run() -> T:
-                self.caller.require(access, on(subject))
+                resource = on(subject)
+                if instead is None or not self.caller.may(instead, resource):
+                    self.caller.require(access, resource)
                 return method(self, subject, *args, **kwargs)
 
             return with_present_rights(self, run) if isinstance(self, Renewable) else run()

@@ -88,7 +88,7 @@ class LakeMetadata(LakeDatabases):
         """Let a consumer go on from a snapshot, once under a claim; None forgets it. See `lake.tables.consumers.reset_consumer`."""
         reset_consumer(self.catalog, table, name, next_snapshot, after=after, claim=claim)
 
-    @needs(Access.UPDATE)
+    @needs(Access.UPDATE, instead=Access.DELETE)  # who has DELETE takes the snapshots that a consumer keeps, as sys.purge_files does
     def forget_consumer(self, table: LakeTable, name: str, *, claim: Claim | None = None) -> None:
         """Forget a consumer, once under a claim, whatever its name; a stream that reads under it here ends."""
         forget_consumer(self.catalog, table, name, claim=claim)

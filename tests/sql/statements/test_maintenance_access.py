@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import chain, combinations
+
 import pytest
 
 from gateway.gateway import Gateway
 from lake import Lake
 from model.errors import Forbidden, LakeError
+from model.identifier import Identifier
 from sql.system.names import _ABOUT_ROWS
+from table.format.consumers import write_consumer
 from tests.lake.access.test_access import user
 from tests.sql.tables import make_table
 
@@ -91,3 +95,51 @@ def test_tables_one_may_not_see_are_not_listed(gateway: Gateway, lake: Lake, ada
     assert seen == [("t",)]
     with pytest.raises(Forbidden):
         gateway.run("SELECT * FROM secret$snapshots", caller=lake.access.caller(ada))
+
+
+RIGHTS = ("UPDATE", "DELETE", "PURGE")
+SEVERAL_STEPS = {
+    "CALL sys.purge_files('{t}')": [{"DELETE", "PURGE"}],
+    "CALL sys.clear_consumers('{t}')": [{"UPDATE"}, {"DELETE"}],
+    "CALL sys.reset_consumer('{t}', 'reader')": [{"UPDATE"}, {"DELETE"}],
+    "CALL sys.expire_partitions('{t}', '1 d', 'yyyy-MM-dd')": [{"DELETE"}],
+    "CALL sys.drop_partition('{t}', 'dt=2020-01-01;dt=2020-01-02')": [{"DELETE"}],
+    "CALL sys.expire_snapshots('{t}', 1)": [{"DELETE"}],
+    "CALL sys.expire_tags('{t}', '2100-01-01 00:00:00')": [{"DELETE"}],
+    "CALL sys.fast_forward('{t}', 'b')": [{"DELETE"}],
+}
+"""What lets go several things, one after the other, with the sets of rights each of which is enough, beside SELECT."""
+
+
+@pytest.mark.parametrize("call", SEVERAL_STEPS)
+def test_a_call_of_several_steps_is_refused_before_its_first_or_ends(gateway: Gateway, lake: Lake, call: str) -> None:
+    ada = user(lake, "ada")
+    for number, held in enumerate(chain.from_iterable(combinations(RIGHTS, size) for size in range(len(RIGHTS) + 1))):
+        name = f"t{number}"
+        _with_all_kinds(gateway, lake, name)
+        gateway.run(f"GRANT {', '.join(('SELECT', *held))} ON {name} TO ada").close()
+        before = _all_it_keeps(gateway, name)
+        refused = outcome(gateway, lake, ada, call.format(t=name))
+        assert refused is None or isinstance(refused, Forbidden), refused
+        assert (refused is None) is any(enough <= set(held) for enough in SEVERAL_STEPS[call]), (held, refused)
+        assert (_all_it_keeps(gateway, name) == before) is (refused is not None), held
+
+
+def _with_all_kinds(gateway: Gateway, lake: Lake, name: str) -> None:
+    """A table with old partitions, tags, a branch and consumers."""
+    for statement in (
+        f"CREATE TABLE {name} (id INT, dt STRING) PARTITIONED BY (dt)",
+        f"INSERT INTO {name} VALUES (1, '2020-01-01')",
+        f"CALL sys.create_tag('{name}', 'early', 1)",
+        f"CALL sys.create_branch('{name}', 'b', 'early')",
+        f"INSERT INTO {name} VALUES (2, '2020-01-02')",
+        f"CALL sys.create_tag('{name}', 'late', 2)",
+    ):
+        gateway.run(statement).close()
+    for consumer in ("reader", "other"):
+        write_consumer(lake.open(Identifier("default", name)).files, consumer, 2)
+
+
+def _all_it_keeps(gateway: Gateway, name: str) -> list[list[tuple[object, ...]]]:
+    kinds = ("$snapshots", "$tags", "$branches", "$consumers", "")
+    return [sorted(gateway.run(f"SELECT * FROM {name}{kind}").collect(), key=repr) for kind in kinds]
