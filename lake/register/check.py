@@ -11,6 +11,7 @@ from typing import Any
 from catalog import CatalogStore
 from catalog.records import SnapshotRow, TagRow
 from lake.register.changed import ChangedFile, changed_schemas, changed_snapshot, changed_tags
+from lake.register.looks.faults import Fault, refusals_too, refused, unreadable
 from lake.register.looks.file_faults import decoded, fault_of_entry, fault_of_index_file, index_fault, out_of_turn, shown
 from lake.register.looks.needed import Line, Wanted, need
 from lake.register.looks.side_by_side import SideBySide
@@ -23,7 +24,6 @@ from model.options.table import is_on
 from model.snapshot import Snapshot
 from model.text.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_path, lie_in_turn
-from table.format.io.storage_errors import refusal
 from table.format.layout import TableLayout
 from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import decode_manifest_list
@@ -37,19 +37,6 @@ Checked = Callable[[int, int], None]
 """Told of so many files, and their bytes, that have been looked at; may raise to stop. Called by whoever takes the faults."""
 Planned = Callable[[int, int], None]
 """Told how many data files, and bytes, are looked at from now on: all metadata has been."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """A file that is not what names it says."""
-
-    branch: str
-    snapshot_id: int | None
-    """The newest snapshot found to need it."""
-    partition: str
-    file: str
-    rows: int | None
-    problem: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,35 +84,6 @@ def of_unknown_branches(catalog: CatalogStore, table: LakeTable) -> Iterator[Fau
         path = TableLayout(table.location, name).branch_dir
         problem = f"is a branch that the catalog does not have; CALL sys.repair_table({literal(table.identifier.written())}) registers it"
         yield Fault(branch=name, snapshot_id=None, partition="", file=path, rows=None, problem=problem)
-
-
-def refused(problem: Unavailable) -> str:
-    """What a store says of a file or directory that it does not give; raises the problem where the store itself cannot be used."""
-    if (text := refusal(problem)) is None:
-        raise problem
-    return text
-
-
-def unreadable(branch: str, problem: Unavailable) -> Fault:
-    """The fault of a file or directory that its store does not give; raises the problem where the store itself cannot be used."""
-    return Fault(branch=branch, snapshot_id=None, partition="", file=problem.place or "", rows=None, problem=refused(problem))
-
-
-def refusals_too(branch: str, faults: Iterator[Fault]) -> Iterator[Fault]:
-    """The faults, and as the last one what their store does not give."""
-    try:
-        yield from faults
-    except Unavailable as problem:
-        yield unreadable(branch, problem)
-
-
-def once(faults: Iterable[Fault]) -> Iterator[Fault]:
-    """Each fault once, though several snapshots and branches need its file."""
-    seen: set[tuple[str, str]] = set()
-    for fault in faults:
-        if (key := (fault.file, fault.problem)) not in seen:
-            seen.add(key)
-            yield fault
 
 
 class TableCheck:

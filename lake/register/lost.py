@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from lake.commit.built import BuiltCommit
-from lake.register.check import Checked, Fault, Planned
+from lake.register.check import Checked, Planned
+from lake.register.looks.faults import Fault
 from lake.register.looks.file_faults import decoded, fault_of_entry, fault_of_index_file, shown
 from lake.register.looks.side_by_side import SideBySide
 from lake.tables.handle import LakeTable

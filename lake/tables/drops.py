@@ -25,16 +25,16 @@ from lake.base import LakeBase
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow
 from lake.register.operations import rewrite_all
-from lake.register.restored.used_since import note_undrop, used_since
+from lake.register.restored.used_since import note_undrop
 from lake.rewrite.garbage import own_directory
 from lake.tables.names import check_name, check_table_name, refuse_branch
+from lake.tables.unused_drops import unused_drops
 from lake.tables.views import views_among
 from model.access import CATALOG, Access, Resource, database_resource, inside, table_resource
 from model.catalog_errors import DropNotExist
 from model.errors import DatabaseAlreadyExist, DatabaseNotExist, Forbidden, InvalidName, LakeError, TableAlreadyExist, TableNotExist
 from model.identifier import DEFAULT_DATABASE, MAIN_BRANCH, Identifier
 from model.options.maintenance import DROP_RETENTION
-from model.repeats import REPEATS
 from model.view import Views
 from model.work.job import Job, JobRequest
 
@@ -382,7 +382,7 @@ class LakeDrops(LakeBase):
         swept, left_out = 0, set[int]()
         while True:
             garbage, removed = list[str](), 0
-            unused = self._unused_drops(left_out)
+            unused = unused_drops(self.catalog, self.file_io, self.standing, left_out, most=_SWEPT_AT_ONCE)
             with self.catalog.transaction() as tx:
                 tx.drops.in_turn()
                 tx.holds.require_no_backup("Removing dropped tables whose time is over")
@@ -407,27 +407,6 @@ class LakeDrops(LakeBase):
         for directory in left:
             follow(partial(self._remove_left, directory), f"The directory {directory} of a dropped table could not be removed")
         return swept
-
-    def _unused_drops(self, left_out: set[int]) -> set[int]:
-        """The next drops whose time is over and whose files nobody has used since; the others are left out, until they are taken back."""
-        while True:
-            with self.catalog.transaction() as tx:
-                expired = tx.drops.expired(limit=_SWEPT_AT_ONCE, but=left_out)
-                dropped = [table for drop_id in expired for table in tx.drops.tables(drop_id=drop_id) if table.own_directory is not None]
-            for table in dropped:
-                try:
-                    use = used_since(self.catalog, self.file_io, table)
-                except (LakeError, OSError) as problem:
-                    _log.info("Dropped table %s is kept while its files cannot be looked at: %s", table.identifier, problem, extra=REPEATS)
-                    left_out.add(table.drop_id)
-                    continue
-                if use is not None:
-                    self.standing.keep_dropped(table, use)
-                    left_out.add(table.drop_id)
-            if (unused := {*expired} - left_out) or not expired:
-                with self.catalog.reading() as tx:
-                    self.standing.dropped_now({table.drop_id for table in tx.drops.tables()})
-                return unused
 
 
 def _require(caller: Caller, access: Access, resource: Resource, label: str) -> None:

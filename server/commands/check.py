@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from lake import Lake
 from lake.inspect.checked import forget_checked
-from lake.register.check import Fault
+from lake.register.looks.faults import Fault
 from lake.register.looks.side_by_side import SideBySide
 from migrations import NewerSchema, knows, newest, revision_of
 from model.catalog_errors import MetadataOnlyTable

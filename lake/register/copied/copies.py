@@ -13,11 +13,12 @@ from dataclasses import replace
 
 from catalog.backup.archive_parts import PartTable
 from lake.access.allowed_locations import allowed_place
-from lake.register.check import Fault, TableCheck, once
+from lake.register.check import TableCheck
 from lake.register.copied.directories import directory_back, directory_to, is_directory_table, schemas_of
 from lake.register.copied.done import COPY_AGAIN, PARALLEL, WarehouseCopy, why_refused
 from lake.register.copied.places import CopiedReach
 from lake.register.copied.record import CopyRecord, consumers_of, put_back
+from lake.register.looks.faults import Fault, once
 from lake.register.looks.needed import Line
 from lake.tables.handle import LakeTable
 from model.errors import IllegalMove, LakeError

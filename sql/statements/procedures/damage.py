@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lake import LakeTable
-from lake.register.check import Fault
+from lake.register.looks.faults import Fault
 from lake.register.lost import Hears
 from lake.register.lost import remove_unexisting_files as remove_lost
 from model.schema.types import BigIntType

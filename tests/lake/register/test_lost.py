@@ -18,7 +18,7 @@ from catalog.commits.reservations import Client
 from catalog.objects.tables import TableRepository
 from lake import Lake, LakeTable
 from lake.commit.core import Prepared
-from lake.register.check import Fault
+from lake.register.looks.faults import Fault
 from lake.register.looks.file_faults import fault_of_entry
 from lake.register.lost import remove_unexisting_files
 from model.errors import OutcomeUnknown, Unavailable

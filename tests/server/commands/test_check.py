@@ -13,7 +13,8 @@ import pytest
 from flask.testing import FlaskClient
 
 from lake import Lake
-from lake.register.check import Fault, TableCheck
+from lake.register.check import TableCheck
+from lake.register.looks.faults import Fault
 from server.commands.check import check_warehouse
 from server.settings.settings import Settings, read_settings
 from tests.lake.register.damage import data_files, remove
