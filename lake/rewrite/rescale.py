@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lake.rewrite.compaction import check_rows
 from lake.tables.handle import LakeTable
 from model.snapshot import CommitKind, Snapshot
 from table.compaction.rewrite import planned
@@ -76,6 +77,6 @@ def rescale(lake: Lake, table: LakeTable, partition: Outgrown, *, buckets: int |
 
     with table.write() as write:
         schema = table.schema if buckets is None else with_buckets(table.schema, buckets)
-        write.add(write_batches(table.files, schema, batches(), rewrites=True))
+        check_rows(table, partition.entries, write.add(write_batches(table.files, schema, batches(), rewrites=True)))
         request = write.request(CommitKind.OVERWRITE, deletes=tuple(partition.entries), operation="RESCALE", buckets=buckets)
         lake.commit(table, request)
