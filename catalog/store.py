@@ -17,6 +17,7 @@ from catalog.access.logins import LoginRepository
 from catalog.access.principals import RoleRepository, TokenRepository
 from catalog.access.quotas import QuotaRepository
 from catalog.backup.holds import HoldRepository
+from catalog.beside_store import StorePlaces
 from catalog.browse import BrowseRepository
 from catalog.commits.decisions import DecisionRepository
 from catalog.commits.idempotency import IdempotencyRepository
@@ -150,6 +151,7 @@ class CatalogStore:
         self._left = -READER_SECONDS
         """When connections were let go last because they lead to a Postgres that can only be read."""
         self._pool = self._made(dsn, "catalog", least=2, most=max_connections)
+        self._store_places = StorePlaces(max_connections)
         self._turn_pool = self._made(dsn, "turns", least=0, most=TURN_CONNECTIONS)
         """Turns wait and hold their connections while they look at the catalog through others."""
 
@@ -203,6 +205,12 @@ class CatalogStore:
                 yield CatalogTransaction(conn, kept=keep)
                 done = keep
             self._worked[conn] = time.monotonic()
+
+    @contextlib.contextmanager
+    def beside_store(self, *, removes: bool = False, seconds: float | None = WAIT_SECONDS) -> Iterator[CatalogTransaction]:
+        """A transaction that is open while a file is written, or a tree is removed; `StorePlaces.place` has the rest."""
+        with self._store_places.place(removes=removes, seconds=seconds), self.transaction() as tx:
+            yield tx
 
     @contextlib.contextmanager
     def _problems_told(self, sent: Callable[[], bool] = lambda: False) -> Iterator[None]:
@@ -388,11 +396,6 @@ def read_only() -> Unavailable:
         "The catalog database can only be read: it is a standby, or still recovering. Nothing was changed. It can be written once it is "
         "promoted; else set SLUICE_CATALOG_DSN to the primary."
     )
-
-
-def waited_in_vain(problem: Unavailable) -> bool:
-    """Whether Postgres answers, and somebody else held for too long what a transaction wanted."""
-    return isinstance(problem.__cause__, psycopg.errors.LockNotAvailable)
 
 
 def away(problem: Exception, cause: str = "") -> Unavailable:

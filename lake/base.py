@@ -344,7 +344,7 @@ class LakeBase:
                 if tx.tables.by_id(table_id) is None or branch in tx.branches.names(table_id):
                     return
                 tx.directories.discard(directory)
-            with self.catalog.transaction() as tx:  # commits do not wait for the store
+            with self.catalog.beside_store(removes=True) as tx:  # commits do not wait for the store
                 remove_discarded(tx, self.file_io, self.standing, directory)
 
         follow(remove, f"What was written into {directory} after its branch was dropped could not be removed")
@@ -353,7 +353,7 @@ class LakeBase:
         """Remove the directory of a table that was just dropped; where the store fails it stays on record, for the sweep of drops."""
 
         def remove() -> None:
-            with self.catalog.transaction() as tx:
+            with self.catalog.beside_store(removes=True) as tx:
                 remove_discarded(tx, self.file_io, self.standing, location)
 
         follow(remove, f"The directory {location} of a dropped table could not be removed")

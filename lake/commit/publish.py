@@ -16,6 +16,7 @@ from catalog import CatalogStore, CatalogTransaction
 from catalog.objects.publications import Note
 from catalog.objects.tables import Numbering
 from catalog.records import SnapshotRow
+from catalog.store import WAIT_SECONDS
 from lake.commit.ahead import ahead_of, keep_aside, later_file, may_be_ahead, may_have_later_schema, other_file
 from lake.commit.hints import hints_beyond, lower_hints, raise_hint
 from lake.commit.notifier import Hook as Hook
@@ -396,7 +397,8 @@ class Publisher:
         """
         if not self.is_own:
             return
-        with self._catalog.transaction() as tx:
+        patience = WAIT_SECONDS if patience_millis is None else patience_millis / 1000
+        with self._catalog.beside_store(seconds=patience) as tx:
             tx.tables.hold(table_id, patience_millis=patience_millis)
             unpublished = tx.tables.unpublished_schemas(table_id, branch)
             if unpublished is None or (files is not None and unpublished.location != files.location):

@@ -130,7 +130,7 @@ class Branches:
             return gone
 
         def remove(directory: str) -> None:
-            with self._catalog.transaction() as tx:
+            with self._catalog.beside_store(removes=True) as tx:
                 remove_discarded(tx, table.files.io, self.standing, directory)
 
         for directory in directories:
@@ -163,7 +163,7 @@ class Branches:
         io = table.files.io
 
         def move() -> None:
-            with self._catalog.transaction() as tx:
+            with self._catalog.beside_store() as tx:
                 tx.tables.stay(table.table_id)  # before its places, as all others
                 if (row := tx.directories.lock_discarded(old)) is None:
                     return
@@ -174,7 +174,7 @@ class Branches:
                     tx.directories.directory_removed(old)
                     return
                 carry_renamed(tx, io, old, later=False)
-            with self._catalog.transaction() as tx:  # a tree may be large, and nothing of the table waits for it
+            with self._catalog.beside_store(removes=True) as tx:  # a tree may be large, and nothing of the table waits for it
                 remove_discarded(tx, io, self.standing, old)
 
         if not io.atomic_rename and not self._file(table, to):

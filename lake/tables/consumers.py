@@ -11,7 +11,6 @@ back in history has it alone, reads the files before, and finds no row of a cons
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID, uuid4
@@ -27,9 +26,6 @@ from model.errors import ConsumerTaken, InvalidData, InvalidName, SnapshotNotExi
 from table.format.consumers import delete_consumer, read_consumers, told_at, write_consumer
 from table.format.json_document import parse_json
 from table.format.store import TableFiles
-
-_FILING = threading.BoundedSemaphore(4)
-"""Each who writes a consumer's file holds a connection meanwhile; a store that hangs must leave the others theirs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +194,7 @@ def forget_consumer(
 
 @contextlib.contextmanager
 def _filing(catalog: CatalogStore, table: LakeTable, name: str) -> Iterator[CatalogTransaction]:
-    with _FILING, catalog.transaction() as tx:
+    with catalog.beside_store(seconds=None) as tx:
         tx.tables.stay(table.table_id)  # who goes back in history holds its row
         tx.consumers.lock(table.table_id, table.identifier.branch, name)
         yield tx

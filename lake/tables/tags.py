@@ -113,7 +113,7 @@ class Tags:
 
         A tag of that name that ended may have left its file, on record as one that goes: it is this tag's from here on.
         """
-        with self._catalog.transaction() as tx:
+        with self._catalog.beside_store() as tx:
             if not _held(tx, table):
                 return
             row = tx.tags.find(table.table_id, tag.name, table.identifier.branch)
