@@ -24,6 +24,7 @@ from model.options.table import is_on
 from model.snapshot import Snapshot
 from model.text.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_path, lie_in_turn
+from table.format.io.storage_errors import told_by_the_store
 from table.format.layout import TableLayout
 from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import decode_manifest_list
@@ -380,6 +381,8 @@ class TableCheck:
         try:
             return fault_of_entry(table, entry, deep=self._deep) or index_fault(table, entry, deep=self._deep)
         except Unavailable as problem:
+            if problem.place is not None and not told_by_the_store(problem):  # of this file alone: a decoder that did not come to its end
+                return problem.place, f"could not be looked at: {problem.message}"
             return problem.place or entry.file.file_name, refused(problem)
 
     def _partition(self, entry: ManifestEntry) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from lake.tables.handle import LakeTable
-from model.errors import LakeError, TableDamaged
+from model.errors import LakeError, TableDamaged, Unavailable
 from model.schema.schema import Schema
 from model.text.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_path, wrong_vectors
@@ -24,7 +24,8 @@ T = TypeVar("T")
 def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tuple[str, str] | None:
     """The data file of an entry where it is not as it was written, with what is wrong with it.
 
-    Raises what a store says that does not give the file, or a catalog that does not give its schema: the file may be whole.
+    Raises what a store says that does not give the file, a catalog that does not give its schema, or a process that did not decode it:
+    the file may be whole.
     """
     files, schema = table.files, table.schema
     try:
@@ -38,7 +39,7 @@ def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tup
         expected = ExpectedFile(path=path, size=entry.file.file_size, rows=entry.file.row_count, file=entry.file, schema=written)
         fault = fault_of(files.io, expected, deep=deep)
     except LakeError as problem:
-        if told_by_the_store(problem):
+        if told_by_the_store(problem) or isinstance(problem, Unavailable):  # also a decoder that took too long, or was killed
             raise
         return entry.file.file_name, problem.message
     return None if fault is None else (path, fault)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import signal
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,6 +28,8 @@ from model.schema.change import AddColumn
 from model.schema.schema import column, new_schema
 from table.format.store import TableFiles
 from tests.lake.commit.test_faults import T, insert, rows
+from workers.orc import OrcProcesses
+from workers.pool import WorkerLimits
 
 
 @pytest.fixture
@@ -70,6 +73,36 @@ def test_a_file_is_not_lost_because_postgres_is_away(lake: Lake, table: LakeTabl
         else:
             assert fault_of_entry(looked, entry, deep=False) is None
     assert fault_of_entry(looked, entry, deep=True) is None
+
+
+def test_a_file_is_not_lost_because_its_decoder_is_late(lake: Lake, warehouse: Path) -> None:
+    """As on a busy machine, or where the kernel ends it: a whole ORC file counted as lost, and its rows went."""
+    lake.create_table(T, new_schema([column("id", "BIGINT")], options={"bucket": "-1", "file.format": "orc"}))
+    insert(lake, 1)
+    processes = OrcProcesses(WorkerLimits(count=1, seconds=3), str(warehouse))
+    processes.begin()
+
+    def look() -> list[str]:
+        found = lake.check_table(lake.open(T), deep=True, threads=1, checked=lambda *_: None)
+        return [fault.problem for fault in found]
+
+    def stall() -> None:
+        assert look() == []
+        for pid in processes.pids():
+            os.kill(pid, signal.SIGSTOP)
+
+    try:
+        stall()
+        with pytest.raises(Unavailable, match="was not decoded within 3 seconds"):
+            remove_unexisting_files(lake, lake.open(T), dry_run=False, deep=True, threads=1, check=lambda: None)
+        stall()
+        (told,) = look()
+    finally:
+        processes.close()
+    assert told.startswith("could not be looked at: ")
+    assert look() == []
+    table = lake.open(T)
+    assert [entry.file.row_count for entry in table.files.live_entries(table.latest())] == [1]
 
 
 @pytest.mark.parametrize("problem", [errno.ENOSPC, errno.EIO])
