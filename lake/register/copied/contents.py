@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from model.errors import LakeError
 from table.format.io.copying import Copy, digest_of
-from table.format.io.file_io import FileIO
+from table.format.io.file_io import FileIO, local_path
 from table.format.io.storage_errors import never_given
 
 _DIRECTORY = "_contents"
@@ -48,9 +48,9 @@ def names_in(io: FileIO, location: str, *, threads: int) -> tuple[dict[str, Cont
 
 def sizes_in(io: FileIO, location: str) -> dict[str, int]:
     """Bytes of each file below a directory, by its name below it; without what a copy keeps by contents there."""
-    return {
-        name: size for path, size in _below(io, location) if not (name := path.removeprefix(f"{location}/")).startswith(f"{_DIRECTORY}/")
-    }
+    root = f"{local_path(location)}/"
+    sizes = {path.removeprefix(root): size for path, size in _below(io, location)}
+    return {name: size for name, size in sizes.items() if not name.startswith(f"{_DIRECTORY}/")}
 
 
 def _below(io: FileIO, directory: str) -> Iterator[tuple[str, int]]:

@@ -23,7 +23,7 @@ from model.errors import LakeError
 from model.identifier import MAIN_BRANCH
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from table.format.io.copying import Copied, Copy
-from table.format.io.file_io import FileIO, file_io_for
+from table.format.io.file_io import FileIO, file_io_for, local_path
 
 
 def schemas_of(table: PartTable, branch: str) -> Sequence[Schema]:
@@ -55,8 +55,8 @@ def directory_to(table: PartTable, target: str, done: WarehouseCopy, *, verify: 
 
 def _copied_of(names: Names, copied: Copied, location: str) -> Names:
     """The files whose contents are in the copy."""
-    places = {*copied.missing, *copied.other, *(problem.place for problem in copied.unreadable)}
-    lost = {content for name, content in names.items() if file_at(location, name) in places}
+    places = {*map(local_path, (*copied.missing, *copied.other)), *(problem.place for problem in copied.unreadable)}
+    lost = {content for name, content in names.items() if local_path(file_at(location, name)) in places}
     return {name: content for name, content in names.items() if content not in lost}
 
 
@@ -68,12 +68,12 @@ def directory_back(table: PartTable, source: str, target: str, done: WarehouseCo
     from_io, to_io = file_io_for(source), file_io_for(target)
     told = None if record is None or record.contents is None else record.contents.get(str(table.table_id), {})
     sizes = sizes_in(from_io, source) if told is None else {name: size for name, (_, size) in told.items()}
-    if others := others_in(to_io, target, sizes):
+    if sizes and (others := others_in(to_io, target, sizes)):
         which = f"{others[0]} …" if len(others) > 1 else others[0]
         what = f"{len(others)} files in its directory ({which}) are none of the backup's, so none of its files was put back"
         done.trouble(table, f"{what}: move them away and repeat where its rows are to be the backup's", unreadable=False)
         return
-    if told is None and record is not None:
+    if told is None and record is not None and sizes:
         what = "the copy does not tell which files it had at the backup: all that the copy has are there, also what was replaced before"
         done.doubts.append((table.told, what))
     there = sizes_in(to_io, target)

@@ -57,9 +57,10 @@ BEFORE = {"part-old.csv": "1\n", "day.csv": "monday\n", "p=1/a.csv": "same\n", "
 AFTER = {"part-new.csv": "1\n2\n", "day.csv": "tuesday\n", "p=1/a.csv": "same\n"}
 
 
-def test_a_restore_has_the_files_of_its_own_backup(shop: Server, place: Path, of: Of, empty_dsn: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_restore_has_the_files_of_its_own_backup(shop: Server, place: Path, of: Of, empty_dsn: str, tmp_path: Path, scheme: str) -> None:
     """One copy serves both. Files that had been replaced before the backup came back beside those that replaced them."""
-    copy, files = str(tmp_path / "copy"), {}
+    copy, files = f"{scheme}{tmp_path}/copy", {}
     for name, rows in (("b1", BEFORE), ("b2", AFTER)):
         write(place, rows)
         assert backup(of(shop.dsn), tmp_path / name, files_to=copy, verify=True)[1] == []
@@ -122,7 +123,7 @@ def test_a_copy_of_an_earlier_version_still_comes_back(shop: Server, place: Path
     shutil.copytree(place, copy / "shop.db/f")
     (record,) = (copy / "_backups").iterdir()
     record.write_text(json.dumps({"consumers": json.loads(record.read_text())["consumers"]}))
-    restore_parts(of(shop.dsn), tmp_path / "b", tables=[F], to=Identifier("shop", "beside"), files_from=str(copy))
+    restore_parts(of(shop.dsn), tmp_path / "b", tables=[F], to=Identifier("shop", "beside"), files_from=f"file://{copy}")
     assert read(directory(shop, Identifier("shop", "beside"))) == BEFORE
     shutil.rmtree(tmp_path / "warehouse")
     (told,) = restore(of(empty_dsn), tmp_path / "b", replace=False, files_from=str(copy))[1]
@@ -140,6 +141,13 @@ def test_a_table_alone_comes_back_with_its_files(shop: Server, place: Path, of: 
     assert not os.path.exists(place)
     assert restore_parts(of(shop.dsn), tmp_path / "b", tables=[F], files_from=copy)[1] == []
     assert read(place) == BEFORE
+
+
+def test_a_table_that_had_no_files_says_nothing_of_those_since(shop: Server, place: Path, of: Of, empty_dsn: str, tmp_path: Path) -> None:
+    assert backup(of(shop.dsn), tmp_path / "b", files_to=str(tmp_path / "copy"))[1] == []
+    write(place, AFTER)
+    assert restore(of(empty_dsn), tmp_path / "b", replace=False, files_from=str(tmp_path / "copy"))[1] == []
+    assert read(place) == AFTER
 
 
 def test_a_file_that_its_disk_does_not_give_keeps_no_other_out(
