@@ -26,7 +26,7 @@ from lake.tables.consumers import Filed, filed_consumers, first_unread
 from lake.tables.handle import LakeTable
 from lake.tables.history import clear_all_expired
 from lake.tables.names import check_name
-from lake.tables.tag_files import parse_retained
+from lake.tables.tag_files import stored_retention
 from lake.tables.tags import hold_retention, to_tag
 from model.access import Access, table_resource
 from model.catalog_errors import TagAlreadyExist
@@ -108,7 +108,7 @@ def _kept_elsewhere(tx: CatalogTransaction, table: LakeTable) -> list[Snapshot]:
 
 
 def _tag(row: TagRow) -> Tag:
-    retained = None if row.retained is None else parse_retained(row.retained)
+    retained = None if row.retained is None else stored_retention(row.retained)
     return Tag(name=row.name, snapshot=Snapshot.from_json(row.snapshot), created_millis=row.created_millis, retained=retained)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from catalog import CatalogTransaction
 from catalog.listing import EVERYTHING, Slice
 from catalog.records import DatabaseRow
+from lake.access.callers import Caller
 from lake.access.guard import asks_itself, needs, the_catalog
 from lake.base import LakeBase, seen
 from lake.commit.claims import Claim, claimed_in
@@ -106,3 +108,9 @@ class LakeDatabases(LakeBase):
                     break
                 after = page[-1]
         return pairs[:limit]
+
+
+def shows_a_table(caller: Caller, tx: CatalogTransaction, database: str, *, but_type: str) -> bool:
+    """Whether the caller's list of a database's tables, without those of a kind, shows one."""
+    names = tx.tables.names(database, but_type=but_type)
+    return any(caller.administrator or caller.lists(table_resource(Identifier(database, name))) for name in names)

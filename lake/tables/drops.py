@@ -27,6 +27,7 @@ from lake.commit.decided import follow
 from lake.register.operations import rewrite_all
 from lake.register.restored.used_since import note_undrop
 from lake.rewrite.garbage import own_directory
+from lake.tables.databases import shows_a_table
 from lake.tables.names import check_name, check_table_name, refuse_branch
 from lake.tables.unused_drops import unused_drops
 from lake.tables.views import views_among
@@ -106,21 +107,13 @@ class LakeDrops(LakeBase):
 
     @needs(Access.DROP)
     def drop_database(
-        self,
-        name: str,
-        *,
-        if_exists: bool = False,
-        cascade: bool = False,
-        unlisted: str | None = None,
-        purge: bool = False,
+        self, name: str, *, if_exists: bool = False, cascade: bool = False, unlisted: str | None = None, purge: bool = False,
         claim: Claim | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Remove a database, once under a claim; one that holds something only with ``cascade``, which drops all of it in one decision.
 
-        With ``unlisted``, a kind of tables that the caller's lists leave out, ``cascade`` counts only where such a list shows a table: who
-        looks at it before, and finds none, takes the database for empty. Raises `DatabaseNotEmpty`.
-
-        All of it can be brought back for `drop.retention`; with ``purge``, which takes PURGE on all in it, it is gone for good at once.
+        Where the caller's list of tables, without those of a kind that is ``unlisted``, shows none, ``cascade`` does not count. All of it
+        can be brought back for `drop.retention`; with ``purge``, which takes PURGE on all in it, it is gone for good at once.
         """
         if name == DEFAULT_DATABASE:
             raise InvalidName("The database default cannot be dropped: statements without a database name mean it.")
@@ -131,30 +124,22 @@ class LakeDrops(LakeBase):
             with self.catalog.transaction() as tx, claimed_in(tx, claim):
                 tx.drops.in_turn()
                 tx.databases.lock(name)
-                rows: list[TableRow] = []
-                if cascade and (unlisted is None or self._lists_any(tx, name, but_type=unlisted)):
-                    rows = [tx.tables.lock(Identifier(name, table)) for table in tx.tables.names(name)]
-                    if rows or tx.views.page(name, Slice(limit=1)) or tx.functions.page(name, Slice(limit=1)):
-                        self.caller.require(Access.DROP, inside(name))
-                else:
+                if not cascade or (unlisted is not None and not shows_a_table(self.caller, tx, name, but_type=unlisted)):
                     tx.databases.require_empty(name)
+                rows = [tx.tables.lock(Identifier(name, table)) for table in tx.tables.names(name)]
+                if rows or tx.views.page(name, Slice(limit=1)) or tx.functions.page(name, Slice(limit=1)):
+                    self.caller.require(Access.DROP, inside(name))
                 retained = [(row, self._retention_of(row, purge=purge)) for row in rows]
                 retention = _AT_ONCE if purge else self.drop_retention
                 drop_id = tx.drops.keep_database(name, by=self.caller.principal, retention=retention)
                 for row, its_own in retained:
                     garbage += self._drop(tx, row, its_own, parent=drop_id)
                 if not retention:
-                    (dropped,) = tx.drops.databases(drop_id=drop_id)
-                    tx.drops.remove_database(dropped)
+                    tx.drops.remove_database(*tx.drops.databases(drop_id=drop_id))
         except DatabaseNotExist:
             if not if_exists:
                 raise
         self._dropped(garbage)
-
-    def _lists_any(self, tx: CatalogTransaction, database: str, *, but_type: str) -> bool:
-        """Whether the caller's list of a database's tables, without those of a kind, shows one."""
-        names = tx.tables.names(database, but_type=but_type)
-        return any(self.caller.administrator or self.caller.lists(table_resource(Identifier(database, name))) for name in names)
 
     def _retention_of(self, row: TableRow, *, purge: bool) -> timedelta:
         """How long a table is kept; less than this server's retention takes PURGE, however that is said."""

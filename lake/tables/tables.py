@@ -56,10 +56,20 @@ class LakeTables(LakeMetadata):
 
     @asks_itself
     def describe_all(self, database: str, wanted: Slice, *, type_: str | None = None, but_type: str | None = None) -> list[TableRow]:
-        """A database's tables as the catalog has them, as far as the caller may open them; raises `DatabaseNotExist`."""
+        """A database's tables as the catalog has them, as far as the caller may open them; raises `DatabaseNotExist`.
+
+        Fewer than wanted are there only where the list ends.
+        """
         self.caller.require_sight_of_database(database)
-        rows = with_present_rights(self, lambda: self._rows(database, wanted, type_, but_type))
-        return [row for row in rows if self._is_ready(row)]
+        ready: list[TableRow] = []
+        left = wanted
+        while True:
+            rows = with_present_rights(self, partial(self._rows, database, left, type_, but_type))
+            ready += [row for row in rows if self._is_ready(row)]
+            missing = 0 if wanted.limit is None else wanted.limit - len(ready)  # dropped meanwhile: others follow behind them
+            if not missing or len(rows) < (left.limit or 0):
+                return ready
+            left = replace(wanted, after=rows[-1].name, limit=missing)
 
     def _rows(self, database: str, wanted: Slice, type_: str | None, but_type: str | None) -> list[TableRow]:
         with self.catalog.reading() as tx:

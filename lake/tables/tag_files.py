@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 import threading
 import time
 from collections.abc import Mapping
@@ -39,7 +40,7 @@ def tag_in(files: TableFiles, name: str) -> TagRow | None:
         created = body.get("tagCreateTime")
         millis = _millis(created) if created else None
         seconds = body.get("tagTimeRetained")
-        retained = f"{round(float(seconds) * 1000)} ms" if isinstance(seconds, int | float) else None
+        retained = _retained(float(seconds)) if isinstance(seconds, int | float) else None
     except (FileNotFoundError, TableDamaged, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None  # also a link that leads out, or a pipe: it must not keep the table's other tags from anybody
     parsed = tagged.operation is not None or body.get("operation") is None
@@ -123,9 +124,24 @@ def parse_retained(text: str) -> dt.timedelta:
         raise InvalidOption(f"The tag's retention '{text}' is no duration ({problem}); '1 d' or 'PT24H' are.") from None
 
 
-def _iso(text: str) -> dt.timedelta:
-    import re
+def stored_retention(text: str) -> dt.timedelta | None:
+    """The retention of a tag as the catalog has it, for ever where it is longer than Python's; raises `InvalidOption`.
 
+    Earlier versions took any number of milliseconds from other clients' files.
+    """
+    foreign = re.fullmatch(r"(-?\d+) ms", text)
+    taken = text if foreign is None else _retained(int(foreign[1]) / 1000)
+    return None if taken is None else parse_retained(taken)
+
+
+def _retained(seconds: float) -> str | None:
+    """A retention as other clients write it into a tag's file, which may be negative, or longer than Python's: then it is for ever."""
+    if seconds > dt.timedelta.max.total_seconds() / 2:
+        return None
+    return f"{max(0, round(seconds * 1000))} ms"
+
+
+def _iso(text: str) -> dt.timedelta:
     match = re.fullmatch(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?", text.strip().upper())
     if match is None or not any(match.groups()):
         raise ValueError("it is not ISO-8601")
@@ -150,6 +166,6 @@ def _file_body(tag: TagRow) -> Mapping[str, Any]:
     if tag.created_millis is not None:
         at = dt.datetime.fromtimestamp(tag.created_millis / 1000)
         body["tagCreateTime"] = [at.year, at.month, at.day, at.hour, at.minute, at.second, at.microsecond * 1000]
-    if tag.retained is not None:
-        body["tagTimeRetained"] = parse_retained(tag.retained).total_seconds()
+    if tag.retained is not None and (retained := stored_retention(tag.retained)) is not None:
+        body["tagTimeRetained"] = retained.total_seconds()
     return body

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from catalog import CatalogTransaction
+from catalog import CatalogStore, CatalogTransaction
 from lake import Lake, LakeTable
 from lake.commit.publish import Publisher
 from lake.rewrite.auto_tags import create_automatic_tags, expire_tags
@@ -410,3 +410,25 @@ def test_a_tag_that_came_as_a_file_is_the_tables_own_or_none(
     told = [record.message for record in caplog.records if "tag forged" in record.message]
     assert len(told) == 1
     assert "is not taken for a tag" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "stored", "for_ever"),
+    [(86399999999913600.0, "86399999999913600000 ms", True), (1e300, "9" * 40 + " ms", True), (-1.0, "-1000 ms", False)],
+)
+def test_a_retention_that_only_java_takes_keeps_nobody_from_the_tables_tags(
+    lake: Lake, table: LakeTable, catalog: CatalogStore, seconds: float, stored: str, for_ever: bool
+) -> None:
+    """As of `create_tag` with '999999999999 d', by a client that writes the file itself; `stored` is what earlier versions took of it."""
+    create_tag(lake, table, "own")
+    place = Path(table.location) / "tag"
+    body = json.loads((place / "tag-own").read_text())
+    (place / "tag-theirs").write_text(json.dumps(body | {"tagTimeRetained": seconds}))
+    with catalog.transaction() as tx:
+        tx.tags.put(table.table_id, "before", body, created_millis=1, retained=stored)
+    retained = {tag.name: tag.retained for tag in tags_of(lake, table)}
+    kept = None if for_ever else dt.timedelta(0)
+    assert retained == {"before": kept, "own": None, "theirs": kept}
+    assert {tag.name for tag in expire_tags(lake, table)} == (set() if for_ever else {"before", "theirs"})
+    expire_snapshots(lake, table, keep(1))
+    lake.branches.create(table, "b", from_tag="own")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from catalog.records import TableRow
 from gateway.gateway import Gateway
+from lake.tables.tables import LakeTables
 from tests.server.paimon.committing import Writer
 from tests.server.paimon.speaking import Rest, new_table, schema
 
@@ -103,3 +106,28 @@ def test_snapshots_are_paged_newest_first_while_commits_go_on(rest: Rest, gatewa
     second = rest.get(f"{T}/snapshots", maxResults="9", pageToken=first["nextPageToken"])
     assert [one["id"] for one in first["snapshots"] + second["snapshots"]] == [5, 4, 3, 2, 1]
     assert second["nextPageToken"] is None
+
+
+@pytest.mark.parametrize("most", ["1", "2", "3"])
+@pytest.mark.parametrize("gone", ["a", "c", "e"])
+def test_a_table_that_is_dropped_while_it_is_listed_ends_no_list(
+    rest: Rest, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, gone: str, most: str
+) -> None:
+    """Between the look at the catalog and at the tables, of which each was being moved: those behind it are listed all the same."""
+    for name in "abcdef":
+        _table(rest, name)
+    whole = LakeTables._rows
+
+    def then_dropped(self: LakeTables, *wanted: Any) -> list[TableRow]:
+        rows = [replace(row, moving_from=f"{row.location}.old") for row in whole(self, *wanted)]
+        if gone in [row.name for row in rows]:
+            gateway.run(f"DROP TABLE IF EXISTS d.{gone}").close()
+        return rows
+
+    monkeypatch.setattr(LakeTables, "_rows", then_dropped)
+    seen, token = list[str](), ""
+    while token is not None:
+        answer = rest.get("databases/d/table-details", maxResults=most, **({"pageToken": token} if token else {}))
+        seen += [one["name"] for one in answer["tableDetails"]]
+        token = answer["nextPageToken"]
+    assert seen == [name for name in "abcdef" if name != gone]
