@@ -27,7 +27,7 @@ from sql.local.scope import Scope, is_star, limit_of, only_parts, only_stored_ta
 from sql.statements.base import ExecutionContext, LocalStatement
 from table.format.rows.domain import value_fault
 from table.scan.aggregates import Aggregate, Function, exact_aggregates
-from table.scan.planning.entry_scan import plan_scan
+from table.scan.planning.entry_scan import check_alone, plan_scan
 from table.scan.read import Selection, read_batches
 
 _SCAN_PARTS = frozenset({"expressions", "from_", "where", "limit"})
@@ -94,6 +94,7 @@ def plan_select(tree: exp.Select, context: ExecutionContext) -> LocalScan | Meta
         if is_view(context, reference.parts):
             raise NotLocal from None
         raise
+    check_alone(table.files, table.schema)
     if TRAVEL_OPTIONS & table.schema.options.keys():
         raise NotLocal
     rules = context.lake.read_rules(table)

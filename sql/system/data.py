@@ -12,7 +12,7 @@ from model.options.table import is_on
 from model.schema.types import ArrayType, DataType, VarCharType
 from sql.execution.results import ResultColumn, result_arrow_type
 from sql.system.base import SystemScan, SystemTable
-from table.scan.planning.entry_scan import only_columns, plan_scan
+from table.scan.planning.entry_scan import check_alone, only_columns, plan_scan
 from table.scan.planning.plan import ScanPlan
 from table.scan.read import Selection, read_batches
 from table.scan.row_ids import read_with_row_ids, with_row_ids
@@ -53,6 +53,7 @@ def _row_tracking(table: LakeTable) -> SystemTable:
 def plan_of(scan: SystemScan) -> ScanPlan:
     """The files whose rows may matter."""
     table = scan.opened
+    check_alone(table.files, table.schema)
     return plan_scan(
         table.files, table.schema, scan.snapshot, only_columns(scan.predicate, lambda name: table.schema.find(name) is not None)
     )

@@ -24,7 +24,7 @@ from table.format.rows import binary_row
 from table.format.store import TableFiles
 from table.retention.tag_periods import TagPeriods
 from table.scan.compacted import last_compacted
-from table.scan.planning.entry_scan import ScanPlan, plan_entries, plan_scan
+from table.scan.planning.entry_scan import ScanPlan, check_alone, plan_entries, plan_scan
 
 
 class Versions(ABC):
@@ -79,7 +79,8 @@ NOTHING = BatchScan(snapshot=None)
 
 
 def plan_batch(files: TableFiles, schema: Schema, scan: BatchScan, predicate: Predicate | None = None) -> ScanPlan:
-    """The files of a batch read, in order; raises what `plan_scan` raises."""
+    """The files of a batch read, in order; raises what `plan_scan` and `check_alone` raise."""
+    check_alone(files, schema)
     if scan.whole:
         return plan_scan(files, schema, scan.snapshot, predicate)
     if scan.added_by is None:

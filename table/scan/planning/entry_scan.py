@@ -10,6 +10,7 @@ from model.predicate import Predicate
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.deletions import deletions_of
+from table.format.layout import TableLayout
 from table.format.manifests.entries import ManifestEntry
 from table.format.store import TableFiles
 from table.index.skip import without_skipped
@@ -64,6 +65,20 @@ def check_readable(schema: Schema) -> None:
     """Raise `UnsupportedType` for files that hold parts of rows."""
     if is_on(schema.options, "data-evolution.enabled"):
         raise UnsupportedType("The table has 'data-evolution.enabled' = 'true': its files hold parts of rows, which are not read here.")
+
+
+def check_alone(files: TableFiles, schema: Schema) -> None:
+    """Raise `UnsupportedType` for a table that Paimon's clients read together with a branch: of it alone rows would be missing.
+
+    As they do, it is taken alone where the branch is not there, and by streams.
+    """
+    for key in ("scan.fallback-branch", "scan.primary-branch"):
+        branch = schema.options.get(key, "").strip()
+        if branch and branch != files.layout.branch and files.io.exists(TableLayout(files.location, branch).schema_dir()):
+            raise UnsupportedType(
+                f"The table has '{key}' = '{branch}': Paimon's clients read each partition from one of the two, which is not done here. "
+                f"Query the branch, `{files.name.split('$')[0]}$branch_{branch}`, or RESET the option, which ends that for them, too."
+            )
 
 
 def _ordered(schema: Schema, entries: Sequence[ManifestEntry]) -> list[ManifestEntry]:
