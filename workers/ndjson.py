@@ -9,7 +9,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import IO, Any, NoReturn
 
@@ -46,9 +46,7 @@ class NdjsonRows:
         self._schema = schema
         self._table = table
         self._converts = {field.name: converter(field.type) for field in schema.fields}
-        exact = any(isinstance(part, DecimalType) for field in schema.fields for part in walk(field.type))
-        # A DECIMAL must not pass through a double; only the standard library's reader can be told so.
-        self._loads: Convert = _exact_loads if exact else orjson.loads
+        self._loads = _loads(schema.fields)
         self._row = 0
 
     def batches(self, body: IO[bytes]) -> Iterator[pa.RecordBatch]:
@@ -98,9 +96,36 @@ class NdjsonRows:
                 value = row.get(name)
                 values.append(convert(value) if value is not None else None if name in row else left_out)
             return pa.array(values, arrow_schema([field]).field(0).type)
-        except (ValueError, TypeError, ArithmeticError, RecursionError, binascii.Error, pa.ArrowException) as problem:
+        except _MISFITS as problem:
             value = rows[at].get(name)
             raise InvalidData(f"Column {name}, row {first + at + 1}: {_shown(value)} does not fit {field.type.sql()}.") from problem
+
+
+def values_of_texts(texts: pa.Array, field: Field, *, first_row: int) -> pa.Array:
+    """Values of a column that are written as JSON, one a text; raises `InvalidData` naming the row, counted from ``first_row``."""
+    loads, convert = _loads([field]), converter(field.type)
+    values: list[Any] = []
+    text: str | None = None
+    try:
+        for text in texts.to_pylist():
+            value = None if text is None else loads(text.encode())
+            values.append(None if value is None else convert(value))
+        return pa.array(values, arrow_schema([field]).field(0).type)
+    except _MISFITS as problem:
+        row = first_row + min(len(values), len(texts) - 1) + 1
+        raise InvalidData(
+            f"Column {field.name}, row {row}: {_cut(text or '')} does not fit {field.type.sql()}, which is written as JSON."
+        ) from problem
+
+
+_MISFITS = (ValueError, TypeError, ArithmeticError, RecursionError, binascii.Error, pa.ArrowException)
+"""What is raised for a value that is none of its column's type."""
+
+
+def _loads(fields: Sequence[Field]) -> Convert:
+    """The reader of JSON for columns: a DECIMAL must not pass through a double, which only the standard library's can be told."""
+    exact = any(isinstance(part, DecimalType) for field in fields for part in walk(field.type))
+    return _exact_loads if exact else orjson.loads
 
 
 def _exact_loads(line: bytes) -> Any:
@@ -117,6 +142,10 @@ def _shown(value: object) -> str:
         text = json.dumps(value, default=str, ensure_ascii=False)
     except RecursionError:
         return "A value nested many times"
+    return _cut(text)
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 

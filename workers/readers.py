@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 
 from model.errors import InvalidData
 from model.schema.schema import Schema
+from model.schema.types import ArrayType, BinaryType, MapType, RowType, VarBinaryType
 from table.format.parquet.batches import bounded_batches
 from table.format.rows.arrow import arrow_type
 from table.format.rows.cast import Fitting, fit
 from table.format.rows.unpacked import plain_pieces
-from workers.ndjson import NdjsonRows
+from workers.ndjson import NdjsonRows, values_of_texts
 from workers.validation import check_schema, validated
 
 _PIECE_BYTES = 8 << 20
@@ -102,24 +103,33 @@ def csv_batches(body: IO[bytes], schema: Schema, table: str) -> Iterator[pa.Reco
         if "Empty CSV file" in str(problem):
             raise InvalidData("The CSV body is empty; its first line must name the columns.") from problem
         raise
-    binary = frozenset(field.name for field in fields if field.type.root in ("BINARY", "VARBINARY"))
-    yield from _fitted((_decoded(batch, binary) for batch in stream), schema, table, Fitting(from_text=True))
+    yield from _fitted(_decoded(iter(stream), schema), schema, table, Fitting(from_text=True))
 
 
-def _decoded(batch: pa.RecordBatch, binary: frozenset[str]) -> pa.RecordBatch:
-    """Binary columns stand in CSV as base64, as they do in JSON."""
-    for name in binary.intersection(batch.schema.names):
-        position = batch.schema.get_field_index(name)
-        values = [None if text is None else _bytes(name, text) for text in batch.column(position).to_pylist()]
-        batch = batch.set_column(position, name, pa.array(values, pa.binary()))
-    return batch
+def _decoded(batches: Iterator[pa.RecordBatch], schema: Schema) -> Iterator[pa.RecordBatch]:
+    """What CSV holds as JSON does: base64 in binary columns, JSON itself in ARRAY, MAP and ROW columns."""
+    rows = 0
+    for batch in batches:
+        columns = list(batch.columns)
+        for position, name in enumerate(batch.schema.names):
+            field = schema.find(name)
+            if field is not None and isinstance(field.type, BinaryType | VarBinaryType):
+                columns[position] = _bytes(name, columns[position], first_row=rows)
+            elif field is not None and isinstance(field.type, ArrayType | MapType | RowType):
+                columns[position] = values_of_texts(columns[position], field, first_row=rows)
+        yield pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+        rows += batch.num_rows
 
 
-def _bytes(name: str, text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except ValueError as problem:
-        raise InvalidData(f"Column {name}: {text[:80]!r} is not base64, which binary values are written in.") from problem
+def _bytes(name: str, texts: pa.Array, *, first_row: int) -> pa.Array:
+    values: list[bytes | None] = []
+    for number, text in enumerate(texts.to_pylist(), first_row + 1):
+        try:
+            values.append(None if text is None else base64.b64decode(text, validate=True))
+        except ValueError as problem:
+            written = "is not base64, which binary values are written in"
+            raise InvalidData(f"Column {name}, row {number}: {text[:80]!r} {written}.") from problem
+    return pa.array(values, pa.binary())
 
 
 def ndjson_batches(body: IO[bytes], schema: Schema, table: str) -> Iterator[pa.RecordBatch]:

@@ -38,6 +38,7 @@ EXACT_INTEGER = 2**53
 """Up to here every whole number is a double of its own."""
 EXACT_DIGITS = 15
 """Any decimal of so many digits comes back from a double unchanged."""
+_MAY_BE_EMPTY = CharType | VarCharType | BinaryType | VarBinaryType
 _SPECIAL = r'["\\\x00-\x1f]'
 _CONTROL = r"[\x00-\x1f]"
 _FRACTION = r"\.\d+"
@@ -91,9 +92,9 @@ def json_texts(array: pa.Array, type_: DataType) -> pa.Array:
 
 
 def csv_texts(array: pa.Array, type_: DataType) -> pa.Array:
-    """Every value as a CSV field; NULL is an empty field, an empty string is a quoted one."""
+    """Every value as a CSV field; NULL is an empty field, an empty string, or no bytes, a quoted one."""
     texts = plain(array, type_)
-    if isinstance(type_, CharType | VarCharType | ArrayType | MultisetType | VectorType | MapType | RowType):
+    if isinstance(type_, _MAY_BE_EMPTY | ArrayType | MultisetType | VectorType | MapType | RowType):
         texts = csv_quoted(texts)
     return pc.fill_null(texts, "")
 

@@ -16,7 +16,21 @@ import pytest
 
 from model.errors import InvalidData
 from model.schema.schema import Schema, column, new_schema
-from model.schema.types import ArrayType, DataType, DoubleType, Field, FloatType, IntType, MapType, VarCharType
+from model.schema.types import (
+    ArrayType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    Field,
+    FloatType,
+    IntType,
+    MapType,
+    RowType,
+    TimeType,
+    VarBinaryType,
+    VarCharType,
+)
+from workers import readers
 from workers.readers import arrow_batches, csv_batches, ndjson_batches, parquet_batches, readable
 
 SCHEMA = Schema(
@@ -209,3 +223,55 @@ def test_a_default_stands_where_a_column_is_left_out_whatever_the_rows_come_in()
     assert [row for batch in mixed for row in batch.to_pylist()] == [{"id": 1, "n": 3, "d": Decimal("7.0")}, wanted[1]]
     with pytest.raises(InvalidData, match="row 2: NULL"):
         list(ndjson_batches(io.BytesIO(b'{"id": 1}\n{"id": 2, "n": null}'), schema, "t"))
+
+
+@pytest.mark.parametrize("text", ["2024-03-31T02:30:00", "2024-03-31 02:30:00.5", "2024-03-31"])
+def test_an_instant_without_a_zone_is_refused_by_row_in_text(text: str) -> None:
+    """Which one its writer means nobody knows; a day alone has no offset, though its end looks like one."""
+    schema = new_schema([column("id", "INT"), column("v", "TIMESTAMP_LTZ(3)")], options={"bucket": "-1"})
+    rows = [{"id": 1, "v": "2024-03-31T02:30:00+02:00"}, {"id": 2, "v": text}]
+    with pytest.raises(InvalidData, match="row 2"):
+        list(csv_batches(io.BytesIO(_csv(rows)), schema, "t"))
+    with pytest.raises(InvalidData, match="row 2"):
+        list(ndjson_batches(io.BytesIO("\n".join(map(json.dumps, rows)).encode()), schema, "t"))
+
+
+_PARTS = (Field(id=2, name="p", type=IntType()), Field(id=3, name="d", type=DecimalType(precision=4, scale=2)))
+NESTED: list[tuple[DataType, list[str]]] = [
+    (ArrayType(element=IntType()), ["[1", "[1.5]", '["x"]', "{}", "1", "[[1]]", '""', "[3000000000]", "[" * 3_000 + "]" * 3_000]),
+    (MapType(key=VarCharType(), value=IntType()), ['[["a"]]', '{"a": "b"}', "[1]", '[[null, "x"]]']),
+    (RowType(fields=_PARTS), ['{"q": 1}', '{"p": true}', "[1]", '{"d": 1.234}', '{"d": 1e400}']),
+]
+
+
+@pytest.mark.parametrize(("type_", "texts"), NESTED, ids=["ARRAY", "MAP", "ROW"])
+def test_json_in_a_csv_body_is_refused_by_row_as_ndjson_is(type_: DataType, texts: list[str]) -> None:
+    schema = new_schema([Field(id=0, name="a", type=type_), column("n", "INT")], options={"bucket": "-1"})
+    for text in texts:
+        quoted = text.replace('"', '""')
+        for body, read in (
+            (f'a,n\n"{quoted}",0\n'.encode(), csv_batches),
+            (f'{{"n": 1}}\n{{"a": {text}}}'.encode(), ndjson_batches),
+        ):
+            with pytest.raises(InvalidData, match=r"row [12]|Row 2"):
+                list(read(io.BytesIO(body), schema, "t"))
+
+
+def test_rows_of_json_in_csv_are_counted_over_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "_CSV_BLOCK_BYTES", 100)
+    schema = new_schema([Field(id=0, name="a", type=ArrayType(element=IntType())), column("b", "BYTES")], options={"bucket": "-1"})
+    lines = [f'"[{n}, {n}]",' for n in range(500)]
+    batches = list(csv_batches(io.BytesIO("\n".join(["a,b", *lines]).encode()), schema, "t"))
+    assert len(batches) > 1
+    assert [value for batch in batches for value in batch.column(0).to_pylist()] == [[n, n] for n in range(500)]
+    with pytest.raises(InvalidData, match="Column a, row 501: x does not fit"):
+        list(csv_batches(io.BytesIO("\n".join(["a,b", *lines, "x,"]).encode()), schema, "t"))
+    with pytest.raises(InvalidData, match="Column b, row 501: '!' is not base64"):
+        list(csv_batches(io.BytesIO("\n".join(["a,b", *lines, "[],!"]).encode()), schema, "t"))
+
+
+@pytest.mark.parametrize("type_", [VarBinaryType(), ArrayType(element=IntType()), IntType(), TimeType(precision=3)], ids=str)
+def test_a_column_that_stands_twice_in_csv_is_refused(type_: DataType) -> None:
+    schema = new_schema([Field(id=0, name="a", type=type_), column("n", "INT")], options={"bucket": "-1"})
+    with pytest.raises(InvalidData, match="stands twice"):
+        list(readable(csv_batches(io.BytesIO(b"a,n,a\n,1,\n"), schema, "t")))

@@ -50,11 +50,13 @@ class Fitting:
     """Parse text into numbers and times, for bodies that have no types of their own."""
     cuts_times: bool = False
     """Cut the digits of a time beyond its column's precision, as SQL does, in place of refusing them."""
+    zone_may_be_left_out: bool = False
+    """Take the text of an instant that names no zone for UTC, in place of refusing it: nobody knows which zone its writer means."""
     first_row: int = 0
     """Number of the batch's first row in its body, counted from 0."""
 
 
-_OF_DEFAULTS = Fitting(from_text=True, cuts_times=True)
+_OF_DEFAULTS = Fitting(from_text=True, cuts_times=True, zone_may_be_left_out=True)
 
 
 def fit(batch: pa.RecordBatch | pa.Table, schema: Schema, how: Fitting | None = None, *, table: str = "the table") -> pa.RecordBatch:
@@ -137,13 +139,24 @@ def _cast(array: pa.Array, name: str, type_: DataType, how: Fitting) -> pa.Array
     if not _castable(array.type, target, how.from_text):
         raise InvalidData(f"Column {name}: {array.type} is not converted to {type_.sql()}; send values of the column's own type.")
     try:
-        return _converted(array, target)
+        cast = _converted(array, target)
     except pa.ArrowInvalid as problem:
         row = _first_failure(array, target)
         where = f", row {how.first_row + row + 1}: {_shown(array[row])}" if row is not None else ""
         raise InvalidData(f"Column {name}{where} does not fit {type_.sql()}.") from problem
     except pa.ArrowNotImplementedError as problem:
         raise InvalidData(f"Column {name}: {array.type} is not converted to {type_.sql()}.") from problem
+    if _is_text(array.type) and isinstance(type_, LocalZonedTimestampType) and not how.zone_may_be_left_out:
+        _check_zones(array, name, how)
+    return cast
+
+
+def _check_zones(array: pa.Array, name: str, how: Fitting) -> None:
+    """Raise `InvalidData` for the text of an instant that names no zone."""
+    position = pc.index(_names_zone(array), False).as_py()
+    if position >= 0:
+        where, text = f"Column {name}, row {how.first_row + position + 1}", _shown(array[position])
+        raise InvalidData(f"{where}: {text} names no zone; an instant ends with Z or an offset, as +02:00.")
 
 
 def _check_parts(source: pa.DataType, target: pa.DataType, name: str) -> None:
@@ -239,10 +252,13 @@ def _timestamps_of_text(array: pa.Array, target: pa.TimestampType) -> pa.Array:
     array = array.cast(pa.string())
     if target.tz is None:
         return pc.cast(array, target, safe=True)
-    zoned = pc.match_substring_regex(array, r"(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$")
-    zoned = pc.and_(zoned, pc.match_substring_regex(array, r"\d:\d"))
-    with_zone = pc.if_else(zoned, array, pc.binary_join_element_wise(array, "Z", ""))
+    with_zone = pc.if_else(_names_zone(array), array, pc.binary_join_element_wise(array, "Z", ""))
     return pc.cast(with_zone, target, safe=True)
+
+
+def _names_zone(array: pa.Array) -> pa.Array:
+    """For each text of a time whether it ends with Z or an offset; a day alone has none, though ``-05`` may be its end."""
+    return pc.and_(pc.match_substring_regex(array, r"(?:[Zz]|[+-]\d{2}(?::?\d{2})?)$"), pc.match_substring_regex(array, r"\d:\d"))
 
 
 def _near_decimals(array: pa.Array, target: pa.Decimal128Type) -> pa.Array:

@@ -67,7 +67,7 @@ def test_a_double_beyond_a_float_is_refused_and_infinity_is_not() -> None:
         ("01:02:03", "TIME(3)", dt.time(1, 2, 3)),
         ("01:02:03.004", "TIME(3)", dt.time(1, 2, 3, 4000)),
         ("2024-01-01 10:00:00", "TIMESTAMP(3)", dt.datetime(2024, 1, 1, 10)),
-        ("2024-01-01 10:00:00", "TIMESTAMP_LTZ(3)", dt.datetime(2024, 1, 1, 10, tzinfo=dt.UTC)),
+        ("2024-01-01 10:00:00Z", "TIMESTAMP_LTZ(3)", dt.datetime(2024, 1, 1, 10, tzinfo=dt.UTC)),
         ("2024-01-01T10:00:00+02:00", "TIMESTAMP_LTZ(6)", dt.datetime(2024, 1, 1, 8, tzinfo=dt.UTC)),
         ("2024-01-01T10:00:00Z", "TIMESTAMP_LTZ(6)", dt.datetime(2024, 1, 1, 10, tzinfo=dt.UTC)),
     ],
