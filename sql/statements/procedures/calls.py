@@ -206,11 +206,16 @@ def table_of(context: ExecutionContext, arguments: Arguments) -> LakeTable:
 
 
 def table_to_write(context: ExecutionContext, arguments: Arguments) -> LakeTable:
-    """The table a call names, for a caller who may change it; who sees only a part of it names no partitions, as it would learn of them."""
+    """The table a call names, for a caller who may change it; see `require_to_choose`."""
     table = context.lake.open_to_change(identifier_of(context, str(arguments["table"])))
-    if not counts_told(context, table) and not _NAMING_PARTITIONS.isdisjoint(arguments):
-        context.lake.require_whole(table, "partitions")
+    require_to_choose(context, table, arguments)
     return table
+
+
+def require_to_choose(context: ExecutionContext, table: LakeTable, arguments: Arguments) -> None:
+    """Raise `Forbidden` where arguments choose some of a table's files for who sees only a part of it: counts would tell of the rest."""
+    if not counts_told(context, table) and not _CHOOSING.isdisjoint(arguments):
+        context.lake.require_whole(table, "partitions")
 
 
 def counts_told(context: ExecutionContext, table: LakeTable) -> bool:
@@ -226,7 +231,8 @@ def by_partition(context: ExecutionContext, table: LakeTable, rows: Sequence[tup
     return list(rows) if context.lake.sees_whole(table) else []
 
 
-_NAMING_PARTITIONS = frozenset({"partitions", "partition", "where"})
+_CHOOSING = frozenset({"partitions", "partition", "where", "buckets", "partition_idle_time"})
+"""Arguments by which a call means some of a table's files: by values of their rows, the hash of values, or when others wrote there."""
 
 
 def identifier_of(context: ExecutionContext, name: str) -> Identifier:

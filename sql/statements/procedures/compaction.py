@@ -23,7 +23,15 @@ from model.snapshot import CommitKind, Snapshot
 from model.wall_clock import local_wall_millis
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.statements.base import ExecutionContext
-from sql.statements.procedures.calls import DRY_COLUMN, PROBLEM_COLUMN, Arguments, alone, counts_told, procedure, table_to_write
+from sql.statements.procedures.calls import (
+    DRY_COLUMN,
+    PROBLEM_COLUMN,
+    Arguments,
+    alone,
+    procedure,
+    require_to_choose,
+    table_to_write,
+)
 from sql.statements.procedures.choosing import Choice
 from sql.statements.procedures.partition_choice import chosen, numbers
 from table.compaction.candidates import CompactionRules, CompactionTask, choose
@@ -344,7 +352,7 @@ def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultS
         context.cancellation.check()
         try:
             table = _with_options(context.lake.open_to_write(identifier), options)
-            counts_told(context, table)
+            require_to_choose(context, table, table_arguments)
             check_mergeable(table)
             if not dry_run:
                 _let_changes_first(context, table)

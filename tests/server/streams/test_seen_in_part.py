@@ -11,6 +11,7 @@ from gateway.gateway import Gateway
 from model.errors import Forbidden, SnapshotNotExist
 from model.identifier import Identifier
 from model.snapshot import CommitKind
+from sql.statements.procedures.calls import PROCEDURES
 from table.write.snapshot_builder import CommitRequest
 from tests.server.access.test_access import As, ada, admin
 
@@ -171,3 +172,37 @@ def test_lines_for_each_partition_are_for_who_reads_all(tables: As, admin: As, n
     call = f"CALL sys.rescale(table => '{name}', dry_run => true)"
     assert {row[0].partition("=")[2] for row in admin.sql(call)[1]} == {HIDDEN, SHOWN}
     assert tables.sql(call) == (200, [])
+
+
+CHOOSING = {"partitions": f"'day={HIDDEN}'", "partition": f"'day={HIDDEN}'", "where": "'id > 0'", "buckets": "'1'"}
+CHOOSING["partition_idle_time"] = "'1 s'"
+NOT_CHOOSING = {
+    *("table", "dry_run", "options", "columns", "column", "default_value", "deep", "parallelism", "scan_parallelism", "sink_parallelism"),
+    *("including_consumers", "excluding_consumers", "consumer_id", "next_snapshot_id", "order_strategy", "order_by", "compact_strategy"),
+    *("branch", "from_branch", "to_branch", "ignore_if_exists", "tag", "target_tag", "time_retained", "snapshot_id", "snapshot"),
+    *("timestamp", "watermark", "version", "older_than", "retain_max", "retain_min", "max_deletes", "bucket_num", "path", "mode"),
+    *("expiration_time", "timestamp_formatter", "timestamp_pattern", "expire_strategy", "max_expires"),  # lists partitions, and is refused
+    *("source_type", "target_table", "delete_origin", "connector", "source_table"),  # of tables that are not ours yet
+}
+
+
+def test_no_argument_chooses_files_for_who_sees_a_part(tables: As, admin: As) -> None:
+    """Of every procedure: what it counts for some of the files tells of the rows in them. A new argument is put on one of both lists."""
+    admin.sql("CREATE TABLE bucketed (id INT, s STRING, day STRING) PARTITIONED BY (day) WITH ('bucket' = '2', 'bucket-key' = 's')")
+    assert admin.sql(f"INSERT INTO bucketed VALUES (1, 'a', '{HIDDEN}'), (2, 'b', '{SHOWN}'), (3, 'c', '{HIDDEN}')")[0] == 200
+    admin.sql("GRANT SELECT, INSERT ON bucketed TO ada")
+    admin.sql(f"CREATE POLICY p ON bucketed TO ada USING (day = '{SHOWN}')")
+    asked = 0
+    for name, procedure in PROCEDURES.items():
+        if "table" not in procedure.parameters or name == "sys.erase":  # DELETE, which a row policy keeps from her
+            continue
+        assert set(procedure.parameters) <= CHOOSING.keys() | NOT_CHOOSING, name
+        for argument in CHOOSING.keys() & procedure.parameters.keys():
+            call = f"CALL {name}(`table` => 'bucketed', {argument} => {CHOOSING[argument]}, dry_run => true)"
+            assert tables.sql(call) == (403, "Forbidden"), call
+            asked += 1
+    assert asked >= 8
+    assert tables.sql("CALL sys.compact(`table` => 'bucketed', dry_run => true)")[0] == 200
+    by_table = "CALL sys.compact_database(including_tables => 'bucketed', compact_strategy => 'full', dry_run => true"
+    assert len(tables.sql(f"{by_table})")[1]) == 1
+    assert tables.sql(f"{by_table}, partition_idle_time => '1 s')") == (200, [])
