@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from catalog import CatalogTransaction
-from lake.tables.names import check_name
 from model.errors import InvalidSchema, LakeError, TableDamaged
 from model.identifier import MAIN_BRANCH
 from model.location import Location
+from model.names import check_name
 from model.options.table import TABLE_OPTIONS
 from model.schema.lengths import check_comment_lengths
 from model.schema.schema import Schema, check_schema, other_kind

@@ -15,10 +15,10 @@ from lake.register.expired import has_lists, left_by_expiry
 from lake.register.foreign_tables import StoredBranch, names_of_branches, stored_branch
 from lake.register.whole import require_readable
 from lake.tables.handle import LakeTable
-from lake.tables.names import check_name
 from lake.tables.tag_files import fault_of_tag, replacement, stored_tags, tag_in
 from model.errors import InvalidName, InvalidSchema, TableDamaged
 from model.identifier import MAIN_BRANCH
+from model.names import check_name
 from model.snapshot import Snapshot
 from table.format.io.directory import FileStatus
 from table.format.io.file_io import FileIO

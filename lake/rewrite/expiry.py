@@ -25,13 +25,13 @@ from lake.rewrite.changelogs import spared
 from lake.tables.consumers import Filed, filed_consumers, first_unread
 from lake.tables.handle import LakeTable
 from lake.tables.history import clear_all_expired
-from lake.tables.names import check_name
 from lake.tables.tag_files import stored_retention
 from lake.tables.tags import hold_retention, to_tag
 from model.access import Access, table_resource
 from model.catalog_errors import TagAlreadyExist
 from model.errors import LakeError, TagNotExist
 from model.identifier import MAIN_BRANCH
+from model.names import check_name
 from model.options.table import TABLE_OPTIONS
 from model.repeats import REPEATS
 from model.snapshot import Snapshot

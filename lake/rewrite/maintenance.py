@@ -17,7 +17,7 @@ from lake.rewrite.partition_expiry import PartitionExpiry, expire_partitions, ex
 from lake.tables.consumers import forget_consumer
 from lake.tables.handle import LakeTable
 from model.catalog_errors import BackupRunning, ClockInDoubt
-from model.errors import InvalidOption
+from model.errors import InvalidName, InvalidOption
 from model.options.table import TABLE_OPTIONS
 from table.format.consumers import read_consumers
 from table.retention.expiry import ExpiryRules
@@ -77,7 +77,11 @@ def maintain(lake: Lake, table: LakeTable, *, partitions_due: bool = True) -> Ma
 
 def _maintained(lake: Lake, table: LakeTable, *, partitions_due: bool) -> Maintained:
     """Tags first: where they cannot be made, what they are to keep stays. Nothing else keeps the others from their part."""
-    made = create_automatic_tags(lake, table)
+    try:
+        made = create_automatic_tags(lake, table)
+    except (InvalidOption, InvalidName) as problem:  # as an earlier version, or another client, has stored it
+        lake.standing.tell(f"Nothing of {table.identifier} expires until the option of its automatic tags is set anew: {problem.message}")
+        return _marked(lake, table)
     parts = _Parts(lake, table)
     with parts.part():
         ended = expire_tags(lake, table) if TABLE_OPTIONS.read(table.schema.options, "tag.time-expire-enabled") else []

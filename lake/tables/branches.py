@@ -22,13 +22,14 @@ from lake.rewrite.garbage import carry_renamed, clear_left, make_way, remove_dis
 from lake.tables.consumers import Filed, file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable, require_newest, schemas_of
 from lake.tables.history import clear_all_expired, clear_expired, lower_earliest_hint
-from lake.tables.names import check_name, refuse_branch
+from lake.tables.names import refuse_branch
 from lake.tables.stale import remove_stale, stale_file, stale_schema, stale_snapshot, stale_tag
 from lake.tables.tags import Tags, require_same
 from model.access import Access
 from model.catalog_errors import BranchAlreadyExist, BranchNotExist, ChangedMeanwhile
 from model.errors import BadRequest, InvalidName, TableDamaged, TableDiverged, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
+from model.names import check_name
 from model.snapshot import Snapshot
 from model.text.sql_text import literal
 from table.format.layout import TableLayout

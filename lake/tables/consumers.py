@@ -21,8 +21,8 @@ from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow
 from lake.register.expired import is_past
 from lake.tables.handle import LakeTable
-from lake.tables.names import check_name
 from model.errors import ConsumerTaken, InvalidData, InvalidName, SnapshotNotExist
+from model.names import check_name
 from table.format.consumers import delete_consumer, read_consumers, told_at, write_consumer
 from table.format.json_document import parse_json
 from table.format.store import TableFiles

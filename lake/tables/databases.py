@@ -11,10 +11,10 @@ from lake.access.callers import Caller
 from lake.access.guard import asks_itself, needs, the_catalog
 from lake.base import LakeBase, seen
 from lake.commit.claims import Claim, claimed_in
-from lake.tables.names import check_name
 from model.access import Access, database_resource, inside, table_resource
 from model.errors import DatabaseAlreadyExist
 from model.identifier import Identifier
+from model.names import check_name
 from model.options.masking import unmasked
 from model.schema.lengths import check_comment, check_option_lengths
 

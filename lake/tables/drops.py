@@ -28,13 +28,14 @@ from lake.register.operations import rewrite_all
 from lake.register.restored.used_since import note_undrop
 from lake.rewrite.garbage import own_directory
 from lake.tables.databases import shows_a_table
-from lake.tables.names import check_name, check_table_name, refuse_branch
+from lake.tables.names import check_table_name, refuse_branch
 from lake.tables.unused_drops import unused_drops
 from lake.tables.views import views_among
 from model.access import CATALOG, Access, Resource, database_resource, inside, table_resource
 from model.catalog_errors import DropNotExist
 from model.errors import DatabaseAlreadyExist, DatabaseNotExist, Forbidden, InvalidName, LakeError, TableAlreadyExist, TableNotExist
 from model.identifier import DEFAULT_DATABASE, MAIN_BRANCH, Identifier
+from model.names import check_name
 from model.options.maintenance import DROP_RETENTION
 from model.view import Views
 from model.work.job import Job, JobRequest

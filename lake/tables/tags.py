@@ -20,12 +20,12 @@ from lake.register.expired import check_there, forget_expired
 from lake.register.standing import Standing
 from lake.register.whole import require_whole
 from lake.tables.handle import LakeTable, require_newest
-from lake.tables.names import check_name
 from lake.tables.stale import remove_stale, stale_snapshot, stale_tag
 from lake.tables.tag_files import content_of, fault_of_tag, parse_retained, replacement, stored_tags, tag_bytes, tag_in
 from model.access import Access
 from model.catalog_errors import ChangedMeanwhile, TagAlreadyExist
 from model.errors import SnapshotNotExist, TableDamaged, TableNotExist, TagNotExist
+from model.names import check_name
 from model.snapshot import Snapshot
 
 _log = logging.getLogger(__name__)

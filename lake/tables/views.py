@@ -16,11 +16,11 @@ from lake.access.guard import require_to_move
 from lake.base import seen
 from lake.commit.claims import Claim, claimed_in
 from lake.register.standing import Standing
-from lake.tables.names import check_name
 from model.access import Access, Grant, Resource, ResourceType, database_resource
 from model.catalog_errors import FunctionAlreadyExist, FunctionNotExist, ViewAlreadyExist, ViewNotExist
 from model.errors import Forbidden, ResourceError, TableAlreadyExist
 from model.identifier import Identifier
+from model.names import check_name
 from model.options.masking import unmasked
 from model.schema.lengths import check_comment_lengths, check_option_lengths
 from model.schema.types import Field

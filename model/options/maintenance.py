@@ -99,7 +99,7 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     Option("tag.default-time-retained", optional(duration()), None, "TTL for new tags."),
     Option("tag.time-expire-enabled", boolean(), True, "Honour tag TTLs."),
     Option("tag.automatic-completion", boolean(), False, "Fill missing periods."),
-    Option("tag.batch.customized-name", optional(object_name()), None, "Tag name for batch auto tags."),
+    Option("tag.batch.customized-name", optional(object_name("tag")), None, "Tag name for batch auto tags."),
     Option("tag.create-success-file", only_false(), False, "Also write a success marker per tag."),
     Option("sink.watermark-time-zone", time_zone(), "UTC", "Zone to turn watermarks into tag names."),
     Option("sink.process-time-zone", optional(time_zone()), None, "Zone for process-time tags."),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from model.errors import InvalidName
 from model.location import is_plain_name
+from model.names import check_name
 from model.options.option import Parser
 
 _MOST_PREFIX = 100
@@ -20,15 +22,25 @@ def name_part() -> Parser[str]:
     return Parser("text", parse, in_path=True)
 
 
-def object_name() -> Parser[str]:
-    """The name of a tag, a branch or a consumer, which is a part of its file's."""
+def object_name(made: str | None = None) -> Parser[str]:
+    """The name of a tag, a branch or a consumer, which is a part of its file's.
+
+    ``made``: what the server makes under this name by itself, as "tag"; no name that such a thing may not have is stored then.
+    """
 
     def parse(raw: str) -> str:
         if raw and not is_plain_name(raw):
             raise ValueError("a name is expected: no separators or control characters, neither '.' nor '..', at most 255 bytes")
         return raw
 
-    return Parser("text", parse, in_path=True)
+    def judge(raw: str) -> None:
+        if raw and made is not None:
+            try:
+                check_name(raw, made)
+            except InvalidName as problem:
+                raise ValueError(problem.message.rstrip(".")) from None
+
+    return Parser("text", parse, in_path=True, judge=judge)
 
 
 def inner_directory() -> Parser[str]:

@@ -32,7 +32,7 @@ class Parser(Generic[T]):
     in_path: bool = False
     """Whether the value becomes a part of a path: separators and dot names are refused."""
     judge: Callable[[str], None] = lambda _: None
-    """Raises `ValueError` for a text that is read here, and that other Paimon clients do not read: nobody may store it."""
+    """Raises `ValueError` for a text that is read here, and that nobody may store: other clients do not read it, or it is of no use."""
     stored: Callable[[str], str] = str.strip
     """The text that is stored for one: without the blanks around it, where they say nothing."""
 

@@ -7,6 +7,7 @@ import json
 import time
 import tracemalloc
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -18,8 +19,9 @@ from lake import Lake, LakeTable
 from lake.commit.publish import Publisher
 from lake.rewrite.auto_tags import create_automatic_tags, expire_tags
 from lake.rewrite.expiry import create_tag, delete_tag, delete_tags, expire_snapshots, rename_tag, replace_tag, tags_of
+from lake.rewrite.maintenance import Maintained, maintain
 from model.catalog_errors import TagAlreadyExist
-from model.errors import SnapshotNotExist, TagNotExist, Unavailable
+from model.errors import InvalidName, InvalidOption, SnapshotNotExist, TagNotExist, Unavailable
 from model.identifier import Identifier
 from model.snapshot import CommitKind
 from table.write.snapshot_builder import CommitRequest
@@ -120,6 +122,51 @@ def test_tags_follow_the_watermark_and_batches(lake: Lake, table: LakeTable) -> 
     assert create_automatic_tags(lake, batch) == []
     append(lake, batch, [10])
     assert create_automatic_tags(lake, batch) == ["last"]
+
+
+ODD_NAMES = [
+    "eod$t",
+    "$",
+    "n" * 201,
+    "ü" * 101,
+    "n" * 200,
+    "a b",
+    "a=b",
+    "1",
+    "-",
+    "…",
+    "a.b",
+    "*",
+    "'",
+    "branch_b",
+    "LATEST",
+    "_t",
+    "a%2Fb",
+]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_name_that_the_option_of_batches_takes_is_one_a_tag_is_given(lake: Lake, table: LakeTable, name: str) -> None:
+    try:
+        batch = with_options(lake, table, **{"tag.automatic-creation": "batch", "tag.batch.customized-name": name})
+    except InvalidOption:
+        with pytest.raises(InvalidName):
+            create_tag(lake, table, name)
+    else:
+        assert create_automatic_tags(lake, batch) == [name]
+
+
+def test_where_no_tag_may_have_a_stored_name_what_the_tags_would_keep_stays(
+    lake: Lake, table: LakeTable, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As an earlier version took it; the round ends well, and says so."""
+    named = {"tag.automatic-creation": "batch", "tag.batch.customized-name": "eod$t"}
+    options = {**table.schema.options, **named, "snapshot.num-retained.max": "1", "snapshot.num-retained.min": "1"}
+    stored = replace(table, schema=replace(table.schema, options=options))
+    before = lake.snapshots(table)
+    assert maintain(lake, stored) == Maintained()
+    assert lake.snapshots(table) == before
+    assert "expires until the option of its automatic tags is set anew: The tag name 'eod$t'" in caplog.text
 
 
 @pytest.mark.parametrize("zone", ["Etc/GMT+12", "Etc/GMT-14"])
