@@ -21,6 +21,7 @@ from gateway.origin import context_for
 from gateway.recent import RecentStatements
 from gateway.result_pages import Fetched, NotReady
 from gateway.retained_results import RetainedResult, RetainedResults
+from gateway.rounds import Rounds
 from gateway.script import Script, ScriptRunner
 from gateway.session_options import SessionOptions
 from gateway.sessions import GatewaySession, Sessions
@@ -45,7 +46,6 @@ from workers.pool import WorkerPool
 from workers.spool import BodyFiles
 
 _log = logging.getLogger(__name__)
-_TICK_SECONDS = 0.5
 
 
 class Gateway:
@@ -117,8 +117,7 @@ class Gateway:
         self.maintenance: Coordinator | None = None
         """What maintains tables in this process, where anything does."""
         self._listeners: list[Callable[[Operation], None]] = [self.recent.note, lambda operation: lake.standing.met(operation.error)]
-        self._stopping = threading.Event()
-        self._periodic = threading.Thread(target=self._work_periodically, name="sluice-gateway", daemon=True)
+        self._rounds = Rounds({"limits": self._end_overdue, "idle": self._free})
 
     def start(self) -> None:
         """Clear what dead gateways left in the spool and begin to enforce time limits and end idle sessions."""
@@ -126,7 +125,7 @@ class Gateway:
             self._spool.clean()
         except LakeError:  # the warehouse is away; it will be cleaned at the next start
             _log.warning("The spool could not be cleaned", exc_info=True)
-        self._periodic.start()
+        self._rounds.start()
         self._lake.quotas.start()
 
     def serve_at(self, uri: str) -> None:
@@ -343,7 +342,7 @@ class Gateway:
 
     def close(self) -> None:
         """Cancel everything and free all; lake and Spark are their owner's to close."""
-        self._stopping.set()
+        self._rounds.stop()
         self.jobs.close()
         cancel_all(self._running.at_work())
         self._streams.end()
@@ -355,8 +354,7 @@ class Gateway:
             self.workers.close()
         self._canceller.close()
         self._watch.close()
-        if self._periodic.is_alive():
-            self._periodic.join()
+        self._rounds.close()
         try:
             self._spool.close()
         except LakeError:  # the warehouse is away; what is left there is cleared at the next start
@@ -365,9 +363,9 @@ class Gateway:
     def _submit(self, operation: Operation, script: Script, managed: GatewaySession | None) -> Work:
         """Hand a script to the executor; whichever way its operation ends, no place stays taken for it."""
         operation.move(OperationState.PENDING)
-        self._running.add(operation)
         if managed is not None:
-            managed.add(operation)
+            managed.add(operation)  # first: the session may have been closed just now
+        self._running.add(operation)
         operation.on_end(lambda: self._ended(operation))
         try:
             work = self._executor.submit(
@@ -407,14 +405,12 @@ class Gateway:
         if result.unbounded:
             self._streams.add(result)
 
-    def _work_periodically(self) -> None:
-        while not self._stopping.wait(_TICK_SECONDS):
-            try:
-                for operation in self._running.at_work():
-                    if operation.overdue():
-                        operation.expire()
-                self._sessions.expire()
-                self.kept.expire()
-                self._spool.tend()
-            except Exception:  # the rounds go on as long as the gateway lives, whatever one runs into
-                _log.exception("Ending what is over of statements and sessions failed")
+    def _end_overdue(self) -> None:
+        for operation in self._running.at_work():
+            if operation.overdue():
+                operation.expire()
+
+    def _free(self) -> None:
+        self._sessions.expire()
+        self.kept.expire()
+        self._spool.tend()

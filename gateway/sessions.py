@@ -33,6 +33,7 @@ class GatewaySession:
         self.on_close: Callable[[], None] = lambda: None
         self._operations: dict[str, Operation] = {}
         self._lock = threading.Lock()
+        self._closed = False
         self.opened = time.time()
         self._used = time.monotonic()
 
@@ -46,9 +47,11 @@ class GatewaySession:
         self._used = time.monotonic()
 
     def add(self, operation: Operation) -> None:
-        """Keep an operation until it is closed; of very many that ended and never were, the oldest goes."""
+        """Keep an operation until it is closed; of very many that ended and never were, the oldest goes. Raises `SessionNotExist`."""
         forgotten = None
         with self._lock:
+            if self._closed:  # nobody would close it
+                raise _missing(self.handle)
             self._operations[operation.handle] = operation
             if len(self._operations) > MOST_OPERATIONS:
                 forgotten = next((candidate for candidate in self._operations.values() if candidate.state.terminal), None)
@@ -83,6 +86,8 @@ class GatewaySession:
 
     def close(self) -> None:
         """Cancel what runs and free every result."""
+        with self._lock:
+            self._closed = True
         for operation in self.operations():
             operation.close()
             self.forget(operation.handle)
@@ -121,10 +126,11 @@ class Sessions:
 
     def get(self, handle: str) -> GatewaySession:
         """A session by handle, marked as used; raises `SessionNotExist`."""
-        session = self._sessions.get(handle)
-        if session is None:
-            raise _missing(handle)
-        session.touch()
+        with self._lock:  # `expire` looks under it, too
+            session = self._sessions.get(handle)
+            if session is None:
+                raise _missing(handle)
+            session.touch()
         return session
 
     def check_owner(self, handle: str, caller: Owner) -> None:
@@ -154,11 +160,17 @@ class Sessions:
         """Close those idle for too long, and name them."""
         with self._lock:
             idle = [handle for handle, session in self._sessions.items() if session.idle_for() > self._idle_seconds]
+        closed = []
         for handle in idle:
+            with self._lock:  # the close of the one before may have taken long
+                session = self._sessions.get(handle)
+                if session is None or session.idle_for() <= self._idle_seconds:
+                    continue
+                del self._sessions[handle]
             _log.info("Session %s was idle for %g s and is closed", handle, self._idle_seconds)
-            with contextlib.suppress(SessionNotExist):  # its client closed it just now
-                self.close(handle)
-        return idle
+            session.close()
+            closed.append(handle)
+        return closed
 
     def close_all(self) -> None:
         """Close every session."""

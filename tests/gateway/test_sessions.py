@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -9,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from gateway.execution.executor import Chain
 from gateway.gateway import Gateway, GatewayLimits
-from gateway.operation import ENDED_CHARS, OperationState
+from gateway.operation import ENDED_CHARS, Operation, OperationState
 from gateway.result_pages import NotReady, ResultPage
+from gateway.sessions import GatewaySession, Sessions
 from lake import Lake
 from model.errors import (
     BadRequest,
@@ -229,3 +232,64 @@ def test_reset_brings_back_what_the_session_was_opened_with(gateway: Gateway) ->
     assert gateway.session_properties(session) == {"pipeline.name": "x", "table.local-time-zone": "Asia/Tokyo"}
     gateway.run("SET 'pipeline.name' = 'z'; RESET", session=session).close()
     assert gateway.session_properties(session) == {"pipeline.name": "x"}
+
+
+def _session_in(sessions: Sessions, seconds: float) -> GatewaySession:
+    opened = sessions.open(None, {})
+    opened._used -= seconds
+    return opened
+
+
+def test_a_session_that_is_used_while_another_is_closed_stays() -> None:
+    """As where the results of the other lie in a store that hangs."""
+    sessions = Sessions(max_sessions=10, idle_seconds=60.0, chain=lambda: Chain(5))
+    closing, goes_on = threading.Event(), threading.Event()
+    slow, used, idle = (_session_in(sessions, 61.0) for _ in range(3))
+
+    def close() -> None:
+        closing.set()
+        assert goes_on.wait(60)
+
+    slow.on_close = close
+    expiring = threading.Thread(target=sessions.expire)
+    expiring.start()
+    assert closing.wait(60)
+    operation = Operation("INSERT INTO t VALUES (1)", session=used.handle)
+    operation.move(OperationState.PENDING)
+    sessions.get(used.handle).add(operation)
+    goes_on.set()
+    expiring.join(60)
+    assert sessions.all() == [used]
+    assert operation.state is OperationState.PENDING
+    with pytest.raises(SessionNotExist):
+        sessions.get(idle.handle)
+
+
+def test_nothing_is_begun_in_a_session_that_was_closed_meanwhile(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look for the session and its operation: nobody would ever free that."""
+    handle = gateway.open_session()
+    found = gateway._sessions.get(handle)
+    gateway.close_session(handle)
+    monkeypatch.setattr(gateway._sessions, "get", lambda _: found)
+    for submit in (gateway.submit, lambda session, text: gateway.run(text, session=session)):
+        with pytest.raises(SessionNotExist):
+            submit(handle, "CREATE TABLE never (a INT)")
+    assert (found.operations(), gateway.running()) == ([], [])
+    monkeypatch.undo()
+    assert "never" not in str(gateway.run("SHOW TABLES").collect())
+
+
+def test_time_limits_hold_while_a_session_is_closed_slowly(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    goes_on, closing, overdue = threading.Event(), threading.Event(), threading.Event()
+
+    def close() -> None:
+        closing.set()
+        assert goes_on.wait(60)
+
+    _session_in(gateway._sessions, 1e6).on_close = close
+    try:
+        assert closing.wait(60)
+        monkeypatch.setattr(gateway._running, "at_work", lambda: overdue.set() or [])  # type: ignore[func-returns-value]
+        assert overdue.wait(30)
+    finally:
+        goes_on.set()
