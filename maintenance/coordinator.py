@@ -271,7 +271,8 @@ class Coordinator:
             sent_at = time.monotonic()
             with self._lake.catalog.transaction(brief=True) as tx:
                 renewed = tx.leases.renew(self.owner, self._server, self._leases.seconds)
-            for table_id in self._leases.renewed(self._leases.all() if renewed else (), asked=sent_at):
+                held = tx.leases.held(self.owner) if renewed else ()  # what this server knows may be from before an answer that got lost
+            for table_id in self._leases.renewed(held, asked=sent_at):
                 self._runners.pop(table_id, None)
 
     def _forget(self, now: float) -> None:
@@ -295,7 +296,8 @@ class Coordinator:
             idle = unlooked > _IDLE_SECONDS and (runner.idle or (not self.looks_after(table_id) and unlooked > _UNHELD_SECONDS))
             if table is None or idle or _elsewhere(table, runner):
                 self._runners.pop(table_id, None)
-                self._answered.pop(table_id, None)
+        for table_id in self._answered.keys() - self._runners.keys():
+            del self._answered[table_id]
 
     def _settled_for(self, table: WatchedTable, now: float) -> float | None:
         """For how many seconds the table may be left alone, as this round sees it; None where something is due or under way."""

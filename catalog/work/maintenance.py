@@ -112,6 +112,10 @@ class LeaseRepository:
         self._conn.execute(query, (owner, server, seconds))
         return False
 
+    def held(self, owner: UUID) -> list[UUID]:
+        """An owner's tables."""
+        return [table_id for (table_id,) in self._conn.execute("SELECT table_id FROM maintenance_lease WHERE owner = %s", (owner,))]
+
     def release(self, owner: UUID) -> None:
         """Give all of an owner's tables up."""
         self._conn.execute("DELETE FROM maintenance_owner WHERE owner = %s", (owner,))

@@ -31,6 +31,8 @@ class Lane(StrEnum):
     SPARK = "spark"
 
 
+_KEPT_FOR_NEWCOMERS = 8
+"""One of so many local threads is for principals that run nothing there."""
 _KEPT_LOCAL = 4
 """One of so many local threads is kept from each principal, for others."""
 Steps = Generator[Lane, None, None]
@@ -104,7 +106,10 @@ class Executor:
     ) -> None:
         # Long statements of one principal leave threads to the short ones of others.
         most_local = max(1, local_threads - max(1, local_threads // _KEPT_LOCAL))
-        local_works = StatementQueue[Work](local_queue_limit, threads=local_threads, running_limit=lambda _: most_local)
+        local_places = local_threads - local_threads // _KEPT_FOR_NEWCOMERS
+        local_works = StatementQueue[Work](
+            local_queue_limit, threads=local_threads, running_limit=lambda _: most_local, places=local_places
+        )
         spark_works = StatementQueue[Work](
             queue_limit, threads=spark_threads + kept_threads, running_limit=lambda owner: limits(owner).running, places=spark_threads
         )

@@ -398,3 +398,27 @@ def test_who_fills_the_local_lane_leaves_threads_to_others() -> None:
         for gate in [*gates, last]:
             gate.opened.set()
         executor.close(2)
+
+
+def test_two_who_fill_the_local_lane_leave_a_thread_to_whoever_has_none() -> None:
+    executor = Executor(local_threads=8, spark_threads=1)
+    gates = {who: [Gate() for _ in range(6)] for who in ("mia", "noa")}
+    first, second = threading.Event(), Gate()
+    try:
+        for who, own in gates.items():
+            for gate in own:
+                executor.submit(doing(gate), owner=who)
+        wait_for(lambda: sum(gate.reached.is_set() for own in gates.values() for gate in own) == 7)
+        executor.submit(doing(first.set), owner="eve")
+        assert first.wait(60)
+        executor.submit(doing(second), owner="eve")
+        assert second.reached.wait(60)
+        assert sum(gate.reached.is_set() for own in gates.values() for gate in own) == 7
+        for own in gates.values():
+            for gate in own:
+                gate.opened.set()
+        assert all(gate.reached.wait(60) for own in gates.values() for gate in own), "all that waited run once there is a thread"
+    finally:
+        for gate in [*gates["mia"], *gates["noa"], second]:
+            gate.opened.set()
+        executor.close(2)

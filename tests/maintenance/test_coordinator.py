@@ -24,7 +24,7 @@ from maintenance.coordinator import Coordinator
 from maintenance.records import RunNote
 from maintenance.retention import Retention
 from maintenance.runner import MaintenanceRunner
-from model.errors import InvalidOption, Unavailable
+from model.errors import InvalidOption, OutcomeUnknown, Unavailable
 from model.identifier import Identifier
 from model.options.option import Option
 from model.schema.change import SetOption
@@ -421,6 +421,48 @@ def test_a_table_that_makes_trouble_is_not_taken_for_one_that_wants_nothing(
         rounds_of(only, 3)
         assert left_alone(lake) == []
     until(lambda: left_alone(lake) == [table.identifier.table])
+
+
+@pytest.mark.parametrize("lost", ["answer", "nothing"])
+def test_a_table_that_another_took_is_not_believed_to_be_held_again(lake: Lake, monkeypatch: pytest.MonkeyPatch, lost: str) -> None:
+    """Also where the answer to the renewal that would have told is lost, and the next one finds the owner there."""
+    taken, kept = (make_table(lake, name, options=QUEUE, id="INT") for name in ("taken", "kept"))
+    for table in (taken, kept):
+        append(lake, table, [0])
+    coordinator, other = Coordinator(lake, replace(LIMITS, patience=3600.0)), uuid4()
+    coordinator.round()
+    assert all(coordinator.looks_after(table.table_id) for table in (taken, kept))
+    with lake.catalog.transaction() as tx:
+        tx.leases._conn.execute("DELETE FROM maintenance_owner WHERE owner = %s", (coordinator.owner,))
+        assert not tx.leases.renew(other, "other", 3600)
+        assert tx.leases.take([taken.table_id], other)
+    monkeypatch.setattr(coordinator._leases, "due", lambda: True)
+    if lost == "answer":
+        whole = lake.catalog.transaction
+
+        @contextlib.contextmanager
+        def unanswered(**options: Any) -> Iterator[Any]:
+            with whole(**options) as tx:
+                yield tx
+            raise OutcomeUnknown("The answer is lost.")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(lake.catalog, "transaction", unanswered)
+            with pytest.raises(OutcomeUnknown):
+                coordinator._renew()
+    coordinator._renew()
+    assert not coordinator.looks_after(taken.table_id)
+    assert not coordinator.looks_after(kept.table_id), "it is taken anew"
+    for table in (taken, kept):
+        append(lake, table, [1])
+
+    def takes_it_again() -> bool:
+        coordinator.round()
+        return coordinator.looks_after(kept.table_id)
+
+    until(takes_it_again)
+    assert not coordinator.looks_after(taken.table_id)
+    coordinator.close()
 
 
 def test_a_lease_that_ran_out_takes_all_tables_with_it(lake: Lake) -> None:
