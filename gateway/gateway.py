@@ -9,6 +9,7 @@ from functools import partial
 from typing import IO, Unpack
 
 from gateway.append import Appender, AppendResult
+from gateway.asked_spark import AskedSpark
 from gateway.execution.canceller import canceller_for
 from gateway.execution.executor import Executor, StatementLimits, Work
 from gateway.execution.running import RunningOperations, StreamingResults, cancel_all
@@ -109,6 +110,7 @@ class Gateway:
         self.ingest = Ingester(lake, self.workers, self._executor.outside, self._sessions)
         self.session_options = SessionOptions(lake, self._sessions)
         self._canceller = canceller_for(spark, self.running, self._look_at_spark)
+        self._asked_spark = AskedSpark(spark)
         self._watch = SparkWatch(spark.progress)
         self.recent = RecentStatements()
         lake.audit.forgets(self.recent.forget)
@@ -319,7 +321,7 @@ class Gateway:
 
     def health(self) -> Health:
         """What of Postgres, Spark and the warehouse can be used now."""
-        return check_health(self._lake, self._spark, self._canceller.outliving())
+        return check_health(self._lake, self._asked_spark, self._canceller.outliving())
 
     def _look_at_spark(self) -> None:
         """Notice a Spark that is gone before a statement does."""
@@ -353,6 +355,7 @@ class Gateway:
         if self._ends_workers:
             self.workers.close()
         self._canceller.close()
+        self._asked_spark.close()
         self._watch.close()
         self._rounds.close()
         try:

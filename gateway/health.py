@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from gateway.asked_spark import Checkable
 from lake import Lake
 from lake.register.standing import Trouble
 from model.errors import LakeError, Unavailable
 
 _ASLEEP = "It starts with the first statement that needs it."
-
-
-class Checkable(Protocol):
-    """Spark as health looks at it."""
-
-    @property
-    def starting(self) -> bool: ...
-    @property
-    def asleep(self) -> bool: ...
-    def check(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
