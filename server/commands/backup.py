@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
@@ -149,7 +150,7 @@ def restore_parts(  # noqa: PLR0913 - each is an option of the command
                 with orc_decoded_beside(settings):
                     copy_back(
                         [(part.of, _source(part, settings, files_from), part.location) for part in parts], copied, verify=verify,
-                        record=record, import_dirs=settings.import_dirs,
+                        record=record, import_dirs=settings.import_dirs, require_free=partial(_require_free, catalog),
                     )  # fmt: skip
             if to is not None and copied.troubles:
                 raise IllegalMove(f"Not all files of {parts[0].of.name} could be copied; nothing was changed: {copied.troubles[0][1]}.")
@@ -181,6 +182,13 @@ def _looks(catalog: CatalogStore, lake: Lake, settings: Settings, names: Collect
     except (LakeError, OSError) as problem:
         what = f"is back, and could not be looked at ({problem})"
         yield from (Difference(table=name, what=what, statement=f"CALL sys.check_table({literal(name)})") for name in sorted(names))
+
+
+def _require_free(catalog: CatalogStore, location: str) -> None:
+    """Raise `IllegalMove` where a table was made in a directory while files were copied there."""
+    with catalog.transaction(keep=False) as tx:
+        if any(tx.directories.lock_place(location)):
+            raise IllegalMove(f"{location} is another table's by now.")
 
 
 def _require_places_free(tx: CatalogTransaction, part: Part) -> None:

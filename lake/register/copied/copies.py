@@ -8,7 +8,7 @@ consumers are put back as the copy's record of the backup has them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from catalog.backup.archive_parts import PartTable
@@ -74,11 +74,13 @@ def copy_back(
     verify: bool = False,
     record: CopyRecord | None = None,
     import_dirs: Sequence[str] = (),
+    require_free: Callable[[str], object] = lambda _: None,
 ) -> None:
     """Copy what each table names from one directory to another, but for what the catalog writes anew, and look at it there.
 
     Files outside the table's directory go back to their own place, where that lies in one of ``import_dirs``. ``record`` is what the copy
-    says of the backup; without it the files of consumers are asked. Sizes and footers are looked at; with ``verify`` all of it is read.
+    says of the backup; without it the files of consumers are asked. ``require_free`` raises where a table lies in a directory by now: it
+    gets no consumers, which would hold its snapshots. Sizes and footers are looked at; with ``verify`` all of it is read.
     What the copy lacks or its disk does not give is told in ``done``. Raises `StorageFull` or `Unavailable` where files cannot be reached
     or written, as then nothing but a repeat brings them all.
     """
@@ -91,6 +93,7 @@ def copy_back(
             told = None if record is None else record.consumers.get(str(table.table_id), {})
             told = consumers_of(table, source, file_io_for(source)) if told is None else told
             _copied_back(table, source, target, done, import_dirs, left)
+            require_free(target)
             done.files += put_back(told, target, file_io_for(target))
         except LakeError as problem:
             lost = never_given(problem) and (problem.place or "").startswith(local_path(source))

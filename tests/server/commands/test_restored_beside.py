@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 
 from catalog import CatalogStore
+from lake.register.copied.copies import _copied_back
 from lake.register.restored.after_restore import Difference
 from lake.tables.consumers import reset_consumer
 from model.errors import IllegalMove
@@ -106,6 +108,28 @@ def test_nothing_is_copied_into_another_tables_directory(servers: tuple[Server, 
     with pytest.raises(IllegalMove, match="Nothing was changed"):
         restore_parts(settings, file, tables=[T], files_from=copy)
     assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+
+
+def test_a_table_that_is_made_while_files_are_copied_gets_no_consumers(
+    servers: tuple[Server, Server], dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a job that makes its table where there is none, during a copy that takes hours."""
+    server, other = servers
+    settings, file, copy = backed_up(server, dsn, tmp_path)
+    place = Path(server.lake.open(T).location)
+    server.run("DROP TABLE shop.t PURGE")
+
+    def meanwhile(*arguments: Any) -> None:
+        _copied_back(*arguments)
+        other.run("CREATE TABLE shop.t (id INT) WITH ('bucket' = '1')", "INSERT INTO shop.t VALUES (7)")
+
+    monkeypatch.setattr("lake.register.copied.copies._copied_back", meanwhile)
+    with pytest.raises(IllegalMove):
+        restore_parts(settings, file, tables=[T], files_from=copy)
+    assert other.lake.open(T).location == str(place)
+    assert not list(place.glob("consumer/*"))
+    forget_metadata()
+    assert server.rows("SELECT * FROM shop.t") == [(7,)]
 
 
 def test_a_directory_that_is_being_removed_is_waited_for(servers: tuple[Server, Server], dsn: str, tmp_path: Path) -> None:
