@@ -7,7 +7,7 @@ ours is moved to ``_diverged`` inside the table, where nothing is lost, and our 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,6 +28,7 @@ from lake.register.operations import rewrite_operations
 from lake.register.own_files import require_own
 from lake.register.readable_line import read_snapshot
 from lake.register.unknown_branches import unregistered_branches
+from lake.register.whole import is_readable
 from lake.tables.consumers import Filed, Lowered, file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
@@ -201,10 +202,10 @@ def _looked(tx: CatalogTransaction, table: LakeTable, caller: Caller) -> _Found:
     _require_schemas(tx, table, caller, schemas, taken_over)
     _require_to_take_away(table, caller, plan, history)
     tags = tx.tags.all(table.table_id, branch)
-    new_tags = _names_of_tags(plan.keep, tags)
     kept_history = history if plan.history is None else ()
     missing = missing_files(files, kept_history, known)
     changed = changed_files(files, kept_history, known)
+    new_tags = _names_of_tags([*plan.keep, *_readable_in_place(files, plan, history, changed)], tags)
     torn_tags = list(changed_tags(files, tags))
     branches = list(unregistered_branches(tx, table)) if branch == MAIN_BRANCH else []
     done = Repair(
@@ -218,6 +219,15 @@ def _looked(tx: CatalogTransaction, table: LakeTable, caller: Caller) -> _Found:
         plan=plan, history=history, schemas=schemas, taken_over=taken_over, tags=new_tags, missing=missing, changed=changed,
         torn_tags=torn_tags, branches=branches, done=done,
     )  # fmt: skip
+
+
+def _readable_in_place(files: TableFiles, plan: Plan, history: Sequence[SnapshotRow], changed: Sequence[ChangedFile]) -> Iterator[Snapshot]:
+    """Snapshots of somebody else that lie in the place of ours, which come back there."""
+    known = {snapshot.key for snapshot in plan.keep} | {row.snapshot_uuid for row in history}
+    for one in changed:
+        stored = None if one.snapshot_id is None else read_snapshot(files, one.snapshot_id)
+        if stored is not None and one.snapshot_id not in plan.aside and stored.key not in known and is_readable(files, stored):
+            yield stored
 
 
 def _clear_mark(tx: CatalogTransaction, table: LakeTable, mark: str | None) -> None:

@@ -255,9 +255,9 @@ def flushes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return steps
 
 
-def write_beside(table: LakeTable, name: str) -> Snapshot:
-    """Commit as a writer does that decided another snapshot in the place of the catalog's next, on nothing of what is there."""
-    made = replace(build_snapshot(table.files, table.schema, None, [append(name)], uuid=str(uuid4()), time_millis=1), id=3)
+def write_beside(table: LakeTable, name: str, *, at: int = 3) -> Snapshot:
+    """Commit as a writer does that decided another snapshot in the place of the catalog's, on nothing of what is there."""
+    made = replace(build_snapshot(table.files, table.schema, None, [append(name)], uuid=str(uuid4()), time_millis=1), id=at)
     with table.files.snapshots() as place:
         table.files.publish_snapshot(made, place)
         table.files.write_hints(made.id, place)
@@ -307,3 +307,20 @@ def test_what_is_set_aside_stays_readable_wherever_a_repair_is_cut_off(
 def remove_orphans(lake: Lake) -> None:
     time.sleep(0.002)  # files of this very millisecond are not older than it
     remove_orphan_files(lake, lake.open(T), older_than_millis=time.time_ns() // 1_000_000, check=go_on)
+
+
+def test_what_lies_in_the_place_of_a_snapshot_stays_readable(lake: Lake, table: LakeTable, warehouse: Path) -> None:
+    """Ours came back there, and no tag kept the rows of the other."""
+    for name in ("a", "b", "c"):
+        lake.commit(table, append(name))
+    snapshot_file(warehouse, 2).unlink()
+    theirs = write_beside(table, "theirs", at=2)
+    (warehouse / "default.db/t/snapshot/LATEST").write_text("3")
+    assert lake.repair_table(T).kept == (("before-repair-2", 2),)
+    remove_orphans(lake)
+    for entry in table.files.live_entries(theirs):
+        assert table.files.io.exists(table.files.data_path(table.schema, entry))
+    assert table.files.read_snapshot(2) == lake.history.version(lake.open(T), "2")
+    assert lake.repair_table(T).kept == ()
+    lake.commit(table, append("d"))
+    assert names(lake.open(T)) == ["a", "b", "c", "d"]
