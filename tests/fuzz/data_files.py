@@ -20,6 +20,7 @@ from pyarrow import orc
 
 from table.format.parquet.thrift import varint
 from tests.fuzz.inputs import COLUMNS, drawn
+from tests.table.avro_snappy import packed_with_snappy
 
 FORMATS = ("parquet", "orc", "avro")
 _ROWS = 300
@@ -172,6 +173,7 @@ def _avro_files() -> Iterator[bytes]:
         out = io.BytesIO()
         fastavro.writer(out, _AVRO_NESTED, rows, codec=codec, sync_interval=2_000)
         yield out.getvalue()
+    yield packed_with_snappy(_AVRO_NESTED, rows)
 
 
 def _parquet_parts(data: bytes) -> Iterator[Part]:

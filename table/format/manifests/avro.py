@@ -16,6 +16,7 @@ from importlib import import_module
 from typing import Any, Protocol
 
 import fastavro
+import pyarrow as pa
 
 _fastavro: Any = import_module("fastavro._read")
 _MOST_BLOCK_BYTES = 256 << 20
@@ -23,6 +24,8 @@ _MOST_BLOCK_BYTES = 256 << 20
 _MOST_HEADER_BYTES = 16 << 20
 _MOST_DECIMAL_BYTES = 32
 """One of 38 digits takes 16."""
+_CHECKSUM_BYTES, _MOST_LENGTH_BYTES = 4, 5
+_SNAPPY = pa.Codec("snappy")
 _DEEPEST = 100
 """Types in each other: a nullable ROW in a ROW is two."""
 _PLAIN = frozenset({"boolean", "int", "long", "float", "double", "bytes", "string", "enum"})
@@ -155,6 +158,24 @@ def _unpacking(unpacker: Callable[[], _Unpacker], *, frames: bool = True) -> Cal
     return read
 
 
+def _snappy(source: _Input) -> io.BytesIO:
+    """Unpack a block of raw Snappy: how long it is unpacked stands before it, the checksum of that behind it."""
+    packed, checksum = (data := _block(source))[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+    size = 0
+    for at, byte in enumerate(packed[:_MOST_LENGTH_BYTES]):
+        size |= (byte & 0x7F) << 7 * at
+        if byte < 0x80:
+            break
+    _check_space(size, False)
+    try:
+        plain = _SNAPPY.decompress(packed, size, asbytes=True)
+    except OSError as problem:  # what Arrow says of bytes, which are no store's
+        raise ValueError(str(problem)) from problem
+    if zlib.crc32(plain) != int.from_bytes(checksum):
+        raise ValueError("a block is not what was packed")
+    return io.BytesIO(plain)
+
+
 def _check_space(size: int, ends_early: bool) -> None:
     if size > _MOST_BLOCK_BYTES:
         raise ValueError(f"a block unpacks to more than {_MOST_BLOCK_BYTES:,} bytes")
@@ -180,6 +201,7 @@ _READERS: dict[str, Callable[[_Input], io.BytesIO]] = {
     "deflate": _unpacking(_deflated, frames=False),
     "bzip2": _unpacking(bz2.BZ2Decompressor),
     "xz": _unpacking(lzma.LZMADecompressor),
+    "snappy": _snappy,
     "zstandard": _unpacking(_fastavro.zstd.ZstdDecompressor),
 }
 _fastavro.BLOCK_READERS.update(_READERS)
