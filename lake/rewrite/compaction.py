@@ -14,6 +14,7 @@ from lake.tables.handle import LakeTable
 from lake.tables.partitions import by_row
 from lake.tables.partitions import partitions as all_partitions
 from model.errors import LakeError, RewriteConflict, UnsupportedType
+from model.options.map_layout import shredded_maps
 from model.options.table import TABLE_OPTIONS, is_on
 from model.snapshot import CommitKind, Snapshot
 from model.work.deciding import to_the_end
@@ -69,6 +70,8 @@ def check_mergeable(table: LakeTable, what: str = "compacted") -> None:
         check_writable(table.schema)
         if is_on(table.schema.options, "row-tracking.enabled"):
             raise UnsupportedType("it has 'row-tracking.enabled' = 'true', and merged files would have to tell the ids of their rows.")
+        if shredded := shredded_maps(table.schema.options):
+            raise UnsupportedType(f"its column {shredded[0]} has the layout 'shared-shredding', in which no MAP is read here.")
         FileFormat.of(table.schema)
     except UnsupportedType as refusal:
         raise UnsupportedType(f"Table {table.identifier} is not {what} here: {refusal.message}") from None

@@ -20,7 +20,7 @@ from lake.tables.handle import LakeTable
 from model.catalog_errors import TableChanged
 from model.errors import CommitConflict, InvalidSchemaChange, TableNotExist
 from model.identifier import MAIN_BRANCH
-from model.schema.loadable import check_loadable
+from model.schema.loadable import check_taken
 from model.schema.replaced import REPLACE_TABLE, partitions_otherwise, replacing_fields, replacing_options
 from model.schema.schema import Schema, other_kind
 from model.snapshot import CommitKind, Snapshot
@@ -165,7 +165,7 @@ def _same(one: Schema, other: Schema) -> bool:
 def _require_replaceable(table: LakeTable, schema: Schema) -> None:
     if other_kind(schema.options) != other_kind(table.schema.options) or other_kind(schema.options) is not None:
         raise InvalidSchemaChange(f"Table {table.identifier} can be replaced by an append table only, and only where it is one.")
-    check_loadable(schema)
+    check_taken(schema)
     if partitions_otherwise(table.schema, schema):
         keys = "other partition keys" if schema.partition_keys != table.schema.partition_keys else "partition keys of other types"
         raise InvalidSchemaChange(f"Table {table.identifier} cannot be replaced with {keys}; drop it and make it anew.")

@@ -40,7 +40,7 @@ from model.options.deletion_vectors import ENABLED as DELETION_VECTORS
 from model.options.masking import unmasked
 from model.repeats import REPEATS
 from model.schema.change import RemoveOption, SchemaChange, SetOption, apply_changes
-from model.schema.loadable import check_loadable
+from model.schema.loadable import check_taken
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.schema.types import Field
 from model.snapshot import Snapshot
@@ -231,7 +231,7 @@ class LakeTables(LakeMetadata):
         """
         check_table_name(table)
         _check_defaults(schema.fields)
-        check_loadable(schema)
+        check_taken(schema)
         options = unmasked(schema.options, {})
         stamped = replace(schema, options=options, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
         try:

@@ -11,6 +11,7 @@ from model.options.table import is_on
 from model.options.watermark import PREFIX, Watermark, watermark_of, watermark_options
 from model.options.write import DISABLE_EXPLICIT_CASTS
 from model.schema.casting import casts
+from model.schema.directives import check_no_directive
 from model.schema.lengths import check_lengths
 from model.schema.loadable import check_loadable, is_blob
 from model.schema.option_change import drop_from_options, rename_in_options, set_option
@@ -291,6 +292,7 @@ class _Work:
 
     def _add(self, change: AddColumn) -> None:
         self._check_new_name(change.name)
+        check_no_directive(change.name, change.comment)
         if not change.type.nullable:
             raise InvalidSchemaChange(f"Column {change.name} cannot be added as NOT NULL: rows already written have no value for it.")
         new = Field(id=-1, name=change.name, type=change.type, description=change.comment)

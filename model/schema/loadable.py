@@ -12,7 +12,9 @@ from model.options.clustering import INCREMENTAL
 from model.options.column_lists import BLOB_FIELD, BLOB_LISTS, INLINE_BLOBS, VECTOR_FIELD, listed_columns
 from model.options.deletion_vectors import ENABLED as DELETION_VECTORS
 from model.options.file_index import COLUMN_OPTIONS
+from model.options.map_layout import SHREDDED, laid_out, layout_of
 from model.options.table import is_on
+from model.schema.directives import check_no_directive
 from model.schema.geospatial import GeometryType
 from model.schema.schema import Schema, other_kind
 from model.schema.type_parts import walk
@@ -45,7 +47,6 @@ _OVERWRITE_READ = "streaming-read-overwrite"
 _SORT, _SORT_FIELD = "manifest-sort.enabled", "manifest-sort.partition-field"
 _VECTOR_FORMAT = "vector.file.format"
 _SWITCHES = (*_OF_KEYED, _OVERWRITE_READ, _SORT, _TRACKING, _EVOLUTION, DELETION_VECTORS)
-_LAYOUT, _SHREDDED = ".map.storage-layout", "shared-shredding"
 _SLICED = "bsi"
 _SLICED_TYPES = (
     DecimalType, TinyIntType, SmallIntType, IntType, BigIntType, DateType, TimeType, TimestampType, LocalZonedTimestampType,
@@ -61,6 +62,13 @@ _FLAT = frozenset({"csv", "json"})
 _AVRO_TIMESTAMP_DIGITS, _AVRO_TIME_DIGITS = 6, 3
 _RATIOS = ("variant.shredding.minFieldCardinalityRatio", "variant.shredding.adaptive.retentionRatio")
 _SAMPLES = {"variant.shredding.maxInferBufferRow": 4096, "variant.shredding.adaptive.maxInferBufferRow": 256}
+
+
+def check_taken(schema: Schema) -> None:
+    """Raise for the schema of a table that is made, or takes another's place, as `check_loadable` and `check_no_directive` do."""
+    for column in schema.fields:
+        check_no_directive(column.name, column.description)
+    check_loadable(schema)
 
 
 def check_loadable(schema: Schema, *, before: Schema | None = None) -> None:
@@ -203,20 +211,19 @@ def _maps(schema: Schema) -> Problems:
     """MAPs whose values of one key lie in a column."""
     shredded = []
     for key, value in schema.options.items():
-        if not (key.startswith("fields.") and key.endswith(_LAYOUT)):
+        if (name := laid_out(key)) is None:
             continue
-        name = key.removeprefix("fields.").removesuffix(_LAYOUT)
-        type_, layout = _type(schema, name), value.strip().lower().replace("_", "-")
+        type_, layout = _type(schema, name), layout_of(value)
         if not isinstance(type_, MapType):
             yield f"Option '{key}': {name} is no column of type MAP."
-        elif layout == _SHREDDED:
+        elif layout == SHREDDED:
             shredded.append(type_)
             if not isinstance(type_.key, VarCharType) or type_.key.nullable:
                 yield f"Option '{key}' = '{value}' needs a MAP with keys of type STRING NOT NULL; {name} has {type_.key}."
             if _holds(type_.value, BlobType) or _holds(type_.value, VectorType):
                 yield f"Option '{key}' = '{value}' takes no BLOB and no VECTOR in {name}."
         elif layout != "default":
-            yield f"Option '{key}' = '{value}': the layouts are default and {_SHREDDED}."
+            yield f"Option '{key}' = '{value}': the layouts are default and {SHREDDED}."
     if shredded:
         yield from _shredded(schema)
 
@@ -225,13 +232,13 @@ def _shredded(schema: Schema) -> Problems:
     options = schema.options
     for key in ("file.format", "changelog-file.format"):
         if options.get(key, "parquet").strip().lower() not in ("parquet", "orc"):
-            yield f"A MAP with the layout {_SHREDDED} needs '{key}' = 'parquet' or 'orc'; here it is '{options[key]}'."
+            yield f"A MAP with the layout {SHREDDED} needs '{key}' = 'parquet' or 'orc'; here it is '{options[key]}'."
     for key in ("file.compression", "changelog-file.compression"):
         if options.get(key, "zstd").strip().lower() not in ("", "zstd", "lz4", "none"):
-            yield f"A MAP with the layout {_SHREDDED} needs '{key}' = 'zstd', 'lz4' or 'none'; here it is '{options[key]}'."
+            yield f"A MAP with the layout {SHREDDED} needs '{key}' = 'zstd', 'lz4' or 'none'; here it is '{options[key]}'."
     for field in schema.fields:
         if _holds(field.type, VariantType) or _holds(field.type, MultisetType):
-            yield f"Column {field.name} of type {field.type.sql()} cannot be beside a MAP with the layout {_SHREDDED}."
+            yield f"Column {field.name} of type {field.type.sql()} cannot be beside a MAP with the layout {SHREDDED}."
 
 
 def _file_indexes(schema: Schema) -> Problems:

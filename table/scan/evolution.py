@@ -12,6 +12,9 @@ from table.format.rows.arrow import arrow_field, arrow_type
 from table.format.rows.convert import converted
 from table.format.rows.nested import inside, is_list, list_of, map_of, row_of
 
+_FIELD_MAPPING = "__field_mapping"
+"""The part of a MAP's ROW in a file that tells which column holds which key's values."""
+
 
 def evolved(array: pa.Array, source: DataType, target: DataType, name: str) -> pa.Array:
     """Column ``name`` as a file holds it, under the type the table has now; ``source`` is its type in the file's schema.
@@ -110,7 +113,17 @@ def _evolved_array(array: pa.Array, source: ArrayType, target: ArrayType, name: 
 
 def _evolved_map(array: pa.Array, source: MapType, target: MapType, name: str) -> pa.Array:
     if not pa.types.is_map(array.type):
+        _check_layout(array.type, name)
         array = array.cast(arrow_type(source))
     bounds, (keys, items) = inside(array)
     keys = evolved(keys, source.key, target.key, name)
     return map_of(array, bounds, keys, evolved(items, source.value, target.value, name), nullable=target.value.nullable)
+
+
+def _check_layout(held: pa.DataType, name: str) -> None:
+    """Raise `UnsupportedType` for a MAP whose values of one key lie in a column, as Java writes them by `map.storage-layout`."""
+    if pa.types.is_struct(held) and held.get_field_index(_FIELD_MAPPING) >= 0:
+        raise UnsupportedType(
+            f"Column {name} is stored with 'fields.{name}.map.storage-layout' = 'shared-shredding', which is not read here. Leave it out, "
+            "or read it with a Paimon client."
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.gateway import Gateway
-from model.errors import InvalidOption
+from model.errors import InvalidOption, InvalidSchema
 from tests.model.loadable_cases import UNLOADED
 from tests.server.paimon.speaking import PLAIN, Rest, new_table
 
@@ -52,3 +52,23 @@ def test_options_follow_the_columns(rest: Rest) -> None:
     assert rest.call("POST", T, {"changes": [blob]}).status_code == 400
     rest.post(T, {"changes": [{"action": "dropColumn", "fieldNames": [name]} for name in ("e2", "pic")]})
     assert {"vector-field", "blob-descriptor-field"}.isdisjoint(rest.get(T)["schema"]["options"])
+
+
+@pytest.mark.parametrize(
+    ("type_", "comment"),
+    [("BYTES", "__BLOB_FIELD"), ("BYTES", " __BLOB_VIEW_FIELD; mine"), ({"type": "ARRAY", "element": "FLOAT"}, "__VECTOR_FIELD;128")],
+)
+def test_no_column_has_a_comment_that_asks_for_another_type(rest: Rest, gateway: Gateway, type_: object, comment: str) -> None:
+    """Paimon's own catalogs make BLOBs and vectors of such columns; here gigabytes would lie in the table's files."""
+    rest.post("databases/d/tables", new_table())
+    column = {"action": "addColumn", "fieldNames": ["c"], "dataType": type_, "comment": comment}
+    field = {"id": 5, "name": "c", "type": type_, "description": comment}
+    body = {**PLAIN, "fields": [*PLAIN["fields"], field]}
+    answers = [
+        rest.call("POST", T, {"changes": [column]}),
+        rest.call("POST", f"{T}/replace", {"schema": body}),
+        rest.call("POST", "databases/d/tables", new_table("u", body)),
+    ]
+    assert [(answer.status_code, "comment of column c" in answer.text) for answer in answers] == [(400, True)] * 3
+    with pytest.raises(InvalidSchema, match="comment of column c"):
+        gateway.run(f"CREATE TABLE d.v (id INT, c BYTES COMMENT '{comment}')").close()
