@@ -18,6 +18,7 @@ from lake.commit.built import BuiltCommit
 from lake.register.looks.file_faults import fault_of_index_file
 from model.errors import TableDamaged, UnsupportedType
 from model.identifier import Identifier
+from model.schema.change import SetOption
 from model.snapshot import CommitKind, Snapshot
 from table.format.deletions import index_path, with_vectors
 from table.format.manifests.entries import EMPTY_ROW
@@ -30,10 +31,16 @@ from tests.table.vectors import read_in_turn, with_deleted
 T = Identifier("default", "t")
 
 
+def make(gateway: Gateway, text: str) -> None:
+    """Create the table, as one in which its clients look for deletion vectors."""
+    gateway.run(text).close()
+    gateway.lake.alter_table(T, [SetOption(key="deletion-vectors.enabled", value="true")])
+
+
 @pytest.fixture
 def place(gateway: Gateway, warehouse: Path) -> Path:
     """A table of three files of four rows."""
-    gateway.run("CREATE TABLE t (id INT, v STRING) WITH ('bucket' = '-1')")
+    make(gateway, "CREATE TABLE t (id INT, v STRING) WITH ('bucket' = '-1')")
     for n in range(0, 12, 4):
         gateway.run("INSERT INTO t VALUES " + ", ".join(f"({n + i}, 'v')" for i in range(4)))
     return warehouse / "default.db/t"
@@ -199,7 +206,7 @@ QUEUE = {
 def queue(gateway: Gateway) -> None:
     """Three small files and a large one in a bucket, with rows deleted of each but the first."""
     options = ", ".join(f"'{key}' = '{value}'" for key, value in QUEUE.items())
-    gateway.run(f"CREATE TABLE t (id INT, v STRING) WITH ({options})")
+    make(gateway, f"CREATE TABLE t (id INT, v STRING) WITH ({options})")
     for n in range(0, 12, 4):
         gateway.run("INSERT INTO t VALUES " + ", ".join(f"({n + i}, 'v')" for i in range(4)))
     rng = random.Random(25)
