@@ -23,6 +23,7 @@ from model.schema.types import (
     MapType,
     RowType,
     TimestampType,
+    TimeType,
     VarBinaryType,
     VarCharType,
 )
@@ -343,6 +344,8 @@ def _check(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
         case DateType() | TimestampType() | LocalZonedTimestampType():
             _check_years(array, name, type_, rows)
             _check_digits(array, name, type_, rows)
+        case TimeType():
+            _check_digits(array, name, type_, rows)
         case ArrayType(element=element):
             _check(array.flatten(), f"{name}.element", element, rows.through(pc.list_parent_indices(array)))
         case MapType(value=value):
@@ -375,14 +378,16 @@ def _check_digits(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> N
     unit = _excess_unit(type_)
     if unit == 1:
         return
-    numbers = array.cast(pa.int64())
+    numbers = array.cast(pa.int32() if pa.types.is_time32(array.type) else pa.int64())
     position = pc.index(pc.not_equal(pc.multiply(pc.divide(numbers, unit), unit), numbers), True).as_py()
     if position >= 0:
         raise InvalidData(f"Column {name}, row {rows.number(position)}: {_shown(array[position])} does not fit {type_.sql()}.")
 
 
 def _excess_unit(type_: DataType) -> int:
-    """How many of Arrow's units the last digit of a TIMESTAMP is; 1 for all other types."""
+    """How many of Arrow's units the last digit of a TIME or TIMESTAMP is; 1 for all other types."""
+    if isinstance(type_, TimeType):
+        return int(10 ** (3 - type_.digits))
     if not isinstance(type_, TimestampType | LocalZonedTimestampType):
         return 1
     return int(10 ** ((3 if type_.precision <= 3 else 6) - type_.precision))

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as st
 
 from gateway.gateway import Gateway
+from lake import Lake
 from model.schema.schema import column, new_schema
+from model.snapshot import CommitKind
+from sql.spark.session.pool import SparkPool
 from sql.spark.write.assign import physical
+from sql.spark.write.sorting import Order, sort_files
+from table.format.rows.arrow import arrow_schema
+from table.write.snapshot_builder import CommitRequest
+from table.write.writer import write_batches
 from tests.sql.spark.conftest import Run
+from tests.sql.tables import make_table
 
 pytestmark = pytest.mark.spark
 
@@ -73,3 +86,83 @@ def test_clock_times_that_a_zone_has_not_are_cut_as_they_are(run: Run, on_spark:
     run(f"INSERT INTO t SELECT 2, {moment} + INTERVAL '0' SECOND", session=session)
     wanted = dt.datetime(2024, 3, 31, 2, 30, 0, 123000)
     assert run("SELECT id, at FROM t ORDER BY id") == [(1, wanted), (2, wanted)]
+
+
+VALUES: dict[str, tuple[str, Any]] = {
+    "TINYINT": ("CAST(7 AS TINYINT)", 7),
+    "BIGINT": ("7L", 7),
+    "DECIMAL(20, 2)": ("1.25", Decimal("1.25")),
+    "STRING": ("'a'", "a"),
+    "VARCHAR(3)": ("'a'", "a"),
+    "BYTES": ("X'00ff'", b"\x00\xff"),
+    "BOOLEAN": ("TRUE", True),
+    "DATE": ("DATE '2024-02-29'", dt.date(2024, 2, 29)),
+    "TIME(0)": ("TIME '10:00:00.567'", dt.time(10)),
+    "TIME(3)": ("TIME '10:00:00.567'", dt.time(10, microsecond=567_000)),
+    "TIMESTAMP(0)": ("TIMESTAMP '2024-02-29 10:00:00.567891'", dt.datetime(2024, 2, 29, 10)),
+    "TIMESTAMP(3)": ("TIMESTAMP '2024-02-29 10:00:00.567891'", dt.datetime(2024, 2, 29, 10, microsecond=567_000)),
+    "TIMESTAMP(5)": ("TIMESTAMP '2024-02-29 10:00:00.567891'", dt.datetime(2024, 2, 29, 10, microsecond=567_890)),
+    "TIMESTAMP_LTZ(3)": ("TIMESTAMP_LTZ '2024-02-29 10:00:00.567891'", dt.datetime(2024, 2, 29, 10, microsecond=567_000, tzinfo=dt.UTC)),
+    "TIMESTAMP_LTZ(6)": ("TIMESTAMP_LTZ '2024-02-29 10:00:00.567891'", dt.datetime(2024, 2, 29, 10, microsecond=567_891, tzinfo=dt.UTC)),
+}
+"""By type: an expression that Spark stores, and the value that the column has then."""
+
+
+WAYS: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
+    "column": ("{}", "x", lambda value: value),
+    "element": ("ARRAY<{}>", "ARRAY(x)", lambda value: [value]),
+    "field": ("ROW<x {}>", "STRUCT(x)", lambda value: {"x": value}),
+    "key and value": ("MAP<{0}, {0}>", "MAP(x, x)", lambda value: [(value, value)]),
+    "key": ("MAP<{}, INT>", "MAP(x, 1)", lambda value: [(value, 1)]),
+    "key inside": ("ARRAY<ROW<m MAP<{}, INT>>>", "ARRAY(STRUCT(MAP(x, 1)))", lambda value: [{"m": [(value, 1)]}]),
+}
+"""Where a type stands in others: the type, an expression of it, and its value."""
+
+
+@pytest.mark.parametrize("format_", ["parquet", "orc"])
+@pytest.mark.parametrize("way", WAYS)
+def test_types_are_stored_alike_wherever_they_stand_in_others(run: Run, way: str, format_: str) -> None:
+    """They lie in files by rules of their own, and what Spark and what Arrow writes is read with Spark and without it."""
+    spelled, made, value_of = WAYS[way]
+    in_orc = format_ == "orc" and way != "column"  # whose writer has no TIME inside others
+    values = {type_: value for type_, value in VALUES.items() if not (in_orc and type_.startswith("TIME("))}
+    columns = ", ".join(f"c{at} {spelled.format(type_)}" for at, type_ in enumerate(values))
+    run(f"CREATE TABLE t (id INT, {columns}) WITH ('bucket' = '-1', 'file.format' = '{format_}')")
+    query = ", ".join(made.replace("x", f"x{at}") for at in range(len(values)))
+    query = query if way != "field" else ", ".join(f"STRUCT(x{at} AS x)" for at in range(len(values)))
+    given = ", ".join(f"{expression} AS x{at}" for at, (expression, _) in enumerate(values.values()))
+    run(f"INSERT INTO t SELECT 1, {query} FROM (SELECT {given}) UNION ALL SELECT CAST(NULL AS INT){', NULL' * len(values)}")
+    wanted = {type_: value_of(value) for type_, (_, value) in values.items()}
+    for where in ("id = 1", "id + 0 = 1"):
+        ((_, *row),) = run(f"SELECT * FROM t WHERE {where}")
+        assert dict(zip(values, row, strict=True)) == wanted
+    assert run("SELECT * FROM t WHERE id + 0 IS NULL") == [(None,) * (len(values) + 1)]
+
+
+def test_rows_lie_in_the_bucket_of_what_is_stored(run: Run) -> None:
+    """A filter on the bucket key looks into one bucket only."""
+    for type_, literal in (("TIMESTAMP(0)", "TIMESTAMP"), ("TIMESTAMP(5)", "TIMESTAMP"), ("TIME(1)", "TIME")):
+        run(f"CREATE TABLE t (at {type_}) WITH ('bucket' = '16', 'bucket-key' = 'at')")
+        day = "2024-02-29 " if literal == "TIMESTAMP" else ""
+        texts = [f"{day}10:00:{second:02}.567891" for second in range(9)]
+        rows = ", ".join(f"({literal} '{text}')" for text in texts)
+        run(f"INSERT INTO t SELECT * FROM (VALUES {rows}) AS v (x) WHERE x IS NOT NULL")
+        digits = int(type_[-2])
+        found = [run(f"SELECT count(1) FROM t WHERE at = {literal} '{text[: len(text) - 6 + digits].rstrip('.')}'") for text in texts]
+        assert found == [[(1,)]] * len(texts), type_
+        run("DROP TABLE t")
+
+
+def test_rows_of_an_earlier_version_stay_what_and_where_they_are(lake: Lake, pool: SparkPool) -> None:
+    """A rewrite cuts nothing: the row would belong to another bucket, whose files are not its own to change."""
+    table = make_table(lake, options={"bucket": "16", "bucket-key": "at"}, at="TIME(0)")
+    times = [dt.time(10, 0, second, 567_000) for second in range(9)]
+    batch = pa.RecordBatch.from_arrays([pa.array(times, pa.time32("ms"))], schema=arrow_schema(table.schema.fields))
+    written = tuple(write_batches(table.files, table.schema, [batch]))
+    lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=written, commit_user="u"))
+    entries = list(table.files.live_entries(table.latest()))
+    with pool.lease().running("statement") as session:
+        files = sort_files(session, table, entries, Order(columns=("at",), strategy="order", text_bytes=8, local=True))
+    rows = [pq.read_table(f"{table.location}/bucket-{new.bucket}/{new.file.file_name}").column("at").to_pylist() for new in files]
+    assert sorted(time for of_file in rows for time in of_file) == times
+    assert sorted(new.bucket for new in files) == sorted({entry.bucket for entry in entries})
