@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import nullcontext
@@ -39,7 +40,7 @@ from sql.execution.environment import ContextFactory
 from sql.execution.held_results import HeldResults
 from sql.execution.results import Analysed, ResultColumn, ResultSet
 from sql.execution.session import Session
-from sql.execution.session_settings import statement_seconds
+from sql.execution.session_settings import STATEMENT_TIMEOUT, statement_seconds
 from sql.local import LiteralInsert, ValuesInsert, read_values
 from sql.parameters.parameters import NONE as NO_PARAMETERS
 from sql.parameters.parameters import Parameters, bind
@@ -349,6 +350,8 @@ class ScriptRunner:
         body = "\0".join((script.session.current_database, script.text.strip())).encode()
         if script.parameters != NO_PARAMETERS:
             body += b"\0" + script.parameters.spelled()
+        if told := {key: value for key, value in script.settings.items() if key != STATEMENT_TIMEOUT.key}:  # by which it does other things
+            body += b"\0\0" + json.dumps(told, sort_keys=True).encode()
         return self._lake.idempotency.later(idempotent.key, scope=f"sql:{idempotent.caller}", body_hash=hashlib.sha256(body).hexdigest())
 
     def _settle(self, claim: IdempotencyClaim, result: ResultSet, owner: Owner) -> None:

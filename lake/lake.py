@@ -259,9 +259,12 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
 
     @needs(Access.DELETE)
     def drop_partitions(
-        self, table: LakeTable, specs: Sequence[dict[str, str]], *, ignore_missing: bool = True
+        self, table: LakeTable, specs: Sequence[dict[str, str]], *, ignore_missing: bool = True, claim: Claim | None = None
     ) -> tuple[list[Spec], list[Spec]]:
-        """Remove partitions with their rows, in one commit; returns which were there and which were not. Raises `PartitionNotExist`."""
+        """Remove partitions with their rows, in one commit; returns which were there and which were not. Raises `PartitionNotExist`.
+
+        Under a claim they go once: in the commit of their rows, or with their names where none has rows.
+        """
         branch = table.identifier.branch
         with self.catalog.reading() as tx:
             newest = tx.snapshots.latest(table.table_id, branch)
@@ -275,9 +278,10 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         completing: AbstractContextManager[None] = nullcontext()
         if any(row.file_count for row in there.values()) and other_kind(table.schema.options) is None:
             filled = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=partition_filter(table, dropped), commit_user=str(uuid4()))
-            expected = self._committer.commit(table, self._signed(table, filled)).key
+            claimed, claim = Claimed(claim=claim, answer=_bare_answer) if claim else None, None
+            expected = self._committer.commit(table, self._signed(table, filled), claimed).key
             completing = to_the_end()  # their rows are gone
-        with completing, self.catalog.transaction() as tx, claimed_in(tx, None):
+        with completing, self.catalog.transaction() as tx, claimed_in(tx, claim):
             tx.snapshots.wait_for_deciders(table.table_id)
             tx.partitions.drop(table.table_id, branch, list(there))
             newest = tx.snapshots.latest(table.table_id, branch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,9 +13,12 @@ from lake.commit.claims import Claim
 from lake.commit.steps import Steps
 from lake.tables.handle import LakeTable
 from lake.tables.partitions import Partition, by_row
+from model.errors import LakeError
 from model.options.table import TABLE_OPTIONS
+from model.repeats import REPEATS
 from model.snapshot import CommitKind, Snapshot
 from model.wall_clock import local_wall_millis
+from model.work.deciding import to_the_end
 from table.format.manifests.entries import ManifestEntry
 from table.scan.skipping.partition_filter import among, by_value
 from table.write.partition_time import PartitionTime
@@ -22,6 +26,8 @@ from table.write.snapshot_builder import CommitRequest
 
 if TYPE_CHECKING:
     from lake.lake import Lake
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,3 +102,22 @@ def drop_partitions(
 
     done = CommitRequest(**request, operation="DROP_PARTITION", spared=changed if idle else None)
     return lake.commit(table, done, claim=claim, answer=lambda snapshot: {"ok": True})
+
+
+def drop_named(
+    lake: Lake, table: LakeTable, partitions: Sequence[Partition], made_by_name: Sequence[Mapping[str, str]], *, claim: Claim | None = None
+) -> None:
+    """Remove partitions with all their rows, and others that were made by name without any; once under a claim.
+
+    The rows go first, in the one commit that holds the claim: a repeat of what was ended before it finds all names that it means.
+    """
+    specs = [dict(spec) for spec in made_by_name]
+    if drop_partitions(lake, table, partitions, claim=claim) is None:
+        if specs:
+            lake.drop_partitions(table, specs, claim=claim)
+    elif specs:
+        try:
+            with to_the_end():
+                lake.drop_partitions(table, specs)
+        except LakeError as problem:  # what the statement takes away is gone, and a repeat would refuse the partitions that had rows
+            _log.warning("Partitions of %s without rows are still listed: %s", table.identifier, problem, extra=REPEATS)

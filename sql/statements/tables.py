@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from lake import LakeTable
-from lake.rewrite.partition_expiry import drop_partitions
+from lake.rewrite.partition_expiry import drop_named
 from lake.tables.partitions import by_row
 from model.errors import (
     AnalysisError,
@@ -301,9 +301,7 @@ class AlterTable(LocalStatement):
                 raise AnalysisError(f"Table {name} has no partition ({named}); DROP IF EXISTS PARTITION takes that for done.")
             gone |= matches
         dropped = [partition for row, partition in present.items() if row in gone]
-        if made_by_name:
-            context.lake.drop_partitions(table, list(map(dict, made_by_name.values())))
-        drop_partitions(context.lake, table, dropped, claim=context.idempotency)
+        drop_named(context.lake, table, dropped, list(made_by_name.values()), claim=context.idempotency)
 
     @staticmethod
     def _check(changes: tuple[SchemaChange, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,13 +16,17 @@ from model.errors import (
     BadRequest,
     IdempotencyInProgress,
     IdempotencyMismatch,
+    LakeError,
     TableNotExist,
+    Unavailable,
 )
+from model.identifier import Identifier
 from sql.execution.results import ResultSet
 from tests.fix_gateway import NoSpark
 from tests.gateway.held import Held, in_background
 from tests.sql.tables import make_table
 
+T = Identifier("default", "t")
 ME = Caller(principal="me", administrator=True)
 
 
@@ -159,6 +164,77 @@ def test_rows_are_removed_once_also_where_the_server_dies_before_its_answer(
     assert restarted.run(text, idempotency_key="k", caller=ME).collect() == [("OK",)]
     restarted.close()
     assert gateway.run("SELECT * FROM t").collect() == [(3, 20010101)]
+
+
+DROPS = [
+    "ALTER TABLE t DROP PARTITION (p = 20010101), PARTITION (p = 20020202)",
+    "CALL sys.drop_partition('t', 'p=20010101;p=20020202')",
+]
+
+
+def _with_a_partition_made_by_name(gateway: Gateway, lake: Lake, *, rows: bool) -> None:
+    gateway.run("CREATE TABLE t (id INT, p INT) PARTITIONED BY (p)").close()
+    lake.create_partitions(lake.open(T), [{"p": "20010101"}, *([] if rows else [{"p": "20020202"}])])
+    if rows:
+        gateway.run("INSERT INTO t VALUES (2, 20020202)").close()
+
+
+@pytest.mark.parametrize("rows", [True, False], ids=["one with rows", "none with rows"])
+@pytest.mark.parametrize("text", DROPS)
+def test_partitions_made_by_name_are_dropped_once_also_where_the_server_dies_before_its_answer(
+    gateway: Gateway, lake: Lake, monkeypatch: pytest.MonkeyPatch, text: str, rows: bool
+) -> None:
+    _with_a_partition_made_by_name(gateway, lake, rows=rows)
+    _die_after(gateway, lake, monkeypatch, text)
+    assert lake.partition_page(lake.open(T)) == []
+    gateway.run("INSERT INTO t VALUES (3, 20010101)").close()
+    assert gateway.run(text, idempotency_key="k", caller=ME).collect() == [("OK",)]
+    assert gateway.run("SELECT * FROM t").collect() == [(3, 20010101)]
+
+
+@pytest.mark.parametrize("failure", [Unavailable("Postgres is away."), None], ids=["Postgres away", "killed"])
+@pytest.mark.parametrize("text", DROPS)
+def test_partitions_of_both_kinds_are_dropped_or_not_whatever_ends_it_between(
+    gateway: Gateway, lake: Lake, monkeypatch: pytest.MonkeyPatch, text: str, failure: LakeError | None
+) -> None:
+    """The names without rows were gone before those with rows, and each repeat was told that there are none."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise failure or _DeadError
+
+    _with_a_partition_made_by_name(gateway, lake, rows=True)
+    with monkeypatch.context() as failing:
+        failing.setattr(Lake, "drop_partitions", fail)
+        failing.setattr(Idempotency, "abandon", Idempotency.release)
+        with pytest.raises(_DeadError) if failure is None else contextlib.nullcontext():
+            gateway.run(text, idempotency_key="k", caller=ME).close()
+    with lake.catalog.deciding() as tx:
+        tx.idempotency._conn.execute("UPDATE idempotency_key SET lease_until = now() - INTERVAL '1' MINUTE")
+    gateway.run(text, idempotency_key="k", caller=ME).close()
+    assert gateway.run("SELECT * FROM t").collect() == []
+    gateway.run("ALTER TABLE t DROP IF EXISTS PARTITION (p = 20010101)").close()
+    assert lake.partition_page(lake.open(T)) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({}, {"execution.runtime-mode": "streaming"}),
+        ({"table.local-time-zone": "Asia/Tokyo"}, {}),
+        ({"table.local-time-zone": "Asia/Tokyo"}, {"table.local-time-zone": "Europe/Berlin"}),
+    ],
+)
+def test_the_same_text_with_other_settings_is_other_work(
+    gateway: Gateway, lake: Lake, first: dict[str, str], second: dict[str, str]
+) -> None:
+    make_table(lake, id="INT")
+    text = "INSERT INTO t VALUES (1)"
+    for _ in range(2):
+        gateway.run(text, settings=first, idempotency_key="k", caller=ME).close()
+    with pytest.raises(IdempotencyMismatch):
+        gateway.run(text, settings=second, idempotency_key="k", caller=ME)
+    gateway.run(text, settings={**first, "statement.timeout": "1 min"}, idempotency_key="k", caller=ME).close()
+    assert gateway.run("SELECT COUNT(*) FROM t").collect() == [(1,)]
 
 
 @pytest.mark.parametrize(

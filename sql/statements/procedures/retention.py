@@ -14,7 +14,7 @@ from lake.rewrite import expiry as kept
 from lake.rewrite.expiry import Removed
 from lake.rewrite.mark_done import mark_done
 from lake.rewrite.orphans import remove_orphan_files as remove_orphans
-from lake.rewrite.partition_expiry import PartitionExpiry, drop_partitions, expired_partitions
+from lake.rewrite.partition_expiry import PartitionExpiry, drop_named, expired_partitions
 from lake.rewrite.partition_expiry import expire_partitions as expire_in_batches
 from lake.rewrite.partition_names import values_of
 from lake.tables.partitions import by_row
@@ -263,9 +263,7 @@ def drop_partition(context: ExecutionContext, arguments: Arguments) -> ResultSet
     others = _others(table, partitions, arguments["partitions"])
     known = without_rows(context.lake, table, [meant for spec in others for meant in readings(spec)])
     if not arguments.dry_run:
-        if known:
-            context.lake.drop_partitions(table, list(map(dict, known.values())))
-        drop_partitions(context.lake, table, partitions, claim=context.idempotency)
+        drop_named(context.lake, table, partitions, list(known.values()), claim=context.idempotency)
     return _partition_rows([*partitions, *map(_empty, known)], "dropped_partitions", dry_run=arguments.dry_run)
 
 
