@@ -71,9 +71,9 @@ class Ingester:
     ) -> AppendResult:
         """Write the rows of an Arrow IPC stream in one commit; a table made for them is gone again where they do not fit.
 
-        ``body`` gives the stream, whose columns ``schema`` tells, as a file, and is asked for it when the caller may write. Raises
-        `TableAlreadyExist`, `TableNotExist`, what an append raises, and for a replacement by other columns what `Lake.replace_filled` does.
-        Whatever is raised but `OutcomeUnknown` has changed nothing of a table that was there.
+        ``body`` gives the stream as a file, and is asked for it when the caller may write; ``schema`` tells its columns, with the names they
+        are to have. Raises `TableAlreadyExist`, `TableNotExist`, what an append raises, and for a replacement by other columns what
+        `Lake.replace_filled` does. Whatever is raised but `OutcomeUnknown` has changed nothing of a table that was there.
         """
         with self._outside():
             lake = self._lake.for_caller(caller)
@@ -98,7 +98,7 @@ class Ingester:
             with body() as stream, lake.reserve.promise(size_of(stream)):
                 if if_exists is IfExists.REPLACE:
                     return self._replaced(lake, table, schema, stream)
-                return self._append(lake, table, stream)
+                return self._append(lake, table, schema, stream)
 
     def _created(
         self, lake: Lake, identifier: Identifier, schema: pa.Schema, body: Callable[[], IO[bytes]], options: Mapping[str, str]
@@ -107,7 +107,7 @@ class Ingester:
         assert made is not None
         try:
             with body() as stream, lake.reserve.promise(size_of(stream)):
-                return self._append(lake, lake.open(identifier), stream)
+                return self._append(lake, lake.open(identifier), schema, stream)
         except OutcomeUnknown:
             raise  # the rows may be there
         except BaseException as problem:
@@ -121,25 +121,25 @@ class Ingester:
             options.pop("bucket", None)
         wanted = table_schema(schema, options, partition_keys=table.schema.partition_keys)
         if _columns(wanted) == _columns(table.schema):
-            return self._overwrite(lake, table, stream)
+            return self._overwrite(lake, table, schema, stream)
         rows, snapshot = lake.replace_filled(
-            table.identifier, wanted, lambda there: before_commit(there, self._written(lake, there, stream))
+            table.identifier, wanted, lambda there: before_commit(there, self._written(lake, there, schema, stream))
         )
         return AppendResult(rows=rows, snapshot_id=snapshot.id if snapshot else None)
 
-    def _append(self, lake: Lake, table: LakeTable, stream: IO[bytes]) -> AppendResult:
-        rows, snapshot = append_written(lake, table, self._written(lake, table, stream))
+    def _append(self, lake: Lake, table: LakeTable, schema: pa.Schema, stream: IO[bytes]) -> AppendResult:
+        rows, snapshot = append_written(lake, table, self._written(lake, table, schema, stream))
         return AppendResult(rows=rows, snapshot_id=snapshot.id if snapshot else None)
 
-    def _overwrite(self, lake: Lake, table: LakeTable, stream: IO[bytes]) -> AppendResult:
+    def _overwrite(self, lake: Lake, table: LakeTable, schema: pa.Schema, stream: IO[bytes]) -> AppendResult:
         with table.write() as write:
-            write.add(before_commit(table, self._written(lake, table, stream)))
+            write.add(before_commit(table, self._written(lake, table, schema, stream)))
             request = write.request(CommitKind.OVERWRITE, overwrite=everything, operation="OVERWRITE")
             return AppendResult(rows=write.rows, snapshot_id=lake.commit(table, request).id)
 
-    def _written(self, lake: Lake, table: LakeTable, stream: IO[bytes]) -> list[NewFile]:
+    def _written(self, lake: Lake, table: LakeTable, schema: pa.Schema, stream: IO[bytes]) -> list[NewFile]:
         lake.quotas.ingested(lake.caller, size_of(stream))
-        return written_by_worker(self._workers, lake, table, ARROW_STREAM, stream)
+        return written_by_worker(self._workers, lake, table, ARROW_STREAM, stream, names=schema.names)
 
 
 def table_schema(schema: pa.Schema, options: Mapping[str, str], *, partition_keys: tuple[str, ...] = ()) -> Schema:

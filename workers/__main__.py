@@ -21,7 +21,7 @@ from table.write.writer import write_batches
 from workers.arrow import rewritten
 from workers.memory import limit_memory
 from workers.orc import decoded
-from workers.readers import READERS, readable
+from workers.readers import batches_of, readable
 from workers.task import BodyTask, error_answer, files_answer
 from workers.wire import Gone, receive, send
 
@@ -59,7 +59,7 @@ def answer(journal: IO[bytes], raw_task: bytes, file: int | None, memory: int) -
         task = BodyTask.of(document)
         files = TableFiles(_store(task.warehouse), task.location, task.branch)
         with os.fdopen(os.dup(file), "rb", buffering=1 << 20) as body:
-            batches = readable(READERS[task.media_type](body, task.schema, task.table))
+            batches = readable(batches_of(task, body))
             written = write_batches(files, task.schema, batches, opening=lambda path: journal.write(f"{path}\n".encode()))
         return files_answer(written)
     except LakeError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import IO
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from table.format.rows.arrow import arrow_type
 from table.format.rows.cast import Fitting, fit
 from table.format.rows.unpacked import plain_pieces
 from workers.ndjson import NdjsonRows, values_of_texts
+from workers.task import BodyTask
 from workers.validation import check_schema, validated
 
 _PIECE_BYTES = 8 << 20
@@ -46,8 +47,8 @@ def parquet_batches(body: IO[bytes], schema: Schema, table: str) -> Iterator[pa.
         raise InvalidData(f"The Parquet body is damaged: {problem}") from problem
 
 
-def arrow_batches(body: IO[bytes], schema: Schema, table: str) -> Iterator[pa.RecordBatch]:
-    """Rows of an Arrow IPC stream."""
+def arrow_batches(body: IO[bytes], schema: Schema, table: str, names: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Rows of an Arrow IPC stream, its columns called by these names, one after another, where there are any."""
     try:
         stream = ipc.open_stream(pa.PythonFile(_Whole(body), mode="r"))
     except MemoryError:
@@ -59,7 +60,8 @@ def arrow_batches(body: IO[bytes], schema: Schema, table: str) -> Iterator[pa.Re
     try:
         check_schema(stream.schema)
         pieces = (piece for batch in stream for piece in plain_pieces(validated(batch), _PIECE_BYTES, most_together=_UNPACKED_BYTES))
-        yield from _fitted(pieces, schema, table, Fitting())
+        named = pieces if names is None else (piece.rename_columns(names) for piece in pieces)
+        yield from _fitted(named, schema, table, Fitting())
     except OSError as problem:
         if problem.errno is not None:
             raise
@@ -135,6 +137,13 @@ def _bytes(name: str, texts: pa.Array, *, first_row: int) -> pa.Array:
 def ndjson_batches(body: IO[bytes], schema: Schema, table: str) -> Iterator[pa.RecordBatch]:
     """Rows of JSON objects, one a line, keys being column names."""
     return NdjsonRows(schema, table).batches(body)
+
+
+def batches_of(task: BodyTask, body: IO[bytes]) -> Iterator[pa.RecordBatch]:
+    """Rows of a task's body."""
+    if task.names is not None and task.media_type == ARROW_STREAM:
+        return arrow_batches(body, task.schema, task.table, task.names)
+    return READERS[task.media_type](body, task.schema, task.table)
 
 
 def _fitted(batches: Iterator[pa.RecordBatch], schema: Schema, table: str, how: Fitting) -> Iterator[pa.RecordBatch]:

@@ -31,6 +31,8 @@ class BodyTask:
     location: str
     branch: str
     schema: Schema
+    names: tuple[str, ...] | None = None
+    """What the columns of an Arrow body are called, one after another, in place of their names there."""
 
     def to_json(self) -> bytes:
         """The task as a worker reads it."""
@@ -42,6 +44,7 @@ class BodyTask:
                 "location": self.location,
                 "branch": self.branch,
                 "schema": orjson.dumps(self.schema.to_json()).decode(),
+                "names": self.names,
             }
         )
 
@@ -55,6 +58,7 @@ class BodyTask:
             location=document["location"],
             branch=document["branch"],
             schema=_schema(document["schema"]),
+            names=None if document["names"] is None else tuple(document["names"]),
         )
 
 

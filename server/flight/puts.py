@@ -60,7 +60,7 @@ class Puts:
             return self._statements.update(call, statement.text)
         if rows.several() and (target := self._statements.plain_insert(call, statement)) is not None:
             schema = _renamed(rows.schema, target)
-            return self._insert(call, target, schema, lambda: rows.as_file(self._files(call), schema))
+            return self._insert(call, target, schema, lambda: rows.as_file(self._files(call)))
         sent = [batch for batch in rows.batches() if batch.num_rows]
         batches = sent or [batch for batch in statement.bound if batch.num_rows]
         if sum(batch.num_rows for batch in batches) > 1 and (target := self._statements.plain_insert(call, statement)) is not None:

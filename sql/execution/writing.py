@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import IO
 from uuid import uuid4
 
@@ -44,8 +44,13 @@ def append_batches(
         return append_written(lake, table, write_batches(table.files, table.schema, rows), claim=claim, cancellation=cancellation)
 
 
-def written_by_worker(workers: WorkerPool, lake: Lake, table: LakeTable, media_type: str, body: IO[bytes]) -> list[NewFile]:
-    """Let a worker decode a body that lies in a file, and write its rows as data files, which are the caller's from then on."""
+def written_by_worker(
+    workers: WorkerPool, lake: Lake, table: LakeTable, media_type: str, body: IO[bytes], *, names: Sequence[str] | None = None
+) -> list[NewFile]:
+    """Let a worker decode a body that lies in a file, and write its rows as data files, which are the caller's from then on.
+
+    ``names``: what the columns of an Arrow body are called, in place of their names there.
+    """
     files = table.files
     task = BodyTask(
         media_type=media_type,
@@ -54,6 +59,7 @@ def written_by_worker(workers: WorkerPool, lake: Lake, table: LakeTable, media_t
         location=files.location,
         branch=files.layout.branch,
         schema=table.schema,
+        names=None if names is None else tuple(names),
     )
     return workers.write(task, body.fileno(), files.io.delete, owner=lake.caller.principal)
 

@@ -148,8 +148,8 @@ def test_a_table_that_is_changed_while_it_is_replaced_is_not(gateway: Gateway, m
     ingest(gateway, ONE)
     write, seen = writing.written_by_worker, []
 
-    def changing(*args: Any) -> list[NewFile]:
-        written = write(*args)
+    def changing(*args: Any, **named: Any) -> list[NewFile]:
+        written = write(*args, **named)
         for text in changed.split(";"):
             gateway.run(text).close()
         seen.append(state(gateway))

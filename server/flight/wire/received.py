@@ -114,10 +114,12 @@ class ReceivedRows:
         self._messages = itertools.chain(ahead, self._messages)
         return sum(batch.rows for batch in ahead) > 1
 
-    def as_file(self, files: BodyFiles, schema: pa.Schema | None = None) -> IO[bytes]:
-        """The stream as a file for a worker, with other names of the columns where a schema is given."""
-        schema = schema or self.schema
-        return files.spooled_parts(itertools.chain([bytes(schema.serialize())], self._counted(), [_END]))
+    def as_file(self, files: BodyFiles) -> IO[bytes]:
+        """The stream as a file for a worker.
+
+        It begins with the client's own message of the columns: that gives dictionaries the numbers by which those come, which are anything.
+        """
+        return files.spooled_parts(itertools.chain(self._first.framed(), self._counted(), [_END]))
 
     def batches(self) -> list[pa.RecordBatch]:
         """All batches, validated; raises `StatementTooLarge` past what is taken into this process."""
