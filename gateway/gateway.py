@@ -390,9 +390,7 @@ class Gateway:
     def _outcome(self, operation: Operation, managed: GatewaySession | None) -> ResultSet:
         """Wait for an operation nobody will ask for by handle, and let it go."""
         operation.wait_to_end()
-        if managed is not None:
-            managed.forget(operation.handle)
-        return operation.outcome()
+        return operation.outcome() if managed is None else managed.outcome(operation)
 
     def streams(self) -> int:
         """How many streaming queries are open."""

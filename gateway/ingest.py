@@ -71,8 +71,8 @@ class Ingester:
     ) -> AppendResult:
         """Write the rows of an Arrow IPC stream in one commit; a table made for them is gone again where they do not fit.
 
-        ``body`` gives the stream as a file, and is asked for it when the caller may write; ``schema`` tells its columns, with the names they
-        are to have. Raises `TableAlreadyExist`, `TableNotExist`, what an append raises, and for a replacement by other columns what
+        ``body`` gives the stream as a file, and is asked for it when the caller may write; ``schema`` tells its columns, with the names
+        they are to have. Raises `TableAlreadyExist`, `TableNotExist`, what an append raises, and for a replacement by other columns what
         `Lake.replace_filled` does. Whatever is raised but `OutcomeUnknown` has changed nothing of a table that was there.
         """
         with self._outside():

@@ -187,10 +187,15 @@ class Operation:
                 return
         callback()
 
+    @property
+    def ended_at(self) -> float | None:
+        """When its client was told the end, by the monotonic clock; None before."""
+        return None if self.ended is None else self._begun + self._took
+
     def _ended(self) -> None:
         """Tell the lists, then whoever waits: who has heard of the end finds it in every list."""
-        self.ended = time.time()
         self._took = time.monotonic() - self._begun
+        self.ended = time.time()
         with self._lock:
             callbacks, self._on_end = self._on_end, []
         try:

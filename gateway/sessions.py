@@ -14,6 +14,7 @@ from lake import Owner
 from model.errors import OperationNotExist, SessionNotExist, TooManyStatements
 from model.work.fair_share import may_have_another
 from model.work.handle import NO_SERVER, new_handle
+from sql.execution.results import ResultSet
 from sql.execution.session import Session
 
 _log = logging.getLogger(__name__)
@@ -36,6 +37,8 @@ class GatewaySession:
         self._closed = False
         self.opened = time.time()
         self._used = time.monotonic()
+        self._read = 0
+        """Results that somebody reads, or may still come for."""
 
     @property
     def handle(self) -> str:
@@ -45,6 +48,23 @@ class GatewaySession:
     def touch(self) -> None:
         """It was used just now."""
         self._used = time.monotonic()
+
+    def outcome(self, operation: Operation) -> ResultSet:
+        """What an operation ended with, which is let go; its client uses the session until the result is closed."""
+        try:
+            result = operation.outcome()
+            with self._lock:
+                self._read += 1
+            result.on_close(self._was_read)
+            return result
+        finally:
+            self.touch()
+            self.forget(operation.handle)
+
+    def _was_read(self) -> None:
+        self.touch()
+        with self._lock:
+            self._read -= 1
 
     def add(self, operation: Operation) -> None:
         """Keep an operation until it is closed; of very many that ended and never were, the oldest goes. Raises `SessionNotExist`."""
@@ -79,10 +99,13 @@ class GatewaySession:
             return self._operations.pop(handle, None)
 
     def idle_for(self) -> float:
-        """Seconds since it was last used; 0 while a statement runs."""
-        if any(not operation.state.terminal for operation in self.operations()):
-            return 0.0
-        return time.monotonic() - self._used
+        """Seconds since it was last used, or its last statement ended; 0 while a statement runs or a result is read."""
+        used = self._used
+        for operation in self.operations():
+            if (ended := operation.ended_at) is None:
+                return 0.0
+            used = max(used, ended)
+        return 0.0 if self._read else time.monotonic() - max(used, self._used)
 
     def close(self) -> None:
         """Cancel what runs and free every result."""

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sql.dialect import StatementText, is_query, parse_one, split
+from sql.dialect import StatementText, is_query, parse_one, split, tokens_of
 from sql.execution.results import STRING, ResultColumn, ResultSet
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LookingStatement, Statement
 
-_SHAPING = re.compile(r"(use|set|reset|create\s+temporary)\b", re.IGNORECASE)
-_MAY_SHAPE = re.compile(r"\b(use|set|reset|temporary)\b", re.IGNORECASE)
+_SHAPING = frozenset({("USE",), ("SET",), ("RESET",), ("CREATE", "TEMPORARY"), ("CREATE", "TEMP")})
+"""First words of what leaves something behind in its session."""
+_MAY_SHAPE = re.compile(r"\b(use|set|reset|temp|temporary)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,12 @@ def described_last(texts: Sequence[StatementText]) -> ResultSet:
 
 def shapes_session(text: str) -> bool:
     """Whether a text leaves something behind in its session: SET, USE, temporary tables."""
-    return _MAY_SHAPE.search(text) is not None and any(_SHAPING.match(statement.text) for statement in split(text))
+    return _MAY_SHAPE.search(text) is not None and any(_shapes(statement.text) for statement in split(text))
+
+
+def _shapes(statement: str) -> bool:
+    words = tuple(token.text.upper() for token in tokens_of(statement)[:2])  # a comment is none
+    return words[:1] in _SHAPING or words in _SHAPING
 
 
 def _rows(columns: Sequence[ResultColumn]) -> ResultSet:

@@ -159,17 +159,40 @@ def test_an_idle_session_is_closed_but_not_while_it_works(lake: Lake, spark_stub
     gateway.close()
 
 
-def test_a_session_is_idle_from_the_end_of_its_last_statement(gateway: Gateway, held: Callable[..., Held]) -> None:
-    """It counted from the beginning: after a long INSERT a client's next one ran without its USE and SET."""
-    stuck = held()
-    handle = gateway.open_session()
-    outcome = in_background(lambda: gateway.run("SELECT held()", session=handle).close())
-    assert stuck.reached.wait(60)
-    (session,) = [session for session in gateway._sessions.all() if session.handle == handle]
-    session._used -= 1000
-    stuck.let_go.set()
-    assert outcome() is None
-    assert session.idle_for() < 500
+@pytest.mark.parametrize("ending", ["its answer", "the last row", "a statement nobody asked for since"])
+def test_a_session_is_idle_from_the_end_of_its_last_use_on(
+    lake: Lake, spark_stub: NoSpark, held: Callable[..., Held], monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """It was so from the beginning of its last statement, and went with what it had SET right after a long one."""
+    gateway = Gateway(lake, spark_stub, limits=GatewayLimits(local_threads=2, session_idle_seconds=600))
+    passed, now = 0.0, time.monotonic
+    monkeypatch.setattr("gateway.sessions.time.monotonic", lambda: now() + passed)
+    stuck, session = held(), gateway.open_session()
+    if ending == "the last row":
+        result = gateway.run("SELECT 1", session=session)
+        passed += 700
+        assert gateway._sessions.expire() == []
+        result.close()
+    elif ending == "a statement nobody asked for since":
+        operation = gateway._sessions._sessions[session].operation(gateway.submit(session, "SELECT held()"))
+        assert stuck.reached.wait(60)
+        passed += 700
+        assert gateway._sessions.expire() == []
+        stuck.let_go.set()
+        assert operation.wait(60)
+    else:
+        outcome = in_background(lambda: gateway.run("SELECT held()", session=session))
+        assert stuck.reached.wait(60)
+        passed += 700
+        assert gateway._sessions.expire() == []
+        stuck.let_go.set()
+        outcome().close()
+    assert gateway._sessions.expire() == []
+    passed += 500
+    assert gateway._sessions.expire() == []
+    passed += 200
+    assert gateway._sessions.expire() == [session]
+    gateway.close()
 
 
 def test_a_session_has_only_so_many_statements_waiting(gateway: Gateway, held: Callable[..., Held]) -> None:
