@@ -40,7 +40,8 @@ from model.schema.types import (
     VectorType,
 )
 
-Problems = Iterator[str]
+Problems = Iterator[tuple[tuple[object, ...], str]]
+"""What each is about, and its text. Of what it is about there are no values, names, types and numbers of buckets: ALTERs change these."""
 _EVOLUTION, _TRACKING = "data-evolution.enabled", "row-tracking.enabled"
 _OF_KEYED = ("primary-key.nullable", "table-read.sequence-number.enabled", "chain-table.enabled")
 _OVERWRITE_READ = "streaming-read-overwrite"
@@ -74,14 +75,14 @@ def check_taken(schema: Schema) -> None:
 def check_loadable(schema: Schema, *, before: Schema | None = None) -> None:
     """Raise `InvalidOption` for a schema that Java's clients would not load.
 
-    What the schema ``before`` an ALTER has of it already is no hindrance: the ALTER may mend another part.
+    What the schema ``before`` an ALTER has of it already is no hindrance: the ALTER may mend another part, or this one in steps.
     """
     if other_kind(schema.options) not in (None, "materialized-table"):
         return
-    known = frozenset() if before is None else frozenset(_problems(before))
-    for problem in _problems(schema):
-        if problem not in known:
-            raise InvalidOption(f"{problem} Paimon's Java clients would not load the table.")
+    known = frozenset() if before is None else frozenset(about for about, _ in _problems(before))
+    for about, text in _problems(schema):
+        if about not in known:
+            raise InvalidOption(f"{text} Paimon's Java clients would not load the table.")
 
 
 def _problems(schema: Schema) -> Problems:
@@ -93,74 +94,83 @@ def _switches(schema: Schema) -> Problems:
     options = schema.options
     for key in _SWITCHES:
         if options.get(key, "false").lower() not in ("true", "false"):
-            yield f"Option '{key}' = '{options[key]}' is 'true' or 'false'."
+            yield ("switch", key), f"Option '{key}' = '{options[key]}' is 'true' or 'false'."
     for key in _OF_KEYED:
         if is_on(options, key):
-            yield f"Option '{key}' is for tables with a primary key; leave it out."
+            yield ("keyed", key), f"Option '{key}' is for tables with a primary key; leave it out."
     if is_on(options, _OVERWRITE_READ):
-        yield f"Option '{_OVERWRITE_READ}' is for tables with a primary key; 'streaming-read-append-overwrite' is for these."
+        yield (
+            ("keyed", _OVERWRITE_READ),
+            f"Option '{_OVERWRITE_READ}' is for tables with a primary key; 'streaming-read-append-overwrite' is for these.",
+        )
 
 
 def _row_ids(schema: Schema) -> Problems:
     options = schema.options
     if is_on(options, _TRACKING) and schema.bucket != -1:
-        yield f"Option '{_TRACKING}' needs 'bucket' = '-1'; here it is '{schema.bucket}'."
+        yield ("buckets", _TRACKING), f"Option '{_TRACKING}' needs 'bucket' = '-1'; here it is '{schema.bucket}'."
     if is_on(options, _EVOLUTION):
         if not is_on(options, _TRACKING):
-            yield f"Option '{_EVOLUTION}' needs '{_TRACKING}' = 'true'."
+            yield ("needs", _EVOLUTION), f"Option '{_EVOLUTION}' needs '{_TRACKING}' = 'true'."
         if is_on(options, INCREMENTAL.key):
-            yield f"Options '{_EVOLUTION}' and '{INCREMENTAL.key}' exclude each other."
+            yield ("exclude", _EVOLUTION, INCREMENTAL.key), f"Options '{_EVOLUTION}' and '{INCREMENTAL.key}' exclude each other."
     if is_on(options, INCREMENTAL.key) and is_on(options, DELETION_VECTORS) and schema.bucket != -1:
-        yield f"Options '{INCREMENTAL.key}' and '{DELETION_VECTORS}' exclude each other in a table with buckets."
+        yield (
+            ("exclude", INCREMENTAL.key, DELETION_VECTORS),
+            f"Options '{INCREMENTAL.key}' and '{DELETION_VECTORS}' exclude each other in a table with buckets.",
+        )
 
 
 def _blobs(schema: Schema) -> Problems:
     blobs = [field.name for field in schema.fields if is_blob(field.type)]
     for field in schema.fields:
         if field.name not in blobs and _holds(field.type, BlobType):
-            yield f"Column {field.name} has the type {field.type.sql()}; BLOBs are columns, elements of an ARRAY or values of a MAP."
+            yield (
+                ("inner BLOB", field.id),
+                f"Column {field.name} has the type {field.type.sql()}; BLOBs are columns, elements of an ARRAY or values of a MAP.",
+            )
     if blobs:
         yield from _beside(schema, blobs, "BLOB")
         if not is_on(schema.options, _EVOLUTION):
-            yield f"Column {blobs[0]} holds BLOBs, which needs '{_EVOLUTION}' = 'true' and '{_TRACKING}' = 'true'."
+            yield ("needs", "BLOB"), f"Column {blobs[0]} holds BLOBs, which needs '{_EVOLUTION}' = 'true' and '{_TRACKING}' = 'true'."
     for key in BLOB_LISTS:
         for name in listed_columns(schema.options, key):
             type_ = _type(schema, name)
             if type_ is None or not (is_blob(type_) if key == BLOB_FIELD else isinstance(type_, BlobType)):
-                yield f"Option '{key}' names {name}, which is no column that holds BLOBs."
+                yield ("no BLOB", key, _identity(schema, name)), f"Option '{key}' names {name}, which is no column that holds BLOBs."
     described, viewed = ({*listed_columns(schema.options, key)} for key in INLINE_BLOBS)
     for name in sorted(described & viewed):
-        yield f"Options '{INLINE_BLOBS[0]}' and '{INLINE_BLOBS[1]}' both name {name}."
+        yield ("both", _identity(schema, name)), f"Options '{INLINE_BLOBS[0]}' and '{INLINE_BLOBS[1]}' both name {name}."
 
 
 def _vectors(schema: Schema) -> Problems:
     for name in listed_columns(schema.options, VECTOR_FIELD):
         if not isinstance(_type(schema, name), VectorType):
-            yield f"Option '{VECTOR_FIELD}' names {name}, which is no column of vectors."
+            yield ("no vector", _identity(schema, name)), f"Option '{VECTOR_FIELD}' names {name}, which is no column of vectors."
     if _VECTOR_FORMAT in schema.options:
         yield from _beside(schema, [field.name for field in schema.fields if isinstance(field.type, VectorType)], "VECTOR")
         if not is_on(schema.options, _EVOLUTION):
-            yield f"Option '{_VECTOR_FORMAT}' needs '{_EVOLUTION}' = 'true' and '{_TRACKING}' = 'true'."
+            yield ("needs", _VECTOR_FORMAT), f"Option '{_VECTOR_FORMAT}' needs '{_EVOLUTION}' = 'true' and '{_TRACKING}' = 'true'."
 
 
 def _beside(schema: Schema, names: list[str], kind: str) -> Problems:
     """Columns whose values lie in files of their own, which neither are all there are nor say where files lie."""
     if len(names) == len(schema.fields):
-        yield f"A table with {kind} columns needs a column of another type, too."
+        yield ("alone", kind), f"A table with {kind} columns needs a column of another type, too."
     for name in schema.partition_keys:
         if name in names:
-            yield f"Partition column {name} has the type {kind}; use one of a simple type."
+            yield ("partition", _identity(schema, name)), f"Partition column {name} has the type {kind}; use one of a simple type."
 
 
 def _partitions(schema: Schema) -> Problems:
     for field in schema.partition_fields:
         if isinstance(field.type, VariantType):
-            yield f"Partition column {field.name} has the type {field.type.sql()}; use one of a simple type."
+            yield ("partition", field.id), f"Partition column {field.name} has the type {field.type.sql()}; use one of a simple type."
     if is_on(schema.options, _SORT) and not schema.partition_keys and not is_on(schema.options, _EVOLUTION):
-        yield f"Option '{_SORT}' needs a table with partitions."
+        yield ("partitions", _SORT), f"Option '{_SORT}' needs a table with partitions."
     by = schema.options.get(_SORT_FIELD)
     if is_on(schema.options, _SORT) and by and by not in schema.partition_keys:
-        yield f"Option '{_SORT_FIELD}' = '{by}' is no partition column."
+        yield ("partitions", _SORT_FIELD), f"Option '{_SORT_FIELD}' = '{by}' is no partition column."
 
 
 def _formats(schema: Schema) -> Problems:
@@ -177,10 +187,10 @@ def _formats(schema: Schema) -> Problems:
         parts = (field.type,) if format_ in _FLAT else walk(field.type)
         for part in parts:
             if isinstance(part, _NEVER_IN.get(format_, ())) or (format_ == "avro" and _too_fine_for_avro(part)):
-                yield f"Column {field.name} holds {part.sql()}, which 'file.format' = '{format_}' has no place for."
+                yield ("format", field.id), f"Column {field.name} holds {part.sql()}, which 'file.format' = '{format_}' has no place for."
                 break
     if format_ == "text" and len(here) != 1 and not (here and here[0].type == VarCharType()):
-        yield "Option 'file.format' = 'text' is for one column of type STRING."
+        yield ("format", "text"), "Option 'file.format' = 'text' is for one column of type STRING."
     yield from _shapes(schema, format_)
 
 
@@ -197,14 +207,20 @@ def _shapes(schema: Schema, format_: str) -> Problems:
     shaped = [field for field in schema.fields if _holds(field.type, GeometryType)]
     for key, other in (("file.format", format_), ("changelog-file.format", schema.options.get("changelog-file.format") or "parquet")):
         if shaped and other.strip().lower() != "parquet":
-            yield f"Column {shaped[0].name} holds {shaped[0].type.sql()}, which needs '{key}' = 'parquet'; here it is '{other}'."
+            yield (
+                ("shapes", key),
+                f"Column {shaped[0].name} holds {shaped[0].type.sql()}, which needs '{key}' = 'parquet'; here it is '{other}'.",
+            )
 
 
 def _field_options(schema: Schema) -> Problems:
     for key in schema.options:
         parts = key.split(".")
         if len(parts) > 3 and parts[0] == "fields" and isinstance(_type(schema, parts[1]), RowType):
-            yield f"Option '{key}': there are no options for the parts of {parts[1]}, which is a ROW."
+            yield (
+                ("parts", _identity(schema, parts[1]), *parts[2:]),
+                f"Option '{key}': there are no options for the parts of {parts[1]}, which is a ROW.",
+            )
 
 
 def _maps(schema: Schema) -> Problems:
@@ -215,15 +231,18 @@ def _maps(schema: Schema) -> Problems:
             continue
         type_, layout = _type(schema, name), layout_of(value)
         if not isinstance(type_, MapType):
-            yield f"Option '{key}': {name} is no column of type MAP."
+            yield ("no map", _identity(schema, name)), f"Option '{key}': {name} is no column of type MAP."
         elif layout == SHREDDED:
             shredded.append(type_)
             if not isinstance(type_.key, VarCharType) or type_.key.nullable:
-                yield f"Option '{key}' = '{value}' needs a MAP with keys of type STRING NOT NULL; {name} has {type_.key}."
+                yield (
+                    ("keys", _identity(schema, name)),
+                    f"Option '{key}' = '{value}' needs a MAP with keys of type STRING NOT NULL; {name} has {type_.key}.",
+                )
             if _holds(type_.value, BlobType) or _holds(type_.value, VectorType):
-                yield f"Option '{key}' = '{value}' takes no BLOB and no VECTOR in {name}."
+                yield ("values", _identity(schema, name)), f"Option '{key}' = '{value}' takes no BLOB and no VECTOR in {name}."
         elif layout != "default":
-            yield f"Option '{key}' = '{value}': the layouts are default and {SHREDDED}."
+            yield ("layout", _identity(schema, name)), f"Option '{key}' = '{value}': the layouts are default and {SHREDDED}."
     if shredded:
         yield from _shredded(schema)
 
@@ -232,13 +251,19 @@ def _shredded(schema: Schema) -> Problems:
     options = schema.options
     for key in ("file.format", "changelog-file.format"):
         if options.get(key, "parquet").strip().lower() not in ("parquet", "orc"):
-            yield f"A MAP with the layout {SHREDDED} needs '{key}' = 'parquet' or 'orc'; here it is '{options[key]}'."
+            yield ("shredded", key), f"A MAP with the layout {SHREDDED} needs '{key}' = 'parquet' or 'orc'; here it is '{options[key]}'."
     for key in ("file.compression", "changelog-file.compression"):
         if options.get(key, "zstd").strip().lower() not in ("", "zstd", "lz4", "none"):
-            yield f"A MAP with the layout {SHREDDED} needs '{key}' = 'zstd', 'lz4' or 'none'; here it is '{options[key]}'."
+            yield (
+                ("shredded", key),
+                f"A MAP with the layout {SHREDDED} needs '{key}' = 'zstd', 'lz4' or 'none'; here it is '{options[key]}'.",
+            )
     for field in schema.fields:
         if _holds(field.type, VariantType) or _holds(field.type, MultisetType):
-            yield f"Column {field.name} of type {field.type.sql()} cannot be beside a MAP with the layout {SHREDDED}."
+            yield (
+                ("shredded", field.id),
+                f"Column {field.name} of type {field.type.sql()} cannot be beside a MAP with the layout {SHREDDED}.",
+            )
 
 
 def _file_indexes(schema: Schema) -> Problems:
@@ -252,28 +277,34 @@ def _file_indexes(schema: Schema) -> Problems:
         if kind in COLUMN_OPTIONS:
             continue
         if kind != _SLICED:
-            yield f"Option '{key}': there is no kind of index '{kind}'; there are {', '.join((*COLUMN_OPTIONS, _SLICED))}."
+            yield ("index", key), f"Option '{key}': there is no kind of index '{kind}'; there are {', '.join((*COLUMN_OPTIONS, _SLICED))}."
         for name in declared[kind] if kind == _SLICED else ():
             if not isinstance(_type(schema, name), _SLICED_TYPES):
-                yield f"Option '{key}': {name or '(without a name)'} is no column with such an index."
+                yield (
+                    ("index", key, _identity(schema, name)),
+                    f"Option '{key}': {name or '(without a name)'} is no column with such an index.",
+                )
     for key in schema.options:
         parts = key.split(".")
         if parts[0] == "file-index" and len(parts) == 4 and parts[1] not in COLUMN_OPTIONS and parts[2] not in declared.get(parts[1], ()):
-            yield f"Option '{key}': column {parts[2]} is not in 'file-index.{parts[1]}.columns'."
+            yield (
+                ("index", parts[1], _identity(schema, parts[2]), parts[3]),
+                f"Option '{key}': column {parts[2]} is not in 'file-index.{parts[1]}.columns'.",
+            )
 
 
 def _variants(schema: Schema) -> Problems:
     options = schema.options
     for key, usual in _SAMPLES.items():
         if (_number(options, key, usual) or 0) < 1:
-            yield f"Option '{key}' = '{options[key]}' is a whole number above 0."
+            yield ("number", key), f"Option '{key}' = '{options[key]}' is a whole number above 0."
     shares = [_number(options, key, usual) for key, usual in zip(_RATIOS, (0.1, 0.05), strict=True)]
     for key, share in zip(_RATIOS, shares, strict=True):
         if share is None or not 0 <= share <= 1:
-            yield f"Option '{key}' = '{options[key]}' is a share of the whole, from 0 to 1."
+            yield ("number", key), f"Option '{key}' = '{options[key]}' is a share of the whole, from 0 to 1."
     mode = options.get("variant.shredding.inferenceMode", "")
     if mode.lower() == "adaptive" and (shares[1] or 0) > (shares[0] or 0):
-        yield f"Option '{_RATIOS[1]}' may not be above '{_RATIOS[0]}' where 'variant.shredding.inferenceMode' = '{mode}'."
+        yield ("ratios",), f"Option '{_RATIOS[1]}' may not be above '{_RATIOS[0]}' where 'variant.shredding.inferenceMode' = '{mode}'."
 
 
 def _number(options: Mapping[str, str], key: str, usual: float) -> float | None:
@@ -299,6 +330,12 @@ def is_blob(type_: DataType) -> bool:
 
 def _holds(type_: DataType, kind: type[DataType]) -> bool:
     return any(isinstance(part, kind) for part in walk(type_))
+
+
+def _identity(schema: Schema, name: str) -> int | str:
+    """What stays of a column that is renamed; the name of one that is not there."""
+    field = schema.find(name)
+    return name if field is None else field.id
 
 
 def _type(schema: Schema, name: str) -> DataType | None:
