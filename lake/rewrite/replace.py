@@ -71,8 +71,8 @@ def replace_schema(
     ``publish`` puts the schema's file there. Returns its snapshot; None where it was never written, and nothing is.
 
     Raises `InvalidSchemaChange` for other partition keys or types of them, another kind of table or other places of its files, and where
-    policies or column grants name columns that it would not have any more; `TableChanged` where it is not any more what the contents were
-    written for; `TableDiverged`.
+    policies or column grants name columns that it would not have any more; `InvalidOption` and `InvalidSchema` for a version that Java's
+    clients would not load; `TableChanged` where it is not any more what the contents were written for; `TableDiverged`.
     """
     table = open_table()
     _require_replaceable(table, schema)
@@ -165,23 +165,26 @@ def _same(one: Schema, other: Schema) -> bool:
 def _require_replaceable(table: LakeTable, schema: Schema) -> None:
     if other_kind(schema.options) != other_kind(table.schema.options) or other_kind(schema.options) is not None:
         raise InvalidSchemaChange(f"Table {table.identifier} can be replaced by an append table only, and only where it is one.")
-    check_taken(schema)
     if partitions_otherwise(table.schema, schema):
         keys = "other partition keys" if schema.partition_keys != table.schema.partition_keys else "partition keys of other types"
         raise InvalidSchemaChange(f"Table {table.identifier} cannot be replaced with {keys}; drop it and make it anew.")
 
 
 def _version(core: CommitCore, table: LakeTable, schema: Schema, latest: Snapshot | None, now: int) -> Schema:
-    """The schema as the table's next version; raises `TableDiverged` where the number of that may be one of a newer catalog's."""
+    """The schema as the table's next version, looked through with the options that stay.
+
+    Raises what `check_taken` raises, and `TableDiverged` where the version's number may be one of a newer catalog's.
+    """
+    fields, highest = replacing_fields(table.schema, schema.fields)
+    if latest is not None or table.identifier.branch != MAIN_BRANCH:  # a branch may become main, whose files lie by main's options
+        schema = replace(schema, options=replacing_options(table.schema, schema.options, table=str(table.identifier)))
+    schema = replace(schema, fields=fields, highest_field_id=highest, time_millis=now)
+    check_taken(schema, before=table.schema)
     with core.catalog.reading() as tx:
         numbering = tx.tables.numbering(table.table_id)
     core.publisher.require_free_schema(table.table_id, table.files, table.identifier, latest, numbering)
     with core.catalog.transaction() as tx:
-        next_id = tx.tables.next_schema_id(table.table_id)
-    fields, highest = replacing_fields(table.schema, schema.fields)
-    if latest is not None or table.identifier.branch != MAIN_BRANCH:  # a branch may become main, whose files lie by main's options
-        schema = replace(schema, options=replacing_options(table.schema, schema.options, table=str(table.identifier)))
-    return replace(schema, id=next_id, fields=fields, highest_field_id=highest, time_millis=now)
+        return replace(schema, id=tx.tables.next_schema_id(table.table_id))
 
 
 def advance_schema(tx: CatalogTransaction, table: LakeTable, new: Schema, by: str, *, masks_go_along: bool = False) -> None:

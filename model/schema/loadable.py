@@ -65,17 +65,19 @@ _RATIOS = ("variant.shredding.minFieldCardinalityRatio", "variant.shredding.adap
 _SAMPLES = {"variant.shredding.maxInferBufferRow": 4096, "variant.shredding.adaptive.maxInferBufferRow": 256}
 
 
-def check_taken(schema: Schema) -> None:
-    """Raise for the schema of a table that is made, or takes another's place, as `check_loadable` and `check_no_directive` do."""
+def check_taken(schema: Schema, *, before: Schema | None = None) -> None:
+    """Raise for the schema of a table that is made, or takes the place of ``before``, as `check_loadable` and `check_no_directive` do."""
+    told = set() if before is None else {(column.name, column.description) for column in before.fields}
     for column in schema.fields:
-        check_no_directive(column.name, column.description)
-    check_loadable(schema)
+        if (column.name, column.description) not in told:
+            check_no_directive(column.name, column.description)
+    check_loadable(schema, before=before)
 
 
 def check_loadable(schema: Schema, *, before: Schema | None = None) -> None:
     """Raise `InvalidOption` for a schema that Java's clients would not load.
 
-    What the schema ``before`` an ALTER has of it already is no hindrance: the ALTER may mend another part, or this one in steps.
+    What the schema ``before`` an ALTER or a replacement has of it already is no hindrance: it may mend another part, or this one in steps.
     """
     if other_kind(schema.options) not in (None, "materialized-table"):
         return
