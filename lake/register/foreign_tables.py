@@ -158,7 +158,7 @@ def check_schemas(files: TableFiles, schemas: Sequence[Schema], *, known: Mappin
         raise InvalidSchema(f"The table at {where} has a primary key ({', '.join(newest.primary_keys)}); append tables have none.")
     if kind := other_kind(newest.options):
         raise InvalidSchema(f"The table at {where} is a {kind}; append tables can be registered.")
-    check_schema(newest)
+    check_schema(newest, stored=newest.options)
     for schema in schemas:
         path = files.layout.schema_file(schema.id)
         _check_harmless(schema, path, known)

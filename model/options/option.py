@@ -159,12 +159,12 @@ class OptionGroup:
         for key, text in raw.items():
             self.known(key).check(text)
 
-    def check_values(self, raw: Mapping[str, str]) -> None:
-        """Raise `InvalidOption` for a value no Paimon client could read; unknown keys, and values only others know, are theirs."""
+    def check_values(self, raw: Mapping[str, str], stored: Mapping[str, str]) -> None:
+        """Raise `InvalidOption` for a value that nobody reads, or may store while it is not ``stored``; what only others know is theirs."""
         for key, text in raw.items():
             option = self.get(key) or self._for_others.get(key)
             if option is not None and option.parser.everywhere:
-                option.check(text)
+                (option.parse if stored.get(key) == text else option.check)(text)
 
     def stored(self, raw: Mapping[str, str]) -> dict[str, str]:
         """The same options as they are stored: Java trims few values, and nothing between commas."""

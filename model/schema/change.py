@@ -156,7 +156,7 @@ def apply_changes(
         comment=work.comment,
         time_millis=time_millis,
     )
-    check_schema(result)
+    check_schema(result, stored=schema.options)
     check_loadable(result, before=schema)
     check_lengths(result, schema)
     _check_watermark(schema, result)

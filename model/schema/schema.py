@@ -231,8 +231,11 @@ DIRECTORY_KINDS = frozenset({"format-table", "object-table"})
 """Kinds of tables whose rows are the files of their directory, whatever lies there."""
 
 
-def check_schema(schema: Schema) -> None:
-    """Raise for a schema no append table can have; the text names the column or option and the way out."""
+def check_schema(schema: Schema, *, stored: Mapping[str, str] | None = None) -> None:
+    """Raise for a schema no append table can have; the text names the column or option and the way out.
+
+    Options that are ``stored`` already, by an earlier version or another client, only have to be read.
+    """
     if other_kind(schema.options) is not None:
         return
     if schema.primary_keys:
@@ -252,7 +255,7 @@ def check_schema(schema: Schema) -> None:
     if schema.partition_keys and len(schema.partition_keys) == len(schema.fields):
         raise InvalidSchema("Every column is a partition column; at least one must not be.")
     _check_buckets(schema)
-    TABLE_OPTIONS.check_values(schema.options)
+    TABLE_OPTIONS.check_values(schema.options, stored or {})
     _check_field_options(schema)
     check_file_indexes(schema.options, schema.fields)
     check_clustering(schema.options, schema.find, schema.bucket)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 from lake import Lake
 from model.errors import InvalidOption
+from model.identifier import Identifier
+from model.schema.change import AddColumn, SetOption
 from model.schema.schema import column, new_schema
+from model.schema.types import IntType
 from tests.lake.commit.test_faults import T, insert
 from tests.lake.stored import store_options
 
@@ -29,3 +34,25 @@ def test_what_the_replaced_table_has_of_it_is_no_hindrance(lake: Lake) -> None:
     options = {**BUCKETS, "row-tracking.enabled": "true"}
     lake.replace_table(T, new_schema([column("id", "BIGINT"), column("v", "INT")], options=options))
     assert lake.open(T).schema.field_names == ("id", "v")
+
+
+def test_a_name_of_tags_that_is_stored_already_ends_no_alter(lake: Lake) -> None:
+    lake.create_table(T, new_schema([column("id", "BIGINT")]))
+    insert(lake, 1)
+    key, name = "tag.batch.customized-name", "nightly$1"
+    store_options(lake, T, {key: name})
+    lake.alter_table(T, [AddColumn(name="w", type=IntType())])
+    lake.alter_table(T, [SetOption(key="write-only", value="true")])
+    assert lake.open(T).schema.options[key] == name
+    with pytest.raises(InvalidOption, match=key):
+        lake.alter_table(T, [SetOption(key=key, value="nightly$2")])
+
+
+def test_a_table_with_such_a_name_is_registered(lake: Lake) -> None:
+    lake.create_table(T, new_schema([column("id", "BIGINT")]))
+    insert(lake, 1)
+    there = store_options(lake, T, {"tag.batch.customized-name": "nightly$1"})
+    other = Identifier("default", "registered")
+    shutil.copytree(there.location, f"{there.location}_other")
+    lake.register_table(other, f"{there.location}_other")
+    assert lake.open(other).schema.options == there.schema.options
