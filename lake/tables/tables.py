@@ -231,7 +231,6 @@ class LakeTables(LakeMetadata):
         """
         check_table_name(table)
         _check_defaults(schema.fields)
-        check_taken(schema)
         options = unmasked(schema.options, {})
         stamped = replace(schema, options=options, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
         try:
@@ -242,6 +241,7 @@ class LakeTables(LakeMetadata):
                         return table_id
                     table_id = uuid4()
                 tx.tables.require_free(table)
+                check_taken(schema)  # not sooner: who makes a table unless it is there need not be told what it should be like
                 location = self._place(tx, table, table_id, path)
                 if other_kind(schema.options) not in DIRECTORY_KINDS:
                     require_writable(self.file_io, location.rpartition("/")[0])

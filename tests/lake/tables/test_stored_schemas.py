@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from lake import Lake
-from model.errors import InvalidOption
+from model.errors import InvalidOption, TableAlreadyExist
 from model.identifier import Identifier
 from model.schema.change import AddColumn, SetOption
 from model.schema.schema import column, new_schema
@@ -56,3 +56,14 @@ def test_a_table_with_such_a_name_is_registered(lake: Lake) -> None:
     shutil.copytree(there.location, f"{there.location}_other")
     lake.register_table(other, f"{there.location}_other")
     assert lake.open(other).schema.options == there.schema.options
+
+
+def test_who_makes_a_table_that_is_there_is_told_that_it_is(lake: Lake) -> None:
+    """As jobs that begin with `create_table(…, ignore_if_exists=True)`, with a schema that was taken then."""
+    lake.create_table(T, new_schema([column("id", "BIGINT")], options=BUCKETS))
+    schema = store_options(lake, T, {"row-tracking.enabled": "true"}).schema
+    with pytest.raises(TableAlreadyExist):
+        lake.create_table(T, schema)
+    assert lake.create_table(T, schema, if_not_exists=True) is None
+    with pytest.raises(InvalidOption, match="row-tracking"):
+        lake.create_table(Identifier("default", "more"), schema)
