@@ -125,3 +125,28 @@ def test_a_second_column_of_the_same_problem_is_refused() -> None:
     schema = schema_of(Case("", _NANOS, {"file.format": "avro"}))
     with pytest.raises(InvalidOption, match="Column more holds"):
         altered(schema, AddColumn(name="more", type=schema.fields[1].type))
+
+
+_BLOBS = {"id": "INT", "v": "BYTES", "pic": "BLOB"}
+
+
+@pytest.mark.parametrize("key", ["blob-field", "blob-descriptor-field", "blob-view-field", "blob.stored-descriptor-fields"])
+def test_a_list_of_blobs_loses_what_is_no_blob_and_nothing_else(key: str) -> None:
+    """As it was set before it was looked at: no Java client loads the table until the name is gone."""
+    listed = schema_of(Case("", _BLOBS, {"row-tracking.enabled": "true", "data-evolution.enabled": "true", key: "v,pic,gone"}))
+    alone = replace(listed, options={**listed.options, key: "v"})
+
+    def now(schema: Schema, change: SchemaChange) -> str | None:
+        return apply_changes(schema, [change], table="d.t", has_snapshot=True, time_millis=9).options.get(key)
+
+    assert now(listed, SetOption(key=key, value="pic")) == "pic"
+    assert now(listed, SetOption(key=key, value="v, pic")) == "v, pic"
+    assert now(alone, RemoveOption(key=key)) is None
+    for schema, change in (
+        (listed, RemoveOption(key=key)),
+        (listed, SetOption(key=key, value="v")),
+        (alone, SetOption(key=key, value="v,pic")),
+        (alone, SetOption(key=key, value="id")),
+    ):
+        with pytest.raises(InvalidOption, match="cannot change once"):
+            now(schema, change)
