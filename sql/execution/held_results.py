@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ from sql.execution.spool import Spool, SpoolEntry
 from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import translating
 
+_log = logging.getLogger(__name__)
 _FEW_BYTES = 32 << 20
 """Of rows that are gathered, what is not put into the spool as they come."""
 _FILE = "rows.arrow"
@@ -83,10 +85,11 @@ class HeldResults:
         except Exception:
             if entry is not None:
                 result.moved_to(lambda: iter(rows))
-                entry.remove()
             with self._lock:
                 self._of[caller.principal] += size
             result.on_close(lambda: self.give(caller.principal, size))
+            if entry is not None:
+                _remove_if_possible(entry)
 
     def _spill(self, result: ResultSet, caller: Caller, cancellation: Cancellation) -> None:
         try:
@@ -119,6 +122,13 @@ def gathered(
         entry.remove()
         raise
     return ResultSet.streaming(columns, partial(_rows_in, spool.file_io, entry.path), entry.remove)
+
+
+def _remove_if_possible(entry: SpoolEntry) -> None:
+    try:
+        entry.remove()
+    except Exception:  # the store is away, as it was for the rows: the spool's end takes what lies there
+        _log.warning("What was begun of a result in the spool could not be removed", exc_info=True)
 
 
 def _taken(batches: deque[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

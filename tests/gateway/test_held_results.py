@@ -11,7 +11,7 @@ import pytest
 from catalog import CatalogStore
 from gateway.gateway import Gateway, GatewayLimits
 from lake import Caller, Lake
-from model.errors import QuotaExceeded, StorageFull
+from model.errors import QuotaExceeded, StorageFull, Unavailable
 from sql.execution import held_results
 from tests.fix_gateway import NoSpark
 
@@ -133,6 +133,27 @@ def test_what_was_done_is_told_where_the_spool_takes_nothing(small: Gateway, war
         assert (spooled(warehouse), held.usage()) == (0, {})
     with small.run("SELECT COUNT(*) FROM t") as counted:
         assert counted.collect() == [(32,)]
+
+
+def test_what_was_done_is_told_where_the_spools_store_is_away(small: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither can its rows be put there, nor what was begun of them taken away again."""
+    held = small._runner.held
+    monkeypatch.setattr(held, "_most", 1)
+    spool = small._spool.file_io
+    small._spool._beat()
+
+    def away(*_: object) -> None:
+        raise Unavailable("The store is away.")
+
+    with monkeypatch.context() as broken:
+        for call in ("mkdirs", "delete_tree"):
+            broken.setattr(spool, call, away)
+        result = small.run("CALL sys.create_tag(`table` => 'default.t', tag => 'kept')", caller=ANNA)
+        assert held.usage()["anna"] > 0
+        assert result.collect()
+    assert held.usage() == {}
+    with small.run("SELECT tag_name FROM t$tags") as tags:
+        assert tags.collect() == [("kept",)]
 
 
 def test_pages_of_kept_statements_count_in_memory_and_as_the_principals_files(
