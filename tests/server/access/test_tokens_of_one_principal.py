@@ -17,6 +17,7 @@ from werkzeug.test import TestResponse
 from lake import Owner
 from tests import fix_postgres
 from tests.server.flight.conftest import Endpoint
+from tests.waiting import eventually
 
 SECRET = "4711-0815"
 _HANDLE = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|req-\w+|[0-9a-f]{32}")
@@ -26,6 +27,7 @@ class Server:
     """One server, asked with several tokens."""
 
     def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
         self._client = endpoint.app.test_client()
         self.url = endpoint.url
         self.tokens: dict[str, str] = {}
@@ -140,6 +142,30 @@ def test_tickets_are_read_with_no_fewer_rights(server: Server) -> None:
             refused = nullcontext() if admitted else pytest.raises(adbc_driver_manager.Error, match="no result under this ticket")
             with _connect(server, who) as other, other.cursor() as reader, refused:
                 assert read(reader, partitions[0]) == [(SECRET,)]
+
+
+def test_a_connection_whose_token_has_other_rights_now_is_told_that_its_session_is_over(server: Server) -> None:
+    server.add("eve", "eve", administrator=False)
+    begin = (
+        "CREATE DATABASE sales; CREATE TABLE t (id INT); CREATE TABLE sales.t (id INT); "
+        "GRANT ALL ON TABLE t TO eve; GRANT ALL ON TABLE sales.t TO eve; GRANT ROLE admin TO eve"
+    )
+    assert server.ask("root", "POST", "/sql", json={"statement": begin}).status_code == 200
+    gateway = server.endpoint.gateway
+    with _connect(server, "eve") as connection, connection.cursor() as cursor:
+        cursor.execute("USE sales")
+        assert server.ask("root", "POST", "/sql", json={"statement": "REVOKE ROLE admin FROM eve"}).status_code == 200
+        with pytest.raises(adbc_driver_manager.Error, match="session has ended"):
+            cursor.execute("INSERT INTO t VALUES (1)")
+        cursor.execute("SELECT id FROM t")
+        assert cursor.fetchall() == []
+        cursor.execute("USE sales")
+        cursor.execute("INSERT INTO t VALUES (2)")
+        root = gateway.lake.access.caller(server.tokens["root"])
+        assert [session.owner.administrator for session in gateway.sessions(root) if session.owner.principal == "eve"] == [True, False]
+    with gateway.run("SELECT COUNT(*) FROM t") as elsewhere, gateway.run("SELECT id FROM sales.t") as here:
+        assert (elsewhere.collect(), here.collect()) == ([(0,)], [(2,)])
+    assert eventually(lambda: not any(session.owner.principal == "eve" for session in gateway.sessions(root)))
 
 
 RIGHTS = [
