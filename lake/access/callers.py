@@ -41,6 +41,8 @@ class Caller:
     principal: str
     administrator: bool = False
     roles: frozenset[str] = frozenset()
+    claimed: frozenset[str] = frozenset()
+    """Those of the roles that the claims of its token's issuer give."""
     grants: tuple[Grant, ...] = ()
     filtered: frozenset[tuple[str | None, str | None]] = frozenset()
     """Database and name of each table of which a row policy keeps rows from it: nothing takes those away as a whole."""
@@ -54,7 +56,7 @@ class Caller:
     @cached_property
     def owner(self) -> Owner:
         """Whose is what it makes and comes back for."""
-        return Owner(principal=self.principal, administrator=self.administrator, roles=self.roles)
+        return Owner(principal=self.principal, administrator=self.administrator, claimed=self.claimed)
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -355,7 +357,7 @@ class AccessControl:
                     f"The token is not taken: '{identity.principal}' is the name of a role here, and no caller bears one. "
                     "Let SLUICE_OIDC_PRINCIPAL_CLAIM name another claim, or make the role anew under another name."
                 )
-            who = Caller(principal=identity.principal, roles=identity.roles, token=digest)
+            who = Caller(principal=identity.principal, roles=identity.roles, claimed=identity.roles, token=digest)
             return self._of(tx, who, last, administrator=False)
         token = tx.tokens.valid(digest)
         if token is None:

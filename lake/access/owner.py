@@ -11,13 +11,15 @@ class Owner:
 
     principal: str = ""
     administrator: bool = False
-    roles: frozenset[str] = frozenset()
+    claimed: frozenset[str] = frozenset()
+    """Roles that the claims of its token's issuer gave it; those granted here are every token's of a principal."""
 
     def admits(self, other: Owner) -> bool:
-        """Whether the other one is of the same principal and has no fewer rights: to any other what was made does not exist.
+        """Whether the other one is of the same principal, with an administrator's rights or equal ones: to any other it does not exist.
 
-        A result may hold what an administrator sees, or one to whom an issuer's claims give more roles; a session what was put into it.
+        A result may hold what an administrator sees, a session what was put into it. Of roles no more are better than no fewer: one gives
+        rights, and another binds to policies.
         """
         if other.principal != self.principal:
             return False
-        return other.administrator or (not self.administrator and self.roles <= other.roles)
+        return other.administrator or (not self.administrator and self.claimed == other.claimed)

@@ -43,12 +43,12 @@ def answer_of(result: ResultSet, owner: Owner) -> Answer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, result.held.schema) as stream:
         stream.write_batch(result.held)
-    whose = {"administrator": owner.administrator, "roles": sorted(owner.roles)}
+    whose = {"administrator": owner.administrator, "roles": sorted(owner.claimed)}
     return {"columns": columns, "arrow": b64encode(sink.getvalue()).decode(), "owner": whose}
 
 
 def replayed(answer: Answer, caller: Owner) -> ResultSet:
-    """The result a repeat of the statement gets; who has fewer rights than the first who sent it is told that it is done."""
+    """The result a repeat of the statement gets; who has other rights than the first who sent it is told that it is done."""
     if "rows" in answer:
         return ResultSet.written(int(answer["rows"]), answer["snapshotId"])
     if "jobId" in answer:
@@ -62,4 +62,4 @@ def replayed(answer: Answer, caller: Owner) -> ResultSet:
 def _whose(answer: Answer, principal: str) -> Owner:
     """Who was answered, of a principal, to whom keys belong; earlier versions did not say."""
     owner = answer.get("owner", {})
-    return Owner(principal=principal, administrator=bool(owner.get("administrator")), roles=frozenset(owner.get("roles", ())))
+    return Owner(principal=principal, administrator=bool(owner.get("administrator")), claimed=frozenset(owner.get("roles", ())))

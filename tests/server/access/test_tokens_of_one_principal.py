@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -15,6 +16,10 @@ from adbc_driver_flightsql import DatabaseOptions
 from werkzeug.test import TestResponse
 
 from lake import Owner
+from lake.access.callers import Identity
+from model.errors import OperationNotExist, SessionNotExist
+from sql.execution.answers import answer_of, replayed
+from sql.execution.results import ResultKind, ResultSet, strings
 from tests import fix_postgres
 from tests.server.flight.conftest import Endpoint
 from tests.waiting import eventually
@@ -169,21 +174,62 @@ def test_a_connection_whose_token_has_other_rights_now_is_told_that_its_session_
 
 
 RIGHTS = [
-    Owner(principal=principal, administrator=administrator, roles=frozenset(roles))
+    Owner(principal=principal, administrator=administrator, claimed=frozenset(roles))
     for principal in ("ada", "bob")
     for administrator in (False, True)
     for roles in ((), ("a",), ("b",), ("a", "b"))
 ]
 
 
-def test_who_is_admitted_has_every_right_of_the_owner() -> None:
-    """An order: whoever is admitted where another is admitted has what that one has."""
+def test_who_is_admitted_is_an_administrator_or_has_the_owners_rights() -> None:
+    """An order: whoever is admitted where another is admitted has what that one has, and no role of an issuer's that might bind it."""
     for mine in RIGHTS:
         assert mine.admits(mine)
         for other in RIGHTS:
             assert mine.admits(other) <= (mine.principal == other.principal)
-            assert mine.admits(other) <= (other.administrator or (mine.roles <= other.roles and not mine.administrator))
+            assert mine.admits(other) <= (other.administrator or (mine.claimed == other.claimed and not mine.administrator))
             for third in RIGHTS:
                 assert (mine.admits(other) and other.admits(third)) <= mine.admits(third)
-    assert not Owner(principal="ada", roles=frozenset({"pii"})).admits(Owner(principal="ada"))
-    assert Owner(principal="ada").admits(Owner(principal="ada", roles=frozenset({"pii"})))
+
+
+def test_what_a_policy_of_an_issuers_role_hides_is_not_read_by_way_of_a_token_without_it(server: Server) -> None:
+    server.add("gil", "gil", administrator=False)
+    begin = (
+        f"CREATE TABLE wages (s STRING); INSERT INTO wages VALUES ('{SECRET}'); GRANT SELECT ON TABLE wages TO gil; "
+        "CREATE ROLE contractor; CREATE MASKING POLICY m ON wages (s) TO contractor USING (NULL)"
+    )
+    assert server.ask("root", "POST", "/sql", json={"statement": begin}).status_code == 200
+    gateway, access = server.endpoint.gateway, server.endpoint.lake.access
+    free = access.caller(server.tokens["gil"])
+    bound, same = (
+        access.identified(Identity(principal="gil", roles=frozenset({"contractor"}), expires_at=time.time() + seconds))
+        for seconds in (600, 700)
+    )
+    for maker, readers, stranger, text, row in (
+        (free, [free], bound, "SELECT s FROM wages", (SECRET,)),
+        (bound, [bound, same], free, "SELECT 'of its own' AS s", ("of its own",)),
+    ):
+        kept = gateway.keep(text, caller=maker)
+        assert kept.operation.wait(30)
+        session = gateway.open_session("mine", caller=maker)
+        for reader in readers:
+            with gateway.kept.get(kept.operation.handle, reader).result() as result:
+                assert result.collect() == [row]
+            gateway.check_owner(session, reader)
+        with pytest.raises(OperationNotExist):
+            gateway.kept.get(kept.operation.handle, stranger)
+        with pytest.raises(SessionNotExist):
+            gateway.check_owner(session, stranger)
+        answer = answer_of(ResultSet.of_rows(strings("s"), [row]), maker.owner)
+        assert replayed(answer, readers[-1].owner).collect() == [row]
+        assert replayed(answer, stranger.owner).kind is ResultKind.SUCCESS
+
+
+def test_what_was_made_stays_its_makers_where_a_role_comes_and_goes(server: Server) -> None:
+    """What is granted here is every token's of a principal."""
+    server.add("hal", "hal", administrator=False)
+    server.ask("root", "POST", "/sql", json={"statement": "CREATE ROLE passing; GRANT ROLE passing TO hal"})
+    kept = server.ask("hal", "POST", "/sql", json={"statement": "SELECT 1", "async": True}).get_json()["statementId"]
+    for change in ("REVOKE ROLE passing FROM hal", "GRANT ROLE passing TO hal", "DROP ROLE passing"):
+        assert server.ask("root", "POST", "/sql", json={"statement": change}).status_code == 200
+        assert server.ask("hal", "GET", f"/statements/{kept}/result?wait=30").status_code == 200, change
