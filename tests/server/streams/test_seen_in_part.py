@@ -181,6 +181,7 @@ NOT_CHOOSING = {
     *("including_consumers", "excluding_consumers", "consumer_id", "next_snapshot_id", "order_strategy", "order_by", "compact_strategy"),
     *("branch", "from_branch", "to_branch", "ignore_if_exists", "tag", "target_tag", "time_retained", "snapshot_id", "snapshot"),
     *("timestamp", "watermark", "version", "older_than", "retain_max", "retain_min", "max_deletes", "bucket_num", "path", "mode"),
+    "from_snapshot",
     *("expiration_time", "timestamp_formatter", "timestamp_pattern", "expire_strategy", "max_expires"),  # lists partitions, and is refused
     *("source_type", "target_table", "delete_origin", "connector", "source_table"),  # of tables that are not ours yet
 }
