@@ -47,9 +47,9 @@ from lake.tables.tables import LakeTables
 from model.access import Access, table_resource
 from model.catalog_errors import PartitionNotExist, TableChanged
 from model.errors import InvalidOption
+from model.event_time import is_far_ahead
 from model.identifier import MAIN_BRANCH, Identifier
 from model.options.table import TABLE_OPTIONS
-from model.options.watermark import is_far_ahead
 from model.partition import partition_name
 from model.schema.replaced import REPLACE_TABLE
 from model.schema.schema import Schema, other_kind

@@ -13,8 +13,8 @@ from lake.register.whole import require_newest_readable
 from lake.rewrite import expiry as retention
 from lake.rewrite.expiry import Tag, tags_of
 from lake.tables.handle import LakeTable
+from model.event_time import is_far_ahead
 from model.options.table import TABLE_OPTIONS
-from model.options.watermark import is_far_ahead
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Snapshot
 from table.retention.tag_periods import TagPeriods

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from model.event_time import is_far_ahead
 from model.options.clustering import CLUSTERING_OPTIONS
 from model.options.names import object_name
 from model.options.option import (
     TUNING,
     Option,
+    Parser,
     boolean,
     duration,
     integer,
@@ -23,6 +26,19 @@ from model.options.option import (
     words,
 )
 from model.options.times import time_format
+
+
+def _event_time() -> Parser[int]:
+    """A watermark in milliseconds since 1970; nobody may store one that is never passed, which each later snapshot would inherit."""
+    whole = integer(bits=64)
+
+    def judge(raw: str) -> None:
+        whole.judge(raw)
+        if is_far_ahead(int(raw)):
+            raise ValueError("lies more than a year ahead; a time in milliseconds since 1970 is expected")
+
+    return replace(whole, judge=judge)
+
 
 PRECOMMIT_COMPACT = Option(
     "precommit-compact",
@@ -190,7 +206,7 @@ MAINTENANCE_OPTIONS: tuple[Option[Any], ...] = (
     ),
     Option(
         "end-input.watermark",
-        optional(integer(bits=64)),
+        optional(_event_time()),
         None,
         "Watermark of what batch INSERTs and HTTP bodies commit, in milliseconds since 1970, a year ahead at most; "
         "a job's comes from its rows.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,7 +15,6 @@ from model.schema.types import Field, LocalZonedTimestampType, TimestampType
 PREFIX = "schema.watermark."
 END_OF_TIME = 253_402_300_799_000
 """The event time of the row after a stream's last, in milliseconds since 1970: the last second of the year 9999."""
-_FURTHEST_AHEAD = 366 * 86_400_000
 _LONGEST_DELAY = 100 * 366 * 86_400_000
 _LONGEST_INTERVAL = 60
 _FIRST = PREFIX + "0."
@@ -59,14 +57,6 @@ class Watermark:
 def is_over(watermark: int) -> bool:
     """Whether a watermark, in milliseconds since 1970, says that no row comes any more: that of `END_OF_TIME`, less a delay."""
     return watermark >= END_OF_TIME - _LONGEST_DELAY
-
-
-def is_far_ahead(watermark: int) -> bool:
-    """Whether a watermark, in milliseconds since 1970, lies more than a year ahead of the clock.
-
-    Event time of the next year is possible. A watermark that can never be passed is not: every later snapshot inherits it.
-    """
-    return watermark > time.time_ns() // 1_000_000 + _FURTHEST_AHEAD
 
 
 def interval_millis(text: str, unit: str, to: str | None = None) -> int:

@@ -44,7 +44,7 @@ def test_each_refuses_what_is_no_name(option: Option[Any], value: str) -> None:
     with pytest.raises(InvalidOption, match=option.key):
         option.parse(value)
     with pytest.raises(InvalidOption, match=option.key):
-        TABLE_OPTIONS.check_values({option.key: value})  # what the REST catalog holds options to that it keeps for others
+        TABLE_OPTIONS.check_values({option.key: value}, {})  # what the REST catalog holds options to that it keeps for others
 
 
 class Place:

@@ -21,9 +21,9 @@ from lake.commit.clients.merged import renumbered_rows, same_manifest, told
 from lake.inspect.counts import sums_of_entries
 from model.catalog_errors import InvalidCommit
 from model.errors import LakeError, StorageFull, Unavailable
+from model.event_time import is_far_ahead
 from model.identifier import Identifier
 from model.options.table import is_on
-from model.options.watermark import is_far_ahead
 from model.partition import PartitionStatistics
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Snapshot

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from model.options.watermark import is_far_ahead, is_over
+from model.event_time import is_far_ahead
+from model.options.watermark import is_over
 from model.schema.schema import Schema
 from sql.spark.streaming.streaming_query import millis_of
 from table.format.manifests.entries import NewFile

@@ -23,7 +23,7 @@ from lake.commit.decided import follow
 from lake.commit.write_context import Write
 from lake.jobs import BatchClaim
 from model.errors import JobLeaseLost, StreamEnded
-from model.options.watermark import is_far_ahead
+from model.event_time import is_far_ahead
 from model.snapshot import CommitKind
 from model.work.job import Job, JobLease
 from sql.execution.writing import before_commit
