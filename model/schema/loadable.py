@@ -97,6 +97,8 @@ def _switches(schema: Schema) -> Problems:
     for key in _SWITCHES:
         if options.get(key, "false").lower() not in ("true", "false"):
             yield ("switch", key), f"Option '{key}' = '{options[key]}' is 'true' or 'false'."
+    if schema.primary_keys:  # as a materialized table may have them
+        return
     for key in _OF_KEYED:
         if is_on(options, key):
             yield ("keyed", key), f"Option '{key}' is for tables with a primary key; leave it out."
@@ -133,7 +135,7 @@ def _blobs(schema: Schema) -> Problems:
             )
     if blobs:
         yield from _beside(schema, blobs, "BLOB")
-        if not is_on(schema.options, _EVOLUTION):
+        if not schema.primary_keys and not is_on(schema.options, _EVOLUTION):
             yield ("needs", "BLOB"), f"Column {blobs[0]} holds BLOBs, which needs '{_EVOLUTION}' = 'true' and '{_TRACKING}' = 'true'."
     for key in BLOB_LISTS:
         for name in listed_columns(schema.options, key):

@@ -150,3 +150,21 @@ def test_a_list_of_blobs_loses_what_is_no_blob_and_nothing_else(key: str) -> Non
     ):
         with pytest.raises(InvalidOption, match="cannot change once"):
             now(schema, change)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case("primary key", options={"streaming-read-overwrite": "true"}),
+        Case("primary key", options={"primary-key.nullable": "true"}),
+        Case("primary key", options={"table-read.sequence-number.enabled": "true"}),
+        Case("holds BLOBs", {"id": "INT", "pic": "BLOB"}),
+    ],
+    ids=repr,
+)
+def test_a_materialized_table_with_a_primary_key_is_a_table_with_a_primary_key(case: Case) -> None:
+    schema = schema_of(case)
+    without_key = replace(schema, options={**schema.options, "type": "materialized-table"})
+    with pytest.raises(InvalidOption, match=case.says):
+        check_loadable(without_key)
+    check_loadable(replace(without_key, primary_keys=("id",)))
