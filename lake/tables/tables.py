@@ -282,7 +282,7 @@ class LakeTables(LakeMetadata):
             opened = self._open(table)
             snapshot, numbering = self._latest_numbered(opened)
             now = time.time_ns() // 1_000_000
-            marked = _concerns_deletions(changes) and bool(deletions_of(opened.files, opened.schema, snapshot))
+            marked = (concerns_deletions := _concerns_deletions(changes)) and self._has_marks(opened)
             new = apply_changes(opened.schema, changes, table=str(table), has_snapshot=snapshot is not None, time_millis=now, marked=marked)
             _check_defaults(new.fields, before=opened.schema.fields)
             if check is not None:
@@ -297,12 +297,21 @@ class LakeTables(LakeMetadata):
             new = replace(new, id=numbering[0] + 1)
             with contextlib.suppress(CommitConflict):
                 with self.catalog.transaction() as tx, claimed_in(tx, claim):
+                    if concerns_deletions:  # commits wait for its end, and are then looked at by the new options
+                        tx.tables.lock(table)
                     advance_schema(tx, opened, new, self.caller.principal, masks_go_along=True)
+                    if concerns_deletions and _newest(tx, opened) != (None if snapshot is None else snapshot.key):
+                        raise CommitConflict(str(table), expected=None)  # by a commit that may have marked rows
                 self.remembered.forget(table)
                 self._hook("schema decided")
                 publish = partial(self._publish_schemas, opened.table_id, opened.files, table.branch, new)
                 follow(publish, f"The new schema of {table} could not be published")
                 return new
+
+    def _has_marks(self, opened: LakeTable) -> bool:
+        """Whether deletion vectors mark rows of a snapshot or tag that is kept: other clients read each of them by the present options."""
+        kept = [*reversed(self.snapshots(opened)), *(Snapshot.from_json(tag.snapshot) for tag in self.tags.all(opened))]
+        return any(deletions_of(opened.files, opened.schema, snapshot) for snapshot in kept)
 
     def _latest_numbered(self, opened: LakeTable) -> tuple[Snapshot | None, Numbering]:
         """The newest snapshot, its file in place, and how the table's schemas are numbered at that moment."""
@@ -344,6 +353,12 @@ class LakeTables(LakeMetadata):
 def _concerns_deletions(changes: Sequence[SchemaChange]) -> bool:
     """Whether an ALTER may say of deletion vectors that there are none: only then it is worth a look at their files."""
     return any(isinstance(change, SetOption | RemoveOption) and change.key == DELETION_VECTORS for change in changes)
+
+
+def _newest(tx: CatalogTransaction, opened: LakeTable) -> str | None:
+    """The key of the branch's newest snapshot."""
+    row = tx.snapshots.latest(opened.table_id, opened.identifier.branch)
+    return None if row is None else row.snapshot_uuid
 
 
 def _is_empty(tx: CatalogTransaction, row: TableRow, table: Identifier) -> bool:

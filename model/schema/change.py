@@ -136,9 +136,9 @@ def apply_changes(
 ) -> Schema:
     """Return the next version of the schema; all changes of one ALTER make one version, or none does.
 
-    ``has_snapshot`` makes options that place existing files immutable, ``marked`` (rows of the newest snapshot are by deletion vectors)
-    the one by which other clients leave these rows out. Raises `InvalidSchemaChange`,
-    `InvalidOption`, `ColumnNotExist` or `ColumnAlreadyExist`; the given schema is never touched.
+    ``has_snapshot`` makes options that place existing files immutable, ``marked`` (deletion vectors mark rows of a snapshot or tag that
+    is kept) the one by which other clients leave these rows out. Raises `InvalidSchemaChange`, `InvalidOption`, `ColumnNotExist` or
+    `ColumnAlreadyExist`; the given schema is never touched.
     """
     if len(changes) > MOST_CHANGES:
         raise InvalidSchemaChange(

@@ -19,7 +19,7 @@ def set_option(options: dict[str, str], key: str, value: str | None, *, before: 
     """Give an option a value, or take it away with None.
 
     ``before`` is the schema that the ALTER found, ``has_snapshot`` whether files lie by it, ``marked`` whether deletion vectors mark rows
-    in the newest snapshot. Raises `InvalidOption` for what cannot change any more.
+    in a snapshot or tag that is kept. Raises `InvalidOption` for what cannot change any more.
     """
     value = None if value is None else unmasked(TABLE_OPTIONS.stored({key: value}), options)[key]
     if options.get(key) == value:
@@ -68,8 +68,9 @@ def _check_deletion_vectors(options: Mapping[str, str], value: str | None, *, be
         )
     if marked and not on:
         raise InvalidOption(
-            f"Option '{ENABLED}' cannot be switched off while deletion vectors mark rows of the table: other Paimon clients would read "
-            "these rows again. Have Spark or Flink compact the table in full before."
+            f"Option '{ENABLED}' cannot be switched off while deletion vectors mark rows of the table, or of snapshots and tags that it "
+            "keeps: other Paimon clients would read these rows again. Have Spark or Flink compact the table in full, delete such tags and "
+            "let such snapshots expire before."
         )
 
 

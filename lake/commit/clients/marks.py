@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lake.commit.clients.kept_rows import Place
+from model.options.deletion_vectors import ENABLED
+from model.options.table import is_on
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Snapshot
 from table.format.deletions import INDEX_TYPE, Deletions, deleted_rows, deletions_of, key_of
@@ -44,6 +46,7 @@ class Marks:
         ``changed``: whether any mark is another one than before.
         """
         if changed:
+            self._check_heeded()
             self._check_new(changes)
         gone: Counter[Place] = Counter()
         if not self.before or self.snapshot.commit_kind is not CommitKind.COMPACT:
@@ -60,6 +63,14 @@ class Marks:
                 )
             gone[entry.partition, entry.bucket] += deleted_rows(self.files, vector, entry.file.row_count)
         return gone
+
+    def _check_heeded(self) -> None:
+        """Raise for the first marks of a table whose readers do not look for any, as it was altered after the commit's maker loaded it."""
+        if self.after and not self.before and not is_on(self.schema.options, ENABLED):
+            raise WrongMarks(
+                f"it marks rows as deleted, and the table's option '{ENABLED}' is not on: other Paimon clients would read these rows. "
+                "Load the table anew."
+            )
 
     def _check_new(self, changes: Sequence[ManifestEntry]) -> None:
         """Raise for a new mark of a file that is not there after the commit, and for a file with two marks."""

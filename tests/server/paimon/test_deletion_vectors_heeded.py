@@ -9,7 +9,9 @@ import pytest
 from gateway.gateway import Gateway
 from model.errors import InvalidOption
 from model.identifier import Identifier
+from model.schema.change import SetOption
 from model.snapshot import Snapshot
+from tests.lake.stored import store_options
 from tests.server.paimon.committing import Writer
 from tests.server.paimon.speaking import Rest, new_table
 from tests.server.paimon.speaking import schema as schema_with
@@ -64,7 +66,32 @@ def test_it_is_not_switched_off_over_deleted_rows(rest: Rest, gateway: Gateway, 
     answer = rest.call("POST", f"{PATH}/replace", {"schema": schema_of(**{ENABLED: "false"})})
     assert (answer.status_code, "deleted rows" in answer.text) == (400, True)
     assert altered(rest, {"action": "setOption", "key": MODIFIABLE, "value": "true"}) == 200
+    assert altered(rest, off) == 400, "the tag and earlier snapshots are read by it"
+    gateway.run("CALL sys.expire_snapshots('d.t', 1)").close()
+    assert altered(rest, off) == 400, "the tag is"
+    gateway.run("CALL sys.delete_tag('d.t', 'x')").close()
     assert altered(rest, off) == 200, "none is marked any more, and the table says that it may be"
+
+
+def test_it_is_not_switched_off_over_rows_that_are_deleted_at_that_moment(rest: Rest, gateway: Gateway) -> None:
+    """By a client that loaded the table before: it comes first, and the option stays; or too late, and is refused."""
+    rest.post("databases/d/tables", new_table(body=schema_of(**{ENABLED: "true", MODIFIABLE: "true"})))
+    writer = Writer(rest, gateway.lake)
+    base = writer.commit(changes=[writer.file(rows=2)])
+
+    def mark(_: object = None) -> int:
+        (file,) = live(writer._files, base)
+        vectors = with_deleted(writer._files, Snapshot.from_json(base), {file.file.file_name: [0]})
+        body = writer.body(base, commitKind="OVERWRITE", indexManifest=vectors.index_manifest)
+        return rest.call("POST", f"{writer.path}/commit", body).status_code
+
+    off, on = (SetOption(key=ENABLED, value=value) for value in ("false", "true"))
+    gateway.lake.alter_table(T, [off])
+    assert mark() == 400
+    gateway.lake.alter_table(T, [on])
+    with pytest.raises(InvalidOption, match="switched off while"):
+        gateway.lake.alter_table(T, [off], check=mark)
+    assert is_on(gateway)
 
 
 def test_it_is_free_before_there_is_a_snapshot(rest: Rest, gateway: Gateway) -> None:
@@ -77,7 +104,8 @@ def test_it_is_free_before_there_is_a_snapshot(rest: Rest, gateway: Gateway) -> 
 
 def test_a_table_whose_deleted_rows_are_not_heeded_is_told_and_mended(rest: Rest, gateway: Gateway) -> None:
     """As one that was altered before this was refused."""
-    marked(rest, gateway)
+    marked(rest, gateway, **{ENABLED: "true"})
+    store_options(gateway.lake, T, {ENABLED: "false"})
     told = [row for row in gateway.run("CALL sys.check_table('d.t')").collect() if ENABLED in str(row)]
     assert len(told) == 1
     assert altered(rest, {"action": "setOption", "key": ENABLED, "value": "true"}) == 200

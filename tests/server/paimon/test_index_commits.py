@@ -19,7 +19,7 @@ from model.identifier import Identifier
 from model.snapshot import Snapshot
 from server.paimon.messages.snapshots import client_commit
 from tests.server.paimon.committing import Writer
-from tests.server.paimon.speaking import Rest, new_table
+from tests.server.paimon.speaking import PLAIN, Rest, new_table
 from tests.server.paimon.test_judgement import gone, live
 from tests.table.vectors import INDEX_MANIFEST, with_deleted
 
@@ -29,7 +29,7 @@ T = Identifier("d", "t")
 @pytest.fixture
 def writer(rest: Rest, gateway: Gateway) -> Writer:
     """Of a table of two files, one with a deleted row."""
-    rest.post("databases/d/tables", new_table())
+    rest.post("databases/d/tables", new_table(body={**PLAIN, "options": {"deletion-vectors.enabled": "true"}}))
     made = Writer(rest, gateway.lake)
     for rows in (2, 3):
         made.commit(changes=[made.file(rows=rows)])
