@@ -17,10 +17,10 @@ import pyarrow.ipc as ipc
 from gateway.operation import Operation
 from gateway.result_pages import Pages
 from lake import Caller
-from model.errors import InvalidToken, OperationNotExist, TooManyStatements
+from model.errors import InvalidToken, LakeError, OperationNotExist, TooManyStatements
 from model.work.fair_share import may_have_another
 from model.work.quota import SPOOL
-from sql.execution.held_results import HeldResults
+from sql.execution.held_results import HeldResults, is_small
 from sql.execution.results import ResultColumn, ResultSet
 from workers.spool import MEMORY_BYTES, BodyFiles, owner_of
 
@@ -123,13 +123,22 @@ class RetainedResult:
                     writer.write_batch(batch)
             page = sink.getvalue().to_pybytes()
         start = self._file.seek(0, os.SEEK_END)
-        is_small = isinstance(self._file, io.BytesIO) and start + len(page) <= MEMORY_BYTES
-        stays = is_small and self._held.take(self.operation.principal, len(page))
-        self._file = self._files.add(self._file, page, in_memory=MEMORY_BYTES if stays else 0)
+        size = start + len(page)
+        may_stay = isinstance(self._file, io.BytesIO) and size <= MEMORY_BYTES
+        stays = may_stay and self._held.take(self.operation.principal, len(page), of=size)
+        try:
+            self._file = self._files.add(self._file, page, in_memory=MEMORY_BYTES if stays else 0)
+        except LakeError:
+            if not (may_stay and is_small(size)):
+                raise
+            # What the statement did is done, and its answer may be these few bytes: no want of files keeps them from whoever asks.
+            self._held.take_anyway(self.operation.principal, len(page))
+            self._file = self._files.add(self._file, page)
+            stays = True
         if stays:
             self._taken += len(page)
         else:
-            self.file_bytes = start + len(page)
+            self.file_bytes = size
             self._give_back()
         self._places.append((start, len(page)))
 

@@ -34,9 +34,9 @@ def owner_of(principal: str) -> str:
 class _Held:
     """What the open files of each owner hold."""
 
-    def __init__(self, most: int, what: str, *, beside: _Held | None = None) -> None:
-        """``beside`` counts other files, of which the bytes are counted together with these."""
-        self._most, self._what = most, what
+    def __init__(self, most: int, what: str, so: str, *, beside: _Held | None = None) -> None:
+        """``so`` says what follows where there are too many; ``beside`` counts other files, whose bytes are counted together with these."""
+        self._most, self._what, self._so = most, what, so
         self._lock: threading.Lock = threading.Lock() if beside is None else beside._lock
         self._files = Counter[str]()
         self._bytes: Counter[str] = Counter() if beside is None else beside._bytes
@@ -48,9 +48,7 @@ class _Held:
             all_of_one = bool(owner) and self._files[owner] >= (most * 3 // 4 if comes else most)
             if all_of_one or self._files.total() >= self._most:
                 whose = f"{owner[0].upper()}{owner[1:]} has" if all_of_one else "All together have"
-                raise TooManyStatements(
-                    f"{whose} as many {self._what} as the server keeps on its disk at once. Nothing was done; try again soon."
-                )
+                raise TooManyStatements(f"{whose} as many {self._what} as the server keeps on its disk at once. {self._so}")
             self._files[owner] += 1
 
     def add(self, owner: str, size: int) -> None:
@@ -107,7 +105,7 @@ class BodyFiles:
         self._directory = directory
         self._space = space or (lambda size, beside: contextlib.nullcontext())
         self._owner, self._comes = "", False
-        self._held = _Held(_MOST_FILES, "large bodies under way")
+        self._held = _Held(_MOST_FILES, "large bodies under way", "Nothing was done; try again soon.")
 
     def of(self, owner: str, *, comes: bool = False) -> BodyFiles:
         """The same, whose new files are an owner's; without one none is bounded but by the space there is.
@@ -121,7 +119,8 @@ class BodyFiles:
     def kept(self) -> BodyFiles:
         """The same for files that stay for long: those take no places of bodies under way."""
         files = copy.copy(self)
-        files._held = _Held(_MOST_KEPT, "large results of kept statements", beside=self._held)
+        so = "The statement is done; let the results of others go (DELETE /statements/{id}), then ask for this one again."
+        files._held = _Held(_MOST_KEPT, "large results of kept statements", so, beside=self._held)
         return files
 
     def new(self) -> IO[bytes]:

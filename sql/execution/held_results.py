@@ -28,6 +28,11 @@ _SMALL_BYTES = 1 << 16
 """Smaller results stay in memory twice as long: a file for each costs more than its bytes do."""
 
 
+def is_small(size: int) -> bool:
+    """Whether a result of so many bytes is too small for a file of its own."""
+    return size < _SMALL_BYTES
+
+
 class HeldResults:
     """The bytes of all results in memory: of all principals together, and of each."""
 
@@ -50,21 +55,29 @@ class HeldResults:
         size = result.size
         if not size:
             return
-        if self.take(caller.principal, size, small=size < _SMALL_BYTES):
+        if self.take(caller.principal, size, of=size):
             result.on_close(lambda: self.give(caller.principal, size))
         elif result.is_query:
             self._spill(result, caller, cancellation)
         else:
             self._spill_if_possible(result, caller)
 
-    def take(self, principal: str, size: int, *, small: bool = False) -> bool:
-        """Count so many bytes more of a principal, until `give`; False where there is no space in memory for them."""
-        most = self._most * (2 if small else 1)
+    def take(self, principal: str, size: int, *, of: int) -> bool:
+        """Count so many bytes more of a principal, until `give`; False where there is no space in memory for them.
+
+        ``of`` are those of the whole result, of which these are the last.
+        """
+        most = self._most * (2 if is_small(of) else 1)
         with self._lock:
             fits = self._of.total() + size <= most and self._of[principal] + size <= most_of_one(most)
             if fits:
                 self._of[principal] += size
             return fits
+
+    def take_anyway(self, principal: str, size: int) -> None:
+        """The same for what finds a place nowhere else, and is not to be lost."""
+        with self._lock:
+            self._of[principal] += size
 
     def give(self, principal: str, size: int) -> None:
         """So many bytes that were counted are free again."""
@@ -85,8 +98,7 @@ class HeldResults:
         except Exception:
             if entry is not None:
                 result.moved_to(lambda: iter(rows))
-            with self._lock:
-                self._of[caller.principal] += size
+            self.take_anyway(caller.principal, size)
             result.on_close(lambda: self.give(caller.principal, size))
             if entry is not None:
                 _remove_if_possible(entry)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from catalog import CatalogStore
 from gateway.gateway import Gateway, GatewayLimits
 from lake import Caller, Lake
-from model.errors import QuotaExceeded, StorageFull, Unavailable
+from model.errors import QuotaExceeded, StorageFull, TooManyStatements, Unavailable
 from sql.execution import held_results
 from tests.fix_gateway import NoSpark
 
@@ -178,3 +179,31 @@ def test_pages_of_kept_statements_count_in_memory_and_as_the_principals_files(
     for kept in (first, second):
         small.kept.forget(kept)
     assert (held.usage(), dict(small.kept.usage()), small.bodies._held.of("principal anna")) == ({}, {}, 0)
+
+
+def test_small_results_of_kept_statements_find_a_place_when_files_are_out(
+    small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, files = small._runner.held, small.kept._files._held
+    monkeypatch.setattr(held_results, "_SMALL_BYTES", 1 << 16)
+    monkeypatch.setattr(files, "_most", 4)
+    monkeypatch.setattr(held, "_most", 1000)
+    with ExitStack() as until_the_end:
+        for number in range(8):
+            kept = small.keep(f"INSERT INTO t VALUES ({number}, 'more')", caller=ANNA)
+            until_the_end.callback(small.kept.forget, kept)
+            assert kept.operation.wait(30)
+            assert [row[0] for row in kept.result().collect()] == [1], number
+            if number == 1:
+                assert kept.file_bytes == 0, "small ones have twice the space in memory before they need a file"
+        assert small.kept.usage()[("anna", "spool.bytes")] > 0
+        assert files._files.total() == 3
+        monkeypatch.setattr(held_results, "_SMALL_BYTES", 500)
+        large = small.keep(QUERY, caller=ANNA)
+        until_the_end.callback(small.kept.forget, large)
+        assert large.operation.wait(30)
+        with pytest.raises(TooManyStatements, match="The statement is done; let the results of others go"):
+            large.page(0)
+        monkeypatch.setattr(files, "_most", 40)
+        assert sum(batch.num_rows for batch in large.page(0)) == 38
+    assert (held.usage(), dict(small.kept.usage()), files._files.total()) == ({}, {}, 0)
