@@ -23,7 +23,7 @@ from lake.commit.decided import follow
 from model.access import check_principal
 from model.errors import AccessNotExist, InvalidGrant, LakeError, QuotaExceeded
 from model.repeats import REPEATS
-from model.work.quota import INGEST, QUOTAS, Holder, Quota, limits_of, quota_kind
+from model.work.quota import INGEST, QUOTAS, SPOOL, Holder, Quota, limits_of, quota_kind
 
 _log = logging.getLogger(__name__)
 ROUND_SECONDS = 2.0
@@ -148,6 +148,13 @@ class Quotas:
         taken = self._ingested_by(caller.principal) + self._elsewhere.get((caller.principal, INGEST), 0)
         if taken >= most:
             raise exceeded(caller.principal, INGEST, most, f"taken in {taken} bytes within the last minute")
+
+    def check_spooled(self, principal: str) -> None:
+        """Raise `QuotaExceeded` for whose results on disk hold as much as they may, whatever keeps them."""
+        left = self.left(principal, SPOOL)
+        if left is not None and (used := self.usage().get((principal, SPOOL), 0)) >= max(left, 1):
+            most = self._limit(principal, SPOOL) or 0
+            raise exceeded(principal, SPOOL, most, f"results of {used} bytes here that wait to be read")
 
     def ingested(self, caller: Caller, size: int) -> None:
         """Count bytes of rows a caller sent."""

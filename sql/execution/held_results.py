@@ -86,6 +86,10 @@ class HeldResults:
             if not self._of[principal]:
                 del self._of[principal]
 
+    def check_files(self, principal: str) -> None:
+        """Raise `QuotaExceeded` where a principal's results in files hold as much as they may."""
+        self._spool.check_principal(principal)
+
     def _spill_if_possible(self, result: ResultSet, caller: Caller) -> None:
         size = result.size
         entry: SpoolEntry | None = None

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from uuid import uuid4
 
 from lake import Caller, StorageReserve
-from lake.access.quotas import Quotas, exceeded
+from lake.access.quotas import Quotas
 from lake.process_name import is_dead, process_space
 from model.errors import LakeError, QuotaExceeded, ResultTooLarge
 from model.work.quota import QUOTAS, RESULT, SPOOL
@@ -142,11 +142,12 @@ class Spool:
                 f"The result has grown past the quota {RESULT} = {QUOTAS[RESULT].parser.show(most)} of {entry.caller.principal}. "
                 "Add a LIMIT, or write it to a table with INSERT."
             )
-        principal = entry.caller.principal
-        left = self._quotas.left(principal, SPOOL)
-        if left is not None and (used := self.usage().get((principal, SPOOL), 0)) >= max(left, 1):
-            limit = self._quotas.limit(entry.caller, SPOOL)
-            raise exceeded(principal, SPOOL, limit or 0, f"results of {used} bytes here that wait to be read")
+        self.check_principal(entry.caller.principal)
+
+    def check_principal(self, principal: str) -> None:
+        """Raise `QuotaExceeded` where a principal's results, here and in what else keeps some, hold as much as they may."""
+        if self._quotas is not None:
+            self._quotas.check_spooled(principal)
 
     def check(self, entry: SpoolEntry) -> None:
         """Raise `ResultTooLarge` where the entry, or all together, hold more than they may; `QuotaExceeded` for its caller's results."""

@@ -207,3 +207,30 @@ def test_small_results_of_kept_statements_find_a_place_when_files_are_out(
         monkeypatch.setattr(files, "_most", 40)
         assert sum(batch.num_rows for batch in large.page(0)) == 38
     assert (held.usage(), dict(small.kept.usage()), files._files.total()) == ({}, {}, 0)
+
+
+def test_the_quota_of_the_spool_binds_pages_of_kept_statements_and_they_bind_the_spool(
+    small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (small.keep(QUERY, caller=ANNA) for _ in range(2))
+    assert first.operation.wait(30)
+    assert second.operation.wait(30)
+    monkeypatch.setattr(small._runner.held, "_most", 1)
+    small.run("SET QUOTA spool.bytes = 1 FOR USER anna").close()
+    assert first.page(0), "it begins below its quota"
+    assert first.file_bytes > 0
+    with pytest.raises(QuotaExceeded, match=r"spool\.bytes"):
+        second.page(0)
+    with pytest.raises(QuotaExceeded, match=r"spool\.bytes"):
+        small.run(QUERY, caller=ANNA)
+    written = small.keep("INSERT INTO t VALUES (1, 'a')", caller=ANNA)
+    monkeypatch.setattr(held_results, "_SMALL_BYTES", 1 << 16)
+    assert written.operation.wait(30)
+    assert written.result().collect()[0][0] == 1, "what was done is told"
+    page = first.page(0)
+    small.kept.forget(first)
+    assert second.page(0) == page
+    assert spooled(warehouse) == 0
+    for kept in (second, written):
+        small.kept.forget(kept)
+    assert dict(small.kept.usage()) == {}
