@@ -10,13 +10,11 @@ from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from model.errors import LakeError
-from table.format.io.copying import Copy, digest_of
+from table.format.io.copying import Content, Copy, digest_of
 from table.format.io.file_io import FileIO, local_path
 from table.format.io.storage_errors import never_given
 
 _DIRECTORY = "_contents"
-Content = tuple[str, int]
-"""The SHA-256 of a file's bytes, in hexadecimal digits, and how many they are."""
 Names = Mapping[str, Content]
 """By the names of the files below their table's directory."""
 Contents = Mapping[str, Names]
@@ -69,13 +67,13 @@ def place_of(target: str, content: Content) -> str:
 def copies_to(names: Names, location: str, target: str) -> list[Copy]:
     """What puts each content of a table into a copy."""
     one_of_each = {content: name for name, content in names.items()}
-    return [Copy(file_at(location, name), place_of(target, content), digest=content[0]) for content, name in one_of_each.items()]
+    return [Copy(file_at(location, name), place_of(target, content), content=content) for content, name in one_of_each.items()]
 
 
 def copies_back(names: Names, source: str, target: str, *, but: Collection[str]) -> list[Copy]:
     """What puts the files under their names again, without those of some names."""
     wanted = {name: content for name, content in names.items() if name not in but}
-    return [Copy(place_of(source, content), file_at(target, name), digest=content[0]) for name, content in wanted.items()]
+    return [Copy(place_of(source, content), file_at(target, name), content=content) for name, content in wanted.items()]
 
 
 def file_at(location: str, name: str) -> str:

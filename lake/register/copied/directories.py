@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 from catalog.backup.archive_parts import PartTable
 from lake.register.copied.contents import (
-    Content,
     Names,
     changed_in,
     copies_back,
@@ -22,7 +21,7 @@ from lake.register.copied.record import CopyRecord
 from model.errors import LakeError
 from model.identifier import MAIN_BRANCH
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
-from table.format.io.copying import Copied, Copy
+from table.format.io.copying import Content, Copied, Copy
 from table.format.io.file_io import FileIO, file_io_for, local_path
 
 

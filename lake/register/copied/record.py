@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog.backup.archive_parts import PartTable
-from lake.register.copied.contents import Content, Contents
+from lake.register.copied.contents import Contents
 from table.format.consumers import read_consumers, write_consumer
+from table.format.io.copying import Content
 from table.format.io.file_io import FileIO, file_io_for
 from table.format.json_document import parse_json
 from table.format.store import TableFiles

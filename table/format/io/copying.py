@@ -16,6 +16,8 @@ from table.format.io.file_io import FileIO, local_path
 from table.format.io.storage_errors import never_given, never_taken, translating
 
 _CHUNK = 8 << 20
+Content = tuple[str, int]
+"""The SHA-256 of a file's bytes, in hexadecimal digits, and how many they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +30,8 @@ class Copy:
     """Whether another file may come to have its name, so that one of the same size need not be the same."""
     elsewhere: bool = False
     """Whether its place is not this server's, so that it may be one where nothing can be written."""
-    digest: str | None = None
-    """The SHA-256 that its bytes must have, in hexadecimal digits; None where they may be any."""
+    content: Content | None = None
+    """What it must hold, and nothing else is put in its place; None where that may be anything."""
 
 
 @dataclass(slots=True)
@@ -45,7 +47,7 @@ class Copied:
     unreadable: list[LakeError] = field(default_factory=list)
     """What the source's disk says of files that it does not give."""
     other: list[str] = field(default_factory=list)
-    """Sources whose bytes have another digest than they must."""
+    """Sources that hold other bytes than they must."""
     refused: list[tuple[str, LakeError]] = field(default_factory=list)
     """Places elsewhere that take no file, and why."""
 
@@ -101,12 +103,14 @@ def _copied(copy: Copy, source: FileIO, target: FileIO) -> int | LakeError | Lit
 
 def _copied_once(copy: Copy, source: FileIO, target: FileIO) -> int:
     """Bytes copied, -1 where as many are there; the target appears whole where a rename is one step, and else goes where it is not."""
-    size = source.size(copy.source)
+    size = source.size(copy.source) if copy.content is None else copy.content[1]
     try:
         if target.size(copy.target) == size:
             return -1
     except FileNotFoundError:
         target.mkdirs(copy.target.rpartition("/")[0])
+    if copy.content is not None and source.size(copy.source) != size:
+        raise _OtherBytes  # before anything is written: without a rename it would be in the place of what is there
     part = f"{copy.target}.part" if target.atomic_rename else copy.target
     if part != copy.target:
         target.delete(part)  # what was left of another attempt, or a link that somebody put there
@@ -130,18 +134,18 @@ class _OtherBytes(Exception):
 
 def _stream(copy: Copy, reading: pa.NativeFile, to: str, target: FileIO) -> None:
     """Copy the bytes, and close what is read; errors name the file they are about."""
-    digest = hashlib.sha256() if copy.digest is not None else None
+    digest = hashlib.sha256() if copy.content is not None else None
     with reading, translating(to), target.arrow().open_output_stream(target.arrow_path(to)) as writing:
         while data := _next(reading, copy.source):
             writing.write(data)
             if digest is not None:
                 digest.update(data)
-    if digest is not None and digest.hexdigest() != copy.digest:
+    if digest is not None and copy.content is not None and digest.hexdigest() != copy.content[0]:
         raise _OtherBytes
 
 
-def digest_of(io: FileIO, path: str) -> tuple[str, int]:
-    """The SHA-256 of a file's bytes, in hexadecimal digits, and how many they are; raises `FileNotFoundError`."""
+def digest_of(io: FileIO, path: str) -> Content:
+    """What a file holds; raises `FileNotFoundError`."""
     digest, size = hashlib.sha256(), 0
     with translating(local_path(path)), io.arrow().open_input_stream(io.arrow_path(path)) as reading:
         while data := _next(reading, path):

@@ -6,10 +6,12 @@ import hashlib
 from collections.abc import Collection
 from pathlib import Path
 
+import pyarrow.fs as pafs
 import pytest
 
 from table.format.io.copying import Copied, Copy, copy_files, digest_of
 from table.format.io.file_io import LocalFileIO
+from table.format.io.object_store import ArrowFileIO, StoreClients
 
 
 class Killed(BaseException):
@@ -59,7 +61,7 @@ def test_only_the_bytes_that_are_told_are_copied(tmp_path: Path) -> None:
     assert (digest, size) == (hashlib.sha256(b"one" * 7_000_000).hexdigest(), 21_000_000)
 
     def copied() -> Copied:
-        copy = Copy(str(tmp_path / "a"), str(tmp_path / "copy"), digest=digest)
+        copy = Copy(str(tmp_path / "a"), str(tmp_path / "copy"), content=(digest, size))
         return copy_files([copy], source=LocalFileIO(), target=LocalFileIO(), threads=1)
 
     (tmp_path / "a").write_bytes(b"two")
@@ -67,3 +69,18 @@ def test_only_the_bytes_that_are_told_are_copied(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
     (tmp_path / "a").write_bytes(b"one" * 7_000_000)
     assert copied().size == size
+
+
+@pytest.mark.parametrize("now", [b"longer than it was", b"two"])
+def test_what_another_backup_has_is_not_written_over(tmp_path: Path, now: bytes) -> None:
+    """On a store without renames a source that came to hold other bytes took the place of the content, which was removed then."""
+    store = ArrowFileIO(StoreClients.all_one(pafs.LocalFileSystem()), "file")
+    (tmp_path / "a").write_bytes(b"one")
+    copy = Copy(str(tmp_path / "a"), str(tmp_path / "copy" / "a"), content=digest_of(store, str(tmp_path / "a")))
+    assert copy_files([copy], source=store, target=store, threads=1).size == 3
+    (tmp_path / "a").write_bytes(now)
+    assert copy_files([copy], source=store, target=store, threads=1).there == 1
+    assert (tmp_path / "copy/a").read_bytes() == b"one"
+    (tmp_path / "copy/a").unlink()
+    assert copy_files([copy], source=store, target=store, threads=1).other == [str(tmp_path / "a")]
+    assert not (tmp_path / "copy/a").exists()
