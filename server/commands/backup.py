@@ -72,18 +72,18 @@ def backup(settings: Settings, path: Path, *, files_to: str | None = None, verif
     with present_dsn(settings) as dsn:
         if files_to is not None and (at := revision_of(dsn)) != newest():
             raise IllegalMove(f"The catalog's schema is {at}, and this Sluice's is {newest()}: run `sluice migrate`.")
-        fresh = path.with_name(f".{path.name}.making")
-        try:
-            with holding(dsn) as check:
+        with holding(dsn) as check:
+            fresh = path.with_name(f".{path.name}.making")  # of whoever holds: another one's is not removed
+            try:
                 copy_id = None if files_to is None else uuid4().hex
                 head = write_archive(dsn, fresh, warehouse=settings.warehouse, copy_id=copy_id)
                 copied = None if files_to is None else _files_copied(settings, fresh, files_to, verify=verify)
                 check()
                 if files_to is not None and copy_id is not None and copied is not None:
                     write_record(files_to, copy_id, copied.record)
-            put_in_place(fresh, path)  # until all of this one is there, the one before is the last that can be restored
-        finally:
-            fresh.unlink(missing_ok=True)
+                put_in_place(fresh, path)  # until all of this one is there, the one before is the last that can be restored
+            finally:
+                fresh.unlink(missing_ok=True)
     size = path.stat().st_size
     summary = f"{path}: {head.rows} rows of {len(head.tables)} tables as of {head.created_at}, revision {head.revision}, {size:,} bytes"
     return summary + ("" if copied is None else f"; {told_of(copied)} to {files_to}"), [] if copied is None else troubles_of(copied)

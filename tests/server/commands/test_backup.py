@@ -9,6 +9,7 @@ import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,6 +18,8 @@ from flask.testing import FlaskClient
 from catalog import CatalogStore
 from catalog.backup.archive import contents, read_head, write_archive
 from lake import Lake
+from lake.register.copied.copies import copy_to
+from lake.register.copied.done import WarehouseCopy
 from migrations import downgrade, newest, upgrade
 from model.access import Access, table_resource
 from model.errors import IllegalMove, InvalidData
@@ -203,6 +206,25 @@ def test_a_check_of_another_versions_catalog_names_the_way_out(of: For, dsn: str
         conn.execute("UPDATE alembic_version SET version_num = %s", [revision])
     with pytest.raises(IllegalMove, match=way_out):
         list(check_warehouse(of(dsn), deep=False, threads=1, told=print))
+
+
+def test_a_second_backup_to_the_same_file_leaves_the_one_that_runs(
+    client: FlaskClient, of: For, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refused one removed what the other was writing, which failed for it at its end, after hours of copying."""
+    sql(client, "CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1)")
+    file, copy = tmp_path / "b", str(tmp_path / "copy")
+
+    def copied_late(*arguments: Any, **options: Any) -> WarehouseCopy:
+        with pytest.raises(IllegalMove, match="Another backup of this catalog runs"):
+            backup(of(dsn), file, files_to=copy)
+        return copy_to(*arguments, **options)
+
+    monkeypatch.setattr("catalog.backup.holds._WAIT", "100ms")
+    monkeypatch.setattr("server.commands.backup.copy_to", copied_late)
+    assert backup(of(dsn), file, files_to=copy)[1] == []
+    assert read_head(file).tables
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".making")] == []
 
 
 @pytest.mark.slow
