@@ -17,12 +17,14 @@ from table.format.io.storage_errors import never_given
 _DIRECTORY = "_contents"
 Names = Mapping[str, Content]
 """By the names of the files below their table's directory."""
-Contents = Mapping[str, Names]
+Recorded = Mapping[str, Content | None]
+"""By the names that a directory had at a backup; None for those whose content could not be copied."""
+Contents = Mapping[str, Recorded]
 """By table's id."""
 
 
 def names_in(io: FileIO, location: str, *, threads: int) -> tuple[dict[str, Content], dict[str, str]]:
-    """The files below a directory, each read once; and what is wrong with those that cannot be, by path.
+    """The files below a directory, each read once; and what is wrong with those that cannot be, by name.
 
     Raises what the store says where it is more than one file's.
     """
@@ -40,7 +42,7 @@ def names_in(io: FileIO, location: str, *, threads: int) -> tuple[dict[str, Cont
 
     with ThreadPoolExecutor(max(1, threads), thread_name_prefix="digest") as pool:
         looked = dict(zip(sizes, pool.map(look, sizes), strict=True))
-    wrong = {file_at(location, name): content for name, content in looked.items() if isinstance(content, str)}
+    wrong = {name: content for name, content in looked.items() if isinstance(content, str)}
     return {name: content for name, content in looked.items() if not isinstance(content, str)}, wrong
 
 

@@ -40,13 +40,14 @@ def directory_to(table: PartTable, target: str, done: WarehouseCopy, *, verify: 
     from_io, to_io = file_io_for(table.location), file_io_for(target)
     try:
         names, wrong = names_in(from_io, table.location, threads=PARALLEL)
-        for path, problem in wrong.items():
-            done.trouble(table, f"{path} {problem}", unreadable=False)
+        for name, problem in wrong.items():
+            done.trouble(table, f"{file_at(table.location, name)} {problem}", unreadable=False)
         copied = done.copied(table, copies_to(names, table.location, target), from_io, to_io)
         for path in copied.other:
             done.trouble(table, f"{path} was written while it was copied: the next backup copies it", unreadable=False)
-        done.contents[str(table.table_id)] = _copied_of(names, copied, table.location)
-        for path, problem in changed_in(to_io, {place_of(target, content): content for content in names.values()} if verify else {}):
+        in_copy = _copied_of(names, copied, table.location)
+        done.contents[str(table.table_id)] = {name: in_copy.get(name) for name in (*names, *wrong)}
+        for path, problem in changed_in(to_io, {place_of(target, content): content for content in in_copy.values()} if verify else {}):
             done.trouble(table, f"{path} {problem}{COPY_AGAIN}", unreadable=False)
     except LakeError as problem:
         done.trouble(table, f"could not be copied: {problem.message}", unreadable=False)
@@ -62,10 +63,20 @@ def _copied_of(names: Names, copied: Copied, location: str) -> Names:
 def directory_back(table: PartTable, source: str, target: str, done: WarehouseCopy, record: CopyRecord | None, *, verify: bool) -> None:
     """Put back what lay in a table's directory at the backup; nowhere beside or in place of what was written since.
 
-    Where the record does not tell, as in copies that earlier versions made, it is all that lies in the copy. Raises what the store says.
+    Where the record does not tell, as in copies that earlier versions made, it is all that lies in the copy. What the copy lacks is among
+    the troubles, all where the table could not be copied then. Raises what the store says.
     """
     from_io, to_io = file_io_for(source), file_io_for(target)
-    told = None if record is None or record.contents is None else record.contents.get(str(table.table_id), {})
+    told = None
+    if record is not None and record.contents is not None:
+        recorded = record.contents.get(str(table.table_id))
+        if recorded is None:
+            done.trouble(table, "could not be copied at the backup, so none of its files was put back", unreadable=False)
+            return
+        told = {name: content for name, content in recorded.items() if content is not None}
+        for name in sorted(recorded.keys() - told.keys()):
+            what = f"{file_at(target, name)} could not be copied at the backup, and was not put back"
+            done.trouble(table, what, unreadable=False)
     sizes = sizes_in(from_io, source) if told is None else {name: size for name, (_, size) in told.items()}
     if sizes and (others := others_in(to_io, target, sizes)):
         which = f"{others[0]} …" if len(others) > 1 else others[0]

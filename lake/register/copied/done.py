@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from catalog.backup.archive_parts import PartTable
-from lake.register.copied.contents import Names
+from lake.register.copied.contents import Recorded
 from lake.register.copied.record import CopyRecord
 from table.format.io.copying import Copied, Copy, copy_files
 from table.format.io.file_io import FileIO
@@ -34,7 +34,7 @@ class WarehouseCopy:
     """Of these, what a disk did not give, and may give another time."""
     consumers: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict)
     """How far consumers were, by table's id, branch and name."""
-    contents: dict[str, Names] = field(default_factory=dict)
+    contents: dict[str, Recorded] = field(default_factory=dict)
     """What tables held whose rows are files of any kind, by table's id."""
 
     @property

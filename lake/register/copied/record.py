@@ -28,7 +28,10 @@ class CopyRecord:
 
     consumers: Consumers
     contents: Contents | None
-    """Files of tables whose rows are files of any kind; None in records of before these were told."""
+    """Files of tables whose rows are files of any kind; None in records of before these were told.
+
+    A table of that kind that is not in it could not be copied.
+    """
 
 
 def write_record(place: str, backup_id: str, record: CopyRecord) -> None:
@@ -49,9 +52,14 @@ def read_record(place: str, backup_id: str) -> CopyRecord | None:
     return CopyRecord(consumers=consumers, contents=contents)
 
 
-def _content(told: tuple[str, Sequence[Any]]) -> tuple[str, Content]:
-    name, (digest, size) = told
-    if any(part in ("", ".", "..") for part in name.split("/")) or not str(digest).isalnum():
+def _content(told: tuple[str, Sequence[Any] | None]) -> tuple[str, Content | None]:
+    name, content = told
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        raise ValueError(name)
+    if content is None:
+        return name, None
+    digest, size = content
+    if not str(digest).isalnum():
         raise ValueError(name)
     return name, (str(digest), int(size))
 

@@ -150,18 +150,44 @@ def test_a_table_that_had_no_files_says_nothing_of_those_since(shop: Server, pla
     assert read(place) == AFTER
 
 
-def test_a_file_that_its_disk_does_not_give_keeps_no_other_out(
-    shop: Server, place: Path, of: Of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(place, BEFORE)
+def unreadable(monkeypatch: pytest.MonkeyPatch, name: str, code: int) -> None:
+    """Let a file's disk answer with an error while a backup reads it."""
 
     def refused(io: FileIO, path: str) -> tuple[str, int]:
         with translating(path):
-            if path.endswith("day.csv"):
-                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            if path.endswith(name):
+                raise OSError(code, os.strerror(code), path)
             return digest_of(io, path)
 
     monkeypatch.setattr("lake.register.copied.contents.digest_of", refused)
-    (told,) = backup(of(shop.dsn), tmp_path / "b", files_to=str(tmp_path / "copy"))[1]
+
+
+def test_a_file_that_its_disk_does_not_give_keeps_no_other_out(
+    shop: Server, place: Path, of: Of, empty_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That the copy lacks it was told by the backup alone: a restore from it said nothing."""
+    copy = str(tmp_path / "copy")
+    write(place, BEFORE)
+    with monkeypatch.context() as patched:
+        unreadable(patched, "day.csv", errno.EIO)
+        (told,) = backup(of(shop.dsn), tmp_path / "b", files_to=copy)[1]
     assert "day.csv" in told.what
     assert len(list((tmp_path / "copy/shop.db/f/_contents").iterdir())) == 3
+    write(place, {})
+    (told,) = restore(of(empty_dsn), tmp_path / "b", replace=False, files_from=copy)[1]
+    assert "day.csv could not be copied at the backup" in told.what
+    assert read(place) == {name: text for name, text in BEFORE.items() if name != "day.csv"}
+
+
+def test_a_table_that_could_not_be_copied_does_not_come_back_empty_untold(
+    shop: Server, place: Path, of: Of, empty_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = str(tmp_path / "copy")
+    write(place, BEFORE)
+    with monkeypatch.context() as patched:
+        unreadable(patched, "day.csv", errno.ETIMEDOUT)
+        (told,) = backup(of(shop.dsn), tmp_path / "b", files_to=copy)[1]
+    assert "could not be copied" in told.what
+    write(place, {})
+    (told,) = restore(of(empty_dsn), tmp_path / "b", replace=False, files_from=copy)[1]
+    assert (told.table, "could not be copied at the backup" in told.what) == ("shop.f", True)
