@@ -116,7 +116,8 @@ def paimon_error(error: BaseException) -> Response:
 
 def _done_twice_if_repeated(error: BaseException) -> bool:
     """Whether what repeats requests by itself must not do so: a rollback that is done twice takes away what came in between."""
-    return isinstance(error, OutcomeUnknown) and not error.repeatable
+    reads = has_request_context() and request.method in ("GET", "HEAD")  # what it notes down on its way is noted down once
+    return isinstance(error, OutcomeUnknown) and not error.repeatable and not reads
 
 
 def speaks_paimon(path: str) -> bool:

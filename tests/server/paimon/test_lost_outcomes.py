@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -14,6 +15,7 @@ from catalog import CatalogStore
 from gateway.gateway import Gateway
 from lake import Lake
 from model.errors import OutcomeUnknown
+from model.identifier import Identifier
 from server.app import create_app
 from server.process.services import Services
 from tests.fix_postgres_proxy import Lost, PostgresProxy
@@ -165,3 +167,17 @@ def _was_lost(rest: Rest, proxy: PostgresProxy) -> bool:
     loss, proxy.loss = proxy.loss, None
     assert eventually(lambda: all(rest.call("GET", "databases").status_code == 200 for _ in range(5)))
     return loss is not None and loss.begun
+
+
+def test_a_read_that_notes_something_down_may_be_repeated(behind: tuple[Rest, Gateway], postgres_proxy: PostgresProxy) -> None:
+    """The list of tags takes in a tag that another client made: its COMMIT loses its answer, and the client asks again by itself."""
+    rest, gateway = behind
+    _run(gateway, _MADE, "t")
+    rest.get("databases/d/tables/t/tags")
+    layout = gateway.lake.open(Identifier("d", "t")).files.layout
+    shutil.copy(layout.tag_file("x"), layout.tag_file("y"))
+    postgres_proxy.lose("COMMIT", Lost.ANSWER)
+    answer = rest.call("GET", "databases/d/tables/t/tags")
+    assert _was_lost(rest, postgres_proxy)
+    assert (answer.status_code, "Retry-After" in answer.headers) == (503, True), answer.text
+    assert rest.get("databases/d/tables/t/tags")["tags"] == ["x", "y"]
