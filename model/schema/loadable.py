@@ -12,7 +12,7 @@ from model.options.clustering import INCREMENTAL
 from model.options.column_lists import BLOB_FIELD, BLOB_LISTS, INLINE_BLOBS, VECTOR_FIELD, listed_columns
 from model.options.deletion_vectors import ENABLED as DELETION_VECTORS
 from model.options.file_index import COLUMN_OPTIONS
-from model.options.map_layout import SHREDDED, laid_out, layout_of
+from model.options.map_layout import SHREDDED, laid_out, layout_of, shredded_maps
 from model.options.table import is_on
 from model.schema.directives import check_no_directive
 from model.schema.geospatial import GeometryType
@@ -22,6 +22,7 @@ from model.schema.types import (
     ArrayType,
     BigIntType,
     BlobType,
+    CharType,
     DataType,
     DateType,
     DecimalType,
@@ -61,6 +62,7 @@ _NEVER_IN = {
 """Types that Java's writer of a format has no place for; of csv and json, which look at columns alone, at the columns' own."""
 _FLAT = frozenset({"csv", "json"})
 _AVRO_TIMESTAMP_DIGITS, _AVRO_TIME_DIGITS = 6, 3
+_ADAPTIVE = "variant.shredding.adaptive."
 _RATIOS = ("variant.shredding.minFieldCardinalityRatio", "variant.shredding.adaptive.retentionRatio")
 _SAMPLES = {"variant.shredding.maxInferBufferRow": 4096, "variant.shredding.adaptive.maxInferBufferRow": 256}
 
@@ -277,37 +279,56 @@ def _file_indexes(schema: Schema) -> Problems:
         if not (key.startswith("file-index.") and key.endswith(".columns")):
             continue
         kind = key.removeprefix("file-index.").removesuffix(".columns")
-        declared[kind] = [name.strip() for name in value.split(",")]
+        declared[kind] = names = [name.strip() for name in value.split(",")]
         if kind in COLUMN_OPTIONS:
             continue
         if kind != _SLICED:
             yield ("index", key), f"Option '{key}': there is no kind of index '{kind}'; there are {', '.join((*COLUMN_OPTIONS, _SLICED))}."
-        for name in declared[kind] if kind == _SLICED else ():
-            if not isinstance(_type(schema, name), _SLICED_TYPES):
+        for name in names if kind == _SLICED else ():
+            if not isinstance(_indexed_type(schema, name), _SLICED_TYPES):
                 yield (
-                    ("index", key, _identity(schema, name)),
+                    ("index", key, _identity(schema, _indexed_column(name))),
                     f"Option '{key}': {name or '(without a name)'} is no column with such an index.",
                 )
     for key in schema.options:
         parts = key.split(".")
-        if parts[0] == "file-index" and len(parts) == 4 and parts[1] not in COLUMN_OPTIONS and parts[2] not in declared.get(parts[1], ()):
+        if parts[0] == "file-index" and len(parts) == 4 and parts[1] not in COLUMN_OPTIONS:
+            names = declared.get(parts[1], [])
+            if parts[2] in names or parts[2] in map(_indexed_column, names):
+                continue
             yield (
                 ("index", parts[1], _identity(schema, parts[2]), parts[3]),
                 f"Option '{key}': column {parts[2]} is not in 'file-index.{parts[1]}.columns'.",
             )
 
 
+def _indexed_column(name: str) -> str:
+    """The column of an index, which may be of one key of a MAP, as ``m[key]``."""
+    return name.partition("[")[0] if name.endswith("]") else name
+
+
+def _indexed_type(schema: Schema, name: str) -> DataType | None:
+    """Of what an index is; None where it is of no column, or of a key of what has no such keys."""
+    column = _indexed_column(name)
+    type_ = _type(schema, column)
+    if column == name:
+        return type_
+    if not isinstance(type_, MapType) or not isinstance(type_.key, (CharType, VarCharType)) or column in shredded_maps(schema.options):
+        return None
+    return type_.value
+
+
 def _variants(schema: Schema) -> Problems:
-    options = schema.options
+    options, mode = schema.options, schema.options.get("variant.shredding.inferenceMode", "")
+    adaptive = mode.strip().lower() == "adaptive"  # nobody looks at what is for that mode where it is not on
     for key, usual in _SAMPLES.items():
-        if (_number(options, key, usual) or 0) < 1:
+        if (adaptive or not key.startswith(_ADAPTIVE)) and (_number(options, key, usual) or 0) < 1:
             yield ("number", key), f"Option '{key}' = '{options[key]}' is a whole number above 0."
     shares = [_number(options, key, usual) for key, usual in zip(_RATIOS, (0.1, 0.05), strict=True)]
     for key, share in zip(_RATIOS, shares, strict=True):
-        if share is None or not 0 <= share <= 1:
+        if (adaptive or not key.startswith(_ADAPTIVE)) and (share is None or not 0 <= share <= 1):
             yield ("number", key), f"Option '{key}' = '{options[key]}' is a share of the whole, from 0 to 1."
-    mode = options.get("variant.shredding.inferenceMode", "")
-    if mode.lower() == "adaptive" and (shares[1] or 0) > (shares[0] or 0):
+    if adaptive and (shares[1] or 0) > (shares[0] or 0):
         yield ("ratios",), f"Option '{_RATIOS[1]}' may not be above '{_RATIOS[0]}' where 'variant.shredding.inferenceMode' = '{mode}'."
 
 
