@@ -11,7 +11,7 @@ from server.flink.versions import Version, requested_version
 from server.flink.wire import answer, body, handle
 from server.process.services import services
 from server.sql.bodies import member, strings
-from sql.execution.session_settings import SQL_OPTIONS, check_setting, with_defaults
+from sql.execution.session_settings import check_of_client, with_defaults
 
 bp = Blueprint("sessions", __name__)
 PRODUCT = "Sluice"
@@ -34,9 +34,7 @@ def open_session() -> Response:
     """Open a session with the client's properties, of which Flink's clients send all that stands in their configuration."""
     sent = body()
     name, properties = member(sent, "sessionName", str), strings(sent, "properties")
-    for key, value in properties.items():
-        if SQL_OPTIONS.get(key) is not None:  # a statement would take effect, and its answer be none that can be written
-            check_setting(key, value)
+    check_of_client(properties)  # a statement would take effect, and its answer be none that can be written
     return answer({"sessionHandle": services().gateway.open_session(name, properties, caller=caller())})
 
 

@@ -83,11 +83,12 @@ DML_SYNC = SQL_OPTIONS.declare(
         "are committed, and one that is a job when that is created.",
     )
 )
-_CLIENT = "Kept for Flink's own client, which reads it back; it has no effect on the server."
+_CLIENT = "Of Flink's own client, which reads it back."
+_NO_EFFECT = "it has no effect on the server"
 for _key, _parser, _default in (
     ("sql-client.execution.result-mode", one_of("table", "changelog", "tableau"), "table"),
     ("sql-client.verbose", boolean(), False),
-    ("sql-client.execution.max-table-result.rows", integer(at_least=1), 1_000_000),
+    ("sql-client.execution.max-table-result.rows", integer(), 1_000_000),
     ("sql-client.display.max-column-width", integer(at_least=1), 30),
     ("sql-client.display.print-time-cost", boolean(), True),
     ("sql-client.display.query-time-cost", boolean(), True),
@@ -99,7 +100,7 @@ for _key, _parser, _default in (
     ("execution.attached", boolean(), True),
     ("parallelism.default", integer(at_least=-1), -1),
 ):
-    SQL_OPTIONS.declare(Option(_key, _parser, _default, _CLIENT))
+    SQL_OPTIONS.declare(Option(_key, _parser, _default, _CLIENT, kept=_NO_EFFECT))
 SQL_OPTIONS.refuse(r"spark\..*", "Spark's options belong to the server; see the session options for what may be set.")
 SQL_OPTIONS.refuse(r"(hive|hadoop|fs|javax|java|derby)\..*", "options of the engine and its file systems belong to the server.")
 
@@ -107,6 +108,14 @@ SQL_OPTIONS.refuse(r"(hive|hadoop|fs|javax|java|derby)\..*", "options of the eng
 def check_setting(key: str, value: str) -> None:
     """Raise `InvalidOption` for a key no session has, or a value that does not parse."""
     SQL_OPTIONS.check({key: value})
+
+
+def check_of_client(settings: Mapping[str, str]) -> None:
+    """Raise `InvalidOption` for a value that does not parse, of options that have an effect here: clients send all they have."""
+    for key, value in settings.items():
+        option = SQL_OPTIONS.get(key)
+        if option is not None and not option.kept:
+            check_setting(key, value)
 
 
 def with_defaults(settings: Mapping[str, str]) -> dict[str, str]:

@@ -86,6 +86,16 @@ def test_properties_that_no_statement_could_be_answered_with_open_no_session(cli
         assert ("table.local-time-zone" in answer.text) is (status == 500)
 
 
+def test_what_only_the_client_reads_back_is_its_own(client: FlaskClient) -> None:
+    """Flink takes more values than are written here, and its clients send all that stands in their configuration."""
+    sent = {"sql-client.execution.max-table-result.rows": "-1", "parallelism.default": "-2", "sql-client.execution.result-mode": "new"}
+    made = body_of(ask(client, "POST", "/v2/sessions", {"properties": sent}))["sessionHandle"]
+    assert sent.items() <= body_of(ask(client, "GET", f"/v2/sessions/{made}"))["properties"].items()
+    for text in ("SELECT 1", "SET 'sql-client.execution.max-table-result.rows' = '0'"):
+        operation = submit(client, made, text)
+        assert page(client, f"/v2/sessions/{made}/operations/{operation}/result/0?rowFormat=JSON")["resultType"] == "PAYLOAD"
+
+
 def test_a_handle_may_be_spelled_in_capitals(client: FlaskClient, session: str) -> None:
     path = f"/v2/sessions/{session.upper()}"
     operation = body_of(ask(client, "POST", f"{path}/statements", {"statement": "SELECT 1"}))["operationHandle"]
