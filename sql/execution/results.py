@@ -313,18 +313,21 @@ class ResultSet:
 
     def _first(self, whole: ResultSet, most: int) -> Iterator[pa.RecordBatch]:
         left = most
-        for batch in whole.batches():
-            if batch.num_rows > left:
-                self.truncated = True
-                if left or not most:
-                    yield batch.slice(0, left)
-                return
-            left -= batch.num_rows
-            if not left and self.unbounded:  # the next row may never come
-                self.truncated = True
+        try:
+            for batch in whole.batches():
+                if batch.num_rows > left:
+                    self.truncated = True
+                    if left or not most:
+                        yield batch.slice(0, left)
+                    return
+                left -= batch.num_rows
+                if not left and self.unbounded:  # the next row may never come
+                    self.truncated = True
+                    yield batch
+                    return
                 yield batch
-                return
-            yield batch
+        finally:
+            whole.held, whole._open = None, lambda: iter(())  # its rows are read: they lie wherever this one is put
 
     def collect(self) -> list[tuple[Any, ...]]:
         """All rows as Python values; for small results and tests."""

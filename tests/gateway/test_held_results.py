@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from catalog import CatalogStore
@@ -14,6 +15,8 @@ from gateway.gateway import Gateway, GatewayLimits
 from lake import Caller, Lake
 from model.errors import QuotaExceeded, StorageFull, TooManyStatements, Unavailable
 from sql.execution import held_results
+from sql.execution.cancellation import Cancellation
+from sql.execution.results import ResultSet
 from tests.fix_gateway import NoSpark
 
 ANNA = Caller(principal="anna", administrator=True)
@@ -234,3 +237,15 @@ def test_the_quota_of_the_spool_binds_pages_of_kept_statements_and_they_bind_the
     for kept in (second, written):
         small.kept.forget(kept)
     assert dict(small.kept.usage()) == {}
+
+
+def test_rows_that_were_put_into_the_spool_lie_in_memory_no_more(small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = small._runner.held
+    monkeypatch.setattr(held, "_most", 1)
+    before = pa.total_allocated_bytes()
+    result = ResultSet.of_strings(["s"], [("x" * 1000,) for _ in range(4000)]).limited(3000)
+    assert pa.total_allocated_bytes() - before > 3_000_000
+    held.keep(result, ANNA, Cancellation())
+    assert spooled(warehouse) == 1
+    assert pa.total_allocated_bytes() - before < 1_000_000
+    assert (len(result.collect()), result.truncated) == (3000, True)
