@@ -51,12 +51,14 @@ class AskedSpark:
     def check(self) -> None:
         """Raise `Unavailable` unless Spark answers in time and runs jobs."""
         with self._lock:
-            if self._thread is None or self._answer.came.is_set():
+            is_first = self._thread is None
+            if is_first:
+                thread = threading.Thread(target=self._run, name="sluice-health", daemon=True)
+                thread.start()  # where the machine has none to give, the next who asks tries again
+                self._thread = thread
+            if is_first or self._answer.came.is_set():
                 self._answer = _Answer()
                 self._asked.release()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="sluice-health", daemon=True)
-                self._thread.start()
             answer = self._answer
         if not answer.came.wait(self._seconds):
             raise Unavailable(f"Spark has not answered for {self._seconds:g} s: its JVM stands still, or has no memory left.")

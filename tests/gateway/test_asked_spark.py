@@ -64,3 +64,20 @@ def test_what_spark_says_is_told_each_time(spark: _Still) -> None:
             with pytest.raises(type(problem), match=str(problem)):
                 asked.check()
     asked.close()
+
+
+def test_a_thread_that_could_not_be_started_is_started_by_the_next_who_asks(spark: _Still, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = AskedSpark(spark, seconds=5.0)
+    spark.goes_on.set()
+
+    def none_left(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as crowded:
+        crowded.setattr(threading.Thread, "start", none_left)
+        with pytest.raises(RuntimeError):
+            asked.check()
+    for _ in range(3):
+        asked.check()
+    assert set(spark.asked) == {"sluice-health"}
+    asked.close()
