@@ -29,10 +29,17 @@ def names_in(io: FileIO, location: str, *, threads: int) -> tuple[dict[str, Cont
     Raises what the store says where it is more than one file's.
     """
     sizes = sizes_in(io, location)
+    looked = dict(zip(sizes, _looked(io, [file_at(location, name) for name in sizes], threads=threads), strict=True))
+    wrong = {name: content for name, content in looked.items() if isinstance(content, str)}
+    return {name: content for name, content in looked.items() if not isinstance(content, str)}, wrong
 
-    def look(name: str) -> Content | str:
+
+def _looked(io: FileIO, paths: Collection[str], *, threads: int) -> Iterator[Content | str]:
+    """What each file holds, or what is wrong with it; raises what the store says where it is more than one file's."""
+
+    def look(path: str) -> Content | str:
         try:
-            return digest_of(io, file_at(location, name))
+            return digest_of(io, path)
         except FileNotFoundError:
             return "is missing"
         except LakeError as problem:
@@ -41,9 +48,7 @@ def names_in(io: FileIO, location: str, *, threads: int) -> tuple[dict[str, Cont
             raise
 
     with ThreadPoolExecutor(max(1, threads), thread_name_prefix="digest") as pool:
-        looked = dict(zip(sizes, pool.map(look, sizes), strict=True))
-    wrong = {name: content for name, content in looked.items() if isinstance(content, str)}
-    return {name: content for name, content in looked.items() if not isinstance(content, str)}, wrong
+        yield from pool.map(look, paths)
 
 
 def sizes_in(io: FileIO, location: str) -> dict[str, int]:
@@ -83,19 +88,19 @@ def file_at(location: str, name: str) -> str:
     return f"{location}/{name}"
 
 
-def others_in(io: FileIO, location: str, sizes: Mapping[str, int]) -> list[str]:
-    """Files of a directory that are none of these; what a restore that was cut off left half is none."""
+def others_in(there: Mapping[str, int], sizes: Mapping[str, int]) -> list[str]:
+    """Files of a directory that by name or size are none of these; what a restore that was cut off left half is none."""
     left = {f"{name}.part" for name in sizes}
-    return [name for name, size in sizes_in(io, location).items() if name not in left and sizes.get(name) != size]
+    return [name for name, size in there.items() if name not in left and sizes.get(name) != size]
 
 
-def changed_in(io: FileIO, paths: Mapping[str, Content]) -> Iterator[tuple[str, str]]:
-    """Files that do not hold what they are to, all of which is read, and what is wrong with each."""
-    for path, content in paths.items():
-        try:
-            found = digest_of(io, path)
-        except FileNotFoundError:
-            yield path, "is missing"
-        else:
-            if found != content:
-                yield path, "holds other bytes than the backup's"
+def changed_in(io: FileIO, paths: Mapping[str, Content], *, threads: int) -> Iterator[tuple[str, str]]:
+    """Files that do not hold what they are to, all of which is read, and what is wrong with each.
+
+    Raises what the store says where it is more than one file's.
+    """
+    for (path, content), found in zip(paths.items(), _looked(io, paths, threads=threads), strict=True):
+        if isinstance(found, str):
+            yield path, found
+        elif found != content:
+            yield path, "holds other bytes than the backup's"

@@ -47,8 +47,8 @@ def directory_to(table: PartTable, target: str, done: WarehouseCopy, *, verify: 
             done.trouble(table, f"{path} was written while it was copied: the next backup copies it", unreadable=False)
         in_copy = _copied_of(names, copied, table.location)
         done.contents[str(table.table_id)] = {name: in_copy.get(name) for name in (*names, *wrong)}
-        for path, problem in changed_in(to_io, {place_of(target, content): content for content in in_copy.values()} if verify else {}):
-            done.trouble(table, f"{path} {problem}{COPY_AGAIN}", unreadable=False)
+        if verify:
+            _tell_changed(table, {place_of(target, content): content for content in in_copy.values()}, to_io, done, COPY_AGAIN)
     except LakeError as problem:
         done.trouble(table, f"could not be copied: {problem.message}", unreadable=False)
 
@@ -78,7 +78,12 @@ def directory_back(table: PartTable, source: str, target: str, done: WarehouseCo
             what = f"{file_at(target, name)} could not be copied at the backup, and was not put back"
             done.trouble(table, what, unreadable=False)
     sizes = sizes_in(from_io, source) if told is None else {name: size for name, (_, size) in told.items()}
-    if sizes and (others := others_in(to_io, target, sizes)):
+    there = sizes_in(to_io, target)
+    others = others_in(there, sizes) if sizes else []
+    if told is not None:  # one of the same length may have been written since
+        same = {file_at(target, name): content for name, content in told.items() if there.get(name) == content[1]}
+        others += [path.removeprefix(f"{target}/") for path, _ in changed_in(to_io, same, threads=PARALLEL)]
+    if others:
         which = f"{others[0]} …" if len(others) > 1 else others[0]
         what = f"{len(others)} files in its directory ({which}) are none of the backup's, so none of its files was put back"
         done.trouble(table, f"{what}: move them away and repeat where its rows are to be the backup's", unreadable=False)
@@ -86,7 +91,6 @@ def directory_back(table: PartTable, source: str, target: str, done: WarehouseCo
     if told is None and record is not None and sizes:
         what = "the copy does not tell which files it had at the backup: all that the copy has are there, also what was replaced before"
         done.doubts.append((table.told, what))
-    there = sizes_in(to_io, target)
     if told is not None:
         copies = copies_back(told, source, target, but=there)
     else:
@@ -96,9 +100,9 @@ def directory_back(table: PartTable, source: str, target: str, done: WarehouseCo
     for path in copied.other:
         done.trouble(table, f"{path} holds other bytes than the backup's, and was not put back", unreadable=False)
     if verify and told is not None:
-        _tell_changed(table, {file_at(target, name): content for name, content in told.items()}, to_io, done)
+        _tell_changed(table, {file_at(target, name): content for name, content in told.items() if name not in there}, to_io, done)
 
 
-def _tell_changed(table: PartTable, contents: Mapping[str, Content], io: FileIO, done: WarehouseCopy) -> None:
-    for path, problem in changed_in(io, contents):
-        done.trouble(table, f"{path} {problem}", unreadable=False)
+def _tell_changed(table: PartTable, contents: Mapping[str, Content], io: FileIO, done: WarehouseCopy, way_out: str = "") -> None:
+    for path, problem in changed_in(io, contents, threads=PARALLEL):
+        done.trouble(table, f"{path} {problem}{way_out}", unreadable=False)

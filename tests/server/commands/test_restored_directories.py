@@ -72,7 +72,9 @@ def test_a_restore_has_the_files_of_its_own_backup(shop: Server, place: Path, of
         assert read(place) == rows
 
 
-@pytest.mark.parametrize("since", [{"day.csv": "monday\ntuesday\n"}, {"part-newer.csv": "3\n"}, BEFORE | {"p=3/a.csv": ""}])
+@pytest.mark.parametrize(
+    "since", [{"day.csv": "monday\ntuesday\n"}, {"part-newer.csv": "3\n"}, BEFORE | {"p=3/a.csv": ""}, BEFORE | {"day.csv": "friday\n"}]
+)
 def test_what_was_written_since_is_left_alone(
     shop: Server, place: Path, of: Of, empty_dsn: str, tmp_path: Path, since: Mapping[str, str]
 ) -> None:
