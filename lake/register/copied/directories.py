@@ -21,7 +21,7 @@ from lake.register.copied.record import CopyRecord
 from model.errors import LakeError
 from model.identifier import MAIN_BRANCH
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
-from table.format.io.copying import Content, Copied, Copy
+from table.format.io.copying import Content, Copy, copy_files
 from table.format.io.file_io import FileIO, file_io_for, local_path
 
 
@@ -37,27 +37,40 @@ def is_directory_table(table: PartTable) -> bool:
 
 def directory_to(table: PartTable, target: str, done: WarehouseCopy, *, verify: bool) -> None:
     """Copy what lies in a table's directory, and note the names; what could not be copied is among the troubles."""
-    from_io, to_io = file_io_for(table.location), file_io_for(target)
     try:
-        names, wrong = names_in(from_io, table.location, threads=PARALLEL)
+        names, wrong = names_in(file_io_for(table.location), table.location, threads=PARALLEL)
+        wrong |= _contents_to(table, names, target, done)
         for name, problem in wrong.items():
             done.trouble(table, f"{file_at(table.location, name)} {problem}", unreadable=False)
-        copied = done.copied(table, copies_to(names, table.location, target), from_io, to_io)
-        for path in copied.other:
-            done.trouble(table, f"{path} was written while it was copied: the next backup copies it", unreadable=False)
-        in_copy = _copied_of(names, copied, table.location)
+        in_copy = {name: content for name, content in names.items() if name not in wrong}
         done.contents[str(table.table_id)] = {name: in_copy.get(name) for name in (*names, *wrong)}
         if verify:
-            _tell_changed(table, {place_of(target, content): content for content in in_copy.values()}, to_io, done, COPY_AGAIN)
+            _tell_changed(
+                table, {place_of(target, content): content for content in in_copy.values()}, file_io_for(target), done, COPY_AGAIN
+            )
     except LakeError as problem:
         done.trouble(table, f"could not be copied: {problem.message}", unreadable=False)
 
 
-def _copied_of(names: Names, copied: Copied, location: str) -> Names:
-    """The files whose contents are in the copy."""
-    places = {*map(local_path, (*copied.missing, *copied.other)), *(problem.place for problem in copied.unreadable)}
-    lost = {content for name, content in names.items() if local_path(file_at(location, name)) in places}
-    return {name: content for name, content in names.items() if content not in lost}
+def _contents_to(table: PartTable, names: Names, target: str, done: WarehouseCopy) -> dict[str, str]:
+    """Copy each content from one of its names, and from another where that cannot be; what is wrong with names whose content is nowhere."""
+    from_io, to_io = file_io_for(table.location), file_io_for(target)
+    done.tables += 1
+    wrong: dict[str, str] = {}
+    in_copy: set[Content] = set()
+    asked = names
+    while asked:
+        copied = copy_files(copies_to(asked, table.location, target), source=from_io, target=to_io, threads=PARALLEL)
+        done.count(copied)
+        problems = {local_path(path): "is missing" for path in copied.missing}
+        problems |= {local_path(path): "was written while it was copied: the next backup copies it" for path in copied.other}
+        problems |= {problem.place: f"was not copied: {problem.message}" for problem in copied.unreadable if problem.place is not None}
+        failed = {name: problems[path] for name in asked if (path := local_path(file_at(table.location, name))) in problems}
+        again = {asked[name] for name in failed}
+        in_copy |= {content for content in asked.values() if content not in again}
+        wrong |= failed
+        asked = {name: content for name, content in asked.items() if content in again and name not in failed}
+    return {name: problem for name, problem in wrong.items() if names[name] not in in_copy}
 
 
 def directory_back(table: PartTable, source: str, target: str, done: WarehouseCopy, record: CopyRecord | None, *, verify: bool) -> None:

@@ -52,11 +52,15 @@ class WarehouseCopy:
         """Copy files, count them, and tell of those that have none to copy."""
         copied = copy_files(copies, source=from_io, target=to_io, threads=PARALLEL)
         self.tables += 1
-        self.files, self.size, self.there = self.files + copied.files, self.size + copied.size, self.there + copied.there
+        self.count(copied)
         self.troubles += [(table.told, f"{path} is missing") for path in copied.missing]
         for problem in copied.unreadable:
             self.trouble(table, f"a file was not copied: {problem.message}")
         return copied
+
+    def count(self, copied: Copied) -> None:
+        """Add what was copied, and what was there."""
+        self.files, self.size, self.there = self.files + copied.files, self.size + copied.size, self.there + copied.there
 
 
 def why_refused(copied: Copied) -> dict[str, str]:

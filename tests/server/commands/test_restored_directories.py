@@ -6,8 +6,9 @@ import errno
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from model.identifier import Identifier
 from model.schema.schema import column, new_schema
 from server.commands.backup import backup, restore_parts
 from server.commands.restore import restore
-from table.format.io.copying import digest_of
+from table.format.io.copying import Copied, Copy, copy_files, digest_of
 from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import translating
 from tests.server.commands.conftest import Of, Server
@@ -193,3 +194,28 @@ def test_a_table_that_could_not_be_copied_does_not_come_back_empty_untold(
     write(place, {})
     (told,) = restore(of(empty_dsn), tmp_path / "b", replace=False, files_from=copy)[1]
     assert (told.table, "could not be copied at the backup" in told.what) == ("shop.f", True)
+
+
+@pytest.mark.parametrize("now", ["other", None])
+def test_a_file_that_changes_during_a_backup_takes_no_other_of_its_content_along(
+    shop: Server, place: Path, of: Of, empty_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, now: str | None
+) -> None:
+    """All names of one content were left out, untold, where that by which it was copied held another one or was gone by then."""
+    copy = str(tmp_path / "copy")
+    write(place, BEFORE)
+
+    def after_a_change(copies: Sequence[Copy], **options: Any) -> Copied:
+        for name in ("p=2/a.csv", "day.csv"):
+            (place / name).unlink(missing_ok=True)
+            if now is not None:
+                (place / name).write_text(now)
+        return copy_files(copies, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lake.register.copied.directories.copy_files", after_a_change)
+        (told,) = backup(of(shop.dsn), tmp_path / "b", files_to=copy, verify=True)[1]
+    assert "day.csv" in told.what
+    write(place, {})
+    (told,) = restore(of(empty_dsn), tmp_path / "b", replace=False, files_from=copy)[1]
+    assert "day.csv could not be copied at the backup" in told.what
+    assert read(place) == {name: text for name, text in BEFORE.items() if name != "day.csv"}
