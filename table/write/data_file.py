@@ -210,28 +210,25 @@ def _orc_columns(rows: pa.Table) -> list[pa.ChunkedArray]:
 
 
 def _orc_values(name: str, array: pa.Array) -> pa.Array:
-    """Values as they lie in ORC, which has no TIME: Paimon keeps one as an INT of milliseconds there, however deep it stands."""
+    """Values as they lie in ORC, which has no TIME: Paimon keeps one as an INT of milliseconds there, however deep it stands.
+
+    Parts of a ROW that is NULL are NULL: what else lies there Arrow writes as a value, so that all behind it get another row's.
+    """
     types, type_ = pa.types, array.type
     if types.is_time(type_):
         return array.cast(pa.int32())
     if types.is_timestamp(type_):
         _check_orc_timestamps(name, array)
-    if not types.is_nested(type_) or not _holds_times(type_):
+    if not types.is_nested(type_):
         return array
     if types.is_struct(type_):
         parts = [_orc_values(f"{name}.{field.name}", part) for field, part in zip(type_, array.flatten(), strict=True)]
-        return row_of(array, parts, list(type_))
+        return row_of(array, parts, [field.with_nullable(True) for field in type_])
     bounds, values = inside(array)
     if types.is_map(type_):
         keys, items = _orc_values(f"{name}.key", values[0]), _orc_values(f"{name}.value", values[1])
         return map_of(array, bounds, keys, items, nullable=type_.item_field.nullable)
     return list_of(array, bounds, _orc_values(f"{name}.element", values[0]), nullable=type_.value_field.nullable)
-
-
-def _holds_times(type_: pa.DataType) -> bool:
-    if pa.types.is_time(type_) or pa.types.is_timestamp(type_):
-        return True
-    return pa.types.is_nested(type_) and any(_holds_times(type_.field(at).type) for at in range(type_.num_fields))
 
 
 def _orc_field(field: pa.Field) -> pa.Field:
@@ -244,7 +241,8 @@ def _orc_field(field: pa.Field) -> pa.Field:
     elif pa.types.is_list(type_):
         type_ = pa.list_(_orc_field(type_.value_field))
     elif pa.types.is_struct(type_):
-        type_ = pa.struct([_orc_field(type_.field(at)) for at in range(type_.num_fields)])
+        # ORC has no NOT NULL, and a part is NULL where its ROW is.
+        type_ = pa.struct([_orc_field(part).with_nullable(True) for part in type_])
     own = (field.metadata or {}).get(b"PARQUET:field_id")
     return pa.field(field.name, type_, field.nullable, None if own is None else {"paimon.id": own, "iceberg.id": own})
 
