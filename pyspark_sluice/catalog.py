@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote_plus
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from table.format.store import TableFiles
 if TYPE_CHECKING:
     import httpx
 
+T = TypeVar("T")
 PATIENCE_SECONDS = 300.0
 """For so long a query or a write waits for a server that is away."""
 PAUSE_SECONDS = 1.0
@@ -98,18 +100,27 @@ class RemoteTable:
 
         Raises `Unavailable` as soon as the server is away.
         """
-        wait = {"newerThan": snapshot, "wait": seconds}
-        body = self._once("GET", self._path("/snapshot"), params=wait, timeout=seconds + 30, missing=SnapshotNotExist)
+
+        def asked() -> Any:
+            wait = {"newerThan": snapshot, "wait": seconds}
+            return self._once("GET", self._path("/snapshot"), params=wait, timeout=seconds + 30, missing=SnapshotNotExist)
+
+        body = self._of_this(asked)
+        # An earlier server does not tell whose it is; a table that is new under the name has none, or others.
+        if (body is None and snapshot > 0) or (body is not None and body.get("tableId", str(self.table_id)) != str(self.table_id)):
+            self.reopen()
+            body = asked()
         return int(body["snapshot"]["snapshot"]["id"]) if body else 0
 
     def version(self, version: str) -> Snapshot | None:
         """A snapshot by EARLIEST, LATEST, its number or a tag's name."""
-        body = self._ask("GET", self._path(f"/snapshots/{quote_plus(version)}"), missing=SnapshotNotExist)
+        body = self._of_this(lambda: self._ask("GET", self._path(f"/snapshots/{quote_plus(version)}"), missing=SnapshotNotExist))
         return Snapshot.from_json(body["snapshot"]) if body else None
 
     def is_past(self, snapshot_id: int, key: str) -> bool:
         """Whether the snapshot of a key is one of the table's past; of one that has expired the server knows the last."""
-        body = self._ask("GET", self._path(f"/snapshots/{snapshot_id}"), params={"key": key}, missing=SnapshotNotExist)
+        sent = {"key": key}
+        body = self._of_this(lambda: self._ask("GET", self._path(f"/snapshots/{snapshot_id}"), params=sent, missing=SnapshotNotExist))
         return body is None or bool(body.get("isPast", True))  # an earlier server does not tell
 
     def history(self) -> list[Snapshot]:
@@ -126,7 +137,7 @@ class RemoteTable:
         """The snapshot a tag keeps; None where there is no such tag."""
         if name in ("", ".", ".."):  # are other paths, and no tags
             return None
-        body = self._ask("GET", self._path(f"/tags/{quote_plus(name)}"), missing=SnapshotNotExist)
+        body = self._of_this(lambda: self._ask("GET", self._path(f"/tags/{quote_plus(name)}"), missing=SnapshotNotExist))
         return Snapshot.from_json(body["snapshot"]) if body else None
 
     def consumers(self) -> dict[str, int]:
@@ -135,8 +146,10 @@ class RemoteTable:
 
     def tell_consumer(self, name: str, next_snapshot: int, after: str | None) -> None:
         """Note a consumer's progress, unless the snapshot of the key before is the table's no more: then the next look tells."""
-        sent = {"consumerId": name, "nextSnapshotId": next_snapshot} | ({} if after is None else {"after": after})
-        self._ask("POST", self._path("/consumers/reset"), json=sent, missing=SnapshotNotExist)
+        sent = {"consumerId": name, "nextSnapshotId": next_snapshot, "tableId": str(self.table_id)} | (
+            {} if after is None else {"after": after}
+        )
+        self._of_this(lambda: self._ask("POST", self._path("/consumers/reset"), json=sent, missing=SnapshotNotExist))
 
     def commit(self, snapshot: Snapshot, base: str | None) -> str | None:
         """Make a snapshot the latest; None where it is to be built anew on what the latest is by now.
@@ -162,14 +175,26 @@ class RemoteTable:
         name = str(self.identifier).removeprefix(f"{self.identifier.database}.")
         return f"/v1/{self.prefix}/databases/{quote_plus(self.identifier.database)}/tables/{quote_plus(name)}{below}"
 
+    def _of_this(self, asked: Callable[[], T]) -> T:
+        """What is answered about this table, also where it has got another name since; raises `TableNotExist` where it is no more."""
+        try:
+            return asked()
+        except TableNotExist:
+            self.reopen()
+            return asked()
+
     def _pages(self, below: str, member: str) -> Iterator[Any]:
         token: str | None = None
         while True:
-            body = self._ask("GET", self._path(below), params={"maxResults": _PAGE} | ({"pageToken": token} if token else {}))
+            sent = {"maxResults": _PAGE} | ({"pageToken": token} if token else {})
+            body = self._of_this(partial(self._page, below, sent))
             yield from body[member]
             token = body.get("nextPageToken")
             if not token:
                 return
+
+    def _page(self, below: str, sent: Mapping[str, Any]) -> Any:
+        return self._ask("GET", self._path(below), params=sent)
 
     def _ask(self, method: str, path: str, *, missing: type[LakeError] | None = None, **arguments: Any) -> Any:
         """The answer to what may be asked again; with ``missing``, None where the table is there and what is asked for is not."""

@@ -8,13 +8,13 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from model.errors import ColumnNotExist, InvalidOption, LakeError, OutcomeUnknown, Unavailable, nearest
+from model.errors import ColumnNotExist, InvalidOption, LakeError, OutcomeUnknown, TableNotExist, Unavailable, nearest
 from model.schema.schema import Schema
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from pyspark_sluice.catalog import RemoteTable
@@ -37,6 +37,8 @@ class Written(WriterCommitMessage):
     files: tuple[NewFile, ...]
     paths: tuple[str, ...]
     """Of these and of what lies beside them."""
+    table_id: UUID
+    """The table they were written to: by the time of the commit another may have its name, and its directory."""
 
 
 class _Target:
@@ -46,6 +48,7 @@ class _Target:
         self._options = options
         with contextlib.closing(RemoteTable(options, patience=patience)) as table:
             self._schema: Schema = table.schema
+            self._table_id = table.table_id
         for name in shape.names:
             if self._schema.find(name) is None:
                 raise ColumnNotExist(name, str(options.table), nearest=nearest(name, self._schema.field_names))
@@ -56,7 +59,8 @@ class _Target:
         """Write a task's rows in their order, on disk when it returns; raises `InvalidData` for one that does not fit."""
         files = TableFiles(file_io_for(self._location), self._location)
         new = write_batches(files, self._schema, (fit(batch, self._schema, table=str(self._options.table)) for batch in batches))
-        written = Written(files=tuple(new), paths=tuple(path for file in new for path in paths_of(files, self._schema, file)))
+        paths = tuple(path for file in new for path in paths_of(files, self._schema, file))
+        written = Written(files=tuple(new), paths=paths, table_id=self._table_id)
         try:
             files.io.sync(written.paths)
         except BaseException:
@@ -82,6 +86,8 @@ class _Target:
         )
         try:
             with contextlib.closing(RemoteTable(self._options)) as table:
+                if any(part.table_id != table.table_id for part in written):  # another with the name, whose columns are others
+                    raise TableNotExist(f"{self._options.table}, to which the rows were written,")
                 ours = land(table, self._schema, request)
         except OutcomeUnknown:
             raise

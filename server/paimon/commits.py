@@ -54,7 +54,8 @@ def commit(database: str, table: str) -> object:
 def latest_snapshot(database: str, table: str) -> object:
     """The latest snapshot, its file in place, with what it holds.
 
-    With `newerThan` and `wait` (our own): as soon as there is a newer one, or after so many seconds; fewer where too many wait.
+    With `newerThan` and `wait` (our own): as soon as there is a newer one, or after so many seconds; fewer where too many wait. It says
+    then which table it is of, as another may have got the name.
     """
     here = lake()
     opened = here.open_any(object_name(database, table))
@@ -67,7 +68,8 @@ def latest_snapshot(database: str, table: str) -> object:
         raise SnapshotNotExist(f"Table {opened.identifier} has no snapshot yet.", resource_name=str(opened.identifier))
     snapshot, counts = totals
     counted = tells_counts(here, opened)
-    return {
+    own = {} if known is None else {"tableId": str(opened.table_id)}
+    return own | {
         "snapshot": {
             "snapshot": snapshot_json(snapshot, told=counted),
             "recordCount": counts.record_count if counted else 0,

@@ -202,8 +202,8 @@ def queue(lake: Lake) -> Lake:
     return lake
 
 
-def append(lake: Lake, number: int, *, watermark: int | None = None) -> None:
-    table = lake.open(T)
+def append(lake: Lake, number: int, *, watermark: int | None = None, name: Identifier = T) -> None:
+    table = lake.open(name)
     batch = pa.RecordBatch.from_arrays([pa.array([0, 1, 2], pa.int64()), pa.array([number] * 3, pa.int32())], names=["id", "n"])
     adds = tuple(write_batches(table.files, table.schema, [batch]))
     lake.commit(table, CommitRequest(kind=CommitKind.APPEND, adds=adds, commit_user="u", watermark=watermark))
