@@ -292,7 +292,7 @@ class _Work:
 
     def _add(self, change: AddColumn) -> None:
         self._check_new_name(change.name)
-        check_no_directive(change.name, change.comment)
+        check_no_directive(change.name, change.comment, change.type)
         if not change.type.nullable:
             raise InvalidSchemaChange(f"Column {change.name} cannot be added as NOT NULL: rows already written have no value for it.")
         new = Field(id=-1, name=change.name, type=change.type, description=change.comment)

@@ -43,6 +43,7 @@ from model.schema.types import (
 
 Problems = Iterator[tuple[tuple[object, ...], str]]
 """What each is about, and its text. Of what it is about there are no values, names, types and numbers of buckets: ALTERs change these."""
+_CHECKED_KINDS = (None, "materialized-table")
 _EVOLUTION, _TRACKING = "data-evolution.enabled", "row-tracking.enabled"
 _OF_KEYED = ("primary-key.nullable", "table-read.sequence-number.enabled", "chain-table.enabled")
 _OVERWRITE_READ = "streaming-read-overwrite"
@@ -70,9 +71,9 @@ _SAMPLES = {"variant.shredding.maxInferBufferRow": 4096, "variant.shredding.adap
 def check_taken(schema: Schema, *, before: Schema | None = None) -> None:
     """Raise for the schema of a table that is made, or takes the place of ``before``, as `check_loadable` and `check_no_directive` do."""
     told = set() if before is None else {(column.name, column.description) for column in before.fields}
-    for column in schema.fields:
+    for column in schema.fields if other_kind(schema.options) in _CHECKED_KINDS else ():
         if (column.name, column.description) not in told:
-            check_no_directive(column.name, column.description)
+            check_no_directive(column.name, column.description, column.type)
     check_loadable(schema, before=before)
 
 
@@ -81,7 +82,7 @@ def check_loadable(schema: Schema, *, before: Schema | None = None) -> None:
 
     What the schema ``before`` an ALTER or a replacement has of it already is no hindrance: it may mend another part, or this one in steps.
     """
-    if other_kind(schema.options) not in (None, "materialized-table"):
+    if other_kind(schema.options) not in _CHECKED_KINDS:
         return
     known = frozenset() if before is None else frozenset(about for about, _ in _problems(before))
     for about, text in _problems(schema):

@@ -72,3 +72,27 @@ def test_no_column_has_a_comment_that_asks_for_another_type(rest: Rest, gateway:
     assert [(answer.status_code, "comment of column c" in answer.text) for answer in answers] == [(400, True)] * 3
     with pytest.raises(InvalidSchema, match="comment of column c"):
         gateway.run(f"CREATE TABLE d.v (id INT, c BYTES COMMENT '{comment}')").close()
+
+
+@pytest.mark.parametrize(
+    ("type_", "comment", "options"),
+    [
+        ("BLOB", "__BLOB_FIELD; the photo", {"row-tracking.enabled": "true", "data-evolution.enabled": "true"}),
+        ({"type": "VECTOR", "element": "FLOAT", "length": 4}, "__VECTOR_FIELD;4", {}),
+        ("BYTES", "__BLOB_FIELD", {"type": "format-table", "file.format": "parquet"}),
+    ],
+)
+def test_a_column_of_the_type_that_its_comment_asks_for_is_taken(rest: Rest, type_: object, comment: str, options: dict[str, str]) -> None:
+    fields = [*PLAIN["fields"], {"id": 5, "name": "c", "type": type_, "description": comment}]
+    rest.post("databases/d/tables", new_table(body={**PLAIN, "fields": fields, "options": options}))
+    assert rest.get(T)["schema"]["fields"][-1]["description"] == comment
+
+
+def test_a_replacement_keeps_the_comments_that_the_table_has(rest: Rest) -> None:
+    rest.post("databases/d/tables", new_table())
+    field = {"id": 5, "name": "c", "type": "BYTES"}
+    rest.post(f"{T}/replace", {"schema": {**PLAIN, "fields": [*PLAIN["fields"], field]}})
+    said = {"action": "updateColumnComment", "fieldNames": ["c"], "newComment": "__BLOB_FIELD"}
+    rest.post(T, {"changes": [said]})
+    rest.post(f"{T}/replace", {"schema": {**PLAIN, "fields": [{**field, "description": "__BLOB_FIELD"}]}})
+    assert [one["name"] for one in rest.get(T)["schema"]["fields"]] == ["c"]
