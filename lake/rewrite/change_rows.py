@@ -16,7 +16,7 @@ import pyarrow as pa
 from lake.commit.changes_seen import seen_until_now
 from lake.commit.claims import AnswerOf, Claim
 from lake.commit.write_context import Write
-from lake.rewrite.compaction import check_mergeable, in_order
+from lake.rewrite.compaction import check_rewritable, in_order
 from lake.tables.handle import LakeTable
 from model.catalog_errors import TableChanged
 from model.errors import InvalidOption, RewriteConflict, UnsupportedStatement, UnsupportedType
@@ -131,7 +131,7 @@ def require_erasable(table: LakeTable, operation: Operation = Operation.DELETE) 
             "empty it without that.",
             fragment=operation,
         )
-    check_mergeable(table, "written anew")
+    check_rewritable(table, "written anew")
     _require_no_vectors(table, table.latest())
 
 

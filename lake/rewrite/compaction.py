@@ -64,14 +64,25 @@ class Compacted:
         )
 
 
-def check_mergeable(table: LakeTable, what: str = "compacted") -> None:
-    """Raise `UnsupportedType` for a table whose files are not written here: before its files are merged, not after."""
+def check_mergeable(table: LakeTable) -> None:
+    """Raise `UnsupportedType` for a table whose files are not merged here: before they are, not after."""
+    check_rewritable(table, "compacted")
+    if shredded := shredded_maps(table.schema.options):
+        raise UnsupportedType(
+            f"Table {table.identifier} is not compacted here: its column {shredded[0]} has the layout 'shared-shredding', in which no MAP "
+            "is read here."
+        )
+
+
+def check_rewritable(table: LakeTable, what: str) -> None:
+    """Raise `UnsupportedType` for a table whose files are not written here.
+
+    MAPs in a layout that is not read are told by the file: one of this server has none, whatever the option says.
+    """
     try:
         check_writable(table.schema)
         if is_on(table.schema.options, "row-tracking.enabled"):
             raise UnsupportedType("it has 'row-tracking.enabled' = 'true', and merged files would have to tell the ids of their rows.")
-        if shredded := shredded_maps(table.schema.options):
-            raise UnsupportedType(f"its column {shredded[0]} has the layout 'shared-shredding', in which no MAP is read here.")
         FileFormat.of(table.schema)
     except UnsupportedType as refusal:
         raise UnsupportedType(f"Table {table.identifier} is not {what} here: {refusal.message}") from None
