@@ -50,7 +50,8 @@ class FlightGate:
             return
         with self._lock:
             connection = self._known.get(end) or self._enter(end)
-            if not self._gate.prove(connection, call.caller.principal):
+            # One that was dismissed has left the gate: it joins no group again, and makes nobody give way.
+            if not connection.dismissed and not self._gate.prove(connection, call.caller.principal):
                 connection.dismiss()
             if connection.dismissed:
                 raise TooManyStatements(
