@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,16 +21,9 @@ from model.identifier import Identifier
 from server.commands.rights import Rights
 
 
-def keep(path: Path, rights: Rights) -> bool:
-    """Write them beside a backup; False where nothing can be written there, as on a medium that is read only."""
-    body = {
-        "grants": [asdict(grant) for grant in rights.grants],
-        "tokens": [asdict(token) for token in rights.tokens],
-        "members": rights.members,
-        "policies": {str(table): [asdict(policy) for policy in policies.values()] for table, policies in rights.policies.items()},
-        "tables": {str(table): [name.database, name.table] for table, name in rights.tables.items()},
-        "dropped": {str(table): [name.database, name.table] for table, name in rights.dropped.items()},
-    }
+def keep(path: Path, all_: Sequence[Rights]) -> bool:
+    """Write those of each restore beside a backup; False where nothing can be written there, as on a medium that is read only."""
+    body = list(map(_body, all_))
     file = _file(path)
     fresh = file.with_name(f"{file.name}.new")
     try:
@@ -45,23 +38,13 @@ def keep(path: Path, rights: Rights) -> bool:
     return True
 
 
-def kept(path: Path) -> Rights | None:
-    """Those that a restore of a backup kept which was cut off; raises `InvalidData` for a file that is none."""
+def kept(path: Path) -> list[Rights]:
+    """Those that restores of a backup kept which were cut off; raises `InvalidData` for a file that tells none."""
     try:
         body = json.loads(_file(path).read_text())
-        return Rights(
-            grants=tuple(map(_grant, body["grants"])),
-            tokens=tuple(
-                AccessToken(**token | {"created_at": _moment(token["created_at"]), "expires_at": _moment(token["expires_at"])})
-                for token in body["tokens"]
-            ),
-            members=tuple((role, member) for role, member in body["members"]),
-            policies={UUID(table): {policy["name"]: _policy(policy) for policy in all_} for table, all_ in body["policies"].items()},
-            tables={UUID(table): Identifier(*name) for table, name in body["tables"].items()},
-            dropped={UUID(table): Identifier(*name) for table, name in body["dropped"].items()},
-        )
+        return list(map(_rights, body if isinstance(body, list) else [body]))  # earlier versions kept those of one
     except FileNotFoundError:
-        return None
+        return []
     except (ValueError, KeyError, TypeError) as problem:
         raise InvalidData(f"{_file(path)} should tell the rights of the catalog that a restore replaced, and does not: {problem}") from None
 
@@ -82,6 +65,31 @@ def forget(path: Path) -> str | None:
 
 def _file(path: Path) -> Path:
     return path.with_name(f"{path.name}.rights")
+
+
+def _body(rights: Rights) -> dict[str, Any]:
+    return {
+        "grants": [asdict(grant) for grant in rights.grants],
+        "tokens": [asdict(token) for token in rights.tokens],
+        "members": rights.members,
+        "policies": {str(table): [asdict(policy) for policy in policies.values()] for table, policies in rights.policies.items()},
+        "tables": {str(table): [name.database, name.table] for table, name in rights.tables.items()},
+        "dropped": {str(table): [name.database, name.table] for table, name in rights.dropped.items()},
+    }
+
+
+def _rights(body: Mapping[str, Any]) -> Rights:
+    return Rights(
+        grants=tuple(map(_grant, body["grants"])),
+        tokens=tuple(
+            AccessToken(**token | {"created_at": _moment(token["created_at"]), "expires_at": _moment(token["expires_at"])})
+            for token in body["tokens"]
+        ),
+        members=tuple((role, member) for role, member in body["members"]),
+        policies={UUID(table): {policy["name"]: _policy(policy) for policy in all_} for table, all_ in body["policies"].items()},
+        tables={UUID(table): Identifier(*name) for table, name in body["tables"].items()},
+        dropped={UUID(table): Identifier(*name) for table, name in body["dropped"].items()},
+    )
 
 
 def _text(value: object) -> str:

@@ -70,7 +70,10 @@ def restore(
             put_back, stood = _filled(dsn, path, head, replaced, replace=replace)
         except (IllegalMove, InvalidData):
             if replaced.kept_now and not replaced.is_gone:
-                replaced_rights.forget(path)
+                if replaced.rights_before:
+                    replaced_rights.keep(path, replaced.rights_before)
+                else:
+                    replaced_rights.forget(path)
             raise  # whatever else ends it may have come after the COMMIT: then only what was kept tells the repeat what was replaced
         catalog = catalog_of(settings, dsn, max_connections=16)
         try:
@@ -105,7 +108,9 @@ class Replaced:
         self.problem: str | None = None
         """Why it cannot be brought to this version's schema."""
         self.rights: list[Rights] = []
-        """Who might do what in it, and before a restore that was cut off."""
+        """Who might do what in it, and before restores that were cut off."""
+        self.rights_before: list[Rights] = []
+        """Only the latter."""
         self.kept_now = False
         """Whether this restore keeps them in a file."""
         self.is_gone = False
@@ -122,8 +127,8 @@ class Replaced:
 def _replaced(settings: Settings, dsn: str, path: Path) -> Replaced:
     """Look at what is to be replaced, and keep its rights until they are told."""
     found = Replaced()
-    before = replaced_rights.kept(path)
-    found.rights = [] if before is None else [before]
+    found.rights_before = replaced_rights.kept(path)
+    found.rights = [*found.rights_before]
     with contextlib.suppress(CatalogDamaged):
         found.jobs = jobs_of(dsn)
     found.newer = (at := revision_of(dsn)) is not None and not knows(at)
@@ -139,9 +144,9 @@ def _replaced(settings: Settings, dsn: str, path: Path) -> Replaced:
     except CatalogDamaged as damage:  # which the backup is the way out of
         found.unread = damage
     else:
-        found.rights.append(rights)
-        if before is None:
-            found.kept_now = replaced_rights.keep(path, rights)
+        if rights not in found.rights:  # also beside others: those may be of a restore that replaced nothing, long ago
+            found.rights.append(rights)
+            found.kept_now = replaced_rights.keep(path, found.rights)
     return found
 
 

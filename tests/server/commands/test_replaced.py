@@ -138,6 +138,37 @@ def test_a_restore_whose_end_nobody_knows_is_told_by_its_repeat(
     assert [path.name for path in tmp_path.glob("b*")] == ["b"]
 
 
+def test_what_an_earlier_restore_kept_does_not_stand_for_what_is_replaced_now(
+    shop: Server, opened: Open, of: Of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that replaced nothing left its file; a later one kept nothing, and its repeat said nothing of what was revoked in between."""
+    backup(of(shop.dsn), file := tmp_path / "b")
+    shop.close()
+
+    def ends(error: BaseException, failing: str) -> None:
+        def end(*_: Any, **__: Any) -> Any:
+            raise error
+
+        with monkeypatch.context() as patch:
+            patch.setattr(server.commands.restore, failing, end)
+            with pytest.raises(type(error)):
+                restore(of(shop.dsn), file, replace=True)
+
+    ends(Unavailable("Postgres is away."), "restore_archive")
+    kept = (rights := file.with_name("b.rights")).read_text()
+    rights.write_text(json.dumps(json.loads(kept)[0]))  # as earlier versions did
+    later = opened(shop.dsn)
+    later.run("REVOKE SELECT ON shop.orders FROM ROLE reader")
+    later.close()
+    ends(IllegalMove("Servers hold connections."), "restore_archive")
+    assert rights.read_text() == kept
+    ends(SystemExit(137), "_rights_since")
+    assert [one.statement for one in restore(of(shop.dsn), file, replace=True)[1]] == [
+        "REVOKE SELECT ON TABLE `shop`.`orders` FROM `reader`"
+    ]
+    assert [path.name for path in tmp_path.glob("b*")] == ["b"]
+
+
 def test_a_restore_that_was_refused_keeps_nothing(shop: Server, of: Of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     backup(of(shop.dsn), file := tmp_path / "b")
     shop.close()
