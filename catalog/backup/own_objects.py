@@ -9,11 +9,11 @@ from psycopg import Connection, sql
 
 TABLES = frozenset({
     "access_grant", "access_role", "access_role_member", "access_token", "audit_log", "catalog_function", "catalog_state", "catalog_view",
-    "client_loss", "client_reservation", "compaction_run", "database_entry", "drop_record", "dropped_directory", "ended_login",
-    "expired_snapshot", "function_entry", "idempotency_key", "maintenance_lease", "maintenance_mark", "maintenance_owner", "pages_key",
-    "quota", "quota_usage", "removed_file", "server", "sluice_database", "sluice_table", "snapshot_pointer", "stale_file",
-    "stream_consumer", "stream_job", "table_branch", "table_entry", "table_partition", "table_policy", "table_schema", "table_snapshot",
-    "table_tag", "view_entry",
+    "client_loss", "client_reservation", "client_reservation_of_branch", "compaction_run", "database_entry", "drop_record",
+    "dropped_directory", "ended_login", "expired_snapshot", "function_entry", "idempotency_key", "maintenance_lease", "maintenance_mark",
+    "maintenance_owner", "pages_key", "quota", "quota_usage", "removed_file", "server", "sluice_database", "sluice_table",
+    "snapshot_pointer", "stale_file", "stream_consumer", "stream_job", "table_branch", "table_entry", "table_partition", "table_policy",
+    "table_schema", "table_snapshot", "table_tag", "view_entry",
 })  # fmt: skip
 """Every table that a revision has made."""
 _OTHERS: dict[str, tuple[str, ...]] = {

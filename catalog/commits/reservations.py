@@ -66,17 +66,18 @@ _SINCE = """EXISTS (
 """Whether the client has committed since: who does so pays nothing for it."""
 _RESERVE = f"""
     WITH old AS (
-        DELETE FROM client_reservation WHERE ctid IN (
-            SELECT ctid FROM client_reservation
+        DELETE FROM client_reservation_of_branch WHERE ctid IN (
+            SELECT ctid FROM client_reservation_of_branch
             WHERE reserved_until < clock_timestamp() - {_REMEMBERED} AND (table_id, branch) <> (%(table)s, %(branch)s)
             FOR UPDATE SKIP LOCKED
         )
     ), last AS (
-        SELECT r.*, {_SINCE.format(of="r", user="r.commit_user")} AS used FROM client_reservation r
+        SELECT r.*, {_SINCE.format(of="r", user="r.commit_user")} AS used FROM client_reservation_of_branch r
         WHERE (r.principal, r.table_id, r.branch) = (%(principal)s, %(table)s, %(branch)s)
               AND r.reserved_until > clock_timestamp() - {_REMEMBERED}
     ), made AS (
-        INSERT INTO client_reservation AS c (principal, table_id, branch, commit_user, snapshot_id, reserved_until, seconds, unused)
+        INSERT INTO client_reservation_of_branch AS c
+            (principal, table_id, branch, commit_user, snapshot_id, reserved_until, seconds, unused)
         SELECT %(principal)s, p.table_id, p.branch, %(user)s, p.snapshot_id, clock_timestamp() + make_interval(secs => %(seconds)s),
                %(seconds)s, CASE WHEN last.used THEN 0 ELSE coalesce(last.unused + 1, 0) END
         FROM snapshot_pointer p LEFT JOIN last ON true

@@ -13,13 +13,15 @@ NOT_RESTORED = {
     "removed_file": "files that were removed where the table lay",
     "maintenance_lease": "which server looks after it now",
     "client_loss": "who lost a commit within a minute",
-    "client_reservation": "whose turn it was",
+    "client_reservation": "whose turn it was, to servers of before",
+    "client_reservation_of_branch": "whose turn it was",
     "maintenance_mark": "what maintenance of the table's present files found",
 }
 
 NOT_MOVED = {
     "client_loss": "a client that lost within a minute begins anew",
-    "client_reservation": "whose turn it was",
+    "client_reservation": "whose turn it was, to servers of before",
+    "client_reservation_of_branch": "whose turn it was",
 }
 
 

@@ -37,6 +37,18 @@ def test_migrating_twice_changes_nothing(empty_dsn: str) -> None:
     assert tables(empty_dsn) == made
 
 
+def test_a_server_of_before_goes_on_counting_reservations(empty_dsn: str) -> None:
+    """Until it notices the new schema; each client that had lost twice was answered 500 by it."""
+    upgrade(empty_dsn)
+    with psycopg.connect(empty_dsn) as conn:
+        for _ in range(2):
+            conn.execute("""
+                INSERT INTO client_reservation (principal, table_id, branch, commit_user, snapshot_id, reserved_until, seconds, unused)
+                VALUES ('ada', gen_random_uuid(), 'main', 'u', 1, now(), 7, 0)
+                ON CONFLICT (principal) DO UPDATE SET table_id = excluded.table_id
+            """)
+
+
 def test_what_another_program_makes_meanwhile_is_not_marked(empty_dsn: str) -> None:
     upgrade(empty_dsn, "0023")
     with (

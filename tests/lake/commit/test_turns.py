@@ -200,7 +200,8 @@ def reserved(catalog: CatalogStore, place: Place, client: Client, seconds: float
 def goes_by(catalog: CatalogStore, seconds: float) -> None:
     """What clients did lies so much further back."""
     with catalog._pool.connection() as conn:
-        for name, column in (("snapshot_pointer", "reserved_until"), ("client_reservation", "reserved_until"), ("client_loss", "told_at")):
+        reservations = ("snapshot_pointer", "client_reservation_of_branch")
+        for name, column in (*((name, "reserved_until") for name in reservations), ("client_loss", "told_at")):
             conn.execute(f"UPDATE {name} SET {column} = {column} - make_interval(secs => %s)", (seconds,))
 
 
@@ -231,10 +232,10 @@ def test_clients_of_one_principal_reserve_on_several_tables_at_once(lake: Lake, 
     assert [reserved(catalog, place, Client("anonymous", "client"), 7.0) for place in places] == [True, True]
     goes_by(catalog, 100)
     with catalog._pool.connection() as conn:
-        conn.execute("UPDATE client_reservation SET reserved_until = now() - interval '1 day'")
+        conn.execute("UPDATE client_reservation_of_branch SET reserved_until = now() - interval '1 day'")
     assert reserved(catalog, places[0], Client("anonymous", "client"), 7.0)
     with catalog._pool.connection() as conn:
-        rows = conn.execute("SELECT table_id FROM client_reservation").fetchall()
+        rows = conn.execute("SELECT table_id FROM client_reservation_of_branch").fetchall()
     assert rows == [(table.table_id,)], "old ones of other tables are forgotten"
 
 

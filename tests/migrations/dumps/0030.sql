@@ -143,6 +143,16 @@ CREATE TABLE public.client_reservation (
     seconds double precision NOT NULL,
     unused integer NOT NULL
 );
+CREATE TABLE public.client_reservation_of_branch (
+    principal text NOT NULL,
+    table_id uuid NOT NULL,
+    branch text NOT NULL,
+    commit_user text NOT NULL,
+    snapshot_id bigint NOT NULL,
+    reserved_until timestamp with time zone NOT NULL,
+    seconds double precision NOT NULL,
+    unused integer NOT NULL
+);
 CREATE TABLE public.compaction_run (
     run_id bigint NOT NULL,
     table_id uuid NOT NULL,
@@ -491,8 +501,10 @@ ALTER TABLE ONLY public.view_entry
     ADD CONSTRAINT catalog_view_pkey PRIMARY KEY (view_id);
 ALTER TABLE ONLY public.client_loss
     ADD CONSTRAINT client_loss_pkey PRIMARY KEY (table_id, branch, writer);
+ALTER TABLE ONLY public.client_reservation_of_branch
+    ADD CONSTRAINT client_reservation_of_branch_pkey PRIMARY KEY (principal, table_id, branch);
 ALTER TABLE ONLY public.client_reservation
-    ADD CONSTRAINT client_reservation_pkey PRIMARY KEY (principal, table_id, branch);
+    ADD CONSTRAINT client_reservation_pkey PRIMARY KEY (principal);
 ALTER TABLE ONLY public.compaction_run
     ADD CONSTRAINT compaction_run_pkey PRIMARY KEY (run_id);
 ALTER TABLE ONLY public.drop_record
