@@ -8,7 +8,7 @@ from gateway.gateway import Gateway
 from lake import Lake
 from model.errors import TableNotExist
 from model.identifier import Identifier
-from tests.server.streams.test_sink_answers_lost import KINDS, Write
+from tests.server.streams.test_sink_answers_lost import Write
 from tests.server.streams.test_spark_sink import files_of, three
 from tests.server.streams.test_spark_source import T, append, reader_of, rows
 from tests.server.streams.test_spark_source import lake as lake
@@ -61,16 +61,19 @@ def test_a_stream_follows_its_table_to_another_name(
         assert queue.consumers(queue.open(U)) == {"c": 5}
 
 
-@KINDS
+@pytest.mark.parametrize(
+    ("streaming", "written_first"), [(False, True), (False, False), (True, True)], ids=["batch, written", "batch, begun", "stream, written"]
+)
 @pytest.mark.parametrize("columns", ["n INT, id BIGINT", "id BIGINT, n INT"], ids=["other columns", "the same columns"])
 def test_rows_written_to_a_table_are_not_committed_to_another_of_its_name(
-    queue: Lake, gateway: Gateway, url: str, streaming: bool, columns: str
+    queue: Lake, gateway: Gateway, url: str, streaming: bool, written_first: bool, columns: str
 ) -> None:
     """The new one has the same directory, where the first is gone for good, and a schema of the same number."""
     write = Write(url, streaming=streaming)
-    messages = [write.writer().write(three(7))]
+    messages = [write.writer().write(three(7))] if written_first else []
     gateway.run("DROP TABLE t PURGE").close()
-    gateway.run(f"CREATE TABLE t ({columns})").close()
+    gateway.run(f"CREATE TABLE t ({columns}) WITH ('bucket' = '1', 'bucket-key' = 'id')").close()
+    messages = messages or [write.writer().write(three(7))]
     with pytest.raises(TableNotExist, match="to which the rows were written, does not exist"):
         write.writer().commit(messages, *((0,) if streaming else ()))
     assert gateway.run("SELECT * FROM t").collect() == []
