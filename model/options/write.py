@@ -110,7 +110,7 @@ WRITE_OPTIONS: tuple[Option[Any], ...] = (
         "dynamic-partition-overwrite",
         boolean(),
         True,
-        "INSERT OVERWRITE replaces only the partitions present in the data, and none where there is none.",
+        "INSERT OVERWRITE replaces only the partitions present in the data, none where there is none; a table without partitions wholly.",
     ),
     Option(
         "partition.sink-strategy",
