@@ -235,8 +235,12 @@ class TableRepository:
             raise CommitConflict(str(table_id), expected=f"schema {base}")
         self.add_schema(table_id, branch, to, schema)
 
-    def stay(self, table_id: UUID) -> None:
-        """Keep the table from going until the transaction ends, before rows that belong to it are locked: all take its row first."""
+    def stay(self, table_id: UUID, *, patience_millis: int | None = None) -> None:
+        """Keep the table from going until the transaction ends, before rows that belong to it are locked: all take its row first.
+
+        ``patience_millis``: as of `hold`.
+        """
+        self._wait_for(patience_millis)
         self._conn.later("SELECT 1 FROM table_entry WHERE table_id = %s FOR KEY SHARE", (table_id,))
 
     def hold(self, table_id: UUID, *, patience_millis: int | None = None) -> None:
@@ -245,9 +249,13 @@ class TableRepository:
         A statement by itself: what waits for the row looks at the rest only after it. ``patience_millis``: how long the transaction waits
         for what others hold; `catalog.waited_in_vain` tells the error of one that did so in vain.
         """
+        self._wait_for(patience_millis)
+        self._conn.later(HOLD, (table_id,))
+
+    def _wait_for(self, patience_millis: int | None) -> None:
+        """How long the transaction waits for what others hold, where that is told."""
         if patience_millis is not None:
             self._conn.later(f"SET LOCAL lock_timeout = {int(patience_millis)}".encode())
-        self._conn.later(HOLD, (table_id,))
 
     def unpublished_schemas(self, table_id: UUID, branch: str) -> UnpublishedRow | None:
         """The versions of a branch's schema whose files may not be there yet; None where there is no such branch."""

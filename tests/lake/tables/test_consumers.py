@@ -21,7 +21,16 @@ from catalog.backup.holds import holding
 from lake import Lake, LakeTable
 from lake.rewrite.expiry import expire_snapshots
 from lake.tables import history
-from lake.tables.consumers import ConsumerProgress, Filed, Lowered, file_lowered, filed_consumers, lower_consumers
+from lake.tables.consumers import (
+    ConsumerProgress,
+    Filed,
+    Lowered,
+    consumers,
+    file_lowered,
+    filed_consumers,
+    lower_consumers,
+    reset_consumer,
+)
 from model.catalog_errors import BackupRunning
 from model.errors import BadRequest, ConsumerTaken, SnapshotNotExist, StorageFull
 from model.identifier import Identifier
@@ -424,3 +433,23 @@ def test_commits_go_on_while_a_rollback_waits_for_a_consumers_file(
         writing.result(30)
         assert [snapshot.id for snapshot in going_back.result(30).removed] == [2, 3]
     assert lake.consumers(table) == {"me": 2}
+
+
+def test_consumers_of_a_table_that_is_held_keep_no_other_table_from_its_files(lake: Lake, table: LakeTable, catalog: CatalogStore) -> None:
+    """They waited for its row in the few places that all tables have for files: others' ALTERs, tags and consumers waited for them."""
+    lake.create_table(named := Identifier("default", "other"), new_schema([column("id", "BIGINT")]))
+    other = lake.open(named)
+    progress = [ConsumerProgress.take(catalog, table, f"c{number}")[0] for number in range(12)]
+    with ThreadPoolExecutor(len(progress)) as pool:
+        with catalog.transaction() as tx:
+            tx.tables.lock(table.identifier)
+            telling = [pool.submit(each.tell, table, 1) for each in progress]
+            assert eventually(lambda: waits_for_a_lock(catalog))
+            for number in range(8):
+                with catalog.beside_store(seconds=1.0) as beside:
+                    beside.tables.hold(other.table_id)
+                reset_consumer(catalog, other, f"c{number}", 1)
+            assert not any(each.done() for each in telling)
+        for each in telling:
+            each.result()
+    assert set(consumers(catalog, table).values()) == {1}
