@@ -187,7 +187,10 @@ def in_threads(workers: int, told: Told = lambda task: None) -> Rewriter:
 def compact(
     commit: Commit, table: LakeTable, tasks: Sequence[CompactionTask], *, rewriter: Rewriter = in_this_process, check: Check = go_on
 ) -> Compacted:
-    """Merge the tasks and commit them as one snapshot; where that loses a race, one by one, and the losers are dropped."""
+    """Merge the tasks and commit them as one snapshot; where that loses a race, one by one, and the losers are dropped.
+
+    Tasks that exchanged rows are committed together or not at all.
+    """
     if not tasks:
         return Compacted()
     user = str(uuid4())
@@ -198,8 +201,8 @@ def compact(
             return _commit(commit, table, write, tasks, written, user)
         except RewriteConflict as lost:
             _log.info("A compaction of %s lost a race: %s", table.identifier, lost.message)
-            if len(tasks) == 1:
-                return Compacted(conflicts=1)
+            if len(tasks) == 1 or not _apart(table, tasks, written):
+                return Compacted(conflicts=len(tasks))
         done = Compacted()
         for task, files in zip(tasks, written, strict=True):
             try:
@@ -213,10 +216,9 @@ def compact(
 def _commit(
     commit: Commit, table: LakeTable, write: Write, tasks: Sequence[CompactionTask], written: Sequence[Sequence[NewFile]], user: str
 ) -> Compacted:
-    for task, files in zip(tasks, written, strict=True):
-        check_rows(table, task.inputs, files)
     adds = tuple(new for files in written for new in files)
     deletes = tuple(entry for task in tasks for entry in task.inputs)
+    check_rows(table, deletes, adds)
     request = write.request(CommitKind.COMPACT, adds=adds, deletes=deletes, commit_user=user, operation="COMPACT")
     snapshot = in_order(commit, table, commit(table, request), deletes)
     return Compacted(
@@ -232,12 +234,27 @@ def _commit(
 
 def check_rows(table: LakeTable, inputs: Sequence[ManifestEntry], written: Sequence[NewFile]) -> None:
     """Raise `AssertionError` where files are not as many rows as those they replace: nothing that rewrites rows may lose or double any."""
-    deleted = [0 if entry.vector is None else entry.vector.cardinality for entry in inputs]
-    if None in deleted:  # nobody counted them
-        return
-    rows, found = sum(entry.file.row_count for entry in inputs) - sum(n for n in deleted if n), sum(new.file.row_count for new in written)
-    if found != rows:
+    rows, found = _rows_of(inputs), sum(new.file.row_count for new in written)
+    if rows is not None and found != rows:
         raise AssertionError(f"A compaction of {table.identifier} made {found:,} rows of {rows:,}; nothing was changed.")
+
+
+def _rows_of(entries: Sequence[ManifestEntry]) -> int | None:
+    """The rows of the files that are not deleted; None where nobody counted those that are."""
+    deleted = [0 if entry.vector is None else entry.vector.cardinality for entry in entries]
+    counted = [count for count in deleted if count is not None]
+    return None if len(counted) < len(deleted) else sum(entry.file.row_count for entry in entries) - sum(counted)
+
+
+def _apart(table: LakeTable, tasks: Sequence[CompactionTask], written: Sequence[Sequence[NewFile]]) -> bool:
+    """Whether each task's new files surely hold the rows of its own inputs, so that it may be committed without the others.
+
+    Tasks that are sorted together exchange rows where earlier versions put some into other buckets or partitions than theirs. Two buckets
+    may give each other equally many, which no count shows; among partitions rows only leave those that no stored value has.
+    """
+    if table.schema.bucket > 0 and any(task.level is not None for task in tasks):
+        return False
+    return all(_rows_of(task.inputs) == sum(new.file.row_count for new in files) for task, files in zip(tasks, written, strict=True))
 
 
 def in_order(

@@ -48,7 +48,11 @@ def sort_files(session: SparkSession, table: LakeTable, entries: Sequence[Manife
 
 
 def cluster_files(session: SparkSession) -> Rewriter:
-    """A rewriter that sorts each task's files together and gives the outputs the task's level."""
+    """A rewriter that sorts each task's files together and gives the outputs the task's level.
+
+    Rows that earlier versions put into another bucket or partition than theirs go where they belong. Where that is no task's place, their
+    files are the first task's, of the level of new rows.
+    """
 
     def run(table: LakeTable, write: Write, tasks: Sequence[CompactionTask], check: Check) -> list[list[NewFile]]:
         check()
@@ -56,14 +60,15 @@ def cluster_files(session: SparkSession) -> Rewriter:
         assert clustering is not None
         order = Order(columns=clustering.columns, strategy=clustering.strategy, text_bytes=text_bytes(table.schema), local=clustering.local)
         entries = [entry for task in tasks for entry in task.inputs]
-        by_place: dict[tuple[bytes, int], list[NewFile]] = {(task.partition, task.bucket): [] for task in tasks}
-        levels = {(task.partition, task.bucket): task.level or 0 for task in tasks}
+        index = {(task.partition, task.bucket): at for at, task in enumerate(tasks)}
+        done: list[list[NewFile]] = [[] for _ in tasks]
         for new in sort_files(session, table, entries, order):
-            place = (clustering.written_as(new.partition), new.bucket)
-            by_place[place].append(replace(new, file=replace(new.file, level=levels[place])))
-        for files in by_place.values():
+            at = index.get((clustering.written_as(new.partition), new.bucket))
+            level = 0 if at is None else tasks[at].level or 0
+            done[at or 0].append(replace(new, file=replace(new.file, level=level)))
+        for files in done:
             write.add(files)
-        return [by_place[task.partition, task.bucket] for task in tasks]
+        return done
 
     return run
 

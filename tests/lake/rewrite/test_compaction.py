@@ -145,7 +145,7 @@ def test_of_several_tasks_only_the_losers_are_dropped(lake: Lake) -> None:
     assert sorted(ids(table)) == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("fault", ["lost", "doubled", "moved"])
+@pytest.mark.parametrize("fault", ["lost", "doubled"])
 @pytest.mark.parametrize("races", [0, 1])
 def test_a_rewriter_that_loses_or_doubles_rows_changes_nothing(lake: Lake, warehouse: Path, fault: str, races: int) -> None:
     """Whatever its fault is, and also where the tasks are committed one by one."""
@@ -157,7 +157,7 @@ def test_a_rewriter_that_loses_or_doubles_rows_changes_nothing(lake: Lake, wareh
 
     def faulty(table: LakeTable, write: Write, tasks: Sequence[CompactionTask], check: Check) -> list[list[NewFile]]:
         one, two = in_this_process(table, write, tasks, check)
-        return {"lost": [one, []], "doubled": [[*one, *one], two], "moved": [[], [*one, *two]]}[fault]
+        return {"lost": [one, []], "doubled": [[*one, *one], two]}[fault]
 
     def commit(table: LakeTable, request: CommitRequest) -> Snapshot:
         if lost:
@@ -166,10 +166,33 @@ def test_a_rewriter_that_loses_or_doubles_rows_changes_nothing(lake: Lake, wareh
 
     tasks = plan(table, full=True)
     assert len(tasks) == 2
-    with pytest.raises(AssertionError, match="rows of 30; nothing was changed"):
+    with pytest.raises(AssertionError, match="rows of 60; nothing was changed"):
         compact(commit, table, tasks, rewriter=faulty)
     assert rows(table) == before
     assert sorted(warehouse.rglob("*.parquet")) == files
+
+
+@pytest.mark.parametrize("race", [False, True])
+def test_tasks_that_exchanged_rows_are_committed_together_or_not_at_all(lake: Lake, warehouse: Path, *, race: bool) -> None:
+    table = make_table(lake, options=QUEUE, partition="p", id="INT", p="INT")
+    for start in range(0, 60, 10):
+        append(lake, table, range(start, start + 10), p=[0, 1] * 5)
+    before, files = sorted(ids(table)), sorted(warehouse.rglob("*.parquet"))
+    lost = [RewriteConflict("lost", resource_name="t")] * race
+
+    def together(table: LakeTable, write: Write, tasks: Sequence[CompactionTask], check: Check) -> list[list[NewFile]]:
+        one, two = in_this_process(table, write, tasks, check)
+        return [[], [*one, *two]]
+
+    def commit(table: LakeTable, request: CommitRequest) -> Snapshot:
+        if lost:
+            raise lost.pop()
+        return lake.commit(table, request)
+
+    done = compact(commit, table, plan(table, full=True), rewriter=together)
+    assert (done.conflicts, done.rows) == ((2, 0) if race else (0, 60))
+    assert sorted(ids(table)) == before
+    assert (sorted(warehouse.rglob("*.parquet")) == files) is race
 
 
 def test_old_schemas_are_brought_to_the_present_one(lake: Lake) -> None:

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,19 @@ import pytest
 from gateway.gateway import Gateway, GatewayLimits
 from lake import Lake, LakeTable
 from lake.rewrite.compaction import compact, live_files, plan
-from model.errors import AnalysisError, StatementCanceled
+from model.errors import AnalysisError, RewriteConflict, StatementCanceled
 from model.identifier import Identifier
-from model.snapshot import Snapshot
+from model.snapshot import CommitKind, Snapshot
 from sql.spark.session.pool import SparkPool
 from sql.spark.write.compaction import on_spark
 from sql.spark.write.sorting import cluster_files
 from table.compaction.clustering import Clustering, choose_clusters
 from table.compaction.rewrite import planned
 from table.format.manifests.entries import DataFile, FileSource, ManifestEntry
+from table.format.rows.arrow import arrow_schema
 from table.scan.read import read_batches
 from table.write.snapshot_builder import CommitRequest
+from table.write.writer import write_batches
 from tests.gateway.held import in_background
 from tests.interop.strict import check_warehouse
 from tests.lake.rewrite.test_compaction import QUEUE, append, ids, live, rows
@@ -310,6 +313,45 @@ def test_incremental_clustering_of_buckets(gateway: Gateway, lake: Lake, partiti
         assert {homes[row["id"]] for row in found} == {entry.bucket}
     append(lake, table, [1000], b=[1], p=[1])
     assert len(rows(table)) == 401
+
+
+@pytest.mark.parametrize("how", ["together", "alone", "after a race"])
+def test_clustering_brings_rows_back_into_their_buckets(gateway: Gateway, lake: Lake, pool: SparkPool, how: str) -> None:
+    """Earlier versions put rows into the bucket of a time's digits that its column does not store."""
+    options = "'bucket' = '3', 'bucket-key' = 'id', 'bucket-append-ordered' = 'false', 'write-only' = 'true'"
+    clustered = "'clustering.incremental' = 'true', 'clustering.columns' = 'b'"
+    call(gateway, f"CREATE TABLE e (id INT, b INT) WITH ({options}, {clustered})")
+    table = lake.open(Identifier("default", "e"))
+    # After a race the buckets give each other equally many rows: there b has the values of id.
+    append(lake, table, range(100), b=[(i * 7919) % 100 + (0 if how == "after a race" else 50) for i in range(100)])
+    homes = {row["id"]: entry.bucket for entry in live(table) for row in rows_of(table, entry)}
+    elsewhere = replace(table.schema, options={**table.schema.options, "bucket-key": "b"})
+    for entry in live(table):
+        batch = pa.RecordBatch.from_pylist(rows_of(table, entry), arrow_schema(table.schema.fields))
+        adds = tuple(write_batches(table.files, elsewhere, [batch]))
+        lake.commit(table, CommitRequest(kind=CommitKind.OVERWRITE, adds=adds, deletes=(entry,), commit_user="u"))
+    assert any(homes[row["id"]] != entry.bucket for entry in live(table) for row in rows_of(table, entry))
+    clustering = Clustering.of(table.schema)
+    assert clustering is not None
+    tasks = list(choose_clusters(clustering, live_files(table), full=True))
+    assert len(tasks) == 3
+    lost = [RewriteConflict("lost", resource_name="e")] * (how == "after a race")
+
+    def commit(table: LakeTable, request: CommitRequest) -> Snapshot:
+        if lost:
+            raise lost.pop()
+        return lake.commit(table, request)
+
+    with pool.lease().running("c") as session:
+        done = compact(commit, table, tasks[:1] if how == "alone" else tasks, rewriter=cluster_files(session))
+        if how == "after a race":
+            assert (done.conflicts, done.rows) == (3, 0)
+            done = compact(commit, table, tasks, rewriter=cluster_files(session))
+    assert done.conflicts == 0
+    assert sorted(ids(table)) == list(range(100))
+    mended = [entry for entry in live(table) if how != "alone" or entry.file.file_source is FileSource.COMPACT]
+    assert {homes[row["id"]] == entry.bucket for entry in mended for row in rows_of(table, entry)} == {True}
+    assert {entry.file.level for entry in mended} == ({5, 0} if how == "alone" else {5})
 
 
 def rows_of(table: LakeTable, entry: ManifestEntry) -> list[dict[str, Any]]:
