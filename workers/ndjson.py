@@ -9,6 +9,7 @@ import json
 import math
 import re
 import struct
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import IO, Any, NoReturn
@@ -70,6 +71,8 @@ class NdjsonRows:
 
     def _object(self, line: bytes) -> dict[str, Any]:
         self._row += 1
+        if self._row == 1:
+            line = line.removeprefix(BOM_UTF8)
         try:
             row = self._loads(line)
         except RecursionError:

@@ -7,6 +7,7 @@ import datetime as dt
 import io
 import json
 import random
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -194,6 +195,17 @@ def test_binary_values_are_base64_and_blank_lines_are_no_rows(gateway: Gateway, 
     assert all_rows(gateway) == [(1, b"\x00\xff"), (2, b""), (None, None)]
     with pytest.raises(InvalidData, match="x"):
         gateway.append(T, io.BytesIO(body.replace(b"AP8=", b"AP8*")), kind)
+
+
+@pytest.mark.parametrize("type_", ["INT", "DECIMAL(9, 2)"])
+@pytest.mark.parametrize(("kind", "body"), [(CSV, b"id,x\n1,2\n"), (NDJSON, b'{"id": 1, "x": 2}\n')], ids=["csv", "ndjson"])
+def test_a_body_may_begin_with_a_byte_order_mark(gateway: Gateway, lake: Lake, type_: str, kind: str, body: bytes) -> None:
+    """And has none anywhere else."""
+    make_table(lake, id="INT", x=type_)
+    gateway.append(T, io.BytesIO(BOM_UTF8 + body), kind)
+    assert all_rows(gateway) == [(1, 2)]
+    with pytest.raises(LakeError):
+        gateway.append(T, io.BytesIO(body + BOM_UTF8 + body), kind)
 
 
 def test_csv_reads_every_simple_type(gateway: Gateway, lake: Lake) -> None:
