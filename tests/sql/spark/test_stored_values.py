@@ -104,11 +104,11 @@ TIMES = {
     "TIMESTAMP(5)": ("TIMESTAMP_NTZ '2024-02-29 12:34:56.789123'", EXCESS.replace(microsecond=789_120)),
     "TIMESTAMP(6)": ("TIMESTAMP_NTZ '2024-02-29 12:34:56.789123'", EXCESS),
     "TIMESTAMP_LTZ(3)": ("TIMESTAMP_LTZ '2024-02-29 12:34:56.789123Z'", EXCESS.replace(microsecond=789_000, tzinfo=dt.UTC)),
-    "TIME": ("TIME '01:02:03.456789'", dt.time(1, 2, 3, 456_000)),
+    "TIME(3)": ("TIME '01:02:03.456789'", dt.time(1, 2, 3, 456_000)),
 }
 NOT_IN_ORC = ("TIMESTAMP(3)", "orc")
 """A fraction of a second before 1970, which no ORC file holds."""
-CHOSEN = [*(("TIMESTAMP(3)", "parquet"), ("TIMESTAMP(5)", "parquet"), ("TIME", "parquet")), *(("TIMESTAMP_LTZ(3)", "orc"), ("TIME", "orc"))]
+CHOSEN = [(t, "parquet") for t in ("TIMESTAMP(3)", "TIMESTAMP(5)", "TIME(3)")] + [(t, "orc") for t in ("TIMESTAMP_LTZ(3)", "TIME(3)")]
 SHAPES: dict[str, tuple[str, str, Callable[[Any], Any]]] = {
     "value": ("{type}", "{value}", lambda value: value),
     "row": ("ROW<a {type}, b STRING>", "named_struct('a', {value}, 'b', 'x')", lambda value: {"a": value, "b": "x"}),
