@@ -233,7 +233,7 @@ SHOWN: Mapping[str, str] = {
     "bucket-append-ordered": "tests/table/compaction/test_clustering.py",
     "clustering.columns": "tests/table/compaction/test_clustering.py",
     "clustering.incremental": "tests/table/compaction/test_clustering.py",
-    "clustering.strategy": "docs/append-tables.md",
+    "clustering.strategy": "tests/sql/spark/test_compaction.py",
     "clustering.history-partition.idle-to-full-sort": "tests/table/compaction/test_clustering.py",
     "clustering.history-partition.limit": "tests/table/compaction/test_clustering.py",
     "clustering.incremental.mode": "tests/sql/spark/test_compaction.py",
@@ -251,9 +251,9 @@ SHOWN: Mapping[str, str] = {
     "compaction.delete-ratio-threshold": "tests/sql/statements/test_deletions.py",
     "continuous.discovery-interval": "tests/server/streams/test_streams.py",
     "scan.max-snapshot.count": "tests/server/streams/test_spark_source.py",
-    "scan.plan-sort-partition": "docs/append-tables.md",
+    "scan.plan-sort-partition": "tests/server/streams/test_spark_source.py",
     "scan.bounded": "tests/sql/local/test_stream_checks.py",
-    "scan.watermark.idle-timeout": "tests/jobs/test_alignment.py",
+    "scan.watermark.idle-timeout": "tests/sql/spark/test_alignment.py",
     "scan.watermark.alignment.group": "tests/jobs/test_alignment.py",
     "scan.watermark.alignment.max-drift": "tests/jobs/test_alignment.py",
     "metastore.partitioned-table": "tests/server/paimon/test_metadata.py",
@@ -261,7 +261,7 @@ SHOWN: Mapping[str, str] = {
     "rows.erasable": "tests/sql/statements/test_delete.py",
     "dynamic-partition-overwrite": "tests/sql/spark/test_named_partitions.py",
 }
-"""Where a test elsewhere, or a page that is one, shows what an option does."""
+"""Where a test elsewhere shows what an option does; `test_options_taken_away.py` sees it fail without."""
 UNSHOWN = frozenset({"type", "manifest.compression"})
 """They have one value; whoever declares an option adds none here."""
 

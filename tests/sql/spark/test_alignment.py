@@ -11,8 +11,9 @@ from uuid import uuid4
 import pytest
 
 from lake import Lake
+from model.errors import InvalidOption
 from model.work.job import JobLease
-from sql.spark.streaming.alignment import Alignment, AlignmentRule
+from sql.spark.streaming.alignment import Alignment, AlignmentRule, rule_of
 from sql.spark.streaming.job_query import JobQuery
 
 MINUTE = 60_000
@@ -116,3 +117,14 @@ def test_a_source_is_idle_when_nothing_came_for_so_long_and_not_while_a_batch_is
     with slow.batch():
         tell(lake, lease, **{"0": slow.told(over=False)})
         assert is_held(fast)
+
+
+def test_a_source_keeps_to_what_its_options_say() -> None:
+    group = {"scan.watermark.alignment.group": "g", "scan.watermark.alignment.max-drift": "1 min"}
+    assert rule_of({"scan.watermark.idle-timeout": "30 s"}) is None
+    assert rule_of(group) == AlignmentRule(group="g", drift=timedelta(minutes=1), interval=timedelta(seconds=1), idle=None)
+    more = {"scan.watermark.alignment.update-interval": "5 s", "scan.watermark.idle-timeout": "30 s"}
+    interval, idle = timedelta(seconds=5), timedelta(seconds=30)
+    assert rule_of(group | more) == AlignmentRule(group="g", drift=timedelta(minutes=1), interval=interval, idle=idle)
+    with pytest.raises(InvalidOption, match="max-drift"):
+        rule_of({"scan.watermark.alignment.group": "g"})

@@ -229,6 +229,20 @@ def test_files_follow_one_another_but_where_each_task_sorts_what_it_reads(gatewa
     assert overlapping == {"global-sort": False, "local-sort": True}
 
 
+@pytest.mark.parametrize(("strategy", "ordered"), [("order", True), ("zorder", False), ("auto", False)])
+def test_rows_are_clustered_by_the_strategy_that_is_given(gateway: Gateway, lake: Lake, strategy: str, *, ordered: bool) -> None:
+    """Two columns go along a curve where none is given."""
+    clustered = f"'clustering.incremental' = 'true', 'clustering.columns' = 'id,b', 'clustering.strategy' = '{strategy}'"
+    call(gateway, f"CREATE TABLE y (id INT, b INT) WITH ('bucket' = '-1', {clustered})")
+    table = lake.open(Identifier("default", "y"))
+    for part in range(2):
+        append(lake, table, [(part + i * 37) % 64 for i in range(256)], b=[(i * 11) % 64 for i in range(256)])
+    call(gateway, "CALL sys.compact(`table` => 'y', compact_strategy => 'full')")
+    found = [(row["id"], row["b"]) for entry in live(table) for row in rows_of(table, entry)]
+    assert len(found) == 512
+    assert (found == sorted(found)) is ordered
+
+
 @pytest.mark.parametrize("optimized", ["false", "true"])
 def test_bulk_writes_into_what_is_clustered_bit_by_bit_are_sorted_where_an_option_says_so(
     gateway: Gateway, lake: Lake, optimized: str
