@@ -80,3 +80,5 @@ def holding(dsn: str) -> Iterator[Callable[[], None]]:
                 ) from problem
 
         yield check
+        with contextlib.suppress(psycopg.Error):  # all is done, and what was held has ended with the connection
+            open_.close()

@@ -240,7 +240,7 @@ class TableRepository:
 
         ``patience_millis``: as of `hold`.
         """
-        self._wait_for(patience_millis)
+        self.wait_for(patience_millis)
         self._conn.later("SELECT 1 FROM table_entry WHERE table_id = %s FOR KEY SHARE", (table_id,))
 
     def hold(self, table_id: UUID, *, patience_millis: int | None = None) -> None:
@@ -249,10 +249,10 @@ class TableRepository:
         A statement by itself: what waits for the row looks at the rest only after it. ``patience_millis``: how long the transaction waits
         for what others hold; `catalog.waited_in_vain` tells the error of one that did so in vain.
         """
-        self._wait_for(patience_millis)
+        self.wait_for(patience_millis)
         self._conn.later(HOLD, (table_id,))
 
-    def _wait_for(self, patience_millis: int | None) -> None:
+    def wait_for(self, patience_millis: int | None) -> None:
         """How long the transaction waits for what others hold, where that is told."""
         if patience_millis is not None:
             self._conn.later(f"SET LOCAL lock_timeout = {int(patience_millis)}".encode())

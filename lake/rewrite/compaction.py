@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -189,7 +190,7 @@ def compact(
 ) -> Compacted:
     """Merge the tasks and commit them as one snapshot; where that loses a race, one by one, and the losers are dropped.
 
-    Tasks that exchanged rows are committed together or not at all.
+    Tasks that may have exchanged rows are committed together or not at all.
     """
     if not tasks:
         return Compacted()
@@ -201,15 +202,17 @@ def compact(
             return _commit(commit, table, write, tasks, written, user)
         except RewriteConflict as lost:
             _log.info("A compaction of %s lost a race: %s", table.identifier, lost.message)
-            if len(tasks) == 1 or not _apart(table, tasks, written):
+            groups = _apart(table, tasks, written)
+            if len(groups) == 1:
                 return Compacted(conflicts=len(tasks))
         done = Compacted()
-        for task, files in zip(tasks, written, strict=True):
+        for group in groups:
             try:
-                done += _commit(commit, table, write, [task], [files], user)
+                done += _commit(commit, table, write, [tasks[at] for at in group], [written[at] for at in group], user)
             except RewriteConflict:
-                write.drop(files)
-                done += Compacted(conflicts=1)
+                for at in group:
+                    write.drop(written[at])
+                done += Compacted(conflicts=len(group))
         return done
 
 
@@ -246,15 +249,21 @@ def _rows_of(entries: Sequence[ManifestEntry]) -> int | None:
     return None if len(counted) < len(deleted) else sum(entry.file.row_count for entry in entries) - sum(counted)
 
 
-def _apart(table: LakeTable, tasks: Sequence[CompactionTask], written: Sequence[Sequence[NewFile]]) -> bool:
-    """Whether each task's new files surely hold the rows of its own inputs, so that it may be committed without the others.
+def _apart(table: LakeTable, tasks: Sequence[CompactionTask], written: Sequence[Sequence[NewFile]]) -> list[list[int]]:
+    """The tasks, by their places, in groups whose new files surely hold the rows of the group's own inputs; each may be committed alone.
 
     Tasks that are sorted together exchange rows where earlier versions put some into other buckets or partitions than theirs. Two buckets
     may give each other equally many, which no count shows; among partitions rows only leave those that no stored value has.
     """
-    if table.schema.bucket > 0 and any(task.level is not None for task in tasks):
-        return False
-    return all(_rows_of(task.inputs) == sum(new.file.row_count for new in files) for task, files in zip(tasks, written, strict=True))
+    merged = all(task.level is None for task in tasks)  # each by itself, so that rows nobody counted are its own
+    groups = defaultdict[object, list[int]](list)
+    for at, task in enumerate(tasks):
+        groups[task.partition if table.schema.bucket > 0 and not merged else at].append(at)
+    for group in groups.values():
+        rows = _rows_of([entry for at in group for entry in tasks[at].inputs])
+        if rows != sum(new.file.row_count for at in group for new in written[at]) and not (merged and rows is None):
+            return [[*range(len(tasks))]]
+    return list(groups.values())
 
 
 def in_order(

@@ -206,15 +206,17 @@ def _filing(catalog: CatalogStore, table: LakeTable, name: str) -> Iterator[Cata
     There are few places, for all tables: one table that is held for minutes, as by a repair, would keep those of all others waiting.
     Raises `Unavailable` where what it waits for stays somebody's.
     """
-    until = time.monotonic() + _PATIENCE_SECONDS
+    until: float | None = None
     while True:
         try:
             with contextlib.ExitStack() as held:
                 tx = held.enter_context(catalog.beside_store(seconds=None))
                 tx.tables.stay(table.table_id, patience_millis=_LOCK_MILLIS)  # who goes back in history holds its row
                 tx.consumers.lock(table.table_id, table.identifier.branch, name)
+                tx.tables.wait_for(LOCK_TIMEOUT_MILLIS)  # what follows waits as everything does
                 got = held.pop_all()
         except Unavailable as problem:
+            until = until or time.monotonic() + _PATIENCE_SECONDS  # a wait for a place is none for the table
             if not waited_in_vain(problem) or time.monotonic() >= until:
                 raise
             time.sleep(_PAUSE_SECONDS)

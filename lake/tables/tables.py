@@ -300,7 +300,7 @@ class LakeTables(LakeMetadata):
                     if concerns_deletions:  # commits wait for its end, and are then looked at by the new options
                         tx.tables.lock(table)
                     advance_schema(tx, opened, new, self.caller.principal, masks_go_along=True)
-                    if concerns_deletions and _newest(tx, opened) != (None if snapshot is None else snapshot.key):
+                    if concerns_deletions and _marks(tx, opened) != (None if snapshot is None else snapshot.index_manifest):
                         raise CommitConflict(str(table), expected=None)  # by a commit that may have marked rows
                 self.remembered.forget(table)
                 self._hook("schema decided")
@@ -355,10 +355,10 @@ def _concerns_deletions(changes: Sequence[SchemaChange]) -> bool:
     return any(isinstance(change, SetOption | RemoveOption) and change.key == DELETION_VECTORS for change in changes)
 
 
-def _newest(tx: CatalogTransaction, opened: LakeTable) -> str | None:
-    """The key of the branch's newest snapshot."""
+def _marks(tx: CatalogTransaction, opened: LakeTable) -> str | None:
+    """The name of what marks rows of the branch's newest snapshot; None where nothing does."""
     row = tx.snapshots.latest(opened.table_id, opened.identifier.branch)
-    return None if row is None else row.snapshot_uuid
+    return None if row is None else Snapshot.from_json(row.body).index_manifest
 
 
 def _is_empty(tx: CatalogTransaction, row: TableRow, table: Identifier) -> bool:
