@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 
 from catalog import CatalogStore
 from gateway.gateway import Gateway, GatewayLimits
+from gateway.result_pages import Pages
 from lake import Caller, Lake
 from model.errors import QuotaExceeded, StorageFull, TooManyStatements, Unavailable
 from sql.execution import held_results
@@ -237,6 +239,19 @@ def test_the_quota_of_the_spool_binds_pages_of_kept_statements_and_they_bind_the
     for kept in (second, written):
         small.kept.forget(kept)
     assert dict(small.kept.usage()) == {}
+
+
+def test_a_kept_result_that_began_below_its_quota_is_handed_out_whole(small: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stopped in its middle for good: what lies in the spool still was counted beside the pages made of it."""
+    monkeypatch.setattr("gateway.retained_results.Pages", partial(Pages, rows=10))
+    monkeypatch.setattr(small._runner.held, "_most", 1)
+    kept = small.keep(QUERY, caller=ANNA)
+    assert kept.operation.wait(30)
+    assert kept.page(0)
+    assert kept.file_bytes > 0
+    small.run("SET QUOTA spool.bytes = 1 FOR USER anna").close()
+    with kept.result() as result:
+        assert len(result.collect()) == 30
 
 
 def test_rows_that_were_put_into_the_spool_lie_in_memory_no_more(small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
