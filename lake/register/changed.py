@@ -52,11 +52,11 @@ def changed_schemas(files: TableFiles, schemas: Iterable[tuple[int, Mapping[str,
             yield ChangedFile(path=path, data=schema_bytes(body), problem="is not the catalog's schema", number=schema_id)
 
 
-def changed_snapshots(files: TableFiles, history: Sequence[SnapshotRow]) -> Iterator[ChangedFile]:
-    """Of a branch's snapshots, as far as they are published, those in whose place another one or none lies."""
+def changed_snapshots(files: TableFiles, history: Sequence[SnapshotRow], aside: Sequence[int] = ()) -> Iterator[ChangedFile]:
+    """Of a branch's snapshots, as far as they are published or set ``aside``, those in whose place another one or none lies."""
     there = set(files.snapshot_ids())
     for row in history:
-        if row.published and row.snapshot_id in there:
+        if row.snapshot_id in there and (row.published or row.snapshot_id in aside):
             yield from changed_snapshot(files, row)
 
 
@@ -113,14 +113,17 @@ def missing_files(files: TableFiles, history: Sequence[SnapshotRow], schemas: Ma
     return missing
 
 
-def changed_files(files: TableFiles, history: Sequence[SnapshotRow], schemas: Mapping[int, Mapping[str, Any]]) -> list[ChangedFile]:
+def changed_files(
+    files: TableFiles, history: Sequence[SnapshotRow], schemas: Mapping[int, Mapping[str, Any]], aside: Sequence[int]
+) -> list[ChangedFile]:
     """Files in whose place another or none lies, of a snapshot only where its manifests are there.
 
-    A snapshot among those that are set aside is ours all the same: what contradicts it goes, and it comes back.
+    A snapshot among those that are set aside is ours all the same: what contradicts it goes, and it comes back. That it was published may
+    come on record only later, by whoever did it, and nobody would write it again then.
     """
     changed = list(changed_schemas(files, schemas.items()))
     rows = {row.snapshot_id: row for row in history}
-    for one in changed_snapshots(files, history):
+    for one in changed_snapshots(files, history, aside):
         assert one.snapshot_id is not None
         if is_readable(files, Snapshot.from_json(rows[one.snapshot_id].body)):
             changed.append(one)

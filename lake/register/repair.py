@@ -204,7 +204,7 @@ def _looked(tx: CatalogTransaction, table: LakeTable, caller: Caller) -> _Found:
     tags = tx.tags.all(table.table_id, branch)
     kept_history = history if plan.history is None else ()
     missing = missing_files(files, kept_history, known)
-    changed = changed_files(files, kept_history, known)
+    changed = changed_files(files, kept_history, known, plan.aside)
     new_tags = _names_of_tags([*plan.keep, *_readable_in_place(files, plan, history, changed)], tags)
     torn_tags = list(changed_tags(files, tags))
     branches = list(unregistered_branches(tx, table)) if branch == MAIN_BRANCH else []
