@@ -14,7 +14,6 @@ from server.http import held, incoming, wsgi
 from server.http.exchange import Admit
 from tests.server.http.conftest import Site, answer, rest
 from tests.waiting import eventually
-from workers import spool
 from workers.spool import BodyFiles
 
 HEAD = b"POST /size HTTP/1.1\r\nHost: a\r\n"
@@ -86,7 +85,7 @@ def test_what_all_hold_is_bounded_however_many_owners_they_are(site: Site, crowd
 
 def test_large_bodies_of_one_owner_are_so_many(site: Site, crowd: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is an open file of the process."""
-    monkeypatch.setattr(spool, "_MOST_FILES", 6)
+    monkeypatch.setattr(site.http._site.bodies._held, "_most", 6)
     monkeypatch.setattr(incoming, "MEMORY_BYTES", 80_000)
     for _ in range(3):
         sending(site, crowd, bytes(90_000), whole=100_000)

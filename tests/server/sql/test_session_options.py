@@ -91,7 +91,7 @@ def by_session(client: FlaskClient, settings: dict[str, str], statement: str) ->
 
 
 def test_every_option_that_is_not_the_clients_own_has_a_case() -> None:
-    assert {option.key for option in SQL_OPTIONS if not option.doc.startswith("Kept for Flink's own client")} == set(CASES)
+    assert {option.key for option in SQL_OPTIONS if not option.kept} == set(CASES)
 
 
 @pytest.mark.parametrize("way", [by_text, by_settings, by_session])
