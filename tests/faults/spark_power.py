@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -220,7 +221,8 @@ class PowerCuts:
         def nobody() -> bool:
             found = [process.pid for process in psutil.process_iter() if _environment(process).get("TEST_FAULT_CONTROL") == control]
             for pid in found:
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it ends by itself just now
+                    os.kill(pid, signal.SIGKILL)
             return not found
 
         assert eventually(nobody, 60)
