@@ -93,9 +93,9 @@ def test_a_prepared_statement_tells_what_there_is_when_it_is_run(endpoint: Endpo
 def test_tickets_nobody_brings_are_bounded_and_a_refused_statement_did_nothing(
     endpoint: Endpoint, cursor: Cursor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cursor.execute("CREATE TABLE asked (a INT)")
+    cursor.execute("CREATE TABLE fetched (a INT)")
     monkeypatch.setattr(pending, "MOST_HELD", 6)
-    insert = fl.FlightDescriptor.for_command(packed("CommandStatementQuery", query="INSERT INTO asked VALUES (1)"))
+    insert = fl.FlightDescriptor.for_command(packed("CommandStatementQuery", query="INSERT INTO fetched VALUES (1)"))
     with fl.connect(endpoint.url) as client:
         infos = [client.get_flight_info(insert) for _ in range(5)]
         with pytest.raises(fl.FlightError, match="wait to be fetched by their tickets"):
@@ -106,7 +106,7 @@ def test_tickets_nobody_brings_are_bounded_and_a_refused_statement_did_nothing(
             client.get_flight_info(insert)
         for info in infos[1:]:
             client.do_get(info.endpoints[0].ticket).read_all()
-    assert rows(cursor, "SELECT COUNT(*) FROM asked") == [(6,)]
+    assert rows(cursor, "SELECT COUNT(*) FROM fetched") == [(6,)]
 
 
 def test_parameters_are_values_whatever_they_spell(cursor: Cursor) -> None:
