@@ -127,9 +127,8 @@ class RetainedResult:
         may_stay = isinstance(self._file, io.BytesIO) and size <= MEMORY_BYTES
         stays = may_stay and self._held.take(self.operation.principal, len(page), of=size)
         try:
-            if (
-                not stays and not self.file_bytes
-            ):  # what began is handed out whole: its rows may lie in the spool, too, and are counted there
+            # What began is handed out whole: its rows may lie in the spool, too, and are counted there.
+            if not stays and not self.file_bytes:
                 self._held.check_files(self.operation.principal)
             self._file = self._files.add(self._file, page, in_memory=MEMORY_BYTES if stays else 0)
         except LakeError:

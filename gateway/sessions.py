@@ -93,19 +93,18 @@ class GatewaySession:
             return list(self._operations.values())
 
     def forget(self, handle: str) -> Operation | None:
-        """Take an operation out; None where it is out already. The session is idle from then on, however long it ran."""
-        self.touch()
+        """Take an operation out; None where it is out already."""
         with self._lock:
             return self._operations.pop(handle, None)
 
     def idle_for(self) -> float:
         """Seconds since it was last used, or its last statement ended; 0 while a statement runs or a result is read."""
-        used = self._used
+        last = 0.0
         for operation in self.operations():
             if (ended := operation.ended_at) is None:
                 return 0.0
-            used = max(used, ended)
-        return 0.0 if self._read else time.monotonic() - max(used, self._used)
+            last = max(last, ended)
+        return 0.0 if self._read else time.monotonic() - max(last, self._used)  # read last: one that was let go meanwhile told it before
 
     def close(self) -> None:
         """Cancel what runs and free every result."""
