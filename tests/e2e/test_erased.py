@@ -20,13 +20,12 @@ from server.process.postgres import running_dsn
 from tests.erased import SEEN, VALUE, decoded, holders
 from tests.fix_server import StartServer
 from tests.running import RunningServer
+from tests.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 KEPT = [(1, "Ada", "a"), (4, "Bob", "b"), (11, "Ada", "a")]
 _INDEXES = ", ".join(f"'file-index.{kind}.columns' = 'name'" for kind in ("bloom-filter", "bitmap", "range-bitmap"))
-_COLLECTED = "spark.cleaner.periodicGC.interval 5s\n"
-"""Spark removes what some of its joins leave once its heap was collected: here after seconds, for which the documents say half an hour."""
 
 
 def _dump(dsn: str) -> str:
@@ -96,10 +95,8 @@ def _erase(server: RunningServer) -> list[str]:
 
 
 @pytest.mark.parametrize("options", ["'bucket' = '1', 'bucket-key' = 'id'", "'bucket' = '-1', 'file.format' = 'orc'"], ids=["queue", "orc"])
-def test_no_file_and_no_dump_holds_the_value(start_server: StartServer, tmp_path: Path, options: str) -> None:
-    conf = tmp_path / "spark.conf"
-    conf.write_text(_COLLECTED)
-    server = start_server(SLUICE_LOG_REQUESTS="true", SLUICE_SPARK_CONF=str(conf))
+def test_no_file_and_no_dump_holds_the_value(start_server: StartServer, options: str) -> None:
+    server = start_server(SLUICE_LOG_REQUESTS="true")
     postgres = server.data / "postgres"
     _filled(server, options)
     dsn = running_dsn(server.data)
@@ -110,11 +107,7 @@ def test_no_file_and_no_dump_holds_the_value(start_server: StartServer, tmp_path
     assert SEEN in _dump(dsn)
     told = _erase(server)
     assert {"table", "branch", "tag", "expired snapshots", "dropped table", "statistics", "texts in the audit log"} <= set(told)
-    until = time.monotonic() + 240
-    while (found := holders(server.directory, but=postgres)) and all("/blockmgr-" in path for path in found) and time.monotonic() < until:
-        server.sql("SHOW TABLES")  # the server's own heap is collected as it works, and holds Spark's objects
-        time.sleep(1)
-    assert found == []
+    assert eventually(lambda: not holders(server.directory, but=postgres), 30), holders(server.directory, but=postgres)
     assert SEEN not in _dump(dsn)
     assert sorted(tuple(row) for row in server.sql("SELECT id, name, p FROM t")) == KEPT
     assert sorted(tuple(row) for row in server.sql("SELECT id, name FROM t$branch_b")) == [(1, "Ada"), (4, "Bob"), (6, "Eve"), (7, "Fay")]

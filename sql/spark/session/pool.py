@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from sql.spark.driver.memory import watch
 from sql.spark.driver.probe import JobProbe
 from sql.spark.driver.standby import Standby, StartedJvm
 from sql.spark.scheduling.shares import BACKGROUND, Shares
+from sql.spark.scheduling.shuffles import Leftovers
 from sql.spark.scheduling.tasks import begun, executors, runs_tasks
 from sql.spark.scheduling.work import Work
 from sql.spark.session.gone import forget_gateway, load_natives, state_of, stop_in_any_case
@@ -64,6 +66,9 @@ class SparkPool(Work):
         self._spared: set[str] = set()
         """Statements that waited for a core when Spark was started anew last."""
         self._interrupting = threading.Lock()
+        self._blocks: Counter[str] = Counter()
+        """How many blocks of each statement are marked now; under ``_interrupting``."""
+        self._leftovers = Leftovers()
         self._shares = Shares()
         self._probe = JobProbe(self._small_job, self._busy, lacking=self._lacking)
 
@@ -231,8 +236,10 @@ class SparkPool(Work):
         except Exception as problem:  # py4j has several for a JVM that is gone, and there is no other way for this to fail
             self.lost()
             raise Unavailable(_AWAY) from problem
-        outer = self._threads.get(statement_id)
-        self._threads[statement_id] = thread
+        with self._interrupting:
+            outer = self._threads.get(statement_id)
+            self._threads[statement_id] = thread
+            self._blocks[statement_id] += 1
         try:
             with span("spark", {"spark.job_group": statement_id, "spark.background": background}) as traced:
                 try:
@@ -246,9 +253,14 @@ class SparkPool(Work):
                     self._threads.pop(statement_id, None)
                 else:
                     self._threads[statement_id] = outer
+                self._blocks[statement_id] -= 1
+                if last := not self._blocks[statement_id]:
+                    del self._blocks[statement_id]
             with contextlib.suppress(Exception):  # the JVM may be gone, and then so is the mark
                 context.setLocalProperty("spark.jobGroup.id", "")
                 context.setLocalProperty("spark.scheduler.pool", "")
+                if last:
+                    self._leftovers.remove(context, statement_id)
 
     def cancel(self, statement_id: str) -> None:
         """Stop the jobs of a statement; one without jobs is fine."""

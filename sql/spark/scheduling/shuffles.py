@@ -1,0 +1,88 @@
+"""What statements leave of their shuffles.
+
+Spark removes the files of an exchange with its query (`spark.sql.classic.shuffleDependency.fileCleanup.enabled`), but not those of
+the shuffle inside a `TakeOrderedAndProject` or a `CollectLimit`: they lie on the disk until the heap is collected, and longer where
+Python holds the frame.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from sql.spark.scheduling.tasks import stages_of
+
+_LAG_MILLIS = 1_000
+"""How long the account that Spark keeps of its tasks may take to follow."""
+_LATE = 100
+
+
+class Leftovers:
+    """Removes the shuffles of statements that have ended, in one Spark after the other."""
+
+    def __init__(self) -> None:
+        self._late: deque[str] = deque(maxlen=_LATE)
+        """Ended statements of which Spark's account did not tell all yet, or which another thread did not wait for."""
+
+    def remove(self, context: Any, statement_id: str) -> int:
+        """Remove what a statement that has ended left of its shuffles, wherever their files lie; returns how many there were.
+
+        A shuffle is known by a task that wrote a part of it (`MapStatus.mapId`), which is one of the statement's stages'. One of which that
+        is not known goes when the heap is collected.
+        """
+        scala = context._jsc.sc()
+        statuses = scala.taskScheduler().mapOutputTracker().shuffleStatuses()
+        if statuses.isEmpty():
+            self._late.clear()
+            return 0
+        ended = [statement_id]
+        while self._late:
+            ended.append(self._late.popleft())
+        if not _told(scala):
+            self._late.extend(ended)
+            return 0
+        written = dict(_tasks(scala, {stage for one in ended for _, stage in stages_of(context, one)}))
+        left = [shuffle for shuffle, status in _entries(statuses) if _wrote(status, written)]
+        for shuffle in left:
+            scala.cleaner().get().doCleanupShuffle(shuffle, False)
+        return len(left)
+
+
+def _told(scala: Any) -> bool:
+    """Whether the account that Spark keeps of its tasks has followed them."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        scala.listenerBus().waitUntilEmpty(_LAG_MILLIS)
+    except Py4JJavaError:  # a TimeoutException: it is busy
+        return False
+    return True
+
+
+def _tasks(scala: Any, stages: set[int]) -> list[tuple[int, int]]:
+    """A task of each stage that is known: its number, and the partition that it wrote."""
+    from py4j.protocol import Py4JJavaError
+
+    store, tasks = scala.statusStore(), []
+    for stage in stages:
+        try:
+            listed = store.taskList(stage, store.lastStageAttempt(stage).attemptId(), 1)
+        except Py4JJavaError:  # a NoSuchElementException: the stage was skipped, or is forgotten
+            continue
+        if not listed.isEmpty():
+            tasks.append((int(listed.head().taskId()), int(listed.head().index())))
+    return tasks
+
+
+def _wrote(status: Any, written: dict[int, int]) -> bool:
+    """Whether one of the tasks, by their numbers with their partitions, wrote a part of a shuffle."""
+    parts = status.mapStatuses()
+    many = len(parts)
+    return any(partition < many and (part := parts[partition]) is not None and part.mapId() == task for task, partition in written.items())
+
+
+def _entries(statuses: Any) -> list[tuple[int, Any]]:
+    """The shuffles that there are, by number; one that goes meanwhile is none."""
+    numbers = statuses.keys().toSeq()
+    found = ((number, statuses.get(number)) for number in (numbers.apply(position) for position in range(numbers.size())))
+    return [(number, status.get()) for number, status in found if status.isDefined()]
