@@ -19,7 +19,7 @@ from lake.access.callers import EVERYBODY, AccessControl, Caller
 from lake.access.guard import asks_itself, require_known
 from lake.access.permissions import Permissions
 from lake.access.quotas import Quotas
-from lake.access.rules import Closed, ids_of, read_rules
+from lake.access.rules import Closed, read_rules
 from lake.clock import Clock
 from lake.commit.core import CommitCore
 from lake.commit.decided import follow
@@ -125,7 +125,7 @@ class LakeBase:
     def read_rules(self, table: LakeTable) -> ReadRules:
         """What of a table's rows and columns the caller sees; raises `Forbidden` where it may read nothing of it."""
         name = self._name_now(table)
-        rules = read_rules(self.catalog, self.caller, name, table.table_id, ids_of(table.schema))
+        rules = read_rules(self.catalog, self.caller, name, table.table_id, table.schema)
         if (notice := self.standing.notice(table.table_id)) is not None:
             self.notices[table.table_id] = notice
         return rules
@@ -160,7 +160,7 @@ class LakeBase:
         if self.caller.administrator:
             return False
         try:
-            return read_rules(self.catalog, self.caller, Identifier(row.database, row.name), row.table_id, ids_of(row.schema)).restricted
+            return read_rules(self.catalog, self.caller, Identifier(row.database, row.name), row.table_id, row.schema).restricted
         except Forbidden:
             return True
 

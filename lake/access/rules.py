@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,11 @@ from model.access import Access, Columns, Policy, ReadRules, columns_in, table_r
 from model.errors import Forbidden, InvalidSchemaChange, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.schema import Schema
+from model.schema.types import DataType, parse_type
+from model.schema.widening import keeps_values
 
+AnySchema = Schema | Mapping[str, Any]
+"""A schema, also as the catalog has it."""
 Ids = Mapping[str, int]
 """The ids of a schema's columns, by name."""
 _NOT_LIKE = re.compile(r"\bNOT\s+LIKE\b", re.IGNORECASE)
@@ -29,15 +34,22 @@ class Closed(Forbidden):
     """A rule that cannot be kept lets nobody it binds read the table, or know how much it holds."""
 
 
-def ids_of(schema: Schema | Mapping[str, Any]) -> Ids:
-    """The columns of a schema, also of one as the catalog has it."""
+def ids_of(schema: AnySchema) -> Ids:
+    """The columns of a schema."""
     if isinstance(schema, Schema):
         return {field.name: field.id for field in schema.fields}
     return {field["name"]: int(field["id"]) for field in schema["fields"]}
 
 
-def read_rules(catalog: CatalogStore, caller: Caller, table: Identifier, table_id: UUID, read: Ids) -> ReadRules:
-    """What of a table a caller sees that is read by a schema with these columns.
+def _types_of(schema: AnySchema) -> dict[int, DataType]:
+    """The types of a schema's columns, by their ids."""
+    if isinstance(schema, Schema):
+        return {field.id: field.type for field in schema.fields}
+    return {int(field["id"]): parse_type(field["type"]) for field in schema["fields"]}
+
+
+def read_rules(catalog: CatalogStore, caller: Caller, table: Identifier, table_id: UUID, schema: AnySchema) -> ReadRules:
+    """What of a table a caller sees that is read by a schema.
 
     Raises `Forbidden` for one that may not read any of it, `Closed` where a rule means columns that are not there, and `TableNotExist`.
     """
@@ -55,14 +67,15 @@ def read_rules(catalog: CatalogStore, caller: Caller, table: Identifier, table_i
         row = tx.tables.by_id(table_id)
     if row is None:
         raise TableNotExist(str(table))
-    main = ids_of(row.schema)
+    main, read = ids_of(row.schema), ids_of(schema)
     binding = _of_present(policies)
     _require_kept(binding, table, main)
+    judged = _judged(catalog, table, table_id, row.schema, schema, {name for policy in binding for name in policy.columns})
     masks: dict[str, Policy] = {}
     for policy in binding:
         if policy.column is not None:
             masks.setdefault(policy.column, policy)
-    present = {column: mask for column, mask in masks.items() if _is_there(mask, main, read)}
+    present = {column: mask for column, mask in masks.items() if _is_there(mask, main, judged)}
     columns = None if granted is None else _opened(caller, granted, table, main, read)
     if len(present) < len(masks):  # what is shown in their place is not there, and files may hold what no column shows any more
         unshown = {name for column in masks.keys() - present.keys() for name in _meant(column, main, read)}
@@ -71,8 +84,37 @@ def read_rules(catalog: CatalogStore, caller: Caller, table: Identifier, table_i
         columns = (frozenset(read) if columns is None else columns) - gone
     columns = _without_dropped(columns, policies, read)
     filters = tuple(policy for policy in binding if policy.column is None)
-    _require_there(filters, table, main, read)
+    _require_there(filters, table, main, judged)
     return ReadRules(columns=columns, filters=filters, masks={name: _shown(mask, masks, columns) for name, mask in present.items()})
+
+
+def _judged(catalog: CatalogStore, table: Identifier, table_id: UUID, main: AnySchema, read: AnySchema, named: set[str]) -> Ids:
+    """The columns of what is read without those that rules name and whose values may be others there than in main.
+
+    They may be where the types differ, and a version of the table or of the branch has one that does not keep the values of another: 300 is
+    44 as TINYINT.
+    """
+    numbers, of_main, of_read = ids_of(read), _types_of(main), _types_of(read)
+    doubtful = {numbers[name] for name in named & numbers.keys()}
+    doubtful = {
+        number for number in doubtful if number in of_main and of_read[number] != of_main[number].with_nullable(of_read[number].nullable)
+    }
+    if not doubtful:
+        return numbers
+    branches = {MAIN_BRANCH, table.branch}
+    with catalog.reading() as tx:
+        versions = [[_types_of(body) for _, body in tx.tables.schemas(table_id, branch)] for branch in branches]
+    cast = {number for number in doubtful for each in versions if not _only_widened([one[number] for one in each if number in one])}
+    cast |= {
+        number
+        for number in doubtful
+        if not (keeps_values(of_read[number], of_main[number]) or keeps_values(of_main[number], of_read[number]))
+    }
+    return {name: number for name, number in numbers.items() if number not in cast}
+
+
+def _only_widened(types: Sequence[DataType]) -> bool:
+    return all(keeps_values(old, new) for old, new in pairwise(types))
 
 
 def _of_present(policies: Iterable[Policy]) -> list[Policy]:
@@ -133,8 +175,9 @@ def _require_there(filters: Sequence[Policy], table: Identifier, main: Ids, read
     for policy in filters:
         if not _is_there(policy, main, read):
             raise Closed(
-                f"Row policy {policy.name} names columns ({', '.join(sorted(policy.columns))}) as they are called in main, and {table} has "
-                "not all of them so, so that nobody the policy binds reads it. Read main, or give the columns the same names."
+                f"Row policy {policy.name} names columns ({', '.join(sorted(policy.columns))}) as main has them, and {table} has not all "
+                "of them under these names and with the same values, so that nobody the policy binds reads it. Read main, or give the "
+                "columns the same names and types."
             )
 
 
@@ -183,12 +226,13 @@ def require_columns_kept(
     tx: CatalogTransaction,
     table: Identifier,
     table_id: UUID,
-    before: Schema | Mapping[str, Any],
-    after: Schema | Mapping[str, Any],
+    before: AnySchema,
+    after: AnySchema,
     *,
     named: Callable[[], bool] | None = None,
 ) -> None:
-    """Raise `InvalidSchemaChange` where a new schema has not the columns that policies and column grants of the table name.
+    """Raise `InvalidSchemaChange` where a new schema has not the columns that policies and column grants of the table name, or shows other
+    values of those that policies name.
 
     The table's row is held by then, and when ``named`` was asked (`PolicyRepository.names_columns_ahead`): whoever makes a policy or grants
     columns holds it, too.
@@ -196,7 +240,8 @@ def require_columns_kept(
     if not (tx.policies.name_columns(table_id) if named is None else named()):
         return
     old, new = ids_of(before), ids_of(after)
-    for rule, names, way_out in _rules_of(tx, table, table_id):
+    old_types, new_types = _types_of(before), _types_of(after)
+    for rule, names, way_out, by_value in _rules_of(tx, table, table_id):
         for name in sorted(names):
             # A branch may get a column under a name that a rule of main has; it is kept from whom the rule binds.
             if old.get(name) != new.get(name) and (name in old or table.branch == MAIN_BRANCH):
@@ -204,19 +249,27 @@ def require_columns_kept(
                     f"Column {name} of table {table} is named by {rule}, which would mean another column or none from then on. "
                     f"{way_out} first, and make it anew afterwards; nothing was changed."
                 )
+            number = old.get(name)
+            if by_value and number is not None and not keeps_values(old_types[number], new_types[number]):
+                raise InvalidSchemaChange(
+                    f"Column {name} of table {table} is named by {rule}, which would be held against other values: not all that was "
+                    f"written as {old_types[number]} is the same as {new_types[number]}. {way_out} first, and make it anew "
+                    "afterwards; nothing was changed."
+                )
 
 
-def _rules_of(tx: CatalogTransaction, table: Identifier, table_id: UUID) -> Iterator[tuple[str, frozenset[str], str]]:
-    """Policies and column grants of a table: what they are called, the columns they name, and how they go."""
+def _rules_of(tx: CatalogTransaction, table: Identifier, table_id: UUID) -> Iterator[tuple[str, frozenset[str], str, bool]]:
+    """Policies and column grants of a table: what they are called, the columns they name, how they go, and whether they go by values."""
     name = f"{table.database}.{table.table}"
     for policy in tx.policies.of(table_id):
         kind = "POLICY" if policy.column is None else "MASKING POLICY"
         what = "row policy" if policy.column is None else "masking policy"
-        yield f"{what} {policy.name}", policy.columns, f"DROP {kind} {policy.name} ON {name}"
+        yield f"{what} {policy.name}", policy.columns, f"DROP {kind} {policy.name} ON {name}", True
     for grant in tx.grants.of_columns(table_id):
         if grant.columns is not None:
             yield (
                 f"the grant of {grant.words} to {grant.principal}",
                 frozenset(grant.columns.names),
                 f"REVOKE {grant.words} ON {name} FROM {grant.principal}",
+                False,
             )

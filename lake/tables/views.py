@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -54,15 +54,22 @@ class _Named:
     def _of(self, tx: CatalogTransaction) -> NamedRepository:
         return tx.views if self._type is ResourceType.VIEW else tx.functions
 
-    def page(self, database: str, wanted: Slice = EVERYTHING) -> list[NamedRow]:
-        """Those of a database that the caller may see, by name; raises `DatabaseNotExist`."""
+    def names(self, database: str, wanted: Slice = EVERYTHING) -> list[str]:
+        """The names of those in a database that the caller may see or list, in order; raises `DatabaseNotExist`."""
+        return [row.name for row in self._page(database, wanted, self._caller.lists)]
+
+    def describe_all(self, database: str, wanted: Slice = EVERYTHING) -> list[NamedRow]:
+        """Those of a database that the caller may do something with, by name; raises `DatabaseNotExist`."""
+        return self._page(database, wanted, self._caller.sees)
+
+    def _page(self, database: str, wanted: Slice, shows: Callable[[Resource], bool]) -> list[NamedRow]:
         self._caller.require_sight_of_database(database)
         with self._catalog.reading() as tx:
             repository = self._of(tx)
             rows = seen(
                 lambda part: repository.page(database, part),
                 lambda row: row.name,
-                lambda name: self._caller.lists(named_resource(self._type, database, name)),
+                lambda name: shows(named_resource(self._type, database, name)),
                 wanted,
                 all_=self._caller.administrator,
             )

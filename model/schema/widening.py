@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from model.schema.types import (
+    ArrayType,
     AtomicType,
     BinaryType,
     CharType,
     DataType,
     DecimalType,
     LocalZonedTimestampType,
+    MapType,
+    MultisetType,
+    RowType,
     TimestampType,
     TimeType,
     VarBinaryType,
@@ -41,6 +45,19 @@ def widens(old: DataType, new: DataType) -> bool:
         case (TimeType(precision=a), TimeType(precision=b)):
             return b >= a
     return old.root == "FLOAT" and new.root == "DOUBLE"
+
+
+def keeps_values(old: DataType, new: DataType) -> bool:
+    """Whether all that is read under the old type, as far as it is still there, is read unchanged under the new one."""
+    match old, new:
+        case RowType(), RowType():
+            before = {field.id: field.type for field in old.fields}
+            return all(keeps_values(before[field.id], field.type) for field in new.fields if field.id in before)
+        case (ArrayType(element=a), ArrayType(element=b)) | (MultisetType(element=a), MultisetType(element=b)):
+            return keeps_values(a, b)
+        case MapType(), MapType():
+            return keeps_values(old.key, new.key) and keeps_values(old.value, new.value)
+    return widens(old, new)
 
 
 def _integer_widens(root: str, new: AtomicType) -> bool:

@@ -36,7 +36,7 @@ def without_places(text: str) -> str:
 
 def _shortened(match: re.Match[str]) -> str:
     path = match[0]
-    place = path.removeprefix("file:")
+    place = path.removeprefix("file:").rstrip(".:")  # of the sentence
     place = "/" + place.lstrip("/") if place.startswith("/") else place
     while place not in _PLACES:
         place = place.rpartition("/")[0]

@@ -75,11 +75,12 @@ def _of_database(lake: Lake, database: str, types: set[str], *, with_schema: boo
     elif TABLE in types:
         for name in lake.list_tables(database):
             yield name, TABLE, None
-    if VIEW in types:
-        for view in lake.views.page(database):
-            fields = View.from_json(view.body).fields if with_schema else ()
-            columns = tuple(ResultColumn(f.name, f.type, f.description) for f in fields)
-            yield view.name, VIEW, columns if with_schema else None
+    if VIEW in types and with_schema:
+        for view in lake.views.describe_all(database):
+            yield view.name, VIEW, tuple(ResultColumn(f.name, f.type, f.description) for f in View.from_json(view.body).fields)
+    elif VIEW in types:
+        for name in lake.views.names(database):
+            yield name, VIEW, None
 
 
 def _none(schema: pa.Schema) -> Callable[[Lake, Any], pa.Table]:

@@ -20,11 +20,11 @@ def serve_named(kind: str, of: Callable[[Lake], Views | Functions], json_of: Jso
 
     def names(database: str) -> object:
         wanted = slice_of(pattern)
-        return page(f"{kind}s", of(lake()).page(database, one_more(wanted)), wanted, lambda row: row.name, lambda row: row.name)
+        return page(f"{kind}s", of(lake()).names(database, one_more(wanted)), wanted, str, str)
 
     def details(database: str) -> object:
         wanted = slice_of(pattern)
-        return page(f"{kind}Details", of(lake()).page(database, one_more(wanted)), wanted, lambda row: row.name, json_of)
+        return page(f"{kind}Details", of(lake()).describe_all(database, one_more(wanted)), wanted, lambda row: row.name, json_of)
 
     def everywhere() -> object:
         return pages_everywhere(f"{kind}s", pattern, of(lake()).everywhere)

@@ -26,7 +26,6 @@ def _known(lake: Lake, database: str | None) -> Sequence[str]:
     try:
         if database is None:
             return lake.list_databases(_LOOKED_THROUGH)
-        views = lake.views.page(database, _LOOKED_THROUGH)
-        return [*lake.list_tables(database, _LOOKED_THROUGH), *(view.name for view in views)]
+        return [*lake.list_tables(database, _LOOKED_THROUGH), *lake.views.names(database, _LOOKED_THROUGH)]
     except LakeError:  # not even the database is there, or Postgres is away by now: the error says enough
         return ()

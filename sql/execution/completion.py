@@ -102,7 +102,7 @@ def _table_names(lake: Lake, session: Session, typed: str) -> Iterator[str]:
 
 def _readable(lake: Lake, database: str) -> list[str]:
     """What a query can name: tables, then views."""
-    return [*lake.list_tables(database), *(view.name for view in lake.views.page(database))]
+    return [*lake.list_tables(database), *lake.views.names(database)]
 
 
 def _columns(lake: Lake, session: Session, statement: str, typed: str) -> Iterator[str]:

@@ -61,13 +61,13 @@ def _tables(context: ExecutionContext, name: Names) -> Iterable[str]:
     database = database_name(name) if name else context.session.current_database
     stored = context.lake.list_tables(database)
     own = context.session.temporary_tables if name is None else {}
-    views = [row.name for row in context.lake.views.page(database)]
+    views = context.lake.views.names(database)
     return sorted({*stored, *own, *views})
 
 
 def _views(context: ExecutionContext, name: Names) -> Iterable[str]:
     database = database_name(name) if name else context.session.current_database
-    return [row.name for row in context.lake.views.page(database)]
+    return context.lake.views.names(database)
 
 
 def _create_view(context: ExecutionContext, name: Names) -> Iterable[str]:

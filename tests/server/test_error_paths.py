@@ -137,6 +137,8 @@ def _made(kind: type[LakeError], words: str) -> LakeError | None:
         ("file:///{0}/a/b.orc", "b.orc"),
         ("under {0}/t/day=secret.", "under …."),
         ("{0}", "{1}"),
+        ("files are read below {0}.", "files are read below {1}."),
+        ("{0}: not there", "{1}: not there"),
         ("{0}beside/x stays, and /v1/sluice too", "{0}beside/x stays, and /v1/sluice too"),
     ],
 )

@@ -281,3 +281,56 @@ def test_whatever_is_altered_no_masked_column_is_ever_shown(gateway: Gateway, la
                 assert masked.isdisjoint(names[name] for name in shown), (text, table)
     assert done > 8
     assert masked
+
+
+NARROWED = {"name": "VARCHAR(2)", "id": "TINYINT"}
+"""Types under which a condition holds for values for which it does not: 'anna' is 'an', and 300 is 44."""
+
+
+@pytest.mark.parametrize("name", NARROWED)
+@pytest.mark.parametrize(
+    "rule", ["CREATE POLICY p ON t TO ada USING (name = 'an' AND id < 100)", "CREATE MASKING POLICY p ON t ({name}) TO ada USING (NULL)"]
+)
+def test_a_column_that_a_policy_names_keeps_its_values(gateway: Gateway, lake: Lake, ada: str, name: str, rule: str) -> None:
+    gateway.run(rule.format(name=name) + "; GRANT SELECT, ALTER ON t TO ada")
+    alter = f"MODIFY {name} {NARROWED[name]}"
+    for table in ("t", "`t$branch_b`"):
+        with pytest.raises(InvalidSchemaChange, match=rf"Column {name} of table .* is named by .*policy p, .* DROP .*POLICY p ON .* first"):
+            gateway.run(f"ALTER TABLE {table} {alter}")
+    gateway.run("ALTER TABLE t MODIFY id BIGINT; ALTER TABLE t MODIFY card VARCHAR(2)")
+    if "id" in rule.format(name=name):
+        with pytest.raises(InvalidSchemaChange, match="Column id of"):
+            lake.history.rollback_schema(lake.open(T), 0)
+    kind = "POLICY" if rule.startswith("CREATE POLICY") else "MASKING POLICY"
+    gateway.run(f"DROP {kind} p ON t; ALTER TABLE t {alter}")
+
+
+def test_main_goes_forward_to_no_branch_with_other_values(gateway: Gateway, lake: Lake, ada: str) -> None:
+    gateway.run("ALTER TABLE `t$branch_b` MODIFY name VARCHAR(2); CREATE POLICY p ON t TO ada USING (name = 'an')")
+    with pytest.raises(InvalidSchemaChange, match="Column name of"):
+        gateway.run("CALL sys.fast_forward('t', 'b')")
+
+
+def test_what_shows_other_values_than_main_is_closed_to_whom_a_policy_binds(gateway: Gateway, lake: Lake, ada: str) -> None:
+    """A branch, and a version of before the policy, under which values that it hides would be others."""
+    narrow, wide = lake.open(T), "ALTER TABLE t MODIFY name STRING"
+    gateway.run("ALTER TABLE `t$branch_b` MODIFY name VARCHAR(2); ALTER TABLE t MODIFY name VARCHAR(2)")
+    narrow = lake.open(T)
+    gateway.run(wide)
+    gateway.run("CREATE POLICY p ON t TO ada USING (name = 'an'); GRANT SELECT ON t TO ada")
+    seen = as_user(lake, ada)
+    assert [policy.name for policy in rules(lake, ada, T).filters] == ["p"]
+    for read in (seen.open(BRANCH), narrow):
+        with pytest.raises(Forbidden, match="not all of them under these names and with the same values"):
+            seen.read_rules(read)
+    gateway.run("DROP POLICY p ON t; CREATE MASKING POLICY p ON t (name) TO ada USING (upper(name))")
+    for read in (seen.open(BRANCH), narrow):
+        assert seen.read_rules(read) == ReadRules(columns=frozenset({"id", "card"}))
+
+
+def test_what_was_only_widened_is_read_as_before(gateway: Gateway, lake: Lake, ada: str) -> None:
+    before = lake.open(T)
+    gateway.run("ALTER TABLE t MODIFY id BIGINT; CREATE POLICY p ON t TO ada USING (id < 100); GRANT SELECT ON t TO ada")
+    seen = as_user(lake, ada)
+    for read in (seen.open(BRANCH), before, seen.open(T)):
+        assert [policy.name for policy in seen.read_rules(read).filters] == ["p"]

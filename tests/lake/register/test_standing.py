@@ -87,7 +87,7 @@ def test_another_catalog_writes_nothing_until_it_is_meant(lake: Lake, other: Lak
             change()
     lake.permissions.create_token("root", administrator=True)  # somebody has to come in
     assert names(lake.open(T)) == ["a"]  # reads go on
-    assert [row.name for row in lake.views.page("default")] == ["v"]
+    assert lake.views.names("default") == ["v"]
     lake.claim_warehouse()
     lake.commit(lake.open(T), append("b"))
 

@@ -75,6 +75,22 @@ def test_lists_and_errors_of_who_may_nothing(ada: As) -> None:
         assert ada.refused(method, path, body)[0] == 403, path
 
 
+@pytest.mark.parametrize("granted", ["LIST ON DATABASE d", "SELECT ON d.t", "SELECT ON VIEW d.v", "DROP ON FUNCTION d.f"])
+def test_lists_of_whole_objects_show_what_is_shown_by_name(admin: As, ada: As, granted: str) -> None:
+    view = {"fields": [], "query": "SELECT 'secret'"}
+    admin.post("databases/d/views", {"identifier": {"database": "d", "object": "v"}, "schema": view})
+    admin.post("databases/d/functions", {"name": "f", "inputParams": [], "returnParams": [], "deterministic": True, "definitions": {}})
+    admin.sql(f"GRANT {granted} TO ada")
+    shown = {(each, name) for each, name in (("table", "t"), ("table", "u"), ("view", "v"), ("function", "f"))
+             if ada.call("GET", f"databases/d/{each}s/{name}").status_code == 200}  # fmt: skip
+    for each in ("table", "view", "function"):
+        names = set(ada.get(f"databases/d/{each}s")[f"{each}s"])
+        whole = {one["name"] for one in ada.get(f"databases/d/{each}-details")[f"{each}Details"]}
+        assert whole == {name for what, name in shown if what == each}
+        assert whole <= names
+        assert whole == names or granted.startswith("LIST")
+
+
 def test_who_may_alter_a_table_or_view_moves_it_to_no_other_database(admin: As, ada: As) -> None:
     admin.post("databases/d/views", {"identifier": {"database": "d", "object": "v"}, "schema": {"fields": [], "query": "SELECT 1"}})
     admin.sql("CREATE DATABASE e; GRANT ALL ON ALL IN DATABASE e TO ada; GRANT ALL ON DATABASE e TO ada")

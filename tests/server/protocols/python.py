@@ -125,4 +125,4 @@ class PythonDoor:
         self._lake.views.drop(identifier(name))
 
     def views(self, database: str) -> list[str]:
-        return [row.name for row in self._lake.views.page(database)]
+        return self._lake.views.names(database)
