@@ -19,7 +19,7 @@ from lake.access.permissions import require_to_add_indexes, require_to_replace_f
 from lake.commit.built import BuiltCommit, decide_built
 from lake.commit.claims import claimed_in
 from lake.commit.clients.commit import ClientCommit, ClientCommitter
-from lake.commit.clients.judgement import Rights
+from lake.commit.clients.rights import Rights
 from lake.commit.decide import AnswerOf, Claim, Claimed, Committer, Listener
 from lake.commit.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.commit.metrics import CommitNote, noting

@@ -35,7 +35,7 @@ from table.format.manifests.codec import (
 from table.format.manifests.columns import ManifestColumns, entry_count, many_entries
 from table.format.manifests.entries import ManifestEntry, ManifestFile, entries_bytes, list_bytes, manifest_file
 from table.format.manifests.lists import LIST_PREFIX, way_out_of
-from table.format.manifests.typed import columns_in, entries_in, index_records, wrong_entries, wrong_size
+from table.format.manifests.typed import Look, columns_in, entries_in, index_records, wrong_entries, wrong_size
 from table.format.rows import binary_row
 from table.format.schema_file import publish_schema
 from table.format.schemas import KnownSchemas, Schemas
@@ -237,9 +237,19 @@ class TableFiles:
         """
         return self._entries(self.layout.manifest(meta.file_name), meta)
 
-    def claimed_entries(self, meta: ManifestFile) -> Sequence[ManifestEntry]:
-        """The same of a manifest that a client hands in: what its list tells of it is judged by the caller."""
-        return self._entries(self.layout.manifest(meta.file_name), None)
+    def claimed_entries(self, meta: ManifestFile, *, look: Look | None = None) -> Sequence[ManifestEntry]:
+        """The same of a manifest that a client hands in: what its list tells of it is judged by the caller.
+
+        ``look`` gets the records as they lie in the file.
+        """
+        path = self.layout.manifest(meta.file_name)
+        if look is None:
+            return self._entries(path, None)
+
+        # Also where it is kept: whoever read it first may not have looked so closely.
+        entries = tuple(self._read(path, None, lambda data: entries_in(data, self.partition_types, look=look)))
+        self._manifests.put(path, entries)
+        return entries
 
     def _entries(self, path: str, meta: ManifestFile | None) -> Sequence[ManifestEntry]:
         def read() -> Sequence[ManifestEntry]:

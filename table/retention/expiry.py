@@ -106,17 +106,21 @@ def left_by_expiry(
     the snapshots after the first, where something is to go: what went may be there again.
     """
     gone: dict[str, _Candidate] = {}
+    extra = False
     for snapshot in [*expired[1:], first]:
         entries = list(files.delta_entries(snapshot))
         for entry in entries:
             if entry.kind is EntryKind.DELETE:
                 gone.update(_candidates(files, schema, entry))
+                extra |= bool(entry.file.extra_files)
         for entry in entries:  # a file that got another index is removed and added in one snapshot
             if entry.kind is EntryKind.ADD:
                 for path in _candidates(files, schema, entry):
                     gone.pop(path, None)
     beside = {(snapshot.index_manifest, snapshot.statistics) for snapshot in expired} - {(first.index_manifest, first.statistics)}
     again = came_back() if gone or beside else ()
+    if extra and not again:  # what lies beside a file may be called as a live one: commits that earlier versions took said so
+        again = [first]
     return _garbage(files, schema, gone, expired, [first], [*kept, *again[-1:]], again[:-1])
 
 

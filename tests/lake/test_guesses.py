@@ -12,7 +12,7 @@ import pytest
 from catalog import CatalogStore
 from lake import Lake, LakeTable
 from lake.commit.clients.commit import ClientCommit
-from lake.commit.clients.judgement import Rights
+from lake.commit.clients.rights import Rights
 from model.errors import TableNotExist
 from model.identifier import Identifier
 from model.schema.change import SetOption

@@ -6,11 +6,10 @@ The rules of what is taken, refused or a repeat: `architecture.md`, second decis
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from cachetools import LRUCache
@@ -19,8 +18,9 @@ from catalog import CatalogStore
 from catalog.commits.decisions import Decision, Held
 from catalog.commits.reservations import Client
 from catalog.records import HeadRow, SnapshotRow
-from lake.commit.clients.judgement import EVERY_RIGHT, Judge, Judged, Rights, RowsChanged
+from lake.commit.clients.judgement import Judge, Judged, RowsChanged
 from lake.commit.clients.past_lists import PastLists
+from lake.commit.clients.rights import EVERY_RIGHT, Rights
 from lake.commit.clients.schema_named import check_older_schema, check_placed, check_replaced, check_schema
 from lake.commit.clients.told_gone import require_not_told_gone
 from lake.commit.core import CommitCore, Prepared
@@ -221,7 +221,7 @@ class ClientCommitter:
         """
         if judged.rows.taken and commit.snapshot.commit_kind is CommitKind.APPEND:
             properties = {**commit.snapshot.properties, TAKES_FILES: "true"}
-            commit = dataclasses.replace(commit, snapshot=dataclasses.replace(commit.snapshot, properties=properties))
+            commit = replace(commit, snapshot=replace(commit.snapshot, properties=properties))
         prepared = Prepared(identifier=table, table_id=head.table_id, files=files, snapshot=commit.snapshot, place=place)
 
         def remember() -> None:
@@ -286,7 +286,7 @@ class ClientCommitter:
                         tx.partitions.add(head.table_id, table.branch, named, by=committed_by(snapshot))
             else:
                 with self._catalog.deciding() as tx:
-                    decided = tx.decisions.decide(dataclasses.replace(decision, partitions=named, by=committed_by(snapshot)))
+                    decided = tx.decisions.decide(replace(decision, partitions=named, by=committed_by(snapshot)))
             return decided
         except Unavailable as away:  # its client is not told before Postgres answers again
             raise OutcomeUnknown(away.message) from away
@@ -410,7 +410,7 @@ def _at(head: HeadRow) -> tuple[int, str] | None:
 
 def _after(head: HeadRow, newest: Snapshot) -> HeadRow:
     """The head once it points at this snapshot."""
-    return dataclasses.replace(
+    return replace(
         head,
         snapshot_id=newest.id,
         snapshot_key=newest.key,

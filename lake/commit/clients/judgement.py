@@ -9,15 +9,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
+from lake.commit.clients.claimed_records import fault_of_records, name_fault, stats_fault
 from lake.commit.clients.index_lines import IndexChange, index_change
 from lake.commit.clients.kept_rows import Place, same_counts, same_row_ids
 from lake.commit.clients.live_digests import BYTES_A_FILE, Live, data_paths, live_in, path_digest
 from lake.commit.clients.marks import Marks, WrongMarks
 from lake.commit.clients.merged import renumbered_rows, same_manifest, told
+from lake.commit.clients.rights import Rights
 from lake.inspect.counts import sums_of_entries
 from model.catalog_errors import InvalidCommit
 from model.errors import LakeError, StorageFull, Unavailable
@@ -30,7 +33,7 @@ from model.snapshot import CommitKind, Snapshot
 from table.format.cache import ByteCache
 from table.format.manifests.columns import digest_of
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile, bounds_of, partition_stats
-from table.format.manifests.typed import wrong_entries
+from table.format.manifests.typed import Look, wrong_entries
 from table.format.store import TableFiles
 from table.scan.planning.live import merge_entries
 
@@ -38,32 +41,6 @@ CLOCK_SKEW_MILLIS = 3_600_000
 """So far a client's clock may be ahead of ours, or behind that of the one before it."""
 _MOST_LIST_BYTES = 256 << 20
 _CACHED_BYTES = 64 << 20
-
-
-def nothing(*_: object) -> None:
-    """A right that everybody has."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rights:
-    """What raises for a caller who may not do something."""
-
-    insert: Callable[[], None] = nothing
-    """Add rows."""
-    delete: Callable[[], None] = nothing
-    """Take rows away."""
-    replace: Callable[[UUID], None] = nothing
-    """Put other files in the place of some of this table, with as many rows: a compaction, whose rows nobody compares."""
-    index: Callable[[UUID], None] = nothing
-    """Add an index of this table's values, which nobody compares with them."""
-    table: Callable[[UUID], None] = nothing
-    """Have the others said of this table, whatever is called by its name."""
-
-    take_over: bool = True
-    """Go on with a writer, by its ``commitUser``, that was another principal's."""
-
-
-EVERY_RIGHT = Rights()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,14 +265,17 @@ class _Case:
             if meta.file_name in names:
                 raise self.fault(f"its delta names the manifest {meta.file_name} twice.")
             names.add(meta.file_name)
-            entries += self._read(meta)
+            records: list[Mapping[str, Any]] = []
+            entries += self._read(meta, look=records.extend)
+            if (problem := fault_of_records(records, self.files, self.schema)) is not None:
+                raise self.fault(problem)
         return entries
 
-    def _read(self, meta: ManifestFile) -> Sequence[ManifestEntry]:
-        """A manifest's entries, which are what its line in the list says."""
+    def _read(self, meta: ManifestFile, *, look: Look | None = None) -> Sequence[ManifestEntry]:
+        """A manifest's entries, which are what its line in the list says; ``look`` as `TableFiles.claimed_entries` has it."""
         path = self.files.layout.manifest(meta.file_name)
         self._check_file(path, meta.file_size, f"the manifest {meta.file_name}")
-        entries = self.files.claimed_entries(meta)
+        entries = self.files.claimed_entries(meta, look=look)
         if wrong_entries(meta, entries, self._types) is not None or not self._bounded(meta, entries):
             raise self.fault(f"the line of the manifest {meta.file_name} in its list does not say what is in it.")
         self._check_entries(entries)
@@ -303,7 +283,9 @@ class _Case:
 
     def _bounded(self, meta: ManifestFile, entries: Sequence[ManifestEntry]) -> bool:
         """Whether the line tells bounds of the partitions, by which readers leave manifests out, that hold all the entries."""
-        if not self._types or not entries:
+        if not self._types:
+            return stats_fault(meta.partition_stats, ()) is None
+        if not entries:
             return True
         own = partition_stats([entry.partition for entry in entries], self._types)
         claimed = meta.partition_stats
@@ -349,6 +331,8 @@ class _Case:
             if after.lies_at(digest := path_digest(path)):
                 raise self.fault("it adds a file that the table has already, or one of them twice: its rows would be read twice.")
             after.add(digest_of(entry), digest)
+            if (problem := name_fault(entry.file)) is not None:
+                raise self.fault(problem)
             self._check_file_size(path, entry.file.file_size)  # one that is not there, whole, would keep all others from being read
         return after
 

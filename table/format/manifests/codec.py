@@ -163,7 +163,12 @@ def manifest_records(data: bytes) -> Iterator[Any]:
 
 def decode_manifest(data: bytes) -> list[ManifestEntry]:
     """The entries of a manifest, also one an older writer made: what it lacks is None."""
-    return [_entry(record) for record in manifest_records(data)]
+    return entries_of(manifest_records(data))
+
+
+def entries_of(records: Iterable[Mapping[str, Any]]) -> list[ManifestEntry]:
+    """The entries that a manifest's records are."""
+    return [_entry(record) for record in records]
 
 
 def decode_manifest_list(data: bytes) -> list[ManifestFile]:

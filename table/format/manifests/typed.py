@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from model.schema.types import DataType
-from table.format.manifests.codec import decode_manifest, manifest_records
+from table.format.manifests.codec import entries_of, manifest_records
 from table.format.manifests.columns import ManifestColumns
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile, bounds_of, within
 from table.format.rows import binary_row
 
+Look = Callable[[Sequence[Any]], None]
+"""Gets a manifest's records as they lie in the file."""
 VECTORS = "DELETION_VECTORS"
 """The type of index files that say which rows are deleted."""
 _RANGES = "_DELETIONS_VECTORS_RANGES"
 
 
-def entries_in(data: bytes, types: Sequence[DataType] | None) -> list[ManifestEntry]:
-    """The entries; raises anything for bytes that are no manifest of such a table. Without types partitions are taken as they are."""
-    entries = decode_manifest(data)
+def entries_in(data: bytes, types: Sequence[DataType] | None, *, look: Look = lambda records: None) -> list[ManifestEntry]:
+    """The entries; raises anything for bytes that are no manifest of such a table. Without types partitions are taken as they are.
+
+    ``look`` goes through their records first.
+    """
+    records = list(manifest_records(data))
+    look(records)
+    entries = entries_of(records)
     _check_partitions({entry.partition for entry in entries}, types)
     return entries
 

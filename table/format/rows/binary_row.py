@@ -15,8 +15,11 @@ from model.schema.types import DataType, DecimalType, LocalZonedTimestampType, T
 _EPOCH = dt.datetime(1970, 1, 1)
 EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _INTEGERS = {"TINYINT": "<b", "SMALLINT": "<h", "INT": "<i", "BIGINT": "<q", "TIME": "<i"}
+_IN_SLOT = frozenset({*_INTEGERS, "BOOLEAN", "DATE", "FLOAT", "DOUBLE"})
 _ZERO_SLOT = bytes(8)
 _RESERVED_DECIMAL = 16
+_LAST_KIND = 3
+"""Of Paimon's kinds of rows: +I, -U, +U, -D."""
 WIDE = Context(prec=76)
 """Python's default context would round a DECIMAL(38) to 28 digits."""
 
@@ -151,6 +154,37 @@ def nulls(prefixed: bytes) -> list[bool]:
         return [bool(prefixed[4 + (8 + index) // 8] >> (8 + index) % 8 & 1) for index in range(arity)]
     except (struct.error, IndexError) as problem:
         raise ValueError(f"{len(prefixed)} bytes are no row: {problem}") from None
+
+
+def fault_of(prefixed: bytes, types: Sequence[DataType] | None) -> str | None:
+    """What keeps a reader from decoding bytes as a row with arity prefix: of these types, or of any where they are not known."""
+    if len(prefixed) < 4:
+        return f"{len(prefixed)} bytes"
+    (arity,) = struct.unpack_from(">i", prefixed)
+    if arity < 0 or (types is not None and arity != len(types)):
+        return f"a row of {arity} fields" + ("" if types is None else f" for {len(types)} columns")
+    base, row = header_size(arity), memoryview(prefixed)[4:]
+    if len(row) < base + 8 * arity:
+        return f"{len(prefixed)} bytes for {arity} fields, which take {4 + base + 8 * arity}"
+    if row[0] > _LAST_KIND:
+        return f"a row of kind {row[0]}"
+    for index, type_ in enumerate(types or ()):
+        bit = 8 + index
+        if not row[bit // 8] >> (bit % 8) & 1 and _end_of(type_, row, base + 8 * index) > len(row):
+            return f"field {index} lies beyond its end"
+    return None
+
+
+def _end_of(type_: DataType, row: memoryview, at: int) -> int:
+    """Where the bytes end to which the slot of a field leads; 0 where it holds the value itself."""
+    first, second = struct.unpack_from("<II", row, at)
+    if isinstance(type_, TimestampType | LocalZonedTimestampType):
+        return 0 if compact(type_) else second + 8
+    if isinstance(type_, DecimalType):
+        return 0 if compact(type_) else first + second
+    if type_.root in _IN_SLOT or row[at + 7] & 0x80:
+        return 0
+    return int(first + second)
 
 
 def _decoded(types: Sequence[DataType], prefixed: bytes) -> tuple[object, ...]:

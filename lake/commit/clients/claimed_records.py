@@ -1,0 +1,104 @@
+"""What a client's manifest says of the files it adds, held to what all readers can decode and to names that are nobody else's.
+
+We read around much that other readers stumble over: a row of statistics that is none, a version that they do not know. One entry like that,
+which takes INSERT alone, would close the table to them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from model.errors import LakeError
+from model.options.table import is_on
+from model.schema.schema import Schema
+from model.schema.types import DataType
+from table.format.manifests.codec import VERSION
+from table.format.manifests.entries import DataFile, EntryKind, SimpleStats
+from table.format.rows import binary_row
+from table.format.store import TableFiles
+
+_SYSTEM = frozenset({"_ROW_ID", "_SEQUENCE_NUMBER"})
+"""Columns of row tracking, which no schema has."""
+_INDEX = re.compile(r"(-[0-9a-f-]+)?\.index")
+"""What follows a data file's name in that of an index beside it: Java's, pypaimon's and ours (`createNewFileIndexFilePath`)."""
+_ENDED = re.compile(r"\.[A-Za-z0-9_]+$")
+
+
+def name_fault(file: DataFile) -> str | None:
+    """What is wrong with the names of a file that is added and of what lies beside it: expiry removes them with it.
+
+    So they are its own: an index that is called as another's data file or index would take that away.
+    """
+    name = file.file_name
+    if name.endswith(".index"):
+        return f"file {name[:80]} is called as an index of another."
+    for extra in file.extra_files:
+        if not (_ENDED.search(name) and extra.startswith(name) and _INDEX.fullmatch(extra, len(name))):
+            return f"{extra[:80]}, beside file {name[:80]}, is not called as an index of it ({name[:80]}.index)."
+    return None
+
+
+def fault_of_records(records: Sequence[Mapping[str, Any]], files: TableFiles, schema: Schema) -> str | None:
+    """What of the records of a manifest of changes a reader could not decode as rows and numbers."""
+    for record in records:
+        if record["_VERSION"] != VERSION:
+            return f"an entry is of version {record['_VERSION']}, which no reader knows."
+        if record["_TOTAL_BUCKETS"] < -2:  # a table without buckets has -1, one with postponed buckets -2
+            return f"an entry tells of {record['_TOTAL_BUCKETS']} buckets."
+        if record["_KIND"] == EntryKind.ADD:
+            file = record["_FILE"]
+            try:
+                written_by = files.read_schema(file["_SCHEMA_ID"])
+            except LakeError:  # there is none of that version, which the judge tells
+                continue
+            if (problem := _fault(file, written_by, schema)) is not None:
+                return f"of file {str(file['_FILE_NAME'])[:80]} it tells {problem}."
+    return None
+
+
+def _fault(file: Mapping[str, Any], written_by: Schema, schema: Schema) -> str | None:
+    rows, deleted = file["_ROW_COUNT"], file.get("_DELETE_ROW_COUNT")
+    if not 0 <= (deleted or 0) <= rows:
+        return f"{deleted:,} deleted of {rows:,} rows"
+    names = set(written_by.field_names)
+    written = file.get("_WRITE_COLS")
+    if written is not None and not is_on(schema.options, "data-evolution.enabled") and (missing := names - set(written)):
+        return f"only some columns, and not {min(missing)}"
+    covered = file.get("_VALUE_STATS_COLS")
+    if covered is not None and (unknown := set(covered) - names - _SYSTEM):
+        return f"statistics of column {min(unknown)[:80]}, which there is not"
+    for field in ("_MIN_KEY", "_MAX_KEY"):
+        if (problem := binary_row.fault_of(file[field], None)) is not None:
+            return f"{field}, which is no row: {problem}"
+    if (problem := _record_fault(file["_KEY_STATS"], None, rows)) is not None:
+        return f"_KEY_STATS, which are none: {problem}"
+    if (problem := _record_fault(file["_VALUE_STATS"], _types(written_by, covered, written), rows)) is not None:
+        return f"_VALUE_STATS, which are none: {problem}"
+    return None
+
+
+def _types(schema: Schema, covered: Sequence[str] | None, written: Sequence[str] | None) -> list[DataType] | None:
+    """The types of the columns of which a file has statistics; None where that is not to be known."""
+    names = covered if covered is not None else schema.field_names if written is None else None
+    of = {field.name: field.type for field in schema.fields}
+    return None if names is None or not of.keys() >= set(names) else [of[name] for name in names]
+
+
+def _record_fault(record: Mapping[str, Any], types: Sequence[DataType] | None, rows: int) -> str | None:
+    stats = SimpleStats(record["_MIN_VALUES"], record["_MAX_VALUES"], record.get("_NULL_COUNTS") or ())
+    return stats_fault(stats, types, rows=rows)
+
+
+def stats_fault(stats: SimpleStats, types: Sequence[DataType] | None, *, rows: int | None = None) -> str | None:
+    """What is wrong with statistics of columns of these types, where they are known, and of so many rows."""
+    for row in (stats.min_values, stats.max_values):
+        if (problem := binary_row.fault_of(row, types)) is not None:
+            return problem
+    known = [count for count in stats.null_counts if count is not None]
+    if any(count < 0 or (rows is not None and count > rows) for count in known):
+        return f"counts of NULLs ({', '.join(map(str, known))[:80]}) that no {'file' if rows is None else f'{rows:,} rows'} can have"
+    if types is not None and len(stats.null_counts) not in (0, len(types)):
+        return f"{len(stats.null_counts)} counts of NULLs for {len(types)} columns"
+    return None

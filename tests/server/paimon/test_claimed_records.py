@@ -1,0 +1,184 @@
+"""A client's APPEND takes nothing of others away by the names it tells, and holds nothing that a reader of Paimon's could not decode."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import fastavro
+import pytest
+
+from gateway.gateway import Gateway
+from lake import Lake
+from model.access import Access
+from model.catalog_errors import InvalidCommit
+from model.identifier import Identifier
+from model.snapshot import Snapshot
+from server.paimon.messages.snapshots import client_commit
+from table.format.manifests.avro_name import named
+from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
+from table.format.store import TableFiles
+from table.retention.expiry import left_by_expiry
+from tests.server.paimon.committing import Writer
+from tests.server.paimon.speaking import Rest, new_table, schema
+from tests.server.paimon.test_judgement import gone, holding, live
+
+T = Identifier("d", "t")
+Change = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture
+def writer(rest: Rest, gateway: Gateway) -> Writer:
+    rest.post("databases/d/tables", new_table("t", schema(("id", "BIGINT"), ("name", "STRING"), bucket="-1")))
+    made = Writer(rest, gateway.lake)
+    made.commit(changes=[made.file(rows=2)])
+    return made
+
+
+def _mutated(files: TableFiles, meta: ManifestFile, change: Change) -> ManifestFile:
+    """The manifest with its one record changed as it lies in the file, in its place."""
+    path = files.layout.manifest(meta.file_name)
+    reader = fastavro.reader(io.BytesIO(files.io.read(path)))
+    record: Any = next(reader)
+    change(record)
+    out = io.BytesIO()
+    assert reader.writer_schema is not None
+    fastavro.writer(out, reader.writer_schema, [record], codec="zstandard", metadata=named(meta.file_name))
+    files.io.write(path, out.getvalue())
+    return replace(meta, file_size=len(out.getvalue()))
+
+
+def _body(writer: Writer, change: Change) -> dict[str, Any]:
+    """An APPEND of a file of two rows, whose entry is changed."""
+    files, latest = writer._files, writer.latest()
+    types = [field.type for field in files.read_schema(0).partition_fields]
+    (meta,) = files.new_manifests([writer.file(rows=2)], types, target=1 << 20)
+    name, size = files.new_manifest_list([_mutated(files, meta, change)])
+    assert latest is not None
+    total = latest["totalRecordCount"] + 2
+    return writer.body(latest, deltaManifestList=name, deltaManifestListSize=size, deltaRecordCount=2, totalRecordCount=total)
+
+
+def _file(**fields: Any) -> Change:
+    return lambda record: record["_FILE"].update(fields)
+
+
+def _stats(low: bytes = b"", high: bytes = b"", nulls: list[int] | None = None) -> dict[str, Any]:
+    return {"_MIN_VALUES": low, "_MAX_VALUES": high, "_NULL_COUNTS": nulls or []}
+
+
+def _row(*slots: bytes, arity: int | None = None, kind: int = 0, tail: bytes = b"") -> bytes:
+    return (len(slots) if arity is None else arity).to_bytes(4, "big") + bytes([kind]) + bytes(7) + b"".join(slots) + tail
+
+
+ONE, EMPTY = bytes([1]) + bytes(7), _row()
+BEYOND = (500).to_bytes(4, "little") + (24).to_bytes(4, "little")
+WRONG: dict[str, Change] = {
+    "a version": lambda record: record.update(_VERSION=99),
+    "buckets": lambda record: record.update(_TOTAL_BUCKETS=-(2**31)),
+    "more deleted rows than rows": _file(_DELETE_ROW_COUNT=3),
+    "deleted rows below none": _file(_DELETE_ROW_COUNT=-1),
+    "columns of some": _file(_WRITE_COLS=["id"]),
+    "a column of nobody": _file(_VALUE_STATS_COLS=["zz"]),
+    "a key that is no row": _file(_MIN_KEY=b"\xff\xff\xff"),
+    "an empty key": _file(_MAX_KEY=b""),
+    "a key's kind": _file(_MIN_KEY=b"\x00\x00\x00\x00\xff" + bytes(7)),
+    "key statistics": _file(_KEY_STATS=_stats(b"\xff" * 40, b"\xff" * 40)),
+    "statistics that are no rows": _file(_VALUE_STATS=_stats(), _VALUE_STATS_COLS=["id"]),
+    "statistics of noise": _file(_VALUE_STATS=_stats(b"\xff" * 40, b"\xff" * 40, [0]), _VALUE_STATS_COLS=["id"]),
+    "statistics of another arity": _file(_VALUE_STATS=_stats(_row(ONE), _row(ONE), [0]), _VALUE_STATS_COLS=["id", "name"]),
+    "statistics of all columns that has one": _file(_VALUE_STATS=_stats(_row(ONE), _row(ONE), [0]), _VALUE_STATS_COLS=None),
+    "a kind of row": _file(_VALUE_STATS=_stats(_row(ONE, kind=9), _row(ONE), [0]), _VALUE_STATS_COLS=["id"]),
+    "a row that ends early": _file(_VALUE_STATS=_stats(_row(arity=1), _row(ONE), [0]), _VALUE_STATS_COLS=["id"]),
+    "a text beyond the row": _file(_VALUE_STATS=_stats(_row(BEYOND), _row(BEYOND), [0]), _VALUE_STATS_COLS=["name"]),
+    "NULLs below none": _file(_VALUE_STATS=_stats(_row(ONE), _row(ONE), [-5]), _VALUE_STATS_COLS=["id"]),
+    "more NULLs than rows": _file(_VALUE_STATS=_stats(_row(ONE), _row(ONE), [2**62]), _VALUE_STATS_COLS=["id"]),
+    "NULLs of more columns": _file(_VALUE_STATS=_stats(_row(ONE), _row(ONE), [0, 0]), _VALUE_STATS_COLS=["id"]),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_an_entry_that_a_reader_cannot_decode_is_refused(writer: Writer, gateway: Gateway, what: str) -> None:
+    before = writer.latest()
+    with pytest.raises(InvalidCommit, match=r"Snapshot 2 of d\.t is not taken: "):
+        holding(gateway.lake, Access.UPDATE).client_commit(T, client_commit(_body(writer, WRONG[what])))
+    assert writer.latest() == before
+
+
+def test_what_readers_decode_is_taken(writer: Writer) -> None:
+    text = b"ab" + bytes(5) + bytes([0x82])
+    for change in (
+        _file(),
+        _file(_DELETE_ROW_COUNT=None),
+        _file(_WRITE_COLS=["id", "name"]),
+        _file(_VALUE_STATS=_stats(_row(ONE, text), _row(ONE, text), [0, 2]), _VALUE_STATS_COLS=None),
+        _file(_VALUE_STATS=_stats(_row(text), _row(text), [1]), _VALUE_STATS_COLS=["name"]),
+        _file(_KEY_STATS=_stats(EMPTY, EMPTY), _MIN_KEY=EMPTY, _MAX_KEY=EMPTY),
+    ):
+        assert writer.post(_body(writer, change))
+
+
+def test_bounds_of_partitions_where_there_are_none_are_no_noise(writer: Writer) -> None:
+    files, latest = writer._files, writer.latest()
+    assert latest is not None
+    (meta,) = files.new_manifests([writer.file(rows=2)], [], target=1 << 20)
+    for low, nulls in ((b"\xff", [5]), (b"", []), (EMPTY, [-1])):
+        stats = replace(meta.partition_stats, min_values=low, max_values=low, null_counts=nulls)
+        name, size = files.new_manifest_list([replace(meta, partition_stats=stats)])
+        changed: dict[str, Any] = {"deltaManifestList": name, "deltaManifestListSize": size, "deltaRecordCount": 2}
+        body = writer.body(latest, totalRecordCount=latest["totalRecordCount"] + 2, **changed)
+        assert writer.rest.refused("POST", f"{writer.path}/commit", body)[0] == 400
+
+
+def _named(entry: ManifestEntry, **names: Any) -> ManifestEntry:
+    return replace(entry, file=replace(entry.file, **names))
+
+
+def test_what_lies_beside_a_file_is_called_as_it(writer: Writer) -> None:
+    latest = writer.latest()
+    assert latest is not None
+    (there,) = live(writer._files, latest)
+    indexed, mine = writer.file(rows=1), writer.file(rows=1)
+    indexed = _named(indexed, extra_files=(f"{indexed.file.file_name}.index",))
+    writer.commit(changes=[indexed])
+    name = mine.file.file_name
+    for extra in (
+        there.file.file_name, indexed.file.file_name, *indexed.file.extra_files, f"{name}.data", name, f"{name}-1.index.parquet",
+    ):  # fmt: skip
+        body = writer.body(writer.latest(), changes=[_named(mine, extra_files=(extra,))])
+        assert writer.rest.refused("POST", f"{writer.path}/commit", body)[0] == 400, extra
+    files, beside = writer._files, indexed.file.extra_files
+    for taken in (
+        _named(mine, file_name=indexed.file.file_name[:9], extra_files=beside),
+        _named(mine, file_name=indexed.file.file_name.removesuffix(".parquet"), extra_files=beside),
+        _named(mine, file_name=beside[0]),
+    ):
+        files.io.add(files.layout.data_file(files.read_schema(0), (), 0, taken.file.file_name), bytes(9))
+        body = writer.body(writer.latest(), changes=[taken])
+        assert writer.rest.refused("POST", f"{writer.path}/commit", body)[0] == 400, taken.file.file_name
+    for extra in (f"{name}.index", f"{name}-1.index", f"{name}-0f1e2d3c-aaaa-bbbb-cccc-0123456789ab.index"):
+        writer.commit(changes=[_named(mine, extra_files=(extra,))])
+        writer.commit(changes=[_named(gone(mine), extra_files=(extra,))], commitKind="OVERWRITE")
+
+
+def test_expiry_keeps_a_live_file_that_an_entry_of_before_calls_its_own(
+    writer: Writer, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As earlier versions took it."""
+    latest = writer.latest()
+    assert latest is not None
+    (there,) = live(writer._files, latest)
+    monkeypatch.setattr("lake.commit.clients.judgement.name_fault", lambda file: None)
+    mine = _named(writer.file(rows=1), extra_files=(there.file.file_name,))
+    writer.commit(changes=[mine])
+    writer.commit(changes=[replace(mine, kind=EntryKind.DELETE)], commitKind="OVERWRITE")
+    table = lake.open(T)
+    path = table.files.data_path(table.schema, there)
+    first, *rest = (table.files.read_snapshot(number) for number in (1, 2, 3))
+    assert first is not None
+    kept: list[Snapshot] = [snapshot for snapshot in rest if snapshot is not None]
+    garbage = left_by_expiry(table.files, table.schema, [first, kept[0]], [], kept[1], lambda: ())
+    assert path not in garbage.data
+    assert table.files.data_path(table.schema, mine) in garbage.data
