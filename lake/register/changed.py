@@ -107,7 +107,7 @@ def missing_files(files: TableFiles, history: Sequence[SnapshotRow], schemas: Ma
     for row in history:
         snapshot = Snapshot.from_json(row.body)
         hole = row.published and row.snapshot_id not in there and (row is history[-1] or row.snapshot_id > min(there, default=0))
-        if hole and is_readable(files, snapshot):
+        if hole and is_readable(files, snapshot, contradictions=True):
             path, data = files.layout.snapshot_file(snapshot.id), snapshot_bytes(snapshot)
             missing.append(ChangedFile(path=path, data=data, problem="is missing", number=snapshot.id, snapshot_id=snapshot.id))
     return missing
@@ -125,16 +125,27 @@ def changed_files(
     rows = {row.snapshot_id: row for row in history}
     for one in changed_snapshots(files, history, aside):
         assert one.snapshot_id is not None
-        if is_readable(files, Snapshot.from_json(rows[one.snapshot_id].body)):
+        if is_readable(files, Snapshot.from_json(rows[one.snapshot_id].body), contradictions=True):
             changed.append(one)
     return changed
+
+
+def put_back(files: TableFiles, moved: Mapping[int, str]) -> None:
+    """Move snapshots to their own places, by id, that a repair which was cut off had moved away; it is on disk then."""
+    for snapshot_id, path in moved.items():
+        files.io.rename(path, files.layout.snapshot_file(snapshot_id))
+    if moved:
+        files.io.sync([files.layout.snapshot_dir(), *{path.rpartition("/")[0] for path in moved.values()}])
 
 
 def put_aside(
     files: TableFiles, aside: Sequence[int], changed: Sequence[ChangedFile], torn_tags: Sequence[ChangedFile], directory: str
 ) -> None:
-    """Move what is in the way into the directory, and write what was there; all of it is on disk before the repair is on record."""
-    moved = [files.layout.snapshot_file(snapshot_id) for snapshot_id in aside]
+    """Move what is in the way into the directory, and write what was there; all of it is on disk before the repair is on record.
+
+    The newest snapshots are moved first: wherever that is cut off, those left go on without a gap, as if they had been all.
+    """
+    moved = [files.layout.snapshot_file(snapshot_id) for snapshot_id in sorted(aside, reverse=True)]
     if aside:
         files.io.delete(files.layout.latest_hint())  # readers believe it, and find the newest by themselves where there is none
     for path in moved:

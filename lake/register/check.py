@@ -11,9 +11,10 @@ from typing import Any
 from catalog import CatalogStore
 from catalog.records import SnapshotRow, TagRow
 from lake.register.changed import ChangedFile, changed_schemas, changed_snapshot, changed_tags
+from lake.register.looks.contradictions import Contradictions
 from lake.register.looks.faults import Fault, refusals_too, refused, unreadable
 from lake.register.looks.file_faults import decoded, fault_of_entry, fault_of_index_file, index_fault, out_of_turn, shown
-from lake.register.looks.needed import Line, Wanted, need
+from lake.register.looks.needed import Line, Wanted, goes_on_from, need
 from lake.register.looks.side_by_side import SideBySide
 from lake.register.unknown_branches import unknown_branches
 from lake.tables.handle import LakeTable
@@ -107,15 +108,22 @@ class TableCheck:
         self._whole: dict[str, bool] = {}
         """Lines of index manifests, and whether the index file of each is as the line tells."""
 
-    def faults(self, lines: Sequence[Line], branches: Sequence[BranchMetadata]) -> Iterator[Fault]:
-        """All that is wrong, metadata first; what cannot be read is told as that, and the rest is looked at all the same."""
+    def faults(self, lines: Sequence[Line], branches: Sequence[BranchMetadata], *, contradictions: bool = True) -> Iterator[Fault]:
+        """All that is wrong, metadata first; what cannot be read is told as that, and the rest is looked at all the same.
+
+        Without ``contradictions`` files are whole that do not fit together, as in a copy of them.
+        """
         for metadata in branches:
             yield from refusals_too(metadata.branch, self._small_files(metadata))
         wanted: Wanted = {}
         reported: set[str] = set()
+        fitting = Contradictions(
+            lambda name: None if isinstance(listed := self._lists[name], str) else listed,
+            lambda meta: None if isinstance(entries := self._manifests[_told_of(meta)], str) else entries,
+        )
         for line in lines:
             yield from refusals_too(line.branch, self._snapshot_files(line))
-            for fault in self._metadata(line, wanted):
+            for fault in chain(self._metadata(line, wanted), self._contradictions(line, fitting) if contradictions else ()):
                 if fault.file not in reported:
                     reported.add(fault.file)
                     yield fault
@@ -231,13 +239,13 @@ class TableCheck:
     def _metadata(self, line: Line, wanted: Wanted) -> Iterator[Fault]:
         """Faults of lists and manifests; the data files that any snapshot of the line needs are put into ``wanted``."""
         self._read_ahead(line)
-        before: tuple[int, set[str]] | None = None
+        before: tuple[int, list[str]] | None = None
         for snapshot in line.snapshots:
             base, delta = (self._lists[name] for name, _ in self._named_lists(snapshot))
             # What a snapshot has is what the one before it had and what it added itself, where its base names what that one left. Else
             # it is what its own base and delta leave of each other: another snapshot or line may need what they take away.
-            follows = before is not None and not isinstance(base, str) and before == (snapshot.id - 1, {m.file_name for m in base})
-            names, needed = set[str](), Wanted()
+            follows = not isinstance(base, str) and goes_on_from(before, snapshot, [meta.file_name for meta in base])
+            names, needed = list[str](), Wanted()
             for (name, _), metas in zip(self._named_lists(snapshot), (base, delta), strict=True):
                 if isinstance(metas, str):
                     newest = line.published and snapshot is line.snapshots[-1]
@@ -245,7 +253,7 @@ class TableCheck:
                     yield self._fault_of(line.branch, snapshot, name, problem)
                     continue
                 for meta in metas:
-                    names.add(meta.file_name)
+                    names.append(meta.file_name)
                     entries = self._manifests[_told_of(meta)]
                     if isinstance(entries, str):
                         yield self._fault_of(line.branch, snapshot, meta.file_name, entries)
@@ -255,6 +263,16 @@ class TableCheck:
             wanted.update(needed)
             self._checked(1, 0)
         yield from self._indexes(line)
+
+    def _contradictions(self, line: Line, contradictions: Contradictions) -> Iterator[Fault]:
+        """Where manifests do not fit together, once all of the line are read."""
+        files = TableFiles(self._io, self._table.location, line.branch)
+        for one in contradictions.of(line, table=self._written(line.branch)):
+            if one.manifest is not None:
+                yield self._fault_of(line.branch, one.snapshot, one.manifest, one.problem)
+                continue
+            path, number = files.layout.snapshot_file(one.snapshot.id), one.snapshot.id
+            yield Fault(branch=line.branch, snapshot_id=number, partition="", file=path, rows=None, problem=one.problem)
 
     def _indexes(self, line: Line) -> Iterator[Fault]:
         """Faults of index manifests and of the files they name: with them the rows that they say are deleted come back."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from lake.commit.built import BuiltCommit
 from lake.register.check import Checked, Planned
+from lake.register.looks.contradictions import REMOVED_FILES, rows_of, told_of, wrong_total
 from lake.register.looks.faults import Fault
 from lake.register.looks.file_faults import decoded, fault_of_entry, fault_of_index_file, shown
 from lake.register.looks.side_by_side import SideBySide
@@ -19,7 +19,7 @@ from model.access import Access, table_resource
 from model.errors import TableDamaged
 from model.options.table import TABLE_OPTIONS
 from model.schema.types import DataType
-from model.snapshot import BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
+from model.snapshot import BATCH_COMMIT_IDENTIFIER, OPERATION, CommitKind, Snapshot
 from model.text.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_after, index_written, key_of
 from table.format.manifests.avro_name import wrong_name
@@ -29,7 +29,7 @@ from table.format.manifests.lists import LIST_PREFIX
 from table.format.manifests.typed import wrong_size
 from table.format.store import TableFiles
 from table.retention.check import MISSING
-from table.scan.planning.live import merge_entries
+from table.scan.planning.live import Key, settle
 from table.scan.skipping.partition_filter import BucketFilter
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ def what_is_lost(
             problem = f"{damage.problem}; {entry_count:,} files it told of are lost"
             faults.append(Fault(branch=branch, snapshot_id=latest.id, partition="", file=damage.file, rows=None, problem=problem))
     metadata = bool(faults)
-    left = tuple(entry for entry in merge_entries(chain.from_iterable(known), table=files.name) if entry.kind is EntryKind.ADD)
+    left, wrong = _settled(table, latest, metas, known, complete=not lost)
+    faults += wrong
     gone = []
     open_ones = [entry for entry in left if entry.key() not in whole]
     hears.planned(len(open_ones), sum(entry.file.file_size for entry in open_ones))
@@ -126,6 +127,28 @@ def what_is_lost(
         lost_manifest = faults[place]
         undeleted = faults[place] = replace(lost_manifest, problem=f"{lost_manifest.problem}, and which files it deleted {_untold(table)}")
     return Lost(snapshot=latest, faults=tuple(faults), left=left, gone=tuple(gone), metadata=metadata, undeleted=undeleted)
+
+
+def _settled(
+    table: LakeTable, latest: Snapshot, metas: Sequence[ManifestFile], known: Sequence[Sequence[ManifestEntry]], *, complete: bool
+) -> tuple[tuple[ManifestEntry, ...], list[Fault]]:
+    """The files that manifests leave of each other, and where they contradict each other or the snapshot's count; no row is lost by it.
+
+    Where not all are ``complete``, what seems to contradict the others may follow from what is lost.
+    """
+    live: dict[Key, ManifestEntry] = {}
+    told = [(meta.file_name, settle(live, entries)) for meta, entries in zip(metas, known, strict=True)]
+    left = tuple(live.values())
+    if not complete:
+        return left, []
+    layout, branch, anew = table.files.layout, table.identifier.branch, "it is written anew, and no row is lost"
+    problems = [(layout.manifest(name), told_of(wrong)) for name, wrong in told if wrong]
+    if latest.total_record_count != (rows := rows_of(left)):
+        problems.append((layout.snapshot_file(latest.id), wrong_total(latest, rows)))
+    return left, [
+        Fault(branch=branch, snapshot_id=latest.id, partition="", file=path, rows=None, problem=f"{problem}; {anew}")
+        for path, problem in problems
+    ]
 
 
 def _may_come_back(table: LakeTable, lost: ManifestFile, before: Iterable[Sequence[ManifestEntry]], stay: Set[object]) -> bool:
@@ -274,7 +297,7 @@ def _built(table: LakeTable, lost: Lost, key: str, written: list[ManifestFile]) 
         total_record_count=rows,
         delta_record_count=rows - lost.snapshot.total_record_count,
         statistics=None,
-        properties={"sluice.operation": "REMOVE_UNEXISTING_FILES"},
+        properties={OPERATION: REMOVED_FILES},
         operation=None,
     )
     paths = [files.layout.manifest(name) for name in (made.base_manifest_list, made.delta_manifest_list)]

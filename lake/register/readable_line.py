@@ -54,10 +54,10 @@ def _found(files: TableFiles, history: Sequence[SnapshotRow], newest_schema: int
     return _Found(files=files, history=history, there=there, stored=stored, known=known)
 
 
-def read_snapshot(files: TableFiles, snapshot_id: int) -> Snapshot | None:
-    """The snapshot that a file tells; None for a file that is missing, or tells none or another."""
+def read_snapshot(files: TableFiles, snapshot_id: int, at: str | None = None) -> Snapshot | None:
+    """The snapshot that a file tells, ``at`` another place than its own; None for a file that is missing, or tells none or another."""
     try:
-        snapshot = files.read_snapshot(snapshot_id)
+        snapshot = files.read_snapshot(snapshot_id) if at is None else files.snapshot_at(at, snapshot_id)
     except TableDamaged:  # not JSON, or not a snapshot
         return None
     return snapshot if snapshot is not None and snapshot.id == snapshot_id else None

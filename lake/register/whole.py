@@ -66,14 +66,15 @@ def require_newest_readable(table: LakeTable) -> None:
         ) from damage
 
 
-def is_readable(files: TableFiles, snapshot: Snapshot, *, deletions: bool = True) -> bool:
+def is_readable(files: TableFiles, snapshot: Snapshot, *, deletions: bool = True, contradictions: bool = False) -> bool:
     """Whether all metadata of a snapshot is there; data files that are lost alone are no reason to go back in time.
 
     Without its index manifest nothing tells which of its rows are ``deletions``; where that is not asked, its files are told all the same.
+    With ``contradictions`` its manifests may contradict each other: nothing is lost by that, and it is mended without going back.
     Raises what a store says that does not give a file: whether it is there is not known then, and nothing may follow from it.
     """
     try:
-        require_readable(files, snapshot, deletions=deletions)
+        require_readable(files, snapshot, deletions=deletions, contradictions=contradictions)
     except LakeError as problem:
         if told_by_the_store(problem):
             raise
@@ -81,7 +82,7 @@ def is_readable(files: TableFiles, snapshot: Snapshot, *, deletions: bool = True
     return True
 
 
-def require_readable(files: TableFiles, snapshot: Snapshot, *, deletions: bool = True) -> None:
+def require_readable(files: TableFiles, snapshot: Snapshot, *, deletions: bool = True, contradictions: bool = False) -> None:
     """Raise `TableDamaged`, or what else is wrong, for a snapshot of which not `is_readable`."""
     fresh = TableFiles(files.io, files.location, files.layout.branch, name=files.name)
     fresh.partition_types = files.partition_types
@@ -94,8 +95,12 @@ def require_readable(files: TableFiles, snapshot: Snapshot, *, deletions: bool =
         require(name)
     for meta in fresh.manifests_of(snapshot):
         require(meta.file_name)
-    for _ in fresh.live_entries(snapshot):
-        pass
+    if contradictions:
+        for meta in fresh.manifests_of(snapshot):
+            fresh.manifest(meta)
+    else:
+        for _ in fresh.live_entries(snapshot):
+            pass
     if deletions and snapshot.index_manifest is not None:
         fresh.index_manifest(snapshot.index_manifest)
 

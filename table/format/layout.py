@@ -49,9 +49,13 @@ class TableLayout:
         """Where the branches lie, each in a directory of its own."""
         return f"{self.location}/branch"
 
+    def set_aside_root(self) -> str:
+        """Where repairs put what they take out of the way, each in a directory of its own."""
+        return f"{self.location}/_diverged"
+
     def set_aside_dir(self, name: str) -> str:
         """Where snapshots are put that a repair takes out of the way."""
-        return self.reach.named(f"{self.location}/_diverged", name)
+        return self.reach.named(self.set_aside_root(), name)
 
     def undrop_file(self) -> str:
         """What tells of the last drop of the table that was taken back."""

@@ -137,7 +137,10 @@ class TableFiles:
 
     def read_snapshot(self, snapshot_id: int) -> Snapshot | None:
         """The snapshot's file, or None where there is none; raises `TableDamaged` where it is no snapshot."""
-        path = self.layout.snapshot_file(snapshot_id)
+        return self.snapshot_at(self.layout.snapshot_file(snapshot_id), snapshot_id)
+
+    def snapshot_at(self, path: str, snapshot_id: int) -> Snapshot | None:
+        """The same of a snapshot's file that lies elsewhere."""
         try:
             snapshot = Snapshot.from_json(parse_to_keep(self.io.read(path)))
             if max(len(text.encode()) for text in (snapshot.key, snapshot.commit_user)) > _MOST_BYTES:

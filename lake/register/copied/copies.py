@@ -181,7 +181,7 @@ def _verify(  # noqa: PLR0913 - what is looked at, and what is said of it
     branches = {branch: _opened(table, location, branch, _reach(table, location, import_dirs)) for branch in table.schemas}
     check = TableCheck(branches[MAIN_BRANCH], deep=deep, threads=PARALLEL, checked=lambda *_: None, branches=branches)
     try:
-        for fault in once(check.faults(_lines(table), ())):
+        for fault in once(check.faults(_lines(table), (), contradictions=False)):
             if _below(location, fault.file) not in told and fault.file not in but:
                 done.troubles.append((table.told, f"{fault.file} {fault.problem}{way_out}"))
     except LakeError as problem:

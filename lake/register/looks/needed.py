@@ -36,5 +36,10 @@ def need(line: Line, snapshot: Snapshot, entries: Iterable[ManifestEntry], neede
             needed.pop(_key(entry), None)
 
 
+def goes_on_from(before: tuple[int, Iterable[str]] | None, snapshot: Snapshot, base: Sequence[str]) -> bool:
+    """Whether a snapshot begins with what the one before it left, given as its id and the manifests it has: its base names the same."""
+    return before is not None and before[0] == snapshot.id - 1 and sorted(before[1]) == sorted(base)
+
+
 def _key(entry: ManifestEntry) -> tuple[object, ...]:
     return entry.partition, entry.bucket, entry.file.file_name, entry.file.external_path

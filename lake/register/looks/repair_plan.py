@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 
 from catalog import CatalogTransaction
 from catalog.records import SnapshotRow
 from lake.commit.ahead import is_no_more
+from lake.register.looks.cut_off import cut_off, goes_on
 from lake.register.readable_line import Line, line_of_files, read_snapshot, readable_line
 from lake.register.whole import is_readable, require_readable
 from lake.tables.handle import LakeTable
 from model.errors import LakeError, TableDamaged
 from model.snapshot import Snapshot
 from model.text.file_name import file_name
-from table.format.io.storage_errors import told_by_the_store
 from table.format.manifests.lists import LIST_PREFIX
 from table.format.snapshot_file import same_snapshot
 from table.format.store import TableFiles
-from table.scan.planning.live import merge_entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +32,8 @@ class Plan:
     keep: Sequence[Snapshot] = ()
     """What can be read and would go out of reach: each gets a tag."""
     back_from: int | None = None
+    back: Mapping[int, str] = field(default_factory=dict)
+    """Where registered snapshots lie that a repair had moved, and that was cut off then."""
 
 
 def plan_of(files: TableFiles, history: Sequence[SnapshotRow], line: Line | None, *, newest_schema: int) -> Plan:
@@ -42,17 +43,19 @@ def plan_of(files: TableFiles, history: Sequence[SnapshotRow], line: Line | None
     latest = Snapshot.from_json(history[-1].body) if history else None
     top = latest.id if latest else 0
     beyond = [snapshot_id for snapshot_id in files.snapshot_ids() if snapshot_id > top]
-    if latest is None or is_readable(files, latest):
+    if latest is None or is_readable(files, latest, contradictions=True):
         replaced = _replaced(files, history)
-        registered = [] if replaced else _extension(files, history, newest_schema=newest_schema)
-        rest = beyond[len(registered) :]
+        moved = cut_off(files, top, beyond)
+        registered = [] if replaced else _extension(files, history, moved, newest_schema=newest_schema)
         last = registered[-1].id if registered else top
-        if rest and rest[0] > last + 1 and not replaced:
+        rest = [snapshot_id for snapshot_id in beyond if snapshot_id > last]
+        if rest and rest[0] > last + 1 and not replaced and not moved:
             line = readable_line(files, history, newest_schema=newest_schema)
         if line is None or line.snapshots[-1].id <= last:
             aside = [*replaced, *rest]
             readable = (each for i in reversed(aside) if (each := read_snapshot(files, i)) is not None and is_readable(files, each))
-            return Plan(registered=registered, aside=aside, keep=[*islice(readable, 1)])
+            back = {snapshot.id: moved[snapshot.id] for snapshot in registered if snapshot.id in moved}
+            return Plan(registered=registered, aside=aside, keep=[*islice(readable, 1)], back=back)
         # Of what lay between nothing is left: it expired or was lost, so the files know a later time than the catalog does.
     elif (line := readable_line(files, history, newest_schema=newest_schema)) is None:
         raise _nothing_readable(files, latest)
@@ -101,29 +104,16 @@ def _replaced(files: TableFiles, history: Sequence[SnapshotRow]) -> list[int]:
     return replaced
 
 
-def _extension(files: TableFiles, history: Sequence[SnapshotRow], *, newest_schema: int) -> list[Snapshot]:
-    """The foreign snapshots that go on, without a gap, where ours end."""
+def _extension(files: TableFiles, history: Sequence[SnapshotRow], moved: Mapping[int, str], *, newest_schema: int) -> list[Snapshot]:
+    """The foreign snapshots that go on, without a gap, where ours end; ``moved`` ones lie elsewhere."""
     snapshots: list[Snapshot] = []
     latest = Snapshot.from_json(history[-1].body) if history else None
     keys = {row.snapshot_uuid for row in history}
-    while (after := read_snapshot(files, (latest.id if latest else 0) + 1)) is not None:
+    while (after := read_snapshot(files, following := (latest.id if latest else 0) + 1, moved.get(following))) is not None:
         # A schema the catalog does not know cannot be read, and a commit that it has at another id comes no second time.
-        if after.schema_id > newest_schema or after.key in keys or not _goes_on(files, latest, after):
+        if after.schema_id > newest_schema or after.key in keys or not goes_on(files, latest, after):
             break
         snapshots.append(after)
         keys.add(after.key)
         latest = after
     return snapshots
-
-
-def _goes_on(files: TableFiles, before: Snapshot | None, after: Snapshot) -> bool:
-    """Whether a snapshot's base holds exactly the files its predecessor left, and its own manifests can be read."""
-    try:
-        base = [entry for meta in files.base_manifests(after) for entry in files.manifest(meta)]
-        based_on = {entry.key() for entry in merge_entries(base, table=files.name)}
-        list(files.live_entries(after))
-        return based_on == {entry.key() for entry in files.live_entries(before)}
-    except (LakeError, ValueError, KeyError, EOFError) as problem:  # manifests that are missing, or none: not to be registered
-        if told_by_the_store(problem):
-            raise
-        return False

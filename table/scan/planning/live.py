@@ -141,6 +141,27 @@ def merge_entries(entries: Iterable[ManifestEntry], *, table: str) -> Iterator[M
     return iter(alive.values())
 
 
+Key = tuple[object, ...]
+"""What tells a file from others: `ManifestEntry.key`."""
+
+
+def settle(live: dict[Key, ManifestEntry], entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+    """Let entries change what is live, and return those that contradict it: DELETEs of what is not live, ADDs of what is.
+
+    They change nothing, so that of manifests that contradict each other is left what is there.
+    """
+    wrong = []
+    for entry in entries:
+        key = entry.key()
+        if (entry.kind is EntryKind.ADD) == (key in live):
+            wrong.append(entry)
+        elif entry.kind is EntryKind.ADD:
+            live[key] = entry
+        else:
+            del live[key]
+    return wrong
+
+
 def only_added(manifests: Iterable[Sequence[ManifestEntry]], *, table: str) -> Iterator[ManifestEntry]:
     """The entries of manifests that remove nothing; where two begin with the same file, one lies in the other's place."""
     firsts: set[tuple[object, ...]] = set()
