@@ -29,6 +29,7 @@ from lake.inspect.past import CatalogVersions
 from lake.recovery import Finishing, Recovered, recover
 from lake.register.check import Checked, Planned, TableCheck, lines_of, of_unknown_branches
 from lake.register.expired import forget_expired
+from lake.register.looks.cut_off import cut_off_faults
 from lake.register.looks.faults import Fault, once, refusals_too
 from lake.register.looks.side_by_side import SideBySide
 from lake.register.register import LakeAdoption
@@ -319,6 +320,7 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         opened: dict[str, LakeTable] = {}
         for branch in names:
             faults += refusals_too(branch, self._up_to_date(replace(table.identifier, branch=branch), opened))
+            faults += refusals_too(branch, cut_off_faults(opened[branch]))
         lines, branches = lines_of(self.catalog, table)
         check = TableCheck(table, deep=deep, threads=threads, checked=checked, planned=planned, branches=opened)
         branches_unknown = refusals_too(MAIN_BRANCH, of_unknown_branches(self.catalog, table))

@@ -11,6 +11,7 @@ from catalog.objects.drops import DroppedTable
 from catalog.records import PointerRow
 from lake.commit.ahead import ahead_of
 from lake.register.listed import listed_damage
+from lake.register.looks.cut_off import cut_off
 from lake.register.own_files import others_schema, way_out
 from lake.register.restored.used_since import undrop_of, used_since
 from lake.register.unknown_branches import unknown_branches
@@ -81,6 +82,8 @@ def _of_table(catalog: CatalogStore, row: PointerRow, identifier: Identifier) ->
     if later:
         known = latest.id if latest is not None else "table, which has none"
         what = f"snapshots {later[0]} to {later[-1]} are in the warehouse and newer than the catalog's {known}"
+        if moved := cut_off(files, latest.id if latest else 0, later):
+            what += f"; a repair was cut off and has moved those before them to {next(iter(moved.values())).rpartition('/')[0]}"
         yield Difference(table=str(identifier), what=what, statement=_repair(identifier))
     if not later and (path := _ahead(catalog, row, files)) is not None:
         what = f"{file_name(path)} in the warehouse is newer than the catalog, which lacks an ALTER"
