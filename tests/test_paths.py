@@ -19,6 +19,7 @@ OPENING = {
     "server/__main__.py": "the operator's own settings",
     "server/access/tls.py": "the operator's certificate",
     "server/commands/backup.py": "a backup, where the operator wants it",
+    "server/commands/backup_file.py": "a backup, where the operator wants it",
     "server/flight/peer_channels.py": "authorities that the machine trusts",
     "server/pages/shell.py": "the server's own program files",
     "server/pages/sql.py": "the server's own program files",

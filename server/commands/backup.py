@@ -25,6 +25,7 @@ from model.errors import IllegalMove, InvalidName, LakeError
 from model.identifier import Identifier
 from model.location import Location
 from model.text.sql_text import literal
+from server.commands.backup_file import being_made
 from server.commands.rights import Rights, grants_given_again, rights_of
 from server.process.postgres import running_dsn
 from server.process.process import catalog_dsn
@@ -67,23 +68,19 @@ def backup(settings: Settings, path: Path, *, files_to: str | None = None, verif
 
     With ``files_to`` the warehouse's files that the backup names are copied there, and read there with ``verify``. Nothing expires and
     nothing is removed for good meanwhile, so that both are of one moment. Raises `Unavailable` where Postgres went away during it: then
-    there is the backup that was there before.
+    there is the backup that was there before; `IllegalMove` where a backup runs, of this catalog or to this file.
     """
     with present_dsn(settings) as dsn:
         if files_to is not None and (at := revision_of(dsn)) != newest():
             raise IllegalMove(f"The catalog's schema is {at}, and this Sluice's is {newest()}: run `sluice migrate`.")
-        with holding(dsn) as check:
-            fresh = path.with_name(f".{path.name}.making")  # of whoever holds: another one's is not removed
-            try:
-                copy_id = None if files_to is None else uuid4().hex
-                head = write_archive(dsn, fresh, warehouse=settings.warehouse, copy_id=copy_id)
-                copied = None if files_to is None else _files_copied(settings, fresh, files_to, verify=verify)
-                check()
-                if files_to is not None and copy_id is not None and copied is not None:
-                    write_record(files_to, copy_id, copied.record)
-                put_in_place(fresh, path)  # until all of this one is there, the one before is the last that can be restored
-            finally:
-                fresh.unlink(missing_ok=True)
+        with holding(dsn) as check, being_made(path) as fresh:
+            copy_id = None if files_to is None else uuid4().hex
+            head = write_archive(dsn, fresh, warehouse=settings.warehouse, copy_id=copy_id)
+            copied = None if files_to is None else _files_copied(settings, fresh, files_to, verify=verify)
+            check()
+            if files_to is not None and copy_id is not None and copied is not None:
+                write_record(files_to, copy_id, copied.record)
+            put_in_place(fresh, path)  # until all of this one is there, the one before is the last that can be restored
     size = path.stat().st_size
     summary = f"{path}: {head.rows} rows of {len(head.tables)} tables as of {head.created_at}, revision {head.revision}, {size:,} bytes"
     return summary + ("" if copied is None else f"; {told_of(copied)} to {files_to}"), [] if copied is None else troubles_of(copied)

@@ -105,7 +105,7 @@ def _copied_once(copy: Copy, source: FileIO, target: FileIO) -> int:
     """Bytes copied, -1 where as many are there; the target appears whole where a rename is one step, and else goes where it is not."""
     size = source.size(copy.source) if copy.content is None else copy.content[1]
     try:
-        if target.size(copy.target) == size:
+        if target.size(copy.target) == size and _holds(copy, target):
             return -1
     except FileNotFoundError:
         target.mkdirs(copy.target.rpartition("/")[0])
@@ -128,20 +128,36 @@ def _copied_once(copy: Copy, source: FileIO, target: FileIO) -> int:
     return size
 
 
+def _holds(copy: Copy, target: FileIO) -> bool:
+    """Whether what is there of the right size is what must be, as far as that is known.
+
+    Without a rename earlier versions wrote bytes under the name before they knew all, and may have been killed before they removed them.
+    """
+    return copy.content is None or target.atomic_rename or digest_of(target, copy.target) == copy.content
+
+
 class _OtherBytes(Exception):
     """A file does not hold what it must."""
 
 
 def _stream(copy: Copy, reading: pa.NativeFile, to: str, target: FileIO) -> None:
-    """Copy the bytes, and close what is read; errors name the file they are about."""
-    digest = hashlib.sha256() if copy.content is not None else None
+    """Copy the bytes, and close what is read; errors name the file they are about.
+
+    The end is written once all is known to be what it must be: whoever is killed before has left fewer bytes, which are copied again.
+    """
+    digest = hashlib.sha256()
     with reading, translating(to), target.arrow().open_output_stream(target.arrow_path(to)) as writing:
-        while data := _next(reading, copy.source):
-            writing.write(data)
-            if digest is not None:
+        data = _next(reading, copy.source)
+        while True:
+            if copy.content is not None:
                 digest.update(data)
-    if digest is not None and copy.content is not None and digest.hexdigest() != copy.content[0]:
-        raise _OtherBytes
+            following = _next(reading, copy.source) if data else b""
+            if not following and copy.content is not None and digest.hexdigest() != copy.content[0]:
+                raise _OtherBytes
+            writing.write(data)
+            if not following:
+                return
+            data = following
 
 
 def digest_of(io: FileIO, path: str) -> Content:

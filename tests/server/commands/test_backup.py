@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import io
 import os
 import subprocess
@@ -225,6 +227,52 @@ def test_a_second_backup_to_the_same_file_leaves_the_one_that_runs(
     assert backup(of(dsn), file, files_to=copy)[1] == []
     assert read_head(file).tables
     assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".making")] == []
+
+
+def test_a_second_catalogs_backup_to_the_same_file_is_refused(
+    client: FlaskClient, of: For, dsn: str, empty_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wrote over what the first was making, and both ended with one catalog's rows or none."""
+    sql(client, "CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1)")
+    upgrade(empty_dsn)
+    file, copy = tmp_path / "b", str(tmp_path / "copy")
+
+    def copied_late(*arguments: Any, **options: Any) -> WarehouseCopy:
+        with pytest.raises(IllegalMove, match="Another backup, of another catalog, is being written to"):
+            backup(of(empty_dsn), file)
+        assert backup(of(empty_dsn), tmp_path / "other")[1] == []
+        return copy_to(*arguments, **options)
+
+    monkeypatch.setattr("server.commands.backup.copy_to", copied_late)
+    assert backup(of(dsn), file, files_to=copy)[1] == []
+    assert {table.name: table.rows for table in read_head(file).tables}["table_schema"] == 1
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name.startswith(".")) == []
+    monkeypatch.undo()
+    backup(of(empty_dsn), file)
+    assert {table.name: table.rows for table in read_head(file).tables}["table_schema"] == 0
+
+
+def test_a_backup_goes_by_a_name_of_its_own_where_nothing_keeps_locks(
+    client: FlaskClient, of: For, dsn: str, empty_dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on some network file systems; what a killed one left there is in nobody's way."""
+    sql(client, "CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1)")
+    upgrade(empty_dsn)
+    file = tmp_path / "b"
+    (tmp_path / ".b.making").write_bytes(b"half")
+
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    def copied_late(*arguments: Any, **options: Any) -> WarehouseCopy:
+        assert backup(of(empty_dsn), file)[1] == []
+        return copy_to(*arguments, **options)
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    monkeypatch.setattr("server.commands.backup.copy_to", copied_late)
+    assert backup(of(dsn), file, files_to=str(tmp_path / "copy"))[1] == []
+    assert {table.name: table.rows for table in read_head(file).tables}["table_schema"] == 1
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".making")] == [".b.making"]
 
 
 @pytest.mark.slow

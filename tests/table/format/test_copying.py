@@ -84,3 +84,40 @@ def test_what_another_backup_has_is_not_written_over(tmp_path: Path, now: bytes)
     (tmp_path / "copy/a").unlink()
     assert copy_files([copy], source=store, target=store, threads=1).other == [str(tmp_path / "a")]
     assert not (tmp_path / "copy/a").exists()
+
+
+class DyingStore(ArrowFileIO):
+    """Ends the process before anything is removed."""
+
+    def delete(self, path: str) -> None:
+        raise Killed
+
+
+def test_other_bytes_of_the_same_length_are_never_whole_in_a_store(tmp_path: Path) -> None:
+    """A source that changed while it was copied, and a kill before the copy was removed: the next copy took it for what it must be."""
+    clients = StoreClients.all_one(pafs.LocalFileSystem())
+    store, source, target = ArrowFileIO(clients, "file"), tmp_path / "a", tmp_path / "copy" / "a"
+    for data, changed in ((b"one", b"two"), (b"one" * 7_000_000, b"one" * 6_999_999 + b"two")):
+        source.write_bytes(data)
+        copy = Copy(str(source), str(target), content=digest_of(store, str(source)))
+        source.write_bytes(changed)
+        with pytest.raises(Killed):
+            copy_files([copy], source=store, target=DyingStore(clients, "file"), threads=1)
+        assert target.stat().st_size < len(data)
+        source.write_bytes(data)
+        assert copy_files([copy], source=store, target=store, threads=1).files == 1
+        assert target.read_bytes() == data
+        target.write_bytes(changed)  # as an earlier version left it
+        assert copy_files([copy], source=store, target=store, threads=1).files == 1
+        assert target.read_bytes() == data
+        assert copy_files([copy], source=store, target=store, threads=1).there == 1
+
+
+def test_a_source_that_became_empty_is_other_bytes(tmp_path: Path) -> None:
+    store = ArrowFileIO(StoreClients.all_one(pafs.LocalFileSystem()), "file")
+    (tmp_path / "a").write_bytes(b"")
+    empty = Copy(str(tmp_path / "a"), str(tmp_path / "copy" / "a"), content=digest_of(store, str(tmp_path / "a")))
+    assert copy_files([empty], source=store, target=store, threads=1).files == 1
+    assert (tmp_path / "copy/a").read_bytes() == b""
+    told = Copy(str(tmp_path / "a"), str(tmp_path / "copy" / "b"), content=(hashlib.sha256(b"one").hexdigest(), 0))
+    assert copy_files([told], source=store, target=store, threads=1).other == [str(tmp_path / "a")]
