@@ -44,7 +44,7 @@ def cut_off(files: TableFiles, top: int, beyond: Sequence[int]) -> Mapping[int, 
             continue
         names = {snapshot_id: files.layout.snapshot_name(snapshot_id) for snapshot_id in range(last + 1, first)}
         if there.issuperset(names.values()):
-            moved = {snapshot_id: f"{directory}/{name}" for snapshot_id, name in names.items()}
+            moved = {snapshot_id: files.layout.reach.named(directory, name) for snapshot_id, name in names.items()}
             before = read_snapshot(files, first - 1, moved[first - 1])
             if before is not None and goes_on(files, before, left):
                 return moved
