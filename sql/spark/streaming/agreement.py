@@ -52,6 +52,8 @@ def agreed(
     Raises `JobCheckpointDamaged` where to go on would leave out rows or double them.
     """
     begun = checkpoint.query_id()
+    if fault := _without_plans(checkpoint):  # before anything is let go
+        raise _damaged(checkpoint, fault)
     if not applied and begun is None:
         return LastBatch(_begun(checkpoint, str(uuid4())))
     if not applied:  # of a version that noted nothing before the first commit, or older than that
@@ -147,6 +149,9 @@ def _damaged(checkpoint: Checkpoint, problem: str) -> JobCheckpointDamaged:
 
 
 def _begun(checkpoint: Checkpoint, query_id: str) -> str:
+    """Begin anew, where no state is left of an earlier beginning; raises as `agreed` does."""
+    if fault := _without_plans(checkpoint):
+        raise _damaged(checkpoint, fault)
     checkpoint.begin(query_id)
     return query_id
 
@@ -164,12 +169,27 @@ def _fault(checkpoint: Checkpoint, last: LastBatch) -> str | None:
         return f"knows its batches up to {newest} only, while batch {last.batch} was committed" if numbers else "has lost its offsets"
     if newest > 0 and newest - 1 not in numbers:
         return f"lacks offsets/{newest - 1}"
+    if not numbers and (fault := _without_plans(checkpoint)):  # those there were had been cut off
+        return fault
     if last.batch in numbers:
         if fault := _other_rows(checkpoint, last):
             return fault
     elif last.batch > NONE and numbers[0] < last.batch:  # the first ones are let go by and by
         return f"lacks offsets/{last.batch}"
     return _lacking_log(checkpoint, newest) if newest > NONE else None
+
+
+def _without_plans(checkpoint: Checkpoint) -> str | None:
+    """Batches whose rows are in the state, and whose plans are gone: done anew, their rows would count twice, or no more be found.
+
+    A plan is on disk before its batch leaves anything in the state. Versions up to 0.1 did not see to that: there one may be missing.
+    """
+    numbers, done = checkpoint.planned(), checkpoint.newest_in_state()
+    if done > NONE and not numbers:
+        return f"has lost its offsets, while its state holds the rows of batches up to {done}"
+    if numbers and done > numbers[-1] + 1:
+        return f"knows its batches up to {numbers[-1]} only, while its state holds the rows of batches up to {done}"
+    return None
 
 
 def _other_rows(checkpoint: Checkpoint, last: LastBatch) -> str | None:

@@ -386,3 +386,44 @@ def test_a_checkpoint_is_not_to_be_removed_where_what_the_catalog_forgot_may_hav
     with pytest.raises(JobCheckpointDamaged, match="keep the checkpoint: snapshots of the table have expired") as told:
         agree(at, known, in_target=-1, whole=False)
     assert "remove the checkpoint" not in told.value.message
+
+
+@pytest.mark.parametrize("known", [{}, {"checkpoint": "c", "batch": -1}], ids=["nothing is noted", "nothing was committed"])
+@pytest.mark.parametrize("gone", [("offsets",), ("offsets", "commits", "metadata"), ("metadata", "offsets", "commits", "sources")])
+def test_state_whose_plans_are_gone_is_told(tmp_path: Path, known: dict[str, Any], gone: tuple[str, ...]) -> None:
+    """The query began anew beside it: of files it had read, their rows were in no window any more."""
+    at = with_state(of_batches(tmp_path / "c", 12, log=True), 12)
+    for name in gone:
+        (at / name).unlink() if (at / name).is_file() else shutil.rmtree(at / name)
+    before = sorted(at.rglob("*"))
+    with pytest.raises(
+        JobCheckpointDamaged, match=r"has lost its offsets, while its state holds the rows of batches up to 11\. .* Put the"
+    ) as told:
+        agree(at, known, keeps_state=True, in_target=-1)
+    assert "c has lost" in told.value.message
+    assert sorted(at.rglob("*")) == before
+    shutil.rmtree(at / "state")
+    assert agree(at, known, keeps_state=True, in_target=-1), "without state it is begun"
+
+
+def test_state_that_is_ahead_of_the_plans_is_told(tmp_path: Path) -> None:
+    """As where offsets alone were put back from an older copy."""
+    at = with_state(of_batches(tmp_path / "c", 8), 12)
+    with pytest.raises(JobCheckpointDamaged, match="batches up to 7 only, while its state holds the rows of batches up to 11"):
+        agree(at, {"checkpoint": "c", "batch": -1}, keeps_state=True, in_target=-1)
+    one_missing = with_state(of_batches(tmp_path / "d", 11), 12)
+    assert agree(one_missing, {"checkpoint": "c", "batch": -1}, keeps_state=True, in_target=-1) == "c"
+
+
+def test_state_of_which_no_batch_has_anything_is_begun_anew(tmp_path: Path) -> None:
+    """A power cut in the first batch: its plan was not on disk yet."""
+    at = with_state(of_batches(tmp_path / "c", 0), 0)
+    assert agree(at, {"checkpoint": "c", "batch": -1}, keeps_state=True, in_target=-1) == "c"
+
+
+def test_state_of_which_all_plans_are_cut_off_is_told(tmp_path: Path) -> None:
+    at = with_state(of_batches(tmp_path / "c", 12, log=True), 12)
+    for file in (at / "offsets").iterdir():
+        file.write_bytes(bytes(20))
+    with pytest.raises(JobCheckpointDamaged, match="has lost its offsets"):
+        agree(at, {"checkpoint": "c", "batch": -1}, keeps_state=True, in_target=-1)
