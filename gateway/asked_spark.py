@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import Future, wait
 from typing import Protocol
 
 from model.errors import Unavailable
+from sql.execution.bounded_calls import BoundedCalls
 
 ANSWER_SECONDS = 10.0
 
@@ -20,12 +22,6 @@ class Checkable(Protocol):
     def check(self) -> None: ...
 
 
-class _Answer:
-    def __init__(self) -> None:
-        self.came = threading.Event()
-        self.problem: Exception | None = None
-
-
 class AskedSpark:
     """Asks on one thread of its own, since each costs the JVM one; all who ask meanwhile get the same answer."""
 
@@ -33,10 +29,8 @@ class AskedSpark:
         self._spark = spark
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._asked = threading.Semaphore(0)
-        self._answer = _Answer()
-        self._thread: threading.Thread | None = None
-        self._closed = False
+        self._calls = BoundedCalls("sluice-health", seconds=seconds)
+        self._answer: Future[None] | None = None
 
     @property
     def starting(self) -> bool:
@@ -51,33 +45,14 @@ class AskedSpark:
     def check(self) -> None:
         """Raise `Unavailable` unless Spark answers in time and runs jobs."""
         with self._lock:
-            is_first = self._thread is None
-            if is_first:
-                thread = threading.Thread(target=self._run, name="sluice-health", daemon=True)
-                thread.start()  # where the machine has none to give, the next who asks tries again
-                self._thread = thread
-            if is_first or self._answer.came.is_set():
-                self._answer = _Answer()
-                self._asked.release()
+            if self._answer is None or self._answer.done():
+                self._answer = self._calls.begin(self._spark.check)
             answer = self._answer
-        if not answer.came.wait(self._seconds):
+        wait([answer], self._seconds)
+        if not answer.done():
             raise Unavailable(f"Spark has not answered for {self._seconds:g} s: its JVM stands still, or has no memory left.")
-        if answer.problem is not None:
-            raise answer.problem
+        answer.result()
 
     def close(self) -> None:
         """Ask no more; returns at once, for a thread that asks may never come back."""
-        self._closed = True
-        self._asked.release()
-
-    def _run(self) -> None:
-        while True:
-            self._asked.acquire()
-            if self._closed:
-                return
-            answer = self._answer
-            try:
-                self._spark.check()
-            except Exception as problem:  # whoever asked raises it
-                answer.problem = problem
-            answer.came.set()
+        self._calls.close()

@@ -95,6 +95,9 @@ class NoSpark:
     def calls(self, statement_id: str) -> bool:
         return False
 
+    def answers(self) -> bool:
+        return True
+
     def cores(self) -> int:
         return 2
 

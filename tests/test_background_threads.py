@@ -85,7 +85,8 @@ _MAY_RAISE = {
     ("server/http/serial.py", "_run"): "who starts another thread catches RuntimeError",
     ("server/process/memory.py", "_run"): "one call of the C library",
     ("server/process/process.py", "_listen"): "reads its own pipe",
-    ("sql/spark/driver/memory.py", "_watch"): "asks the JVM's own process alone, without which there is nothing to watch",
+    ("sql/execution/bounded_calls.py", "_run"): "gives what a call raises to whoever asked",
+    ("sql/spark/driver/watch.py", "_run"): "asks the JVM's own process alone, without which there is nothing to watch",
 }
 _LOOPS = [loop for loop in _loops() if loop[:2] not in _MAY_RAISE]
 

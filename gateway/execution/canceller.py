@@ -13,7 +13,8 @@ from typing import Protocol
 
 from gateway.execution.core_turns import CoreTurns, end_statement_of
 from gateway.operation import Operation
-from model.errors import LakeError
+from model.errors import LakeError, Unavailable
+from sql.execution.bounded_calls import BoundedCalls
 from sql.execution.environment import SparkPool
 
 _log = logging.getLogger(__name__)
@@ -25,6 +26,8 @@ _LOOK_SECONDS = 5.0
 class Patience:
     """For how many seconds a statement that was told to stop may go on."""
 
+    answer: float = 10.0
+    """So long a call into Spark's JVM may take; meanwhile, and until it comes back, nothing else waits for it."""
     interrupt: float = 3.0
     """Then its thread in the JVM is interrupted, whatever it waits for, and where tasks of it go on a new start of Spark is prepared."""
     thread: float = 10.0
@@ -47,6 +50,7 @@ class SparkJobs(Protocol):
     def stages_of(self, statement_id: str) -> set[tuple[str, int]]: ...
     def live_tasks(self) -> list[tuple[str, int]]: ...
     def cores(self) -> int: ...
+    def answers(self) -> bool: ...
     def calls(self, statement_id: str) -> bool: ...
     def seconds(self) -> float: ...
     def prepare(self) -> None: ...
@@ -83,6 +87,8 @@ class _Stopping:
         """All that were ever seen: Spark forgets a job after a thousand others."""
         self.tasks = 0
         """Of its tasks that ran when it was last looked at."""
+        self.counted = False
+        """Whether that was in this round: not where Spark's JVM stands still."""
 
     def lose_place(self) -> None:
         """Have another thread take the place of its own, unless that has come back."""
@@ -95,7 +101,7 @@ class _Stopping:
 
 
 class Canceller:
-    """One thread of its own: a call into the JVM may take long, and each thread that makes one costs the JVM a thread.
+    """One thread of its own, and another for calls into the JVM: each that makes some costs it one, and while it stands still none ends.
 
     A statement is told to stop again and again until its worker and its tasks have ended, since Spark forgets a cancel that comes
     between two of its jobs. A worker that does not end is interrupted and then loses its place, and Spark is started anew where
@@ -114,13 +120,16 @@ class Canceller:
         self._spark = spark
         self._look = look
         self._turns = turns
-        """Looks whether those wait too long for a core; on this thread, since another one would cost the JVM one more."""
+        """Looks whether those wait too long for a core."""
         self._looked = time.monotonic()
         self._seconds = 0.0
         """By Spark's own clock, when it was asked last."""
         self._waiting = waiting
         """Whether statements that nobody told to stop are in Spark, or wait for it."""
         self._patience = patience or Patience()
+        self._calls = BoundedCalls("sluice-canceller-calls", seconds=self._patience.answer)
+        self._restarts = BoundedCalls("sluice-canceller-restarts", seconds=self._patience.answer)
+        """Apart, since a call that does not come back may be the reason."""
         self._woken = threading.Condition()
         self._stopping: list[_Stopping] = []
         self._closed = False
@@ -157,6 +166,8 @@ class Canceller:
             self._closed = True
             self._woken.notify()
         self._thread.join(seconds)
+        self._calls.close()
+        self._restarts.close()
 
     def _serve(self) -> None:
         while True:
@@ -178,12 +189,12 @@ class Canceller:
         """One round; what has ended is not looked at again, whatever the round runs into behind it."""
         if not stopping and time.monotonic() - self._looked >= _LOOK_SECONDS:
             self._looked = time.monotonic()
-            self._guarded(self._look, "Spark could not be asked how it is")
+            self._guarded(partial(self._calls, self._look), "Spark could not be asked how it is")
         self._count_tasks(stopping)
         self._guarded(partial(self._count_seconds, stopping), "Spark's own clock could not be read")
         if self._turns is not None and self._waiting():
             theirs = {stage for statement in stopping for stage in statement.stages}
-            self._guarded(partial(self._turns.look, theirs), "Spark could not be asked who waits for its cores")
+            self._guarded(partial(self._calls, partial(self._turns.look, theirs)), "Spark could not be asked who waits for its cores")
         starving = self._renew_starved(stopping)
         self._forget(starving)
         for statement in stopping:
@@ -197,15 +208,19 @@ class Canceller:
     def _count_tasks(self, stopping: Sequence[_Stopping]) -> None:
         """Look which tasks go on: Spark itself takes one for ended when it was told to stop."""
         live: list[tuple[str, int]] = []
+        for statement in stopping:
+            statement.counted = False
         try:
             for statement in stopping:
-                statement.stages |= self._spark.stages_of(statement.operation.handle)
+                statement.stages |= self._calls(partial(self._spark.stages_of, statement.operation.handle))
             if any(statement.stages for statement in stopping):
-                live = self._spark.live_tasks()
+                live = self._calls(self._spark.live_tasks)
+        except Unavailable:  # it stands still: the tasks are those that it had
+            return
         except Exception:  # the JVM may be gone, and with it its tasks
             _log.debug("Spark does not tell which tasks run", exc_info=True)
         for statement in stopping:
-            statement.tasks = sum(stage in statement.stages for stage in live)
+            statement.tasks, statement.counted = sum(stage in statement.stages for stage in live), True
 
     def _count_seconds(self, stopping: Sequence[_Stopping]) -> None:
         """Say how long each has been waited for, by a clock that several statements cannot each ask for themselves."""
@@ -227,12 +242,15 @@ class Canceller:
             return []
         handles = ", ".join(statement.operation.handle for statement in holding)
         reason = f"{tasks} tasks hold all its cores {waited:.0f} s after their statements were told to stop: {handles}"
-        self._guarded(lambda: self._spark.restart(reason), "Spark could not be started anew")
+        self._restart(reason)
         return holding
+
+    def _restart(self, reason: str) -> None:
+        self._guarded(partial(self._restarts, partial(self._spark.restart, reason)), "Spark could not be started anew")
 
     def _cores(self) -> float:
         try:
-            return self._spark.cores()
+            return self._calls(self._spark.cores)
         except Exception:  # the JVM may be gone, and with it its tasks
             return math.inf
 
@@ -241,20 +259,22 @@ class Canceller:
         operation, waited = statement.operation, time.monotonic() - statement.since
         handle = operation.handle
         if not operation.worker_ended:
-            self._guarded(lambda: self._spark.cancel(handle), f"The Spark jobs of statement {handle} could not be stopped")
+            cancel = partial(self._calls, partial(self._spark.cancel, handle))
+            self._guarded(cancel, f"The Spark jobs of statement {handle} could not be stopped")
             if waited > self._patience.interrupt and operation.on_spark:
-                self._guarded(lambda: self._spark.interrupt(handle), f"The thread of statement {handle} could not be interrupted")
+                interrupt = partial(self._calls, partial(self._spark.interrupt, handle))
+                self._guarded(interrupt, f"The thread of statement {handle} could not be interrupted")
             if waited > self._patience.thread and not statement.given_up:
                 self._guarded(statement.lose_place, f"The place of statement {handle} could not be given to another thread")
                 if statement.given_up:
                     _log.warning("Statement %s was told to stop %d s ago; another thread takes its place", handle, waited)
-        if operation.worker_ended and not statement.tasks:
+        if operation.worker_ended and statement.counted and not statement.tasks:
             self._forget([statement])
             return
         in_spark = statement.tasks or self._spark.calls(handle)  # whoever waits for a start to end must not end it
-        if statement.waited > self._patience.restart and statement.holds_spark and in_spark:
+        if statement.waited > self._patience.restart and statement.holds_spark and in_spark and self._spark.answers():
             reason = f"statement {handle} goes on {waited:.0f} s after it was told to stop, with {statement.tasks} tasks"
-            self._guarded(lambda: self._spark.restart(reason), "Spark could not be started anew")
+            self._restart(reason)
             self._forget([statement])
 
     @staticmethod

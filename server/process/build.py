@@ -40,6 +40,7 @@ from server.settings.options import (
     SPARK_KEEP_CLASSES,
     SPARK_MASTER,
     SPARK_PACKAGES,
+    SPARK_STANDSTILL,
     SPARK_STREAMS,
     SPOOL_BYTES,
     SPOOL_RESULT_BYTES,
@@ -109,6 +110,7 @@ def build_gateway(
             log=settings.data / "logs" / "spark.log",
             conf={**store_conf(settings), **settings.spark_conf},
             archive=settings.spark_archive,
+            standstill=settings[SPARK_STANDSTILL],
             when_needed=settings.spark_when_needed,
             classes=ClassArchive(settings.data / "spark-classes", space=space) if settings[SPARK_KEEP_CLASSES] else None,
         )

@@ -162,6 +162,7 @@ SPARK_DRIVER_MEMORY = SERVER_OPTIONS.declare(spark_options.DRIVER_MEMORY)
 SPARK_STREAMS = SERVER_OPTIONS.declare(spark_options.STREAMS)
 SPARK_CONF = SERVER_OPTIONS.declare(spark_options.CONF)
 SPARK_ARCHIVE = SERVER_OPTIONS.declare(spark_options.ARCHIVE)
+SPARK_STANDSTILL = SERVER_OPTIONS.declare(spark_options.STANDSTILL)
 SPARK_KEEP_CLASSES = SERVER_OPTIONS.declare(spark_options.KEEP_CLASSES)
 SESSION_IDLE = SERVER_OPTIONS.declare(
     Option("session.idle-seconds", number(at_least=1), 600.0, "A session nobody used for so long is closed.")

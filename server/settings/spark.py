@@ -39,6 +39,13 @@ DRIVER_HOST = Option(
 DRIVER_MEMORY = Option(
     "spark.driver-memory", memory_size(), 4 * 1024**3, "Heap of the Spark driver; on a `local` master also of its tasks."
 )
+STANDSTILL = Option(
+    "spark.standstill-seconds",
+    integer(at_least=10),
+    180,
+    "For so long the JVM of Spark's driver may answer nothing, as while it collects garbage; then it is killed and Spark started anew, and "
+    "what ran there is answered 503. From 30 s on statements that need Spark are refused at once (503).",
+)
 STREAMS = Option(
     "spark.streams",
     integer(at_least=0),

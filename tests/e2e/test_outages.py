@@ -83,6 +83,65 @@ def test_postgres_is_stopped_and_started_again(start_server: StartServer, tmp_pa
         again.stop()
 
 
+def _jvm(server: RunningServer) -> psutil.Process | None:
+    return next((child for child in server.process.children(recursive=True) if child.name() == "java"), None)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_jvm_of_spark_stands_still(start_server: StartServer) -> None:
+    """What runs there is told once the JVM was killed, all else goes on meanwhile, and another one takes its place."""
+    server = start_server(SLUICE_SPARK_STANDSTILL_SECONDS="40")
+    server.wait_for_spark()
+    server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
+    on_spark = "SELECT count(DISTINCT id) FROM t"
+    assert server.sql(on_spark) == [[1]]
+    first = _jvm(server)
+    assert first is not None
+    at_work: list[httpx.Response] = []
+    long = "SELECT sum(a.id * b.id) FROM range(1000000) AS a, range(1000000) AS b"
+    working = threading.Thread(target=lambda: at_work.append(server.post(long)))
+    working.start()
+    time.sleep(10)  # its tasks have begun
+    assert not at_work
+    first.send_signal(signal.SIGSTOP)
+    begin = time.monotonic()
+    waiting: list[httpx.Response] = []
+    asking = threading.Thread(target=lambda: waiting.append(server.post(on_spark)))
+    asking.start()
+    inserted, longest = 1, 0.0
+    refused: httpx.Response | None = None
+    while first.is_running() and first.status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() - begin < 200, "it lives on"
+        at = time.monotonic()
+        inserted += 1
+        server.sql(f"INSERT INTO t VALUES ({inserted})", timeout=30)
+        assert len(server.sql("SELECT id FROM t", timeout=30)) == inserted
+        longest = max(longest, time.monotonic() - at)
+        if refused is None and at - begin > 31:
+            with contextlib.suppress(httpx.ReadTimeout):  # it waits: nobody has counted so many seconds yet
+                refused = server.post(on_spark, timeout=3)
+        time.sleep(0.5)
+    killed = time.monotonic() - begin
+    working.join(60)
+    asking.join(180)
+    assert killed > 39
+    assert longest < 20, "statements that need no Spark wait for none"
+    assert refused is not None, "statements that come are told"
+    assert "It is started anew after 40 s" in refused.text
+    for answer in (refused, *at_work):
+        assert (answer.status_code, "Retry-After" in answer.headers) == (503, True), answer.text
+    assert waiting[0].status_code in (200, 503), waiting[0].text
+    until(lambda: server.post(on_spark).status_code == 200, 180)
+    assert server.sql(on_spark) == [[inserted]]
+    again = _jvm(server)
+    assert again is not None
+    assert again.pid != first.pid
+    again.send_signal(signal.SIGSTOP)
+    assert server.terminate() == 0
+    assert not runs(again.pid)
+
+
 def test_postgres_stands_still_for_a_while(start_server: StartServer) -> None:
     server = start_server()
     server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")

@@ -48,9 +48,9 @@ def test_a_spark_that_does_not_answer_is_told_in_time_and_asked_once(lake: Lake,
     assert eventually(lambda: check_health(lake, asked).spark.ok)
     assert set(spark.asked) == {"sluice-health"}
     asked.close()
-    assert asked._thread is not None
-    asked._thread.join(60)
-    assert not asked._thread.is_alive()
+    assert asked._calls._thread is not None
+    asked._calls._thread.join(60)
+    assert not asked._calls._thread.is_alive()
 
 
 def test_what_spark_says_is_told_each_time(spark: _Still) -> None:

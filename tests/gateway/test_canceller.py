@@ -32,7 +32,7 @@ class Hanging:
         self.stages: dict[str, set[tuple[str, int]]] = {}
         self.live: list[tuple[str, int]] = []
         self.prepared = 0
-        self.starting = False
+        self.starting = self.silent = False
         self.stands, self.now, self.looked = False, time.monotonic(), 0
         """Whether the machine leaves it no processor."""
 
@@ -56,6 +56,9 @@ class Hanging:
 
     def calls(self, statement_id: str) -> bool:
         return not self.starting
+
+    def answers(self) -> bool:
+        return not self.silent
 
     def prepare(self) -> None:
         self.prepared += 1
@@ -128,6 +131,39 @@ def test_who_waits_for_a_start_of_spark_does_not_end_it(canceller: Canceller, sp
     assert spark.restarted == []
     spark.starting = False
     wait_for(lambda: bool(spark.restarted))
+
+
+def test_a_call_that_does_not_come_back_holds_up_no_other_statement(
+    spark: Hanging, operation: Operation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that hangs outside Spark loses its place, and Spark is started anew only where its JVM answers otherwise."""
+    goes_on = threading.Event()
+
+    def stages_of(_: str) -> set[tuple[str, int]]:
+        assert goes_on.wait(60)
+        return set()
+
+    monkeypatch.setattr(spark, "stages_of", stages_of)
+    spark.silent = True
+    canceller = Canceller(spark, patience=Patience(answer=0.2, interrupt=0.0, thread=0.0, starved=60.0, restart=0.5))
+    elsewhere, gave_up = Operation("SELECT 2"), threading.Event()
+    elsewhere.move(OperationState.PENDING)
+    elsewhere.begin()
+    canceller.stop(operation)
+    canceller.stop(elsewhere, lambda: gave_up.set() or True)  # type: ignore[func-returns-value]
+    assert gave_up.wait(60)
+    canceller._stopping[0].waited += 60
+    looked = spark.looked
+    wait_for(lambda: spark.looked > looked + 2)
+    assert (spark.canceled, spark.restarted) == ([], [])
+    operation.worker_ended = True
+    wait_for(lambda: spark.looked > looked + 4)
+    assert canceller.outliving() == [], "it was not told so long ago"
+    assert any(statement.operation is operation for statement in canceller._stopping), "nobody knows yet which tasks it has left"
+    operation.worker_ended, spark.silent = False, False
+    wait_for(lambda: bool(spark.restarted))
+    goes_on.set()
+    canceller.close()
 
 
 def test_tasks_that_leave_nobody_a_core_end_with_spark_at_once(spark: Hanging, operation: Operation) -> None:

@@ -89,6 +89,14 @@ class Jvm:
         """Whether its process is there."""
         return self._process.poll() is None
 
+    def ran_out_of_memory(self) -> bool:
+        """Whether it ever did."""
+        return self.out_of_memory.exists()
+
+    def answer(self) -> object:
+        """Ask it for next to nothing; comes back late, or never, from one that stands still."""
+        return self.gateway.jvm.java.lang.System.nanoTime()
+
     def kill(self) -> None:
         """End it at once, whatever it does."""
         self._process.kill()

@@ -14,9 +14,9 @@ from model.errors import Unavailable
 from model.spans import span
 from sql.spark.driver.jvm import Jvm, Scratch
 from sql.spark.driver.launch import Launcher
-from sql.spark.driver.memory import watch
 from sql.spark.driver.probe import JobProbe
 from sql.spark.driver.standby import Standby, StartedJvm
+from sql.spark.driver.watch import JvmWatch
 from sql.spark.scheduling.shares import BACKGROUND, Shares
 from sql.spark.scheduling.shuffles import Leftovers
 from sql.spark.scheduling.tasks import begun, executors, runs_tasks
@@ -33,6 +33,8 @@ _START_SECONDS = 120.0
 _CHECK_SECONDS = 0.5
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
+_STOP_SECONDS = 30.0
+"""So long a JVM has to stop its context."""
 _AWAY = "Spark does not answer. It is being started anew; try again in a moment."
 
 
@@ -59,6 +61,8 @@ class SparkPool(Work):
         self._stopping = threading.Event()
         self._scratch = Scratch(self._settings.directory)
         self._java: Jvm | None = None
+        self._watch: JvmWatch | None = None
+        """Of that JVM."""
         self._launcher = Launcher(self._settings, self._scratch.path)
         self._standby = Standby(self._launcher.launch_with_context)
         self._warm = False
@@ -149,7 +153,8 @@ class SparkPool(Work):
                 except BaseException:
                     self._forget_jvm()
                     raise
-                watch(self._java, self.lost, self.prepare)
+                self._watch = JvmWatch(self._java, limit=self._settings.standstill, lost=self.lost, prepare=self.prepare)
+                self._watch.start()
             else:
                 conf = self._launcher.configuration()
             builder = SparkSession.builder
@@ -181,7 +186,16 @@ class SparkPool(Work):
                 raise Unavailable(f"{self._still_starting()} Try again in a moment.")
         if (root := self._root) is None:
             raise Unavailable(self._not_started())
+        self._require_answers()
         return root
+
+    def _require_answers(self) -> None:
+        if self._watch is not None:
+            self._watch.require()
+
+    def answers(self) -> bool:
+        """Whether the JVM answers at all. One that stands still, be it to collect garbage, is ended by who watches it, and nobody else."""
+        return self._watch is None or self._watch.answers()
 
     def _still_starting(self) -> str:
         if not self._elsewhere:
@@ -302,6 +316,7 @@ class SparkPool(Work):
         root = self._root
         if root is None or not self.ready:
             raise Unavailable(self._still_starting() if self._failure is None else self._not_started())
+        self._require_answers()
         if state_of(root, self._gateway()) != "alive":
             self.lost()
             raise Unavailable(f"Spark does not answer. {self._says_why()}")
@@ -338,6 +353,8 @@ class SparkPool(Work):
     def _waiting_for_cores(self, root: SparkSession) -> set[str]:
         """The statements in Spark of which no task has begun."""
         waiting: set[str] = set()
+        if not self.answers():
+            return waiting
         with contextlib.suppress(Exception):  # where the JVM does not tell, all of them fail
             for statement_id in list(self._threads):
                 if not begun(root.sparkContext, statement_id):
@@ -385,10 +402,15 @@ class SparkPool(Work):
         self._scratch.remove()
 
     def _end_jvm(self, root: SparkSession, *, stuck: bool = False) -> None:
-        if stuck and self._java is not None:
-            self._java.kill()  # stopping it in order would wait for what hangs
-        stop_in_any_case(root)
-        if self._java is not None:
+        if self._java is None:
+            stop_in_any_case(root)
+        else:
+            if stuck or not self.answers():
+                self._java.kill()  # stopping it in order would wait for what hangs
+            last = threading.Timer(_STOP_SECONDS, self._java.kill)
+            last.start()
+            stop_in_any_case(root)
+            last.cancel()
             self._java.end()
             self._java = None
         forget_gateway()

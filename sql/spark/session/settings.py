@@ -32,6 +32,8 @@ class SparkSettings:
     """Further settings of Spark."""
     archive: str | None = None
     """What executors without this process's environment unpack (`sql/spark/driver/archive.py`): a path here or a URI."""
+    standstill: float = 180.0
+    """For how many seconds the driver's JVM may answer nothing; then it is killed, and Spark started anew."""
     when_needed: bool = False
     """Whether it starts with the first statement that needs it, and not with the server."""
     classes: ClassArchive | None = None
@@ -157,7 +159,7 @@ def configuration(settings: SparkSettings, *, scratch: Path, pools: Path, ours: 
         **(SHARED_MASTER if settings.master.startswith("spark://") else {}),
         "spark.app.name": "sluice",
         "spark.master": settings.master,
-        # A JVM whose heap is full answers nobody, and takes a minute to end: `sql/spark/driver/memory.py` sees by the file that it is so.
+        # A JVM whose heap is full answers nobody, and takes a minute to end: `sql/spark/driver/watch.py` sees by the file that it is so.
         "spark.driver.extraJavaOptions": f'-Duser.timezone=UTC "-Djava.io.tmpdir={scratch}" '
         + " ".join(map(_java_option, [f"-XX:OnOutOfMemoryError=: > {quote(str(scratch / OUT_OF_MEMORY))}", *java_options])),
         "spark.scheduler.allocation.file": pools.as_uri(),
