@@ -28,6 +28,7 @@ from catalog.work.maintenance import LEASE_SECONDS
 from lake import Lake
 from lake.leases import HeldLeases
 from lake.process_name import process_space
+from maintenance.closing import wait_for_end
 from maintenance.retention import Retention
 from maintenance.runner import MaintenanceRunner, RunnerContext
 from model.catalog_errors import BackupRunning, ClockInDoubt, WarehouseMismatch
@@ -47,6 +48,7 @@ _IN_HAND = 100
 _FAILURES = 3
 """After so many in a row a server gives a table up for as long as it rests: the trouble may be its own."""
 _FORGET_SECONDS = 60.0
+_CLOSE_SECONDS, _LEAST_CLOSE_SECONDS = 30.0, 2.0
 _IDLE_SECONDS, _UNHELD_SECONDS = 600.0, 3600.0
 """Seconds after its last look for which an idle table is kept in mind, and one with small files that is settled."""
 _LONGEST_REST = 24 * 3600.0
@@ -102,15 +104,22 @@ class Coordinator:
             self._thread.start()
             self._renewing.start()
 
-    def close(self) -> None:
-        """Stop working and give the tables up at once, so that another server need not wait."""
+    def close(self, seconds: float = _CLOSE_SECONDS, cancel: Callable[[str], None] = lambda name: None) -> None:
+        """Stop working and give the tables up, so that another server need not wait; what does not end in so many seconds is left alone.
+
+        ``cancel`` stops what runs on Spark under a name.
+        A merge that has not come to its commit comes to none any more, and what one that has comes to is decided without this process.
+        """
+        until = time.monotonic() + max(seconds, _LEAST_CLOSE_SECONDS)
         self._stop.set()
         self._wake.set()
+        for pool in (self._workers, self._retainers):
+            pool.shutdown(wait=False, cancel_futures=True)
         for thread in (self._thread, self._renewing):
             if thread.is_alive():
-                thread.join(10)
-        for pool in (self._workers, self._retainers):
-            pool.shutdown(wait=True, cancel_futures=True)
+                thread.join(min(10.0, max(0.0, until - time.monotonic())))
+        others: list[Future[Any]] = [*self._retaining.values(), *filter(None, [self._sweeping])]
+        wait_for_end(self._running, others, cancel, until=until)
         if self._heard in self._lake.listeners:
             self._lake.listeners.remove(self._heard)
             try:
@@ -364,6 +373,9 @@ class Coordinator:
         except (StatementCanceled, TableNotExist):
             self._runners.pop(table_id, None)
         except Exception as problem:  # one table's trouble must not keep the others waiting
+            if self._stop.is_set():
+                _log.info("Maintenance of %s ended with the server: %s", worker.identifier, type(problem).__name__)
+                return False
             worker.failures += 1
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (worker.failures - 1))
             self._pauses[table_id] = time.monotonic() + pause

@@ -292,12 +292,17 @@ class MaintenanceRunner:
         if task.level is not None:  # sorting is Spark's; without it the files wait
             if self._context.background is None:
                 return Compacted()
-            with self._context.background(f"compaction-{table.table_id}") as session:
+            with self._context.background(spark_name(table.table_id)) as session:
                 return compact(self._context.lake.commit, table, [task], rewriter=_clustering(session), check=check)
         if task.input_bytes < _SPARK_BYTES or self._context.background is None:
             return compact(self._context.lake.commit, table, [task], rewriter=in_this_process, check=check)
-        with self._context.background(f"compaction-{table.table_id}") as session:
+        with self._context.background(spark_name(table.table_id)) as session:
             return compact(self._context.lake.commit, table, [task], rewriter=_spark(session), check=check)
+
+
+def spark_name(table_id: UUID) -> str:
+    """Under which Spark knows the jobs of a table's compaction."""
+    return f"compaction-{table_id}"
 
 
 def _unmergeable(table: LakeTable) -> str | None:

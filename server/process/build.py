@@ -27,6 +27,7 @@ from server.settings.options import (
     CATALOG_DIRECT_DSN,
     CATALOG_DSN,
     DATA_TOKEN_ROLE,
+    DRAIN,
     DROP_RETENTION,
     LIST_INTERVAL,
     LOOKED_AT,
@@ -124,8 +125,8 @@ def build_gateway(
     gateway.start()
     # An embedded Postgres runs for one server only: whoever maintained the tables before, under this name, is dead.
     owner = uuid5(NAMESPACE_URL, settings.data.as_uri()) if settings[CATALOG_DSN] is None else None
-    coordinator = Coordinator(lake, settings.maintenance, background=lambda name: _in_background(spark, name), owner=owner)
-    cleanup.callback(coordinator.close)
+    coordinator = Coordinator(lake, settings.maintenance, background=partial(_in_background, spark), owner=owner)
+    cleanup.callback(coordinator.close, settings[DRAIN], spark.cancel)
     gateway.maintenance = coordinator
     coordinator.start()
     return gateway, spark, peers
