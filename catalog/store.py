@@ -16,6 +16,7 @@ from catalog.access.grants import GrantRepository, PolicyRepository
 from catalog.access.logins import LoginRepository
 from catalog.access.principals import RoleRepository, TokenRepository
 from catalog.access.quotas import QuotaRepository
+from catalog.away import away, is_lost, read_only, unfit
 from catalog.backup.holds import HoldRepository
 from catalog.beside_store import StorePlaces
 from catalog.browse import BrowseRepository
@@ -50,8 +51,8 @@ from catalog.work.jobs import JobRepository
 from catalog.work.maintenance import CompactionRunRepository, LeaseRepository
 from catalog.work.servers import ServerRepository
 from catalog.work.streams import ConsumerRepository
-from model.catalog_errors import CatalogFull, CatalogLost, FunctionAlreadyExist, ViewAlreadyExist
-from model.errors import InvalidData, OutcomeUnknown, Unavailable
+from model.catalog_errors import CatalogLost, FunctionAlreadyExist, ViewAlreadyExist
+from model.errors import OutcomeUnknown
 
 APPLICATION = "sluice"
 """What a server calls its connections, so that others see that one is running."""
@@ -70,11 +71,16 @@ TRUSTED_SECONDS = 60.0
 
 TURN_CONNECTIONS = 8
 """For turns (`catalog.commits.reservations`), besides the others; there only while several writers write a table."""
+OWN_CONNECTIONS = 2
+"""For what must not wait for slow statements: signs of life, leases, and whether Postgres answers (`CatalogStore.own`)."""
 TURN_IDLE_SECONDS = 30.0
 READER_SECONDS = 1.0
 """Connections that lead to a Postgres that can only be read are made anew once in so long: the DSN may lead to the primary by now."""
 _THROUGH_A_POOLER = {"application_name": POOLED_APPLICATION, "prepare_threshold": None}
 """A pooler refuses start-up options, and what is prepared on one connection to Postgres is not there on the next."""
+
+
+Pool = ConnectionPool[CatalogConnection]
 
 
 class CatalogTransaction:
@@ -154,8 +160,9 @@ class CatalogStore:
         self._store_places = StorePlaces(max_connections)
         self._turn_pool = self._made(dsn, "turns", least=0, most=TURN_CONNECTIONS)
         """Turns wait and hold their connections while they look at the catalog through others."""
+        self._own_pool = self._made(dsn, "signs", least=0, most=OWN_CONNECTIONS)
 
-    def _made(self, dsn: str, name: str, *, least: int, most: int) -> ConnectionPool[CatalogConnection]:
+    def _made(self, dsn: str, name: str, *, least: int, most: int) -> Pool:
         own = _THROUGH_A_POOLER if self._pooled else {"application_name": APPLICATION, "options": limiting_options(dsn)}
         pool = ConnectionPool(
             dsn,
@@ -184,8 +191,8 @@ class CatalogStore:
     def close(self) -> None:
         """Close all connections."""
         self.notices.close()
-        self._turn_pool.close()
-        self._pool.close()
+        for pool in (self._turn_pool, self._own_pool, self._pool):
+            pool.close()
 
     @contextlib.contextmanager
     def transaction(
@@ -207,6 +214,19 @@ class CatalogStore:
             self._worked[conn] = time.monotonic()
 
     @contextlib.contextmanager
+    def own(self) -> Iterator[CatalogTransaction]:
+        """A brief `transaction` of the server's own, on a connection that no statement takes: for its leases and signs of life.
+
+        However many slow statements hold all others, nobody else takes this server for gone.
+        """
+        done = False
+        with self._problems_told(lambda: done):
+            with self._begun(keep=True, one_moment=False, brief=True, pool=self._own_pool) as conn:
+                yield CatalogTransaction(conn)
+                done = True
+            self._worked[conn] = time.monotonic()
+
+    @contextlib.contextmanager
     def beside_store(self, *, removes: bool = False, seconds: float | None = WAIT_SECONDS) -> Iterator[CatalogTransaction]:
         """A transaction that is open while a file is written, or a tree is removed; `StorePlaces.place` has the rest."""
         with self._store_places.place(removes=removes, seconds=seconds), self.transaction() as tx:
@@ -219,7 +239,7 @@ class CatalogStore:
             with self._damage_told():
                 yield
         except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, *ENDED_BY_POSTGRES) as problem:
-            if sent() and _lost(problem):
+            if sent() and is_lost(problem):
                 raise OutcomeUnknown(f"The catalog database went away while a change was being committed{self._cause()}.") from problem
             raise away(problem, self._cause()) from problem
         except psycopg.DataError as problem:
@@ -239,7 +259,7 @@ class CatalogStore:
             if time.monotonic() - self._left < READER_SECONDS:
                 return
             self._left = time.monotonic()
-        for pool in (self._pool, self._turn_pool):
+        for pool in (self._pool, self._turn_pool, self._own_pool):
             pool.drain()
 
     @contextlib.contextmanager
@@ -259,8 +279,8 @@ class CatalogStore:
             raise damage from problem
 
     @contextlib.contextmanager
-    def _begun(self, *, keep: bool, one_moment: bool, brief: bool) -> Iterator[CatalogConnection]:
-        with self._connection() as conn:
+    def _begun(self, *, keep: bool, one_moment: bool, brief: bool, pool: Pool | None = None) -> Iterator[CatalogConnection]:
+        with self._connection(pool=pool) as conn:
             conn.begin(one_moment=one_moment, brief=brief)
             try:
                 yield conn
@@ -270,11 +290,11 @@ class CatalogStore:
                 conn.forsake()
 
     @contextlib.contextmanager
-    def _connection(self, seconds: float = WAIT_SECONDS) -> Iterator[CatalogConnection]:
-        """One of the pool's; raises `PoolTimeout` where none comes in time."""
+    def _connection(self, seconds: float = WAIT_SECONDS, pool: Pool | None = None) -> Iterator[CatalogConnection]:
+        """One of a pool's, of the statements' unless it is told otherwise; raises `PoolTimeout` where none comes in time."""
         with contextlib.ExitStack() as lent:
             try:
-                conn = lent.enter_context(self._pool.connection(timeout=self._patience(seconds)))
+                conn = lent.enter_context((pool or self._pool).connection(timeout=self._patience(seconds)))
             except PoolTimeout:
                 self._in_vain = True
                 raise
@@ -360,11 +380,20 @@ class CatalogStore:
 
     def ping(self) -> None:
         """Raise `Unavailable` unless Postgres answers and can be written."""
-        with self.reading(seconds=PING_SECONDS if self._refusals.failing else WAIT_SECONDS) as tx:
-            is_writable = tx.state.is_writable()
+        with self._problems_told():
+            is_writable = self._is_writable(self._own_pool, PING_SECONDS if self._refusals.failing else WAIT_SECONDS)
+            if is_writable and self._pool.get_stats()["pool_available"]:  # those of statements may lead elsewhere
+                with contextlib.suppress(PoolTimeout):  # a statement was quicker
+                    is_writable = self._is_writable(self._pool, PING_SECONDS)
         if not is_writable:
             self._connect_anew()
             raise read_only()
+
+    def _is_writable(self, pool: Pool, seconds: float) -> bool:
+        with self._connection(seconds, pool) as conn:
+            is_writable = StateRepository(conn).is_writable()
+            self._worked[conn] = time.monotonic()
+        return is_writable
 
     def require_whole(self) -> None:
         """Raise `CatalogDamaged` where damage of the catalog was met that is still there."""
@@ -373,43 +402,3 @@ class CatalogStore:
                 damage = self._damage.standing(conn)
             if damage is not None:
                 raise damage
-
-
-def _lost(problem: Exception) -> bool:
-    """Whether the connection broke, so that nobody knows what became of what was sent; else it is Postgres that says no."""
-    code = getattr(problem, "sqlstate", None) or ""
-    return not code or code.startswith(("08", "57P"))
-
-
-def unfit(problem: psycopg.DataError) -> Exception:
-    """The error told for a text or number that Postgres cannot hold, wherever in a request it stood; any other is a bug."""
-    if isinstance(problem, psycopg.errors.NumericValueOutOfRange):
-        return InvalidData("A number is larger than the catalog can hold or look for: 64 bits.")
-    if isinstance(problem, psycopg.errors.UntranslatableCharacter) or "NUL" in str(problem):
-        return InvalidData("A text holds a NUL character, which the catalog can neither keep nor look for.")
-    return problem
-
-
-def read_only() -> Unavailable:
-    """The error told while Postgres is a standby, as during a recovery or after a failover to another machine."""
-    return Unavailable(
-        "The catalog database can only be read: it is a standby, or still recovering. Nothing was changed. It can be written once it is "
-        "promoted; else set SLUICE_CATALOG_DSN to the primary."
-    )
-
-
-def away(problem: Exception, cause: str = "") -> Unavailable:
-    """The error told to users while Postgres is away; details of the connection are not theirs to see."""
-    if isinstance(problem, PoolTimeout):
-        return Unavailable(f"The catalog database does not answer{cause}. Nothing was changed; try again in a moment.")
-    code = getattr(problem, "sqlstate", None)
-    if code == "53100":  # disk_full
-        return CatalogFull()
-    if isinstance(problem, ENDED_BY_POSTGRES):
-        return Unavailable(
-            f"Postgres ended a transaction in which this server was silent for too long ({code}), as where its machine stood still or "
-            "the store did not answer, so that its locks keep nobody waiting. Nothing was changed; try again."
-        )
-    return Unavailable(
-        f"The catalog database cannot be used now{f' ({code})' if code else ''}{cause}. Nothing was changed; try again in a moment."
-    )

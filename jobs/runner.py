@@ -165,7 +165,7 @@ class JobRunner:
             return
         sent_at = time.monotonic()
         try:
-            with self._lake.catalog.transaction(brief=True) as tx:
+            with self._lake.catalog.own() as tx:
                 renewed = tx.jobs.renew(self.owner, self.running(), self._leases.seconds)
         except LakeError:
             return  # Postgres is away; the lease is trusted for a while

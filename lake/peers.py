@@ -111,7 +111,7 @@ class Peers:
 
     def _tell(self) -> None:
         try:
-            with self._tells, self._catalog.transaction(brief=True) as tx:
+            with self._tells, self._catalog.own() as tx:
                 tx.servers.tell(self.number, self.name, self._url)
         except LakeError:  # the others ask it themselves after a while
             _log.info("The catalog could not be told where this server is", exc_info=True)

@@ -278,7 +278,7 @@ class Coordinator:
             if not self._leases.due():
                 return
             sent_at = time.monotonic()
-            with self._lake.catalog.transaction(brief=True) as tx:
+            with self._lake.catalog.own() as tx:
                 renewed = tx.leases.renew(self.owner, self._server, self._leases.seconds)
                 held = tx.leases.held(self.owner) if renewed else ()  # what this server knows may be from before an answer that got lost
             for table_id in self._leases.renewed(held, asked=sent_at):

@@ -19,10 +19,11 @@ from typing import IO, LiteralString
 import psycopg
 from psycopg import Connection, errors, sql
 
+from catalog.away import away
 from catalog.backup.own_objects import own_tables
 from catalog.connection import connect
 from catalog.damage import telling_damage
-from catalog.store import APPLICATION, POOLED_APPLICATION, away
+from catalog.store import APPLICATION, POOLED_APPLICATION
 from catalog.work.servers import ServerRepository
 from model.errors import IllegalMove, InvalidData
 from model.work.job import JobState

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import psycopg
 
+from catalog.away import away
 from catalog.connection import connect, notice_this_machine
-from catalog.store import away
 from model.errors import IllegalMove
 
 _NAME = "sluice-restore"

@@ -28,5 +28,5 @@ CONNECTIONS = Option(
     "catalog.connections",
     integer(at_least=2, at_most=1000),
     16,
-    "Connections to the catalog's Postgres at most, besides up to 8 for turns.",
+    "Connections to the catalog's Postgres at most, besides up to 8 for turns and 2 for leases, signs of life and `/readyz`.",
 )
