@@ -283,7 +283,10 @@ class LakeBase:
         return replace(row, location=now.location, moving_from=None)
 
     def _place(self, tx: CatalogTransaction, table: Identifier, table_id: UUID, path: str | None) -> str:
-        """The directory of a new table, held until the transaction ends: a place never moves, so a name's may be another table's."""
+        """The directory of a new table, held until the transaction ends: a place never moves, so a name's may be another table's.
+
+        What lies there is looked at by `_require_empty`.
+        """
         self.standing.require_own()
         if path is not None:
             chosen = place_of_new(self.warehouse_location, path)
@@ -295,12 +298,14 @@ class LakeBase:
         if path is None and not free:
             location = str(table_location(self.warehouse_location, table, beside=table_id.hex[:8]))
             free = free_for_table(tx, self.file_io, self.standing, location)
-        if not free or self.file_io.exists(TableFiles(self.file_io, location).layout.schema_dir()):
-            raise InvalidName(
-                f"Table {table} cannot be created: {location} already holds a table's files the catalog does not know by this name. "
-                "Move them away or choose another name."
-            )
+        if not free:
+            raise _taken(table, location)
         return location
+
+    def _require_empty(self, table: Identifier, location: str) -> None:
+        """Raise `InvalidName` where the directory of a new table holds another one's files."""
+        if self.file_io.exists(TableFiles(self.file_io, location).layout.schema_dir()):
+            raise _taken(table, location)
 
     def _own(self, tx: CatalogTransaction, *resources: Resource, table_id: UUID | None = None) -> list[Grant]:
         """Give all of what is being made to its maker."""
@@ -361,6 +366,13 @@ class LakeBase:
     def _remove_left(self, location: str) -> None:
         """Remove a directory that is on record, once, unless a later table or branch lies there; another server may be at it."""
         clear_left(self.catalog, self.file_io, self.standing, location)
+
+
+def _taken(table: Identifier, location: str) -> InvalidName:
+    return InvalidName(
+        f"Table {table} cannot be created: {location} already holds a table's files the catalog does not know by this name. "
+        "Move them away or choose another name."
+    )
 
 
 def seen(

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import logging
 import time
+from concurrent.futures import Future, wait
+from functools import partial
+from typing import Any, Literal
 from uuid import UUID
 
 from catalog import CatalogTransaction
@@ -16,6 +19,7 @@ from catalog.records import SnapshotRow
 from model.errors import TableDamaged
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.snapshot import Snapshot
+from table.format.io.beside import begun
 from table.format.schema_file import read_schema_file
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
 from table.format.store import TableFiles
@@ -36,14 +40,25 @@ def other_file(files: TableFiles, snapshot_id: int, key: str) -> str | None:
 
     A file that is gone, or none at all, is damage and no other history.
     """
-    path = files.layout.snapshot_file(snapshot_id)
+    stored = _stored(files, snapshot_id)
+    return _other(files, snapshot_id, key, stored, None)
+
+
+def _stored(files: TableFiles, snapshot_id: int) -> Snapshot | Literal["damaged"] | None:
     try:
-        stored = files.read_snapshot(snapshot_id)
+        return files.read_snapshot(snapshot_id)
     except TableDamaged:
+        return "damaged"
+
+
+def _other(files: TableFiles, snapshot_id: int, key: str, stored: Snapshot | Literal["damaged"] | None, hint: int | None) -> str | None:
+    """The same by the file of the snapshot, and by the hint of the newest one; it is read where it is None."""
+    if stored == "damaged":
         return None
     if stored is not None:
-        return path if stored.id == snapshot_id and stored.key != key else None
-    hint = files.read_hint(files.layout.latest_hint()) or 0
+        return files.layout.snapshot_file(snapshot_id) if stored.id == snapshot_id and stored.key != key else None
+    if hint is None:
+        hint = files.read_hint(files.layout.latest_hint()) or 0
     is_before = 0 < hint < snapshot_id and files.io.file_exists(files.layout.snapshot_file(hint))
     return files.layout.latest_hint() if is_before else None
 
@@ -68,11 +83,21 @@ def may_be_ahead(files: TableFiles, newest: Snapshot | None, top_schema: int, *,
 
     Where schemas are not ``listed`` the next number alone is looked for.
     """
-    if may_have_later_schema(files, top_schema) if listed else files.io.file_exists(files.layout.schema_file(top_schema + 1)):
+    io, newest_id = files.io, newest.id if newest else 0
+    following = files.layout.snapshot_file(newest_id + 1)
+    next_schema = files.layout.schema_file(top_schema + 1)
+    later = begun(io, lambda: may_have_later_schema(files, top_schema) if listed else io.file_exists(next_schema))
+    hint = begun(io, partial(files.read_hint, files.layout.latest_hint()))
+    follows = begun(io, partial(io.file_exists, following))
+    stored = None if newest is None else begun(io, partial(_stored, files, newest.id))
+    asked: list[Future[Any]] = [later, hint, follows, *([] if stored is None else [stored])]
+    wait(asked)
+    if later.result() or follows.result():
         return True
-    if later_file(files, newest.id if newest else 0) is not None:
+    named = hint.result() or 0
+    if named > newest_id + 1 and io.file_exists(files.layout.snapshot_file(named)):
         return True
-    return newest is not None and other_file(files, newest.id, newest.key) is not None
+    return newest is not None and stored is not None and _other(files, newest.id, newest.key, stored.result(), named) is not None
 
 
 def may_have_later_schema(files: TableFiles, top_schema: int) -> bool:

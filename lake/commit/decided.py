@@ -6,12 +6,15 @@ Postgres, and is made up for by whoever needs it next, or when a server starts.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from uuid import uuid4
 
 from model.errors import LakeError
 from model.repeats import REPEATS
+from table.format.io.beside import begun
 from table.format.io.file_io import FileIO
 from table.format.store import TableFiles
 
@@ -25,6 +28,40 @@ def require_writable(io: FileIO, directory: str) -> None:
     path = f"{directory}/.probe.{uuid4()}.tmp"
     io.add(path, _BYTES)
     io.delete(path)
+
+
+@contextlib.contextmanager
+def writable_beside(io: FileIO, directory: str) -> Iterator[Callable[[], None]]:
+    """The same beside what the block asks of the store; what it gets waits for the answer, and raises as `require_writable` does.
+
+    The file is gone again when the block has ended.
+    """
+    path = f"{directory}/.probe.{uuid4()}.tmp"
+    written: Future[None] = Future()
+
+    def probe() -> None:
+        try:
+            io.add(path, _BYTES)
+        except BaseException as problem:  # whoever waits for the answer raises it
+            written.set_exception(problem)
+            return
+        written.set_result(None)
+        io.delete(path)
+
+    removed = begun(io, probe)
+    try:
+        yield written.result
+    finally:
+        if (problem := removed.exception()) is not None:
+            _log.warning("A small file that was put there for a moment is left: %s", path, exc_info=problem, extra=REPEATS)
+
+
+@contextlib.contextmanager
+def table_writable_beside(files: TableFiles) -> Iterator[Callable[[], None]]:
+    """The same for a table that is about to be changed, as `require_table_writable` has it."""
+    files.require_there()
+    with writable_beside(files.io, files.layout.manifest_dir()) as require:
+        yield require
 
 
 def require_table_writable(files: TableFiles) -> None:

@@ -172,6 +172,7 @@ class LakeAdoption(LakeBase):
             refuse_overlap(tx, Location.parse(plan.place), _TAKEN_OVER.format(plan.place))
             table_id = uuid4()
             location = self._place(tx, table, table_id, None)
+            self._require_empty(table, location)
             files = TableFiles(self.file_io, location, name=table.written(), allowed=[plan.place])
             tx.tables.create(
                 table,

@@ -17,7 +17,7 @@ from catalog.records import TableRow
 from lake.access.guard import asks_itself, its_database, needs, require_known, require_options, require_to_move, with_present_rights
 from lake.base import seen
 from lake.commit.claims import Claim, claimed_in
-from lake.commit.decided import follow, require_table_writable, require_writable
+from lake.commit.decided import follow, table_writable_beside, writable_beside
 from lake.rewrite.replace import advance_schema, replace_schema
 from lake.tables.handle import LakeTable
 from lake.tables.metadata import LakeMetadata
@@ -233,42 +233,46 @@ class LakeTables(LakeMetadata):
         _check_defaults(schema.fields)
         options = unmasked(schema.options, {})
         stamped = replace(schema, options=options, time_millis=schema.time_millis or time.time_ns() // 1_000_000)
-        try:
-            with self.catalog.transaction() as tx, claimed_in(tx, claim):
-                table_id = begun_as or uuid4()
-                if (begun := tx.tables.by_id(begun_as) if begun_as else None) is not None:
-                    if _is_empty(tx, begun, table):
-                        return table_id
-                    table_id = uuid4()
-                tx.tables.require_free(table)
-                check_taken(schema)  # not sooner: who makes a table unless it is there need not be told what it should be like
-                location = self._place(tx, table, table_id, path)
-                if other_kind(schema.options) not in DIRECTORY_KINDS:
-                    require_writable(self.file_io, location.rpartition("/")[0])
-                tx.tables.create(
-                    table,
-                    table_id,
-                    location=location,
-                    schema_id=stamped.id,
-                    schema=stamped.to_json(),
-                    external=path is not None,
-                    by=self.caller.principal,
-                )
-                owned = self._own(tx, table_resource(table), table_id=table_id)
-        except TableAlreadyExist:
-            if not if_not_exists:
-                raise
-            return None
-        self._owns(owned)
-        self._hook("table decided")
+        with contextlib.ExitStack() as beside:
+            try:
+                with self.catalog.transaction() as tx, claimed_in(tx, claim):
+                    table_id = begun_as or uuid4()
+                    if (begun := tx.tables.by_id(begun_as) if begun_as else None) is not None:
+                        if _is_empty(tx, begun, table):
+                            return table_id
+                        table_id = uuid4()
+                    tx.tables.require_free(table)
+                    check_taken(schema)  # not sooner: who makes a table unless it is there need not be told what it should be like
+                    location = self._place(tx, table, table_id, path)
+                    require_writable = _nothing
+                    if other_kind(schema.options) not in DIRECTORY_KINDS:
+                        require_writable = beside.enter_context(writable_beside(self.file_io, location.rpartition("/")[0]))
+                    self._require_empty(table, location)
+                    require_writable()
+                    tx.tables.create(
+                        table,
+                        table_id,
+                        location=location,
+                        schema_id=stamped.id,
+                        schema=stamped.to_json(),
+                        external=path is not None,
+                        by=self.caller.principal,
+                    )
+                    owned = self._own(tx, table_resource(table), table_id=table_id)
+            except TableAlreadyExist:
+                if not if_not_exists:
+                    raise
+                return None
+            self._owns(owned)
+            self._hook("table decided")
 
-        def publish() -> None:
-            self._publish_schemas(table_id, self._files_of(table, table_id, location, ()), MAIN_BRANCH, stamped)
-            if other_kind(schema.options) == "object-table":  # its makers put files there at once
-                self.file_io.mkdirs(location)
+            def publish() -> None:
+                self._publish_schemas(table_id, self._files_of(table, table_id, location, ()), MAIN_BRANCH, stamped)
+                if other_kind(schema.options) == "object-table":  # its makers put files there at once
+                    self.file_io.mkdirs(location)
 
-        follow(publish, f"The files of the new table {table} could not be written")
-        return table_id
+            follow(publish, f"The files of the new table {table} could not be written")
+            return table_id
 
     @needs(Access.ALTER)
     def alter_table(
@@ -290,12 +294,13 @@ class LakeTables(LakeMetadata):
             if replace(new, id=opened.schema.id, time_millis=opened.schema.time_millis) == opened.schema:
                 return opened.schema
             require_options(self.caller, table, opened.schema.options, new.options)
-            if other_kind(new.options) not in DIRECTORY_KINDS:
-                require_table_writable(opened.files)
-                # Its snapshots may have a schema of that version, by which a repair could not read them any more.
-                self._publisher.require_free_schema(opened.table_id, opened.files, table, snapshot, numbering)
             new = replace(new, id=numbering[0] + 1)
-            with contextlib.suppress(CommitConflict):
+            with contextlib.ExitStack() as beside, contextlib.suppress(CommitConflict):
+                if other_kind(new.options) not in DIRECTORY_KINDS:
+                    require_writable = beside.enter_context(table_writable_beside(opened.files))
+                    # Its snapshots may have a schema of that version, by which a repair could not read them any more.
+                    self._publisher.require_free_schema(opened.table_id, opened.files, table, snapshot, numbering)
+                    require_writable()
                 with self.catalog.transaction() as tx, claimed_in(tx, claim):
                     if concerns_deletions:  # commits wait for its end, and are then looked at by the new options
                         tx.tables.lock(table)
@@ -348,6 +353,10 @@ class LakeTables(LakeMetadata):
             raise InvalidName(f"Table {table} cannot be replaced by one at {path}: where a table lies does not change.")
         opening = partial(self._open, table)
         replace_schema(self._core, opening, schema, publish=partial(opening, wait=True), by=self.caller.principal)
+
+
+def _nothing() -> None:
+    return None
 
 
 def _concerns_deletions(changes: Sequence[SchemaChange]) -> bool:

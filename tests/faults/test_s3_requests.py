@@ -129,6 +129,48 @@ def test_what_an_insert_waits_for_is_four_steps_deep(
     assert not [request for request in s3_proxy.requests if "uploads" in request or "uploadId" in request]
 
 
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        (
+            "CREATE TABLE new (id INT)",
+            [
+                ["HEAD schema", "PUT probe"],
+                ["GET list", "HEAD probe"],
+                ["DELETE probe", "HEAD schema/schema-0"],
+                ["PUT directory", "PUT schema/schema-0"],
+            ],
+        ),
+        (
+            "ALTER TABLE t ADD COLUMN x INT",
+            [
+                ["GET list", "HEAD snapshot/LATEST", "HEAD snapshot/snapshot-3", "HEAD snapshot/snapshot-4", "PUT probe"],
+                ["GET snapshot/LATEST", "GET snapshot/snapshot-3", "HEAD probe"],
+                ["DELETE probe", "HEAD schema/schema-1"],
+                ["PUT directory", "PUT schema/schema-1"],
+            ],
+        ),
+    ],
+)
+def test_what_a_change_of_a_schema_waits_for_is_four_steps_deep(
+    on_s3: World, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch, text: str, steps: list[list[str]]
+) -> None:
+    """What depends on nothing is asked at once, and nothing twice; the probe of the store goes while the schema is published."""
+    on_s3.must("INSERT INTO t VALUES (2)")
+    s3_proxy.reset()
+    rounds = Rounds(s3_proxy)
+    monkeypatch.setattr(s3_proxy, "come", rounds.come)
+    on_s3.must(text)
+    kinds = ((".probe.", "probe"), ("list-type=2", "list"), ("/\n", "directory"))
+    found = [
+        sorted(next((f"{request.split(' ')[0]} {kind}" for word, kind in kinds if word in request + "\n"), request) for request in requests)
+        for requests in rounds.end()
+    ]
+    assert {each for step in found for each in step} == {each for step in steps for each in step}
+    assert len([each for step in found for each in step]) == len([each for step in steps for each in step]), "nothing is asked twice"
+    assert len(found) == len(steps), found
+
+
 def test_small_files_are_asked_for_all_at_once(on_s3: World, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
     on_s3.must("CREATE TABLE many (id INT)", *(f"INSERT INTO many VALUES ({number})" for number in range(15)))
     assert on_s3.ids("many") == list(range(15))

@@ -1,4 +1,4 @@
-"""Objects put into a store beside each other: who writes several waits for all at the end, and not for each."""
+"""What is asked of a store beside each other: who writes several objects, or looks for several, waits for all at the end, not for each."""
 
 from __future__ import annotations
 
@@ -7,8 +7,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import cache
+from typing import TYPE_CHECKING, TypeVar
 
 from table.format.io.patience import carried
+
+if TYPE_CHECKING:
+    from table.format.io.file_io import FileIO
+
+T = TypeVar("T")
 
 _THREADS = 24
 """About the connections that Arrow has to a store."""
@@ -74,6 +80,18 @@ def puts_beside() -> Iterator[None]:
     finally:
         _PUTS.reset(token)
     puts.end()
+
+
+def begun(io: FileIO, call: Callable[[], T]) -> Future[T]:
+    """Ask meanwhile what does not depend on anything else; on a disk, which answers at once, the call has ended then."""
+    if not io.atomic_rename:
+        return _threads().submit(carried(call))
+    answer: Future[T] = Future()
+    try:
+        answer.set_result(call())
+    except Exception as problem:  # whoever waits for the answer raises it
+        answer.set_exception(problem)
+    return answer
 
 
 def put(path: str, work: Callable[[], None], size: int) -> None:
