@@ -7,6 +7,7 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from model.errors import UnsupportedStatement, UnsupportedType
 from model.text.whole_number import whole_number
+from sql.analysis.text_casts import TEXTS, text_length
 from sql.analysis.unnest import expand_unnest
 from sql.analysis.windows import expand_windows
 from sql.dialect import Flink
@@ -81,16 +82,34 @@ def _precision(type_: exp.DataType) -> int | None:
 
 
 def _shown(cast: exp.Cast) -> str | None:
-    """What a cast to TIMESTAMP(p) is called that is a column: as its user wrote it; None for other casts."""
+    """What a cast to TIMESTAMP(p), CHAR(n) or VARCHAR(n) is called that is a column: as its user wrote it; None for other casts."""
     is_column = isinstance(cast.parent, exp.Select) and cast.arg_key == "expressions"
-    return generated(cast.copy()) if is_column and _precision(cast.to) is not None else None
+    return generated(cast.copy()) if is_column and (_precision(cast.to) is not None or text_length(cast.to) is not None) else None
+
+
+def _cut_text(cast: exp.Cast, length: int, shown: str | None) -> None:
+    """A cast to VARCHAR(n) cuts off what lies beyond n characters, and one to CHAR(n) also fills up with spaces, which Spark's do not."""
+    fills = cast.to.this == exp.DType.CHAR
+    place = exp.Placeholder()
+    parts = [place, exp.Literal.number(length), *([exp.Literal.string(" ")] if fills else [])]
+    _wrap(cast, place, exp.Anonymous(this="rpad" if fills else "left", expressions=parts), shown)
+
+
+def _wrap(cast: exp.Cast, place: exp.Placeholder, around: exp.Expr, shown: str | None) -> None:
+    """Put a call around a cast: the cast itself goes to the place inside, not a copy, of which nothing in it would be part of the tree."""
+    cast.replace(exp.alias_(around, shown, quoted=True, copy=False) if shown is not None else around)
+    place.replace(cast)
 
 
 def _rewrite_cast(cast: exp.Cast, shown: str | None) -> None:
-    """A cast to TIMESTAMP(p) cuts off what lies beyond p, which Spark's TIMESTAMP does not.
+    """A cast to TIMESTAMP(p) cuts off what lies beyond p, which Spark's TIMESTAMP does not; one of texts to the length of its type.
 
     On the clock: `date_trunc` would take a TIMESTAMP for an instant of the session's zone, where some clock times do not exist.
     """
+    length = text_length(cast.to)
+    if length is not None:
+        _cut_text(cast, length, shown)
+        return
     precision = _precision(cast.to)
     if precision is None:
         return
@@ -99,13 +118,14 @@ def _rewrite_cast(cast: exp.Cast, shown: str | None) -> None:
     cast.to.set("expressions", [])
     if precision < _FINEST:
         smallest = exp.Interval(this=exp.Literal.string(f"{10**-precision:.{precision}f}"), unit=exp.var("SECOND"))
-        place = exp.Placeholder()  # the cast itself goes inside, not a copy, of which nothing in it would be part of the tree
-        cut = exp.Anonymous(this="time_bucket", expressions=[smallest, place])
-        cast.replace(exp.alias_(cut, shown, quoted=True, copy=False) if shown is not None else cut)
-        place.replace(cast)
+        place = exp.Placeholder()
+        _wrap(cast, place, exp.Anonymous(this="time_bucket", expressions=[smallest, place]), shown)
 
 
 def _rewrite_type(type_: exp.DataType) -> None:
+    if type_.this in TEXTS:
+        type_.replace(exp.DataType(this=exp.DType.TEXT))
+        return
     if type_.this in _TIMESTAMPS:
         type_.set("expressions", [])
     elif type_.this == exp.DType.TIME and type_.expressions and (whole_number(type_.expressions[0].name) or 0) > _FINEST:

@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from sqlglot import exp
 
+from sql.analysis.text_casts import cut_text, text_length
 from sql.parameters.placeholders import PARAMETER
 
 
@@ -107,6 +108,8 @@ _DECIMAL = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?", re.ASCII)
 _MAX_DIGITS = 38
 """The longest number Spark reads."""
+_LONGEST_TEXT = 10_000
+"""Characters of a CHAR(n) that is filled up here; what longer ones may take is Spark's to bound."""
 _INTEGER_TYPES = {
     exp.DataType.Type.TINYINT: 8,
     exp.DataType.Type.SMALLINT: 16,
@@ -171,7 +174,7 @@ def _cast(node: exp.Expression) -> tuple[Kind, Any]:
     if bits := _INTEGER_TYPES.get(to.this):
         return Kind.INTEGER, _to_integer(inner, bits)
     convert = _CASTS.get(to.this)
-    if convert is None or (to.expressions and to.this not in _PRECISE):
+    if convert is None or (to.expressions and to.this not in _WITH_NUMBERS):
         raise NotLocal
     return convert(inner, to)
 
@@ -215,12 +218,10 @@ def _to_double(inner: LiteralValue, _: exp.DataType) -> tuple[Kind, Any]:
     raise NotLocal
 
 
-def _to_string(inner: LiteralValue, _: exp.DataType) -> tuple[Kind, Any]:
-    if inner.kind is Kind.STRING:
-        return Kind.STRING, inner.value
-    if inner.kind is Kind.INTEGER:
-        return Kind.STRING, str(inner.value)
-    raise NotLocal
+def _to_string(inner: LiteralValue, to: exp.DataType) -> tuple[Kind, Any]:
+    if inner.kind not in (Kind.STRING, Kind.INTEGER) or (text_length(to) or 0) > _LONGEST_TEXT:
+        raise NotLocal
+    return Kind.STRING, cut_text(str(inner.value), to)
 
 
 def _to_date(inner: LiteralValue, _: exp.DataType) -> tuple[Kind, Any]:
@@ -327,11 +328,13 @@ def _called(node: exp.Expression) -> tuple[Kind, Any]:
 
 
 _Type = exp.DataType.Type
-_PRECISE = frozenset({_Type.DECIMAL, _Type.TIME, _Type.TIMESTAMP, _Type.TIMESTAMPNTZ, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ})
+_WITH_NUMBERS = frozenset(
+    {_Type.CHAR, _Type.VARCHAR, _Type.DECIMAL, _Type.TIME, _Type.TIMESTAMP, _Type.TIMESTAMPNTZ, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ}
+)
 _CASTS: dict[Any, Callable[[LiteralValue, exp.DataType], tuple[Kind, Any]]] = {
     _Type.DECIMAL: _to_decimal,
     _Type.DOUBLE: _to_double,
-    _Type.TEXT: _to_string,
+    **dict.fromkeys((_Type.TEXT, _Type.CHAR, _Type.VARCHAR), _to_string),
     _Type.DATE: _to_date,
     _Type.TIME: _to_time,
     _Type.TIMESTAMP: _to_timestamp,

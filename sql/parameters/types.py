@@ -16,6 +16,7 @@ from model.identifier import Identifier
 from model.schema.schema import Schema
 from model.schema.types import BigIntType, DataType, DoubleType, IntType, VarCharType
 from sql.analysis.references import table_references
+from sql.analysis.text_casts import TEXTS
 from sql.dialect import column_type, parse_one
 from sql.execution.results import ResultColumn
 from sql.execution.session import Session
@@ -190,7 +191,8 @@ def _children(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _named(node: exp.Expr) -> DataType:
+    """The type a cast is to; of CHAR(n) and VARCHAR(n) a STRING, as the cast cuts what is longer."""
     try:
-        return column_type(node.sql("spark"))
+        return VarCharType() if isinstance(node, exp.DataType) and node.this in TEXTS else column_type(node.sql("spark"))
     except LakeError:
         return _UNKNOWN

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from sqlglot import exp
+from sqlglot.parsers.hive import HiveParser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -41,7 +42,8 @@ class LiteralParser(BaseParser):
 
     def _parse_types(self, *args: object, **kwargs: object) -> exp.Expr | None:
         start = self._index
-        type_ = super()._parse_types(*args, **kwargs)  # type: ignore[arg-type]
+        # Not `HiveParser`'s, which makes CHAR(n) and VARCHAR(n) of casts texts of any length, as Spark takes them.
+        type_ = super(HiveParser, self)._parse_types(*args, **kwargs)  # type: ignore[arg-type]
         if isinstance(type_, exp.DataType):
             words = [word for at in range(start, self._index) for word in self._words(at)]
             if words[-3:] == ["WITH", "TIME", "ZONE"] or words[:1] == ["TIMESTAMPTZ"]:
