@@ -110,16 +110,23 @@ def check_file_indexes(options: Mapping[str, str], fields: Sequence[Field]) -> N
             raise InvalidOption(f"Option '{key}': column {column} is not in '{_PREFIX}{kind}.columns'.")
 
 
+def indexed_column(name: str) -> str:
+    """The column of an index, which may be of one key of a MAP, as ``m[key]``."""
+    return name.partition("[")[0] if name.endswith("]") else name
+
+
 def renamed_in_file_indexes(options: dict[str, str], name: str, to: str) -> None:
-    """Let the indexes follow a column's new name; raises `InvalidOption` for one that cannot stand in a list."""
+    """Let the indexes follow a column's new name, those of keys of a MAP, too; raises `InvalidOption` for one that cannot stand in a list."""
     for option in [key for key in options if key.startswith(_PREFIX) and key.endswith(".columns")]:
         kind = option.removeprefix(_PREFIX).removesuffix(".columns")
-        columns = [part.strip() for part in options.get(option, "").split(",")]
-        if name not in columns:
+        indexes = [part.strip() for part in options[option].split(",")]
+        own = {index for index in indexes if indexed_column(index) == name}
+        if not own:
             continue
         if "," in to:
             raise InvalidOption(f"Column {name} is in '{option}', where names are separated by commas; {to} has one.")
-        options[option] = ",".join(to if column == name else column for column in columns)
-        before = f"{_PREFIX}{kind}.{name}."
-        for key in [key for key in options if key.startswith(before)]:
-            options[f"{_PREFIX}{kind}.{to}." + key.removeprefix(before)] = options.pop(key)
+        options[option] = ",".join(to + index.removeprefix(name) if index in own else index for index in indexes)
+        for index in own | {name}:  # settings of all keys of a MAP are the column's
+            before = f"{_PREFIX}{kind}.{index}."
+            for key in [key for key in options if key.startswith(before)]:
+                options[f"{_PREFIX}{kind}.{to}{index.removeprefix(name)}." + key.removeprefix(before)] = options.pop(key)

@@ -11,7 +11,7 @@ from model.errors import InvalidOption
 from model.options.clustering import INCREMENTAL
 from model.options.column_lists import BLOB_FIELD, BLOB_LISTS, INLINE_BLOBS, VECTOR_FIELD, listed_columns
 from model.options.deletion_vectors import ENABLED as DELETION_VECTORS
-from model.options.file_index import COLUMN_OPTIONS
+from model.options.file_index import COLUMN_OPTIONS, indexed_column
 from model.options.map_layout import SHREDDED, laid_out, layout_of, shredded_maps
 from model.options.table import is_on
 from model.schema.directives import check_no_directive
@@ -288,14 +288,14 @@ def _file_indexes(schema: Schema) -> Problems:
         for name in names if kind == _SLICED else ():
             if not isinstance(_indexed_type(schema, name), _SLICED_TYPES):
                 yield (
-                    ("index", key, _identity(schema, _indexed_column(name))),
+                    ("index", key, _identity(schema, indexed_column(name))),
                     f"Option '{key}': {name or '(without a name)'} is no column with such an index.",
                 )
     for key in schema.options:
         parts = key.split(".")
         if parts[0] == "file-index" and len(parts) == 4 and parts[1] not in COLUMN_OPTIONS:
             names = declared.get(parts[1], [])
-            if parts[2] in names or parts[2] in map(_indexed_column, names):
+            if parts[2] in names or parts[2] in map(indexed_column, names):
                 continue
             yield (
                 ("index", parts[1], _identity(schema, parts[2]), parts[3]),
@@ -303,14 +303,9 @@ def _file_indexes(schema: Schema) -> Problems:
             )
 
 
-def _indexed_column(name: str) -> str:
-    """The column of an index, which may be of one key of a MAP, as ``m[key]``."""
-    return name.partition("[")[0] if name.endswith("]") else name
-
-
 def _indexed_type(schema: Schema, name: str) -> DataType | None:
     """Of what an index is; None where it is of no column, or of a key of what has no such keys."""
-    column = _indexed_column(name)
+    column = indexed_column(name)
     type_ = _type(schema, column)
     if column == name:
         return type_

@@ -121,6 +121,26 @@ def test_an_alter_that_changes_what_the_refusal_would_say_is_no_new_problem(case
     assert apply_changes(schema, [change], table="d.t", has_snapshot=True, time_millis=9).id == 1
 
 
+_KEYS = Case("", {"id": "INT", "m": "MAP<STRING, INT>"}, {"file-index.bsi.columns": "id, m[k],m[n]", "file-index.bsi.m.x": "1"})
+
+
+def test_an_index_of_a_maps_keys_follows_the_columns_name() -> None:
+    schema = schema_of(_KEYS)
+    check_loadable(schema)
+    renamed = altered(schema, RenameColumn(name="m", to="other"))
+    assert {key: value for key, value in renamed.options.items() if key.startswith("file-index.")} == {
+        "file-index.bsi.columns": "id,other[k],other[n]",
+        "file-index.bsi.other.x": "1",
+    }
+    check_loadable(renamed)
+
+
+def test_a_map_with_an_index_of_a_key_is_not_dropped() -> None:
+    """As any column with an index."""
+    with pytest.raises(InvalidOption, match=r"m\[k\] is no column with such an index"):
+        altered(schema_of(_KEYS), DropColumn(name="m"))
+
+
 def test_a_second_column_of_the_same_problem_is_refused() -> None:
     schema = schema_of(Case("", _NANOS, {"file.format": "avro"}))
     with pytest.raises(InvalidOption, match="Column more holds"):
