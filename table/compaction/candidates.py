@@ -18,6 +18,7 @@ from table.compaction.clustering import Clustering, ColumnsAt, choose_clusters
 from table.compaction.task import CompactionTask as CompactionTask
 from table.format.formats import FileFormat
 from table.format.manifests.entries import ManifestEntry
+from table.scan.skipping.partition_filter import by_value
 
 BucketKey = tuple[bytes, int]
 
@@ -77,13 +78,14 @@ def by_bucket(schema: Schema, entries: Iterable[ManifestEntry]) -> dict[BucketKe
     """Live files by partition and bucket, those of ordered buckets in sequence.
 
     Files of a bucket number the table does not have any more are left out: a partition holds one number only, and
-    gets the new one when it is overwritten.
+    gets the new one when it is overwritten. A partition is one in whatever bytes clients wrote it; ordered buckets are read by these bytes.
     """
     total = schema.bucket if schema.bucket > 0 else -1
+    one = by_value([field.type for field in schema.partition_fields] if total < 0 else ())
     buckets: dict[BucketKey, list[ManifestEntry]] = defaultdict(list)
     for entry in entries:
         if entry.total_buckets == total:
-            buckets[(entry.partition, entry.bucket)].append(entry)
+            buckets[(one(entry.partition), entry.bucket)].append(entry)
     if total > 0:
         for files in buckets.values():
             files.sort(key=lambda e: e.file.min_sequence_number)  # stable: ties stay in manifest order

@@ -65,6 +65,14 @@ def test_it_goes_whole(filled: Ask, warehouse: Path, statement: str) -> None:
     check_warehouse(warehouse)
 
 
+def test_it_is_compacted_as_one(filled: Ask, warehouse: Path) -> None:
+    filled("CALL sys.compact('t', compact_strategy => 'full')")
+    assert sorted(filled("SELECT record_count, file_count FROM t$partitions")) == [(1, 1), (2, 1)]
+    assert left(filled) == [1, 2, 3]
+    assert sorted(row[0] for row in filled("SELECT id FROM t WHERE p IS NULL")) == [1, 3]
+    check_warehouse(warehouse)
+
+
 def test_it_expires_whole_and_stays_where_something_came(filled: Ask, lake: Lake) -> None:
     table = lake.open(T)
     rules = PartitionExpiry.of(table, {"partition.expiration-time": "1 ms", "partition.expiration-strategy": "update-time"})
