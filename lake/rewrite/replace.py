@@ -121,8 +121,9 @@ class _Replacement:
         (table,) = empty
         new = self._version(table, None, time.time_ns() // 1_000_000)
         with contextlib.suppress(CommitConflict), self.core.catalog.transaction() as tx, claimed_in(tx, None):
-            row = tx.tables.find_for_commit(table.identifier)
-            if row is None or row.table_id != table.table_id or row.location != table.location:
+            # Without a pointer there is nothing to race for: a first commit that is being decided is waited for, and then seen.
+            row = tx.tables.lock(table.identifier)
+            if row.table_id != table.table_id or row.location != table.location:
                 raise TableNotExist(str(table.identifier))
             advance_schema(tx, table, new, self.by)
             if tx.snapshots.latest(table.table_id, table.identifier.branch) is not None:

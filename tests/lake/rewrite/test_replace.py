@@ -9,17 +9,21 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from catalog import CatalogStore
 from catalog.commits.reservations import Client
 from lake import Lake, LakeTable
+from lake.rewrite import replace as replace_module
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.change import AddColumn
 from model.schema.schema import Schema, column, new_schema
 from model.schema.types import parse_type
+from model.snapshot import CommitKind
 from table.format.store import Published, TableFiles
 from tests.lake.commit.test_faults import T, insert, rows
+from tests.waiting import eventually
 
 SCHEMA = new_schema([column("id", "BIGINT")], options={"bucket": "-1"})
 
@@ -137,3 +141,42 @@ def test_a_replacement_that_lost_a_race_is_next(lake: Lake, other: Lake, table: 
         writer.join(30)
     assert len(writers) == 2
     assert rows(lake.open(T)) == [11], "the second INSERT came after it"
+
+
+def test_a_first_commit_that_is_being_decided_is_waited_for(lake: Lake, other: Lake, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table without a snapshot has no pointer to race for: the rows of its first commit would stay in the table that is replaced."""
+    lake.create_table(T, SCHEMA)
+    before, halted = replace_module.decide_built, 4711
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute(
+            f"""
+            CREATE FUNCTION halt() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN PERFORM pg_advisory_xact_lock_shared({halted}); RETURN NEW; END $$;
+            CREATE TRIGGER halt AFTER INSERT ON snapshot_pointer FOR EACH ROW EXECUTE FUNCTION halt()
+            """
+        )
+        conn.execute("SELECT pg_advisory_lock(%s)", (halted,))
+        writer = threading.Thread(target=insert, args=(other, 1))
+
+        def commit_begins(*args: Any, **more: Any) -> Any:
+            found = before(*args, **more)
+            if not writer.ident:
+                writer.start()
+                assert eventually(lambda: waiting(conn) == 1, pause=0.01)
+                threading.Timer(1, lambda: conn.execute("SELECT pg_advisory_unlock(%s)", (halted,))).start()
+            return found
+
+        monkeypatch.setattr(replace_module, "decide_built", commit_begins)
+        replace(lake)
+        writer.join()
+    latest = lake.open(T).latest()
+    assert latest is not None
+    assert (latest.id, latest.commit_kind, latest.total_record_count) == (2, CommitKind.OVERWRITE, 0)
+
+
+def waiting(conn: psycopg.Connection[Any]) -> int:
+    """How many wait for an advisory lock of this database."""
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'"
+    found = conn.execute(query).fetchone()
+    assert found is not None
+    return int(found[0])
