@@ -15,7 +15,7 @@ from gateway.sessions import Sessions
 from lake import EVERYBODY, Caller, Lake, LakeTable
 from model.errors import OutcomeUnknown, TableAlreadyExist, TableNotExist
 from model.identifier import Identifier
-from model.schema.schema import Schema
+from model.schema.schema import Schema, new_schema, with_queue_defaults
 from model.schema.types import DataType, Field, LocalZonedTimestampType, TimestampType, VarBinaryType, VarCharType
 from model.snapshot import CommitKind
 from sql.execution.session import Session
@@ -23,7 +23,7 @@ from sql.execution.writing import append_written, before_commit, written_by_work
 from sql.parameters.types import PlainInsert, plain_insert
 from sql.parsing.ddl import TableDefinition
 from sql.parsing.turns import read_for
-from sql.statements.tables import schema_of
+from sql.statements.tables import check_type, schema_of
 from table.format.manifests.entries import NewFile
 from table.format.rows.arrow import data_type
 from table.write.snapshot_builder import everything
@@ -115,11 +115,7 @@ class Ingester:
             raise
 
     def _replaced(self, lake: Lake, table: LakeTable, schema: pa.Schema, stream: IO[bytes]) -> AppendResult:
-        options = {key: value for key, value in table.schema.options.items() if not key.startswith("schema.")}
-        if not set(table.schema.bucket_keys) <= set(schema.names):  # chosen anew, as for a table that is made
-            options.pop("bucket-key", None)
-            options.pop("bucket", None)
-        wanted = table_schema(schema, options, partition_keys=table.schema.partition_keys)
+        wanted = replacing_schema(schema, table.schema)
         if _columns(wanted) == _columns(table.schema):
             return self._overwrite(lake, table, schema, stream)
         rows, snapshot = lake.replace_filled(
@@ -142,10 +138,31 @@ class Ingester:
         return written_by_worker(self._workers, lake, table, ARROW_STREAM, stream, names=schema.names)
 
 
-def table_schema(schema: pa.Schema, options: Mapping[str, str], *, partition_keys: tuple[str, ...] = ()) -> Schema:
+def table_schema(schema: pa.Schema, options: Mapping[str, str]) -> Schema:
     """The schema of a table made for such rows; raises `UnsupportedType` for columns no table here can have."""
-    columns = tuple(Field(id=-1, name=field.name, type=_column_type(field.type)) for field in schema)
-    return schema_of(TableDefinition(columns=columns, options=dict(options), partition_keys=partition_keys))
+    return schema_of(TableDefinition(columns=_fields(schema), options=dict(options)))
+
+
+def replacing_schema(schema: pa.Schema, before: Schema) -> Schema:
+    """The schema of a table whose place such rows take: its options are only read, as other clients and earlier versions may store more.
+
+    Raises `UnsupportedType` for columns no table here can have, and what `check_schema` does for options of columns that are not there.
+    """
+    columns = _fields(schema)
+    for column in columns:
+        check_type(column.name, column.type)
+    options = {key: value for key, value in before.options.items() if not key.startswith("schema.")}
+    if set(before.bucket_keys) <= set(schema.names):
+        options.setdefault("bucket", str(before.bucket))
+    else:  # chosen anew, as for a table that is made
+        options.pop("bucket-key", None)
+        options.pop("bucket", None)
+    options = with_queue_defaults(options, columns, before.partition_keys)
+    return new_schema(columns, partition_keys=before.partition_keys, options=options, stored=before.options)
+
+
+def _fields(schema: pa.Schema) -> tuple[Field, ...]:
+    return tuple(Field(id=-1, name=field.name, type=_column_type(field.type)) for field in schema)
 
 
 def _column_type(type_: pa.DataType) -> DataType:

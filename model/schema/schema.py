@@ -186,8 +186,12 @@ def new_schema(
     options: Mapping[str, str] | None = None,
     comment: str | None = None,
     time_millis: int = 0,
+    stored: Mapping[str, str] | None = None,
 ) -> Schema:
-    """Build and check version 0 of a schema: ids are assigned here, whatever the columns carry."""
+    """Build and check version 0 of a schema: ids are assigned here, whatever the columns carry.
+
+    ``stored``: options that the table has whose place it takes, of which `check_schema` tells.
+    """
     options = TABLE_OPTIONS.stored(options or {})
     partitions = _from_option(options, "partition", partition_keys)
     keys = _from_option(options, "primary-key", primary_keys)
@@ -203,7 +207,7 @@ def new_schema(
         comment=comment,
         time_millis=time_millis,
     )
-    check_schema(schema)
+    check_schema(schema, stored=stored)
     check_lengths(schema)
     return schema
 

@@ -19,6 +19,7 @@ from lake.commit import built
 from model.catalog_errors import TableChanged
 from model.errors import InvalidData, OutcomeUnknown, StorageFull, TableAlreadyExist
 from model.identifier import Identifier
+from model.schema.schema import column, new_schema
 from model.schema.types import Field, IntType
 from model.view import View
 from sql.execution import writing
@@ -134,6 +135,15 @@ def test_a_table_is_replaced_with_its_new_rows_in_one_snapshot(gateway: Gateway)
     gateway.run("CALL sys.rollback_to('t', 1)").close()
     assert gateway.run("SELECT * FROM t").collect() == [(1, "x")]
     assert gateway.run("CALL sys.check_table('t')").collect() == []
+
+
+def test_a_table_is_replaced_whatever_options_others_have_stored(gateway: Gateway) -> None:
+    """Of a table that Java made: without 'bucket', with an option that is only Java's, and with two that SQL would not take together."""
+    options = {"made.by": "another client", "snapshot.num-retained.min": "9", "snapshot.num-retained.max": "3"}
+    gateway.lake.create_table(T, new_schema([column("a", "INT")], options=options))
+    assert replaced_by(gateway, OTHER) == 1
+    assert gateway.run("SELECT * FROM t").collect() == [("x",), ("y",)]
+    assert gateway.lake.open(T).schema.options == {**options, "bucket": "-1"}
 
 
 def test_rows_that_come_while_a_table_is_replaced_go_with_it(gateway: Gateway) -> None:
