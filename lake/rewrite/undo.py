@@ -110,9 +110,7 @@ def _require_same_rows(table: LakeTable, to: Snapshot, undone: Sequence[Snapshot
     if is_on(table.schema.options, "data-evolution.enabled"):  # files of some columns of the same rows became one
         changes = [entry for compaction in undone for entry in table.files.delta_entries(compaction)]
         shrunk = newest.index_manifest != to.index_manifest
-        if not same_row_ids(
-            changes, types=[field.type for field in table.schema.partition_fields], gone=None if shrunk else {}, shrunk=shrunk
-        ):
+        if not same_row_ids(changes, [field.type for field in table.schema.partition_fields], gone=None if shrunk else {}, shrunk=shrunk):
             raise _refused(table, newest, "its files cover other rows than those of the snapshot before it")
         return
     if newest.total_record_count != to.total_record_count and newest.index_manifest == to.index_manifest:

@@ -365,12 +365,8 @@ class _Case:
             raise self.fault("an ANALYZE changes no files.")
         if new.commit_kind is CommitKind.COMPACT:
             evolves = is_on(self.schema.options, "data-evolution.enabled")
-            kept = (
-                same_row_ids(changes, types=self._types, gone=gone, shrunk=self.index.deletions)
-                if evolves
-                else same_counts(changes, types=self._types, gone=gone)
-            )
-            if not kept:
+            types, shrunk = self._types, self.index.deletions
+            if not (same_row_ids(changes, types, gone=gone, shrunk=shrunk) if evolves else same_counts(changes, types, gone=gone)):
                 raise self.fault("a COMPACT keeps the number of rows of each bucket.")
 
     def check_row_ids(self, changes: Sequence[ManifestEntry]) -> None:

@@ -13,7 +13,7 @@ Place = tuple[bytes, int]
 """A partition's row bytes, and a bucket of it."""
 
 
-def same_counts(changes: Sequence[ManifestEntry], *, types: Sequence[DataType], gone: Mapping[Place, int] | None) -> bool:
+def same_counts(changes: Sequence[ManifestEntry], types: Sequence[DataType], *, gone: Mapping[Place, int] | None) -> bool:
     """Whether each bucket keeps its rows, but for those of the files that are taken away that were deleted already (``gone``).
 
     None where it is not known how many these are. ``types``: of the partition, which clients write in several ways.
@@ -27,7 +27,7 @@ def same_counts(changes: Sequence[ManifestEntry], *, types: Sequence[DataType], 
     return all(rows == 0 or (rows < 0 and gone is None) for rows in counts.values())
 
 
-def same_row_ids(changes: Sequence[ManifestEntry], *, types: Sequence[DataType], gone: Mapping[Place, int] | None, shrunk: bool) -> bool:
+def same_row_ids(changes: Sequence[ManifestEntry], types: Sequence[DataType], *, gone: Mapping[Place, int] | None, shrunk: bool) -> bool:
     """Whether the files cover the rows that those they replace covered: in data evolution some hold a part of the columns of others' rows.
 
     Java's compaction writes one file for all that hold columns of the same rows, so that files' counts shrink and rows stay. Where marks of
@@ -37,7 +37,7 @@ def same_row_ids(changes: Sequence[ManifestEntry], *, types: Sequence[DataType],
     covered: dict[EntryKind, dict[Place, list[tuple[int, int]]]] = {EntryKind.ADD: {}, EntryKind.DELETE: {}}
     for entry in changes:
         if (first := entry.file.first_row_id) is None:
-            return same_counts(changes, types=types, gone=gone)
+            return same_counts(changes, types, gone=gone)
         covered[entry.kind].setdefault((one(entry.partition), entry.bucket), []).append((first, first + entry.file.row_count))
     added, deleted = ({place: _joined(ranges) for place, ranges in of_kind.items()} for of_kind in covered.values())
     if added == deleted:

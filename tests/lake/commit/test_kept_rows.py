@@ -42,7 +42,7 @@ def changes(deleted: list[Range], added: list[Range]) -> list[ManifestEntry]:
     ],
 )
 def test_ids_of_rows_say_whether_they_stay(deleted: list[Range], added: list[Range], shrunk: bool, kept: bool) -> None:
-    assert same_row_ids(changes(deleted, added), types=(), gone={(EMPTY_ROW, 0): 1} if shrunk else {}, shrunk=shrunk) == kept
+    assert same_row_ids(changes(deleted, added), (), gone={(EMPTY_ROW, 0): 1} if shrunk else {}, shrunk=shrunk) == kept
 
 
 @pytest.mark.parametrize("first", [0, None], ids=["ids", "counts"])
@@ -54,6 +54,6 @@ def test_a_partition_of_null_is_one_in_whatever_bytes(first: int | None, marked:
     short = long[:20]
     gone, new = changes([(first, 10)], [(first, 10 - marked)])
     moved = [replace(gone, partition=long), replace(new, partition=short)]
-    assert same_row_ids(moved, types=types, gone={(long, 0): marked}, shrunk=marked > 0)
-    assert same_counts(moved, types=types, gone={(short, 0): marked})
-    assert not same_counts(moved, types=types, gone={(long, 0): marked + 1})
+    assert same_row_ids(moved, types, gone={(long, 0): marked}, shrunk=marked > 0)
+    assert same_counts(moved, types, gone={(short, 0): marked})
+    assert not same_counts(moved, types, gone={(long, 0): marked + 1})
