@@ -84,10 +84,9 @@ class RemoteTable:
 
     def reopen(self) -> None:
         """Look where and what the table is now, whatever it is called; raises `TableNotExist`."""
-        if self.identifier.branch == MAIN_BRANCH:
-            body = self._ask("GET", f"/v1/{self.prefix}/tables/id/{self.table_id}")
-            self.identifier = Identifier(body["database"], body["name"])
-        else:
+        body = self._ask("GET", f"/v1/{self.prefix}/tables/id/{self.table_id}")
+        self.identifier = Identifier(body["database"], body["name"], self.identifier.branch)
+        if self.identifier.branch != MAIN_BRANCH:
             body = self._ask("GET", self._path())
         self._open(body)
 

@@ -211,7 +211,7 @@ class DdlParser(ColumnParser):
             purge = self.eat("PURGE")
             self.finish()
             return trees.DropDatabase(name=name, if_exists=present_only, cascade=cascade, purge=purge)
-        temporary = self.eat("TEMPORARY")
+        temporary = self.eat("TEMPORARY") or self.eat("TEMP")
         if not self.eat("TABLE"):
             self.refuse(f"DROP {self.word()} is not available; DROP TABLE, DROP TEMPORARY TABLE and DROP DATABASE are.")
         present_only = self.eat("IF", "EXISTS")

@@ -342,6 +342,8 @@ _CREATE: _ByWords = (
 )
 _DROP: _ByWords = (
     (("VIEW",), StatementParser.drop_view),
+    (("TEMPORARY", "VIEW"), StatementParser.drop_temporary_view),
+    (("TEMP", "VIEW"), StatementParser.drop_temporary_view),
     (("ROLE",), StatementParser.drop_role),
     (("POLICY",), StatementParser.drop_policy),
     (("MASKING", "POLICY"), StatementParser.drop_policy),

@@ -266,9 +266,9 @@ class AlterView(FlinkStatement):
 
 
 class DropView(FlinkStatement):
-    """``DROP VIEW [IF EXISTS] name``."""
+    """``DROP [TEMPORARY] VIEW [IF EXISTS] name``."""
 
-    arg_types: ClassVar[dict[str, bool]] = {"name": True, "if_exists": False}
+    arg_types: ClassVar[dict[str, bool]] = {"name": True, "temporary": False, "if_exists": False}
 
 
 class ShowJobs(LookingTree):

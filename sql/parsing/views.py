@@ -34,12 +34,16 @@ class ViewParser(BaseParser):
             name=name, columns=tuple(columns), comment=comment, query=query, text=text, replace=replace, if_not_exists=missing_only
         )
 
-    def drop_view(self) -> exp.Expr:
-        """``DROP VIEW …``, from behind both words."""
+    def drop_temporary_view(self) -> exp.Expr:
+        """``DROP TEMPORARY VIEW …``, from behind the words."""
+        return self.drop_view(temporary=True)
+
+    def drop_view(self, *, temporary: bool = False) -> exp.Expr:
+        """``DROP [TEMPORARY] VIEW …``, from behind the words."""
         present_only = self.eat("IF", "EXISTS")
         name = self.names("the view's name")
         self.finish()
-        return trees.DropView(name=name, if_exists=present_only)
+        return trees.DropView(name=name, temporary=temporary, if_exists=present_only)
 
     def alter_view(self) -> exp.Expr:
         """``ALTER VIEW …``, from behind both words."""

@@ -95,10 +95,7 @@ class CreateTable:
             schema = stored_schema(made)
             context.lake.create_table(identifier, schema, if_not_exists=args["if_not_exists"], claim=context.idempotency)
             return ResultSet.ok()
-        if len(name) != 1:
-            raise AnalysisError(
-                "A temporary table belongs to the session, not to a database; give it a plain name.", fragment=".".join(name)
-            )
+        _check_of_session(name)
         made = connector_table(name[0], definition, context.connector_scope)
         if not context.session.add_temporary(made) and not args["if_not_exists"]:
             raise TableAlreadyExist(made.name)
@@ -153,6 +150,12 @@ def _under_todays_keys(change: SchemaChange) -> Iterator[SchemaChange]:
             yield from (RemoveOption(key=name) for name in names_of(key))
         case _:
             yield change
+
+
+def _check_of_session(name: tuple[str, ...]) -> None:
+    """Raise `AnalysisError` for a name that no temporary table can have."""
+    if len(name) != 1:
+        raise AnalysisError("A temporary table belongs to the session, not to a database; give it a plain name.", fragment=".".join(name))
 
 
 def schema_of(definition: TableDefinition) -> Schema:
@@ -230,7 +233,8 @@ class DropTable(LocalStatement):
             return ResultSet.ok()
         if args["temporary"]:
             if not args["if_exists"]:
-                raise TableNotExist(".".join(name))
+                _check_of_session(name)
+                raise TableNotExist(name[0])
             return ResultSet.ok()
         context.lake.drop_table(
             context.session.identifier(name), if_exists=args["if_exists"], purge=args["purge"], claim=context.idempotency

@@ -138,12 +138,19 @@ class AlterView:
 @handles(trees.DropView)
 @dataclass(frozen=True)
 class DropView(LocalStatement):
-    """``DROP VIEW``."""
+    """``DROP [TEMPORARY] VIEW``."""
 
     tree: trees.DropView
 
     def run(self, context: ExecutionContext) -> ResultSet:
-        """Remove the view."""
-        name = context.session.identifier(self.tree.args["name"])
-        context.lake.views.drop(name, if_exists=self.tree.args["if_exists"], claim=context.idempotency)
+        """Remove the view; no session has a temporary one."""
+        args = self.tree.args
+        name = context.session.identifier(args["name"])
+        if not args["temporary"]:
+            context.lake.views.drop(name, if_exists=args["if_exists"], claim=context.idempotency)
+        elif not args["if_exists"]:
+            shown = ".".join(args["name"])
+            raise AnalysisError(
+                f"There is no temporary view {shown}; no session has one. DROP VIEW drops one of the catalog.", fragment=shown
+            )
         return ResultSet.ok()

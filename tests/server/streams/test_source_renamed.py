@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.gateway import Gateway
@@ -59,6 +61,31 @@ def test_a_stream_follows_its_table_to_another_name(
     reader.commit(end)
     if consumer:
         assert queue.consumers(queue.open(U)) == {"c": 5}
+
+
+@pytest.mark.parametrize("taken_by", AFTERWARDS)
+def test_a_stream_of_a_branch_follows_its_table_to_another_name(queue: Lake, gateway: Gateway, url: str, taken_by: str) -> None:
+    """What has the name afterwards may have a branch of that name, too."""
+    gateway.run("CALL sys.create_branch('t', 'b')").close()
+    append(queue, 5, name=replace(T, branch="b"))
+    reader = reader_of(url, path="default.t$branch_b", scan_mode="from-snapshot", **{"scan_snapshot-id": "1"})
+    start = reader.initialOffset()
+    end = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert rows(reader, start, end) == [(0, 5), (1, 5), (2, 5)]
+    queue.rename_table(T, U)
+    for text in (*AFTERWARDS[taken_by], *(("CALL sys.create_branch('t', 'b')",) if AFTERWARDS[taken_by] else ())):
+        gateway.run(text).close()
+    append(queue, 7, name=replace(U, branch="b"))
+    found: list[tuple[int, int]] = []
+
+    def all_of_it() -> bool:
+        nonlocal end
+        before, end = end, reader.latestOffset(end, reader.getDefaultReadLimit())
+        found.extend(rows(reader, before, end) if before != end else [])
+        return len(found) >= 3
+
+    eventually(all_of_it)
+    assert found == [(0, 7), (1, 7), (2, 7)]
 
 
 @pytest.mark.parametrize(

@@ -254,3 +254,18 @@ WITH (
         find_connector(nobody, Session("s"), ("made_up",))
     gateway.run("DROP TABLE made_up").close()
     assert rows(gateway, "SHOW TABLES") == []
+
+
+def test_what_is_temporary_is_dropped_as_in_flink(gateway: Gateway) -> None:
+    made = "CREATE TEMPORARY TABLE g (a INT) WITH ('connector' = 'datagen'); "
+    for spelled in ("TEMPORARY TABLE", "TEMPORARY TABLE IF EXISTS", "TEMP TABLE", "TABLE"):
+        with pytest.raises(TableNotExist):
+            gateway.run(f"{made} DROP {spelled} g; SELECT * FROM g LIMIT 1")
+    for nothing in ("TEMPORARY TABLE IF EXISTS g", "TEMPORARY TABLE IF EXISTS d.g", "TEMPORARY VIEW IF EXISTS v", "TEMP VIEW IF EXISTS v"):
+        assert rows(gateway, f"CREATE TABLE IF NOT EXISTS g (a INT); DROP {nothing}; SHOW TABLES") == [("g",)]
+    with pytest.raises(TableNotExist):
+        gateway.run("DROP TEMPORARY TABLE g")
+    with pytest.raises(AnalysisError, match="belongs to the session"):
+        gateway.run("DROP TEMPORARY TABLE default.g")
+    with pytest.raises(AnalysisError, match="no temporary view v"):
+        gateway.run("DROP TEMPORARY VIEW v")
