@@ -116,7 +116,7 @@ def indexed_column(name: str) -> str:
 
 
 def renamed_in_file_indexes(options: dict[str, str], name: str, to: str) -> None:
-    """Let the indexes follow a column's new name, those of keys of a MAP, too; raises `InvalidOption` for one that cannot stand in a list."""
+    """Let the indexes follow a column's new name, those of a MAP's keys, too; raises `InvalidOption` for one that cannot be in a list."""
     for option in [key for key in options if key.startswith(_PREFIX) and key.endswith(".columns")]:
         kind = option.removeprefix(_PREFIX).removesuffix(".columns")
         indexes = [part.strip() for part in options[option].split(",")]

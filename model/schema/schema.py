@@ -178,7 +178,7 @@ class FieldIds:
         return replace(column, id=own, type=self.number(column.type))
 
 
-def new_schema(
+def new_schema(  # noqa: PLR0913 - the parts of a schema
     columns: Sequence[Field],
     *,
     partition_keys: Sequence[str] = (),

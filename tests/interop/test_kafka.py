@@ -106,7 +106,7 @@ def test_what_is_written_is_read_back(ask: Any, broker: Broker, form: str) -> No
 def test_a_bound_that_is_not_there_yet_is_refused(ask: Any, broker: Broker) -> None:
     """Flink waits for it; of a partition that is not named neither reads anything."""
     broker.create("bounded", 2)
-    broker.produce("bounded", [{"value": json.dumps({"a": n}), "partition": n % 2} for n in range(6)])
+    broker.produce("bounded", [{"value": json.dumps({"a": n}), "partition": n % 2, "timestamp": 1000 + n} for n in range(6)])
     table = f"CREATE TEMPORARY TABLE b (a INT) WITH ({{kafka}}, 'topic' = 'bounded', 'format' = 'json', {EARLY});"
 
     def read(offsets: str, start: str = "") -> Any:
@@ -117,6 +117,11 @@ def test_a_bound_that_is_not_there_yet_is_refused(ask: Any, broker: Broker) -> N
     assert read("partition:1,offset:2") == [[1], [3]]
     start = "'scan.startup.mode' = 'specific-offsets', 'scan.startup.specific-offsets' = 'partition:0,offset:2;partition:1,offset:0', "
     assert read("partition:0,offset:1;partition:1,offset:2", start) == [[1], [3]]
+    for millis, found in ((1001, [[1], [2]]), (1004, []), (1_000_000, [])):
+        start = f"'scan.startup.mode' = 'timestamp', 'scan.startup.timestamp-millis' = '{millis}', "
+        assert read("partition:0,offset:2;partition:1,offset:1", start) == found, millis
+        hint = f"/*+ OPTIONS({start}'scan.bounded.mode' = 'timestamp', 'scan.bounded.timestamp-millis' = '1003') */"
+        assert ask(f"{table} SELECT a FROM b {hint} ORDER BY a") == [[n] for n in range(6) if millis <= 1000 + n < 1003], millis
     with pytest.raises(Refused, match=r"names offset 4 of partition 1, which ends at 3: nobody waits"):
         read("partition:0,offset:3;partition:1,offset:4")
     with pytest.raises(Refused, match="names partition 2, which topic bounded does not have"):

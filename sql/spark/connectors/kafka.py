@@ -52,12 +52,20 @@ class SparkKafka(SparkConnector):
             table = replace(table, options={**table.options, STARTUP_MODE.key: "earliest-offset"})
             return _shown(_loaded(_set_up(session.read, table)).where(F.lit(False)), table)
         reader = _set_up(session.read, table)
+        # Which offset a time is, only the broker knows; Spark refuses one behind the end, where Flink reads nothing. Without that end it
+        # reads what is there, of which what lies behind the bound is left out.
+        started = STARTUP_TIMESTAMP.read(table.options) if STARTUP_MODE.read(table.options) == "timestamp" else None
         match BOUNDED_MODE.read(table.options):
             case "specific-offsets":
-                reader = reader.option("endingOffsets", self._ending(session, table))
+                ending = self._ending(session, table)
+                if started is None:
+                    reader = reader.option("endingOffsets", ending)
                 return _shown(_loaded(reader).where(_before(table)), table)
             case "timestamp":
-                reader = reader.option("endingTimestamp", str(BOUNDED_TIMESTAMP.read(table.options)))
+                bound = BOUNDED_TIMESTAMP.read(table.options)
+                if started is not None and bound is not None and started >= bound:
+                    return _shown(_loaded(reader).where(F.lit(False)), table)
+                reader = reader.option("endingTimestamp", str(bound))
         return _shown(_loaded(reader), table)
 
     def _ending(self, session: SparkSession, table: ConnectorTable) -> str:

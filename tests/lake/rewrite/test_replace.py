@@ -15,6 +15,7 @@ import pytest
 from catalog import CatalogStore
 from catalog.commits.reservations import Client
 from lake import Lake, LakeTable
+from lake.commit.built import decide_built
 from lake.rewrite import replace as replace_module
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.change import AddColumn
@@ -146,7 +147,7 @@ def test_a_replacement_that_lost_a_race_is_next(lake: Lake, other: Lake, table: 
 def test_a_first_commit_that_is_being_decided_is_waited_for(lake: Lake, other: Lake, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table without a snapshot has no pointer to race for: the rows of its first commit would stay in the table that is replaced."""
     lake.create_table(T, SCHEMA)
-    before, halted = replace_module.decide_built, 4711
+    halted = 4711
     with psycopg.connect(dsn, autocommit=True) as conn:
         conn.execute(
             f"""
@@ -159,7 +160,7 @@ def test_a_first_commit_that_is_being_decided_is_waited_for(lake: Lake, other: L
         writer = threading.Thread(target=insert, args=(other, 1))
 
         def commit_begins(*args: Any, **more: Any) -> Any:
-            found = before(*args, **more)
+            found = decide_built(*args, **more)
             if not writer.ident:
                 writer.start()
                 assert eventually(lambda: waiting(conn) == 1, pause=0.01)
