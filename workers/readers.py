@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import IO
 
 import pyarrow as pa
@@ -105,7 +106,7 @@ def csv_batches(body: IO[bytes], schema: Schema, table: str) -> Iterator[pa.Reco
         if "Empty CSV file" in str(problem):
             raise InvalidData("The CSV body is empty; its first line must name the columns.") from problem
         raise
-    yield from _fitted(_decoded(iter(stream), schema), schema, table, Fitting(from_text=True))
+    yield from _fitted(_decoded(iter(stream), schema), schema, table, Fitting(from_text=True, plainly=True))
 
 
 def _decoded(batches: Iterator[pa.RecordBatch], schema: Schema) -> Iterator[pa.RecordBatch]:
@@ -150,7 +151,7 @@ def _fitted(batches: Iterator[pa.RecordBatch], schema: Schema, table: str, how: 
     rows = 0
     for batch in batches:
         if batch.num_rows or not rows:  # also an empty first one: its columns must exist
-            yield fit(batch, schema, Fitting(from_text=how.from_text, first_row=rows), table=table)
+            yield fit(batch, schema, replace(how, first_row=rows), table=table)
         rows += batch.num_rows
 
 

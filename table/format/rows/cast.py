@@ -30,6 +30,7 @@ from model.schema.types import (
 from table.format.rows.arrow import arrow_schema, arrow_type
 from table.format.rows.nested import inside, is_list, list_of, map_of, row_of
 from table.format.rows.nested_text import nested_value
+from table.format.rows.plain_texts import first_unlike
 
 _FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
 """Where the year 1 begins and the year 9999 has ended, since 1970."""
@@ -49,6 +50,8 @@ class Fitting:
 
     from_text: bool = False
     """Parse text into numbers and times, for bodies that have no types of their own."""
+    plainly: bool = False
+    """Refuse texts that Arrow reads and others do not, as 0x10: for CSV, and not for what is stored as a DEFAULT."""
     cuts_times: bool = False
     """Cut the digits of a time beyond its column's precision, as SQL does, in place of refusing them."""
     zone_may_be_left_out: bool = False
@@ -147,6 +150,8 @@ def _cast(array: pa.Array, name: str, type_: DataType, how: Fitting) -> pa.Array
         raise InvalidData(f"Column {name}{where} does not fit {type_.sql()}.") from problem
     except pa.ArrowNotImplementedError as problem:
         raise InvalidData(f"Column {name}: {array.type} is not converted to {type_.sql()}.") from problem
+    if how.plainly and _is_text(array.type) and (at := first_unlike(array, cast)) is not None:
+        raise InvalidData(f"Column {name}, row {how.first_row + at + 1}: {_shown(array[at])} does not fit {type_.sql()}.")
     if _is_text(array.type) and isinstance(type_, LocalZonedTimestampType) and not how.zone_may_be_left_out:
         _check_zones(array, name, how)
     return cast

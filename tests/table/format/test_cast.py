@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
+import math
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +19,7 @@ from model.schema.schema import Schema, column, new_schema
 from model.schema.types import ArrayType, DataType, Field, IntType, MapType, RowType, VarCharType, parse_type
 from table.format.rows.arrow import arrow_type
 from table.format.rows.cast import Fitting, default_of, fit
+from workers.readers import csv_batches
 
 TEXT = Fitting(from_text=True)
 
@@ -50,6 +55,37 @@ def test_a_number_no_decimal_holds_is_refused_however_far_off_it_is(text: str) -
 @pytest.mark.parametrize(("text", "value"), [("1.5e3", "1500"), ("125E-2", "1.25"), ("1." + "0" * 80, "1"), ("+.5e1", "5"), ("1.e0", "1")])
 def test_numbers_with_exponents_fit_by_their_value(text: str, value: str) -> None:
     assert fitted(pa.array([text]), "DECIMAL(10, 2)", TEXT) == [Decimal(value)]
+
+
+@pytest.mark.parametrize(
+    ("type_", "fine", "unlike"),
+    [
+        ("BOOLEAN", {"true": True, "FALSE": False}, ["1", "0"]),
+        ("INT", {"7": 7, "-007": -7}, ["0x10", "0X1f"]),
+        ("BIGINT", {"0": 0}, ["0x0"]),
+        ("DOUBLE", {"Infinity": math.inf, "-Infinity": -math.inf, "1e3": 1000.0}, ["inf", "INF", "-inf", "infinity", "nan", "-nan"]),
+        ("FLOAT", {"1.5": 1.5}, ["+inf", "NAN"]),
+    ],
+)
+def test_csv_takes_no_value_from_a_text_that_others_read_otherwise(type_: str, fine: dict[str, Any], unlike: list[str]) -> None:
+    """Flink takes 1 for FALSE and refuses the others; as a DEFAULT, which Paimon reads, some were stored."""
+
+    def read(text: str) -> list[Any]:
+        body = f"x,id\n{next(iter(fine))},1\n,2\n{text},3\n".encode()
+        schema = new_schema([column("x", type_), column("id", "INT")], options={"bucket": "-1"})
+        return [value for batch in csv_batches(io.BytesIO(body), schema, "t") for value in batch.column(0).to_pylist()]
+
+    for text, value in fine.items():
+        assert read(text) == [next(iter(fine.values())), None, value]
+    for text in unlike:
+        with pytest.raises(InvalidData, match=rf"Column x, row 3: '{re.escape(text)}' does not fit {type_}"):
+            read(text)
+    assert default_of(replace(one(type_).fields[0], default_value=unlike[0])) is not None
+
+
+def test_not_a_number_in_csv_is_spelled_as_results_are() -> None:
+    batches = csv_batches(io.BytesIO(b"x\nNaN\n"), one("DOUBLE"), "t")
+    assert math.isnan(next(batches).column(0)[0].as_py())
 
 
 def test_a_double_beyond_a_float_is_refused_and_infinity_is_not() -> None:
