@@ -7,7 +7,8 @@ Python holds the frame.
 
 from __future__ import annotations
 
-from collections import deque
+import threading
+from collections import Counter, deque
 from typing import Any
 
 from sql.spark.scheduling.tasks import stages_of
@@ -21,11 +22,28 @@ class Leftovers:
     """Removes the shuffles of statements that have ended, in one Spark after the other."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: Counter[str] = Counter()
+        """How many blocks of each statement are at work."""
         self._late: deque[str] = deque(maxlen=_LATE)
         """Ended statements of which Spark's account did not tell all yet, or which another thread did not wait for."""
 
-    def remove(self, context: Any, statement_id: str) -> int:
-        """Remove what a statement that has ended left of its shuffles, wherever their files lie; returns how many there were.
+    def begun(self, statement_id: str) -> None:
+        """A block of a statement is at work, perhaps beside others of it; `ended` is called when it is no more."""
+        with self._lock:
+            self._running[statement_id] += 1
+
+    def ended(self, context: Any, statement_id: str) -> None:
+        """Where it was the last of its statement, remove what that left; raises anything where the JVM is gone."""
+        with self._lock:
+            self._running[statement_id] -= 1
+            if self._running[statement_id]:
+                return
+            del self._running[statement_id]
+        self._remove(context, statement_id)
+
+    def _remove(self, context: Any, statement_id: str) -> None:
+        """Remove the shuffles of a statement that has ended, wherever their files lie.
 
         A shuffle is known by a task that wrote a part of it (`MapStatus.mapId`), which is one of the statement's stages'. One of which that
         is not known goes when the heap is collected.
@@ -34,18 +52,17 @@ class Leftovers:
         statuses = scala.taskScheduler().mapOutputTracker().shuffleStatuses()
         if statuses.isEmpty():
             self._late.clear()
-            return 0
+            return
         ended = [statement_id]
         while self._late:
             ended.append(self._late.popleft())
         if not _told(scala):
             self._late.extend(ended)
-            return 0
+            return
         written = dict(_tasks(scala, {stage for one in ended for _, stage in stages_of(context, one)}))
         left = [shuffle for shuffle, status in _entries(statuses) if _wrote(status, written)]
         for shuffle in left:
             scala.cleaner().get().doCleanupShuffle(shuffle, False)
-        return len(left)
 
 
 def _told(scala: Any) -> bool:

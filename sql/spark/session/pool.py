@@ -6,7 +6,6 @@ import contextlib
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -70,8 +69,6 @@ class SparkPool(Work):
         self._spared: set[str] = set()
         """Statements that waited for a core when Spark was started anew last."""
         self._interrupting = threading.Lock()
-        self._blocks: Counter[str] = Counter()
-        """How many blocks of each statement are marked now; under ``_interrupting``."""
         self._leftovers = Leftovers()
         self._shares = Shares()
         self._probe = JobProbe(self._small_job, self._busy, lacking=self._lacking)
@@ -253,7 +250,7 @@ class SparkPool(Work):
         with self._interrupting:
             outer = self._threads.get(statement_id)
             self._threads[statement_id] = thread
-            self._blocks[statement_id] += 1
+        self._leftovers.begun(statement_id)
         try:
             with span("spark", {"spark.job_group": statement_id, "spark.background": background}) as traced:
                 try:
@@ -267,14 +264,11 @@ class SparkPool(Work):
                     self._threads.pop(statement_id, None)
                 else:
                     self._threads[statement_id] = outer
-                self._blocks[statement_id] -= 1
-                if last := not self._blocks[statement_id]:
-                    del self._blocks[statement_id]
             with contextlib.suppress(Exception):  # the JVM may be gone, and then so is the mark
                 context.setLocalProperty("spark.jobGroup.id", "")
                 context.setLocalProperty("spark.scheduler.pool", "")
-                if last:
-                    self._leftovers.remove(context, statement_id)
+            with contextlib.suppress(Exception):
+                self._leftovers.ended(context, statement_id)
 
     def cancel(self, statement_id: str) -> None:
         """Stop the jobs of a statement; one without jobs is fine."""

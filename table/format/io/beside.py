@@ -7,12 +7,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import Protocol, TypeVar
 
 from table.format.io.patience import carried
-
-if TYPE_CHECKING:
-    from table.format.io.file_io import FileIO
 
 T = TypeVar("T")
 
@@ -20,6 +17,13 @@ _THREADS = 24
 """About the connections that Arrow has to a store."""
 _MOST_BYTES = 64 << 20
 """What the objects of one block may hold in memory together before the next waits for the first."""
+
+
+class Storage(Protocol):
+    """What is asked: `FileIO`, or what stands in front of one."""
+
+    @property
+    def atomic_rename(self) -> bool: ...
 
 
 class _Puts:
@@ -82,7 +86,7 @@ def puts_beside() -> Iterator[None]:
     puts.end()
 
 
-def begun(io: FileIO, call: Callable[[], T]) -> Future[T]:
+def begun(io: Storage, call: Callable[[], T]) -> Future[T]:
     """Ask meanwhile what does not depend on anything else; on a disk, which answers at once, the call has ended then."""
     if not io.atomic_rename:
         return _threads().submit(carried(call))
