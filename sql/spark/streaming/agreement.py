@@ -17,10 +17,14 @@ from uuid import uuid4
 from lake import LakeTable
 from lake.commit.writers import same_committer
 from model.errors import JobCheckpointDamaged
+from model.text.file_name import file_name
 from sql.spark.streaming.checkpoints import Checkpoint, ends_of, log_ends
 from sql.statements.base import ExecutionContext
+from table.format.io.file_io import file_io_for
 
 _log = logging.getLogger(__name__)
+_TOLD = 5
+"""So many files that are gone are named."""
 NONE = -1
 """The last batch of a query that has committed none."""
 
@@ -96,6 +100,21 @@ def require_same(checkpoint: Checkpoint, applied: Mapping[str, Any], batch: int)
         raise _damaged(checkpoint, f"begins batch {batch} again, while batch {last.batch} was committed")
     if last.plan is not None and (fault := _other_rows(checkpoint, last)):
         raise _damaged(checkpoint, fault)
+
+
+def require_files(checkpoint: Checkpoint, batch: int) -> None:
+    """A batch that is done again needs the files that it had planned to read: those that are gone Spark passes over without a word.
+
+    Each is asked for. Raises `JobCheckpointDamaged`, naming them, and what a store says that does not tell.
+    """
+    gone = [path for path in checkpoint.planned_files(batch) if not file_io_for(path).file_exists(path)]
+    if gone:
+        names = ", ".join(map(file_name, gone[:_TOLD])) + (f" and {len(gone) - _TOLD:,} more" if len(gone) > _TOLD else "")
+        raise JobCheckpointDamaged(
+            f"Batch {batch} of the job had begun when it was stopped, and is to be done again: it needs {names}, which "
+            f"{'is' if len(gone) == 1 else 'are'} gone. Nothing of it was written anew. Put back what it needs and ALTER JOB … RESTART, or "
+            "start a new job over the files that are left."
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote
 
+from model.location import Location
 from model.work.job import is_drained
 from sql.spark.streaming.kept_state import KeptState
 from table.format.io.file_io import FileIO, FileStatus, file_io_for
@@ -91,6 +94,25 @@ class Checkpoint:
         first = max((entry for entry, name in log.items() if entry <= number and name.endswith(_COMPACT)), default=0)  # holds all before
         names = (log.get(entry, str(entry)) for entry in range(first, number + 1))
         return next((f"sources/{source}/{name}" for name in names if not self._is_entry(f"sources/{source}/{name}")), None)
+
+    def planned_files(self, batch: int) -> Iterator[str]:
+        """The files that sources of files read in a batch, by what these have noted in their logs."""
+        before = log_ends(self.ends(batch - 1) or ()) if batch else {}
+        for source, end in log_ends(self.ends(batch) or ()).items():
+            log = self._log(source)
+            for number in range(before.get(source, -1 if batch == 0 else end - 1) + 1, end + 1):
+                yield from self._noted_files(f"sources/{source}/{log.get(number, str(number))}", number)
+
+    def _noted_files(self, name: str, number: int) -> Iterator[str]:
+        """Those of one entry of a log; it may be one that holds all before it, too, as large as memory."""
+        path = f"{self.location}/{name}"
+        with translating(path), self._io.open_input(path) as file:
+            lines = io.BufferedReader(file)
+            next(lines, b"")  # the version
+            for line in lines:
+                told = json.loads(line)
+                if told.get("batchId", number) == number:
+                    yield str(Location.parse(unquote(told["path"])))
 
     def _log(self, source: int) -> dict[int, str]:
         """What a source of files has of its log: the names of its entries by their numbers."""

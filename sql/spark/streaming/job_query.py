@@ -31,7 +31,7 @@ from sql.local import check_drain
 from sql.spark.read.prepared import prepared
 from sql.spark.session.damage import Reading
 from sql.spark.session.errors import failure_of
-from sql.spark.streaming.agreement import NONE, InTarget, LastBatch, agreed, last_in, require_same
+from sql.spark.streaming.agreement import NONE, InTarget, LastBatch, agreed, last_in, require_files, require_same
 from sql.spark.streaming.alignment import Alignment
 from sql.spark.streaming.bad_rows import Sifted, bad_rows_of, given
 from sql.spark.streaming.batch import Batch, batch_watermark
@@ -94,6 +94,8 @@ class JobQuery:
         self._stopping = self._passed = False
         self._problem: BaseException | None = None
         self._state: bool | None = None
+        self._begun_before = NONE
+        """The batch that an earlier start had planned, and that Spark does again."""
         self._applied = dict(job.applied.get(part, {}))
 
     def start(self, *, every: timedelta, drain: bool = False) -> None:
@@ -107,6 +109,7 @@ class JobQuery:
         ends = drain and sources.are_held_back
         starts = StartPositions(self._job.starts.get(self._part))
         last = None if once else self._agreed(keeps_state=sources.are_held_back)
+        self._begun_before = NONE if once else max(self._checkpoint.planned(), default=NONE)
         with prepared(self._context, self._sink.query(), stream=not once, starts=starts, micro_batch=_BATCH_BYTES, drain=ends) as query:
             self._fix(starts, last)
             self._reading = query.reading
@@ -279,8 +282,10 @@ class JobQuery:
                 # Its rows are written; what it leaves in the state Spark may not have had on disk. Also where that is whole it runs: Spark
                 # fails a batch of which a store has committed nothing.
                 if self._keeps_state():
+                    self._require_files(number)
                     frame.write.format("noop").mode("overwrite").save()
                 return
+            self._require_files(number)
             self._checkpoint.keep_plan(number)
             if self._sink.connector is not None:
                 self._passed_on(frame, number, checkpoint)
@@ -290,6 +295,11 @@ class JobQuery:
         except BaseException as problem:
             self._problem = problem
             raise
+
+    def _require_files(self, number: int) -> None:
+        """Of a batch that is done again its files must be there: Spark passes over those that are gone."""
+        if number == self._begun_before:
+            require_files(self._checkpoint, number)
 
     def _claim(self, number: int, checkpoint: str, *, rows: int, watermark: int | None) -> BatchClaim:
         lease = JobLease(job_id=self._job.job_id, epoch=self._job.epoch)

@@ -8,11 +8,12 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from model.errors import JobCheckpointDamaged
-from sql.spark.streaming.agreement import InTarget, LastBatch, agreed, require_same
+from sql.spark.streaming.agreement import InTarget, LastBatch, agreed, require_files, require_same
 from sql.spark.streaming.checkpoints import Checkpoint
 from table.format.io.file_io import LocalFileIO
 
@@ -427,3 +428,28 @@ def test_state_of_which_all_plans_are_cut_off_is_told(tmp_path: Path) -> None:
         file.write_bytes(bytes(20))
     with pytest.raises(JobCheckpointDamaged, match="has lost its offsets"):
         agree(at, {"checkpoint": "c", "batch": -1}, keeps_state=True, in_target=-1)
+
+
+def test_files_of_a_batch_that_is_done_again_must_be_there(tmp_path: Path) -> None:
+    at, files = of_batches(tmp_path / "c", 12, log=True), tmp_path / "in dir%41"
+    files.mkdir()
+
+    def noted(number: int) -> str:
+        (files / f"{number}.csv").write_text("1")
+        return json.dumps({"path": f"file://{quote(str(files))}/{number}.csv", "timestamp": 1, "batchId": number})
+
+    lines = [noted(number) for number in range(12)]
+    for number, line in enumerate(lines):
+        (at / "sources/0" / str(number)).write_text(f"v1\n{line}")
+    (at / "sources/0/9").unlink()
+    (at / "sources/0/9.compact").write_text("\n".join(["v1", *lines[:10]]))
+    checkpoint = Checkpoint(str(at))
+    for batch in (0, 9, 11):
+        assert list(checkpoint.planned_files(batch)) == [str(files / f"{batch}.csv")]
+        require_files(checkpoint, batch)
+        (files / f"{batch}.csv").unlink()
+        with pytest.raises(JobCheckpointDamaged, match=rf"Batch {batch} of the job .* needs {batch}\.csv, which is gone"):
+            require_files(checkpoint, batch)
+    require_files(checkpoint, 10)
+    (at / "offsets/11").write_text(plan(10, log=True))
+    assert list(checkpoint.planned_files(11)) == [], "a batch without new files"

@@ -89,6 +89,7 @@ def test_a_batch_that_is_passed_over_leaves_its_state(monkeypatch: pytest.Monkey
         _topics=(),
         _state=None,
         _applied={"checkpoint": "c", "batch": 7, "state": state},
+        _begun_before=-1,
         _checkpoint=SimpleNamespace(holds_state=False),
     )
     frame: Any = SimpleNamespace(write=Writer())
