@@ -203,7 +203,7 @@ def _without_plans(checkpoint: Checkpoint) -> str | None:
 
     A plan is on disk before its batch leaves anything in the state. Versions up to 0.1 did not see to that: there one may be missing.
     """
-    numbers, done = checkpoint.planned(), checkpoint.newest_in_state()
+    numbers, done = checkpoint.planned(), checkpoint.reached_in_state()
     if done > NONE and not numbers:
         return f"has lost its offsets, while its state holds the rows of batches up to {done}"
     if numbers and done > numbers[-1] + 1:

@@ -181,13 +181,13 @@ class Checkpoint:
         """Whether its query keeps more here than positions."""
         return self._state.begun
 
-    def newest_in_state(self) -> int:
-        """The last batch that has left something in the state; -1 where none has."""
-        return self._state.newest() - 1
+    def reached_in_state(self) -> int:
+        """The last batch that has left something in the state of one partition, and so does in all; -1 where none has."""
+        return self._state.reached() - 1
 
     def _last_run(self) -> int:
         """The last batch whose rows may be in the state; -1 where none is."""
-        return max([self.newest_in_state(), *self._numbers("commits")]) if self.holds_state else -1
+        return max([self._state.newest() - 1, *self._numbers("commits")]) if self.holds_state else -1
 
     def note_committed(self, batch: int) -> None:
         """Note that rows of a batch were committed, and all before it: by that a catalog that is older than the checkpoint is known."""

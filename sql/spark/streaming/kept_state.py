@@ -26,10 +26,14 @@ class KeptState:
         """The last version of which a store has something; 0 where none has."""
         return max((version for store in self._stores() for version in self._versions(store)), default=0)
 
-    def _stores(self) -> Iterator[str]:
-        """Those that are there."""
+    def reached(self) -> int:
+        """The same by one partition of each operator: a batch leaves a version in all, and each directory is a request to a store."""
+        return max((version for store in self._stores(most=1) for version in self._versions(store)), default=0)
+
+    def _stores(self, *, most: int | None = None) -> Iterator[str]:
+        """Those that are there, of ``most`` partitions of each operator."""
         for operator in self._numbered(self._location):
-            for partition in self._numbered(f"{self._location}/{operator}"):
+            for partition in self._numbered(f"{self._location}/{operator}")[:most]:
                 place = f"{self._location}/{operator}/{partition}"
                 yield place
                 yield from (status.path for status in self._io.list(place) if status.is_dir)
