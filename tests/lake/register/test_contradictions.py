@@ -16,7 +16,7 @@ from gateway.gateway import Gateway
 from lake import Lake
 from lake.commit.built import BuiltCommit
 from model.identifier import Identifier
-from model.snapshot import Snapshot
+from model.snapshot import CommitKind, Snapshot
 from table.format.manifests.entries import EntryKind, ManifestEntry
 from tests.lake.register.damage import forget_metadata
 
@@ -160,4 +160,20 @@ def test_tags_tell_of_contradictions_the_latest_snapshot_has_no_more(gateway: Ga
     assert len(problems) == 2
     assert all("goes when this one expires and no tag has it" in problem for problem in problems)
     gateway.run("CALL sys.delete_tag('t', 'kept')").close()
+    assert check(gateway) == []
+
+
+def test_lists_that_java_has_written_anew_are_no_fault(gateway: Gateway, lake: Lake, place: Path) -> None:
+    """Its `remove_unexisting_manifests` keeps the last delta's files, and tells 0 rows of it."""
+    table = lake.open(T)
+
+    def build(key: str) -> BuiltCommit:
+        files, latest = table.files, table.latest()
+        assert latest is not None
+        base, delta = files.new_manifest_list(files.base_manifests(latest)), files.new_manifest_list(files.delta_manifests(latest))
+        kind, now = CommitKind.OVERWRITE, time.time_ns() // 1_000_000
+        made = replace(latest.with_lists(base, delta), id=latest.id + 1, uuid=key, commit_kind=kind, time_millis=now, delta_record_count=0)
+        return BuiltCommit(table=table, base=latest, snapshot=made, sync=[])
+
+    assert lake.decide_repaired(table, build) is not None
     assert check(gateway) == []
