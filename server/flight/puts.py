@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 import pyarrow as pa
@@ -12,14 +12,17 @@ import pyarrow as pa
 from catalog.records import AuditRow
 from gateway.ingest import IfExists
 from gateway.session_options import SCHEMA_OPTION, defaults
-from model.errors import BadRequest, InvalidParameter, LakeError, NotImplementedHere
+from model.errors import BadRequest, InvalidData, InvalidParameter, LakeError, NotImplementedHere, StatementTooLarge
 from model.identifier import Identifier
+from model.text.sql_text import quote
 from server.flight.calls import Call
+from server.flight.pending import PreparedStatement
 from server.flight.statements import Statements, refuse_transaction
 from server.flight.wire.messages import message
 from server.flight.wire.received import ReceivedRows, file_of
 from server.process.services import Services
 from sql.execution.session import CATALOG
+from sql.parameters.parameters import Parameters
 from sql.parameters.types import PlainInsert
 from workers.spool import BodyFiles, owner_of
 
@@ -58,14 +61,13 @@ class Puts:
         statement = self._statements.prepared(call, handle)
         if not len(statement.parameters):
             return self._statements.update(call, statement.text)
-        if rows.several() and (target := self._statements.plain_insert(call, statement)) is not None:
+        if rows.several() and not rows.few() and (target := self._statements.plain_insert(call, statement)) is not None:
             schema = _renamed(rows.schema, target)
             return self._insert(call, target, schema, lambda: rows.as_file(self._files(call)))
         sent = [batch for batch in rows.batches() if batch.num_rows]
         batches = sent or [batch for batch in statement.bound if batch.num_rows]
         if sum(batch.num_rows for batch in batches) > 1 and (target := self._statements.plain_insert(call, statement)) is not None:
-            bound = _renamed(batches[0].schema, target)
-            return self._insert(call, target, bound, lambda: file_of(self._files(call), bound, batches))
+            return self._insert_few(call, statement, target, batches)
         count, done, total = 0, 0, sum(batch.num_rows for batch in batches)
         for batch in batches:
             for number in range(batch.num_rows):
@@ -77,6 +79,19 @@ class Puts:
                     raise
                 done += 1
         return count
+
+    def _insert_few(self, call: Call, statement: PreparedStatement, target: PlainInsert, batches: Sequence[pa.RecordBatch]) -> int:
+        """Store rows as they are, in one commit; where some do not fit so, as the INSERT would store each: by the casts of SQL, or not."""
+        bound = _renamed(batches[0].schema, target)
+        try:
+            return self._insert(call, target, bound, lambda: file_of(self._files(call), bound, batches))
+        except InvalidData as misfit:
+            rows = [statement.row(batch, number).positional for batch in batches for number in range(batch.num_rows)]
+            try:
+                values = Parameters(positional=[value for row in rows for value in row])
+                return self._statements.update(call, _insert_of(target, len(rows)), values)
+            except StatementTooLarge:
+                raise misfit from None
 
     def _files(self, call: Call) -> BodyFiles:
         """Where the caller's rows lie until all of them have come."""
@@ -159,6 +174,13 @@ def _renamed(schema: pa.Schema, target: PlainInsert) -> pa.Schema:
     if len(schema) != len(target.columns):
         raise InvalidParameter(f"The statement takes {len(target.columns)} parameters, and {len(schema)} were sent.")
     return pa.schema([field.with_name(name) for field, name in zip(schema, target.columns, strict=True)])
+
+
+def _insert_of(target: PlainInsert, rows: int) -> str:
+    """The INSERT of so many rows at once."""
+    columns = ", ".join(map(quote, target.columns))
+    row = f"({', '.join('?' * len(target.columns))})"
+    return f"INSERT INTO {target.table.quoted()} ({columns}) VALUES {', '.join([row] * rows)}"  # noqa: S608 - quoted names
 
 
 def _answer(name: str, **fields: object) -> bytes:

@@ -24,6 +24,8 @@ _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
 _END = b"\xff\xff\xff\xff\0\0\0\0"
 _LONGEST_HEADER = 4 << 20
 """A batch of tens of thousands of columns."""
+_FEW_ROWS, _FEW_BYTES = 10_000, 1 << 20
+"""Of what an INSERT … VALUES with parameters may hold at most, about."""
 PLACE_BYTES = 64 << 20
 PLACE_ROWS = 1_000_000
 """Parameters that stay in this process take no more, all batches of a call together."""
@@ -113,6 +115,18 @@ class ReceivedRows:
                 break
         self._messages = itertools.chain(ahead, self._messages)
         return sum(batch.rows for batch in ahead) > 1
+
+    def few(self) -> bool:
+        """Whether the rows are so few that they might be one statement; looks no further ahead."""
+        ahead: list[Message] = []
+        rows = size = 0
+        for message in self._messages:
+            ahead.append(message)
+            rows, size = rows + message.rows, size + len(message.header) + len(message.body)
+            if rows > _FEW_ROWS or size > _FEW_BYTES:
+                break
+        self._messages = itertools.chain(ahead, self._messages)
+        return rows <= _FEW_ROWS and size <= _FEW_BYTES
 
     def as_file(self, files: BodyFiles) -> IO[bytes]:
         """The stream as a file for a worker.

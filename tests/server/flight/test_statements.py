@@ -17,6 +17,7 @@ from adbc_driver_manager.dbapi import Connection, Cursor
 
 from server.flight import pending
 from server.flight.statements import MESSAGE_BYTES, pieces
+from server.flight.wire import received
 from server.flight.wire.messages import message, packed, unpacked
 from tests.server.flight.conftest import Endpoint, rows
 from tests.waiting import eventually
@@ -141,6 +142,49 @@ def test_many_rows_of_parameters_are_one_commit(cursor: Cursor) -> None:
     assert cursor.rowcount == 1000
     assert rows(cursor, "SELECT id, s FROM many WHERE id = 999") == [(999, "row 999")]
     assert rows(cursor, "SELECT count(*) FROM many$snapshots") == [(1,)]
+
+
+CASTS: dict[str, tuple[pa.Array, bool]] = {
+    "STRING": (pa.array([7, -12]), True),
+    "DECIMAL(10, 2)": (pa.array([Decimal("1.005"), Decimal("-1.005")]), True),
+    "FLOAT": (pa.array([1e300, 1.5]), True),
+    "TINYINT": (pa.array([1, 300]), False),
+    "VARCHAR(2)": (pa.array(["ab", "abc"]), False),
+    "INT": (pa.array([1, None, 3]), True),
+}
+"""Parameters, and whether an INSERT stores each."""
+
+
+@pytest.mark.parametrize("type_", CASTS)
+@pytest.mark.parametrize("few", [True, False], ids=["few", "many"])
+def test_rows_that_need_the_casts_of_sql_are_stored_as_each_alone(
+    cursor: Cursor, monkeypatch: pytest.MonkeyPatch, type_: str, few: bool
+) -> None:
+    """Bodies are held to their columns where an INSERT rounds and spells; what is too much for one statement stays refused."""
+    monkeypatch.setattr(received, "_FEW_ROWS", 10 if few else 1)
+    values, fits = CASTS[type_]
+    name = f"alike_{list(CASTS).index(type_)}_{few}"
+    cursor.execute(f"CREATE TABLE {name} (id INT, c {type_})")
+    insert = f"INSERT INTO {name} (c, id) VALUES (?, ?)"
+    alone: list[str] = []
+    for at in range(len(values)):
+        try:
+            cursor.executemany(insert, pa.table({"c": values[at : at + 1], "id": [at]}))
+        except dbapi.Error as problem:
+            alone.append(str(problem))
+    assert not alone if fits else alone
+    before = rows(cursor, f"SELECT id, c FROM {name}")
+    many = pa.table({"c": values, "id": [100 + at for at in range(len(values))]})
+    if fits and (few or values.null_count):
+        cursor.executemany(insert, many)
+        assert rows(cursor, f"SELECT id, c FROM {name} WHERE id >= 100") == [(100 + at, c) for at, c in before]
+        assert rows(cursor, f"SELECT count(*) FROM {name}$snapshots") == [(len(values) + 1,)]
+    else:
+        with pytest.raises(
+            dbapi.Error, match="is out of range|at most 2 characters|VARCHAR" if few else "does not fit|not converted|VARCHAR"
+        ):
+            cursor.executemany(insert, many)
+        assert rows(cursor, f"SELECT id, c FROM {name}") == before
 
 
 def test_a_row_of_parameters_that_fails_says_how_many_took_effect(cursor: Cursor) -> None:
