@@ -89,6 +89,18 @@ def archived_tables(path: Path, *, dropped: bool = False) -> list[PartTable]:
     return sorted(tables.values(), key=lambda table: (table.name.database, table.name.table))
 
 
+def archived_databases(path: Path) -> set[str]:
+    """The databases an archive holds, but for those that were dropped; raises `InvalidData`."""
+    with opened(path) as tar:
+        rows = _rows(tar, head_of(tar, path), "database_entry")
+        return {_text(row, "name") for row in rows if row["drop_id"] is None}
+
+
+def no_database(name: str) -> IllegalMove:
+    """The refusal of what would come into a database that is nowhere."""
+    return IllegalMove(f"Neither the backup nor the catalog has a database {name}; nothing was changed.")
+
+
 def _part(row: Row, called: Mapping[str, str]) -> PartTable:
     database, allowed = _text(row, "database"), row["allowed_locations"]
     return PartTable(
@@ -186,7 +198,7 @@ def _databases(conn: Connection, tables: Mapping[str, ArchivedTable], tar: tarfi
     missing = set(names) - {name for (name,) in conn.execute(sql.SQL("SELECT name FROM {}").format(loaded))}
     there = {name for (name,) in conn.execute("SELECT name FROM sluice_database")}
     if missing - there:
-        raise IllegalMove(f"Neither the backup nor the catalog has a database {min(missing - there)}.")
+        raise no_database(min(missing - there))
     _insert(conn, tables["database_entry"], loaded, rest=" ON CONFLICT (name) DO NOTHING")
 
 

@@ -10,6 +10,7 @@ from uuid import UUID
 from catalog import CatalogStore, CatalogTransaction
 from catalog.records import DiscardedRow, TableRow
 from lake.access.allowed_locations import refuse_overlap
+from lake.commit.decided import follow
 from lake.register.readable_line import read_snapshot
 from lake.register.standing import Standing
 from lake.tables.consumers import carry_consumers
@@ -220,3 +221,16 @@ def put_on_record_again(catalog: CatalogStore, table_id: UUID, directory: str) -
                 return False
             tx.directories.discard(directory)
     return True
+
+
+def remove_unowned(catalog: CatalogStore, io: FileIO, standing: Standing, table_id: UUID, directory: str) -> None:
+    """Remove what was written into the directory of a table that did not come to be; on record for the sweep of drops where that fails.
+
+    Where it came to be all the same, or another one lies there, nothing is removed. Raises nothing: whoever calls has failed already.
+    """
+
+    def remove() -> None:
+        if put_on_record_again(catalog, table_id, directory):
+            clear_left(catalog, io, standing, directory)
+
+    follow(remove, f"What was written into {directory} for a table that did not come to be could not be removed")

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.backup.archive import copy_id_of, put_in_place, read_head, write_archive
-from catalog.backup.archive_parts import Part, PartTable, archived_tables, restore_tables
+from catalog.backup.archive_parts import Part, PartTable, archived_databases, archived_tables, no_database, restore_tables
 from catalog.backup.holds import holding
 from catalog.damage import telling_damage
 from lake import Lake
@@ -19,6 +19,8 @@ from lake.register.copied.copies import copy_back, copy_to, relative
 from lake.register.copied.done import WarehouseCopy
 from lake.register.copied.record import CopyRecord, read_record, write_record
 from lake.register.restored.after_restore import Difference, differences
+from lake.rewrite.garbage import remove_unowned
+from lake.tables.names import check_table_name
 from migrations import newest, revision_of
 from model.access import Grant
 from model.errors import IllegalMove, InvalidName, LakeError
@@ -123,8 +125,11 @@ def restore_parts(  # noqa: PLR0913 - each is an option of the command
 
     They come with schemas, snapshots, branches, tags, grants, policies and consumers, under their names and where they lay; ``to`` makes
     of one table another one, with a directory of its own. Files come from ``files_from``, else from where they lie. Returns what was
-    done, and how the files differ and who may read again. Raises `IllegalMove`, and changes nothing, where a name or place is taken.
+    done, and how the files differ and who may read again. Raises `IllegalMove` where a name or place is taken or a database is nowhere,
+    and `InvalidName` for a ``to`` that no table may have; then, and where it fails, nothing is changed.
     """
+    if to is not None:
+        check_table_name(to)
     head = read_head(path)
     with present_dsn(settings) as dsn:
         if (at := revision_of(dsn)) != newest() or head.revision != at:
@@ -138,25 +143,27 @@ def restore_parts(  # noqa: PLR0913 - each is an option of the command
             lake.standing.compare(look_only=True)
             lake.standing.require_own()
             parts = _parts(catalog, settings, archived_tables(path), tables=tables, to=to, databases=databases)
+            _require_databases(catalog, path, {part.name.database for part in parts} | set(databases))
             for part in parts if to is None else ():
                 with catalog.transaction(keep=False) as tx:
                     _require_places_free(tx, part)
             copied = WarehouseCopy()
-            if files_from is not None or to is not None:
-                record = None if files_from is None else recorded_in(path, files_from, copied)
-                with orc_decoded_beside(settings):
-                    copy_back(
-                        [(part.of, _source(part, settings, files_from), part.location) for part in parts], copied, verify=verify,
-                        record=record, import_dirs=settings.import_dirs, require_free=partial(_require_free, catalog),
-                    )  # fmt: skip
-            if to is not None and copied.troubles:
-                raise IllegalMove(f"Not all files of {parts[0].of.name} could be copied; nothing was changed: {copied.troubles[0][1]}.")
-            if copied.unreadable:
-                raise IllegalMove(
-                    f"Not all files could be copied, so nothing was changed in the catalog: {copied.unreadable[0].rstrip('.')}. Repeat the "
-                    "command; a file that can never be read again is left out, and told, once it is taken out of the copy."
-                )
-            restore_tables(dsn, path, parts, databases=databases)
+            with _no_copy_left(lake, parts if to is not None else ()):
+                if files_from is not None or to is not None:
+                    record = None if files_from is None else recorded_in(path, files_from, copied)
+                    with orc_decoded_beside(settings):
+                        copy_back(
+                            [(part.of, _source(part, settings, files_from), part.location) for part in parts], copied, verify=verify,
+                            record=record, import_dirs=settings.import_dirs, require_free=partial(_require_free, catalog),
+                        )  # fmt: skip
+                if to is not None and copied.troubles:
+                    raise IllegalMove(f"Not all files of {parts[0].of.name} could be copied; nothing was changed: {copied.troubles[0][1]}.")
+                if copied.unreadable:
+                    raise IllegalMove(
+                        f"Not all files could be copied, so nothing was changed in the catalog: {copied.unreadable[0].rstrip('.')}. Repeat "
+                        "the command; a file that can never be read again is left out, and told, once it is taken out of the copy."
+                    )
+                restore_tables(dsn, path, parts, databases=databases)
             restored = {part.table_id for part in parts}
             differing = list(_looks(catalog, lake, settings, {str(part.name) for part in parts}))
             differing += grants_given_again((), tuple(g for g in present_rights(settings, dsn).grants if _is_of(g, parts, databases)))
@@ -166,6 +173,25 @@ def restore_parts(  # noqa: PLR0913 - each is an option of the command
     names = ", ".join(str(part.name) for part in parts)
     summary = f"{path}: {names or ', '.join(databases)} {'is' if len(restored) == 1 else 'are'} as of {head.created_at}"
     return summary + (f"; {told_of(copied)}" if copied.tables else ""), differing + troubles_of(copied)
+
+
+def _require_databases(catalog: CatalogStore, path: Path, names: Collection[str]) -> None:
+    """Raise `IllegalMove` for a database that neither the catalog nor the backup has, before any file is copied for it."""
+    with catalog.reading() as tx:
+        missing = set(names) - set(tx.databases.names())
+    if missing := missing and missing - archived_databases(path):
+        raise no_database(min(missing))
+
+
+@contextlib.contextmanager
+def _no_copy_left(lake: Lake, parts: Sequence[Part]) -> Iterator[None]:
+    """Remove what was copied for tables in directories of their own where they do not come to be: the next attempt takes other ones."""
+    try:
+        yield
+    except BaseException:
+        for part in parts:
+            remove_unowned(lake.catalog, lake.file_io, lake.standing, part.table_id, part.location)
+        raise
 
 
 def _looks(catalog: CatalogStore, lake: Lake, settings: Settings, names: Collection[str]) -> Iterator[Difference]:

@@ -98,15 +98,15 @@ def copy_back(
         except LakeError as problem:
             lost = never_given(problem) and (problem.place or "").startswith(local_path(source))
             if told_by_the_store(problem) and not lost:
-                raise _cut_off(table, problem) from problem
+                raise _cut_off(table, problem, stays=target == table.location) from problem
             done.trouble(table, f"could not be copied: {problem.message}", unreadable=lost)
             continue
         _verify(table, target, done, import_dirs, deep=verify, way_out="", but=left)
 
 
-def _cut_off(table: PartTable, problem: LakeError) -> LakeError:
+def _cut_off(table: PartTable, problem: LakeError, *, stays: bool) -> LakeError:
     what = f"Files of {table.told} are not all copied, so nothing was changed in the catalog"
-    return type(problem)(f"{problem.message} {what}. Repeat the command: what was copied stays.", place=problem.place)
+    return type(problem)(f"{problem.message} {what}. Repeat the command{': what was copied stays' if stays else ''}.", place=problem.place)
 
 
 def _copied_to(table: PartTable, target: str, done: WarehouseCopy, import_dirs: Sequence[str]) -> bool:

@@ -1,0 +1,138 @@
+"""A table of a backup under another name (``--table T --as NEW``): it comes whole, or nothing is changed, no file either."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.errors import IllegalMove, InvalidName
+from model.identifier import Identifier
+from server.commands.backup import backup, restore_parts
+from tests.faults.below import each
+from tests.faults.failing_io import Faults
+from tests.server.commands.conftest import Of, Server
+from tests.server.commands.test_restore_faults import ERRORS, ORDERS, failing, struck, troubles
+
+__all__ = ["failing"]
+
+NO_NAMES = ("q$branch_x", "q$snapshots2", "$", " lead", "trail ", "", "a/b", "a\\b", "..", "line\nbreak", "x" * 201)
+QUEUE = Identifier("shop", "queue")
+
+
+def files_of(warehouse: Path) -> set[str]:
+    return {str(path.relative_to(warehouse)) for path in warehouse.rglob("*")}
+
+
+def create(shop: Server, name: Identifier) -> None:
+    shop.lake.create_table(name, shop.lake.open(QUEUE).schema)
+
+
+def rename(shop: Server, name: Identifier) -> None:
+    shop.lake.rename_table(QUEUE, name)
+
+
+def undrop(shop: Server, name: Identifier) -> None:
+    shop.lake.drop_retention = timedelta(days=1)
+    shop.run("CREATE TABLE shop.gone (id INT)", "DROP TABLE shop.gone")
+    try:
+        shop.lake.undrop_table(Identifier("shop", "gone"), to=name)
+    finally:
+        shop.run("UNDROP TABLE shop.gone", "DROP TABLE shop.gone PURGE")
+
+
+def register(shop: Server, name: Identifier) -> None:
+    place = Path(shop.lake.open(QUEUE).location).with_name("registered")
+    shutil.copytree(shop.lake.open(QUEUE).location, place)
+    try:
+        shop.lake.register_table(name, str(place))
+    finally:
+        shutil.rmtree(place)
+
+
+NAMED: dict[str, Callable[[Server, Identifier], object]] = {
+    "create": create, "rename": rename, "undrop": undrop, "register": register,
+}  # fmt: skip
+"""Every other way to give a table a name."""
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_a_restore_gives_no_name_that_a_table_may_not_have(shop: Server, of: Of, tmp_path: Path, name: str) -> None:
+    """Such a table was listed, and nobody could read, drop or rename it."""
+    target = Identifier("shop", name)
+    backup(of(shop.dsn), file := tmp_path / "b", files_to=str(tmp_path / "copy"))
+    tables, files = shop.rows("SHOW TABLES IN shop"), files_of(tmp_path / "warehouse")
+    for way in NAMED.values():
+        with pytest.raises(InvalidName):
+            way(shop, target)
+    with pytest.raises(InvalidName):
+        restore_parts(of(shop.dsn), file, tables=[ORDERS], to=target, files_from=str(tmp_path / "copy"))
+    assert shop.rows("SHOW TABLES IN shop") == tables
+    assert files_of(tmp_path / "warehouse") == files
+
+
+@pytest.mark.parametrize("database", ["nodb", "sys", "dropped"])
+def test_a_database_that_is_nowhere_is_refused_before_files_are_copied(shop: Server, of: Of, tmp_path: Path, database: str) -> None:
+    shop.run("CREATE DATABASE dropped")
+    shop.lake.drop_retention = timedelta(days=1)
+    shop.run("DROP DATABASE dropped")
+    backup(of(shop.dsn), file := tmp_path / "b", files_to=str(tmp_path / "copy"))
+    shop.run("DROP TABLE shop.queue PURGE")
+    files = files_of(tmp_path / "warehouse")
+    with pytest.raises(IllegalMove, match=f"has a database {database}; nothing was changed"):
+        restore_parts(of(shop.dsn), file, tables=[ORDERS], to=Identifier(database, "q"), files_from=str(tmp_path / "copy"))
+    with pytest.raises(IllegalMove, match=f"has a database {database}; nothing was changed"):
+        restore_parts(of(shop.dsn), file, tables=[QUEUE], databases=[database], files_from=str(tmp_path / "copy"))
+    assert files_of(tmp_path / "warehouse") == files
+
+
+def test_a_database_of_the_backup_alone_is_made(shop: Server, of: Of, tmp_path: Path) -> None:
+    shop.run("CREATE DATABASE empty")
+    backup(of(shop.dsn), file := tmp_path / "b", files_to=str(tmp_path / "copy"))
+    shop.run("DROP DATABASE empty")
+    restore_parts(of(shop.dsn), file, tables=[ORDERS], to=Identifier("empty", "o"), files_from=str(tmp_path / "copy"))
+    assert shop.rows("SELECT * FROM empty.o") == shop.rows("SELECT * FROM shop.orders")
+
+
+def beside(faults: Faults, shop: Server, run: Callable[[], tuple[str, Sequence[Any]]], warehouse: Path, *, at: int) -> tuple[bool, bool]:
+    """Bring a table back beside itself while a call fails, and see what is left of it where it did not come."""
+    before = files_of(warehouse)
+    done, said = struck(faults, run, at=at, error=ERRORS[at % len(ERRORS)])
+    calls, failed = faults.calls, faults.faults
+    there = ("beside",) in shop.rows("SHOW TABLES IN shop")
+    assert done == there, said
+    if not there:
+        shop.lake.recover()
+        assert files_of(warehouse) == before, said
+        assert troubles(run()[1]) == []
+    assert shop.rows("SELECT * FROM shop.beside") == shop.rows("SELECT * FROM shop.orders"), said
+    assert shop.rows("CALL sys.check_table('shop.beside', deep => true)") == [], said
+    shop.run("DROP TABLE shop.beside PURGE")
+    return calls >= at, failed > 0
+
+
+@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.torture)])
+def test_a_copy_that_fails_leaves_nothing_behind(shop: Server, of: Of, failing: Faults, tmp_path: Path, every: int) -> None:
+    """Each attempt took a directory of its own, which nothing named and nothing removed."""
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    backup(of(shop.dsn), file, files_to=copy)
+
+    def run() -> tuple[str, Sequence[Any]]:
+        return restore_parts(of(shop.dsn), file, tables=[ORDERS], to=Identifier("shop", "beside"), files_from=copy)
+
+    calls, faults = each(lambda at: beside(failing, shop, run, tmp_path / "warehouse", at=at), every=every, tries=1)
+    print(f"restore --as: {calls} calls, {faults} faults")
+    assert calls == faults
+
+
+def test_a_copy_that_lacks_a_file_leaves_nothing_behind(shop: Server, of: Of, tmp_path: Path) -> None:
+    backup(of(shop.dsn), file := tmp_path / "b", files_to=str(tmp_path / "copy"))
+    next((tmp_path / "copy/shop.db/orders").rglob("data-*")).unlink()
+    files = files_of(tmp_path / "warehouse")
+    with pytest.raises(IllegalMove, match="nothing was changed"):
+        restore_parts(of(shop.dsn), file, tables=[ORDERS], to=Identifier("shop", "beside"), files_from=str(tmp_path / "copy"))
+    assert files_of(tmp_path / "warehouse") == files
