@@ -338,13 +338,13 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         yield from ()
 
     def _noting(self, table: LakeTable, faults: Iterator[Fault], *, deep: bool) -> Iterator[Fault]:
-        """The faults, and a note that all was looked at; where a deep look finds none, what was known of damage is over."""
+        """The faults, and a note that all was looked at; where a look finds none, the damage that it would have found is over."""
         whole = True
         for fault in faults:
             whole = False
             yield fault
-        if whole and deep:
-            self.standing.mended(table.identifier)
+        if whole:
+            self.standing.mended(table.identifier, deep=deep)
         if self.standing.is_own_now():  # nothing is written where the disk is away, as long as nobody has noticed
             note_checked(self.file_io, self.warehouse, table.table_id, deep=deep)
 

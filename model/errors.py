@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import ClassVar
 
+from model.damage import ways_out
 from model.identifier import Identifier
 from model.text.file_name import file_name, without_places
 from model.text.sql_text import literal
@@ -145,14 +146,13 @@ class TableDamaged(ResourceError, status=503):
     def __init__(self, table: str, *, file: str, problem: str, snapshot_id: int | None = None, way_out: str | None = None) -> None:
         at = "" if snapshot_id is None else f" (named by snapshot {snapshot_id})"
         name = "the table's name" if "/" in table else literal(table)  # by its directory is a table known where no catalog is asked
-        rest = f"CALL sys.remove_unexisting_files({name}) makes the rest readable again" if way_out is None else way_out
+        self.check, rest = ways_out(name, file_name(file), problem, rest=way_out)
         super().__init__(
-            f"Table {table} is damaged: {file_name(file)}{at} {problem}. CALL sys.check_table({name}) lists all damage of the table; "
+            f"Table {table} is damaged: {file_name(file)}{at} {problem}. {self.check} lists all damage of the table; "
             f"{f'{rest}, ' if rest else ''}a backup brings all of it back.",
             resource_name=table,
         )
-        self.place = self.file = file
-        self.problem, self.snapshot_id = problem, snapshot_id
+        self.place, self.file, self.problem, self.snapshot_id = file, file, problem, snapshot_id
 
 
 class ColumnNotExist(ResourceError, status=404):

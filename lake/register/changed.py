@@ -12,6 +12,7 @@ from typing import Any
 from catalog.records import SnapshotRow, TagRow
 from lake.register.whole import is_readable
 from lake.tables.tag_files import tag_bytes, tag_in
+from model.damage import MISSING
 from model.errors import TableDamaged
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
@@ -83,7 +84,7 @@ def changed_tags(files: TableFiles, tags: Sequence[TagRow]) -> Iterator[ChangedF
     for tag in tags:
         path = files.layout.tag_file(tag.name)
         if tag.published and not _is_tag(files, tag.name):
-            number, problem = int(tag.snapshot["id"]), "is no tag" if files.io.exists(path) else "is missing"
+            number, problem = int(tag.snapshot["id"]), "is no tag" if files.io.exists(path) else MISSING
             yield ChangedFile(path=path, data=tag_bytes(tag), problem=problem, number=number, snapshot_id=number)
 
 
@@ -102,14 +103,14 @@ def missing_files(files: TableFiles, history: Sequence[SnapshotRow], schemas: Ma
     missing = []
     for schema_id, body in schemas.items():
         if not files.io.file_exists(path := files.layout.schema_file(schema_id)):
-            missing.append(ChangedFile(path=path, data=schema_bytes(body), problem="is missing", number=schema_id))
+            missing.append(ChangedFile(path=path, data=schema_bytes(body), problem=MISSING, number=schema_id))
     there = set(files.snapshot_ids())
     for row in history:
         snapshot = Snapshot.from_json(row.body)
         hole = row.published and row.snapshot_id not in there and (row is history[-1] or row.snapshot_id > min(there, default=0))
         if hole and is_readable(files, snapshot, contradictions=True):
             path, data = files.layout.snapshot_file(snapshot.id), snapshot_bytes(snapshot)
-            missing.append(ChangedFile(path=path, data=data, problem="is missing", number=snapshot.id, snapshot_id=snapshot.id))
+            missing.append(ChangedFile(path=path, data=data, problem=MISSING, number=snapshot.id, snapshot_id=snapshot.id))
     return missing
 
 

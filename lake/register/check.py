@@ -18,6 +18,7 @@ from lake.register.looks.needed import Line, Wanted, goes_on_from, need
 from lake.register.looks.side_by_side import SideBySide
 from lake.register.unknown_branches import unknown_branches
 from lake.tables.handle import LakeTable
+from model.damage import MISSING
 from model.errors import LakeError, TableDamaged, Unavailable
 from model.identifier import MAIN_BRANCH
 from model.options.deletion_vectors import ENABLED as DELETION_VECTORS
@@ -33,7 +34,6 @@ from table.format.manifests.entries import ManifestEntry, ManifestFile
 from table.format.manifests.lists import goes_back
 from table.format.manifests.typed import entries_in, index_records, wrong_entries, wrong_size
 from table.format.store import TableFiles
-from table.retention.check import MISSING
 
 Checked = Callable[[int, int], None]
 """Told of so many files, and their bytes, that have been looked at; may raise to stop. Called by whoever takes the faults."""

@@ -14,6 +14,7 @@ from catalog import CatalogStore
 from catalog.records import SnapshotRow
 from lake.register.changed import changed_schemas, changed_snapshot
 from lake.register.damage import live_name
+from model.damage import MISSING
 from model.errors import TableDamaged
 from model.schema.schema import DIRECTORY_KINDS, other_kind
 from model.snapshot import Snapshot
@@ -52,7 +53,7 @@ def listed_damage(catalog: CatalogStore, table_id: UUID, files: TableFiles) -> t
         if snapshot_id is not None and not _stands(catalog, table_id, branch, snapshot_id, key=key):
             continue
         if live_name(catalog, files.io, table_id, files.location, path) is not None and (
-            "missing" not in problem or not files.io.file_exists(path)
+            problem != MISSING or not files.io.file_exists(path)
         ):
             return path, problem, snapshot_id
     return None
@@ -74,7 +75,7 @@ def _of_schemas(files: TableFiles, schemas: list[tuple[int, Mapping[str, Any]]])
         path = files.layout.schema_file(number)
         size = sizes.get(path.rpartition("/")[2])
         if size is None:
-            yield path, "is missing", None
+            yield path, MISSING, None
         elif size != len(schema_bytes(body)):  # one that Paimon wrote may be, too
             yield from ((changed.path, changed.problem, None) for changed in changed_schemas(files, [(number, body)]))
 
@@ -86,7 +87,7 @@ def _of_snapshots(files: TableFiles, ids: list[int], newest: SnapshotRow | None)
     for snapshot_id in ids:
         is_newest = newest is not None and snapshot_id == newest.snapshot_id
         if snapshot_id not in there and (is_newest or (first is not None and snapshot_id > first)):
-            yield files.layout.snapshot_file(snapshot_id), "is missing", snapshot_id
+            yield files.layout.snapshot_file(snapshot_id), MISSING, snapshot_id
     if newest is not None and newest.published and newest.snapshot_id in there:
         yield from ((changed.path, changed.problem, changed.snapshot_id) for changed in changed_snapshot(files, newest))
 
@@ -101,6 +102,6 @@ def _of_manifests(files: TableFiles, newest: Snapshot) -> _Found:
         expected[newest.index_manifest] = None
     for name, size in expected.items():
         if name not in sizes:
-            yield files.layout.manifest(name), "is missing", newest.id
+            yield files.layout.manifest(name), MISSING, newest.id
         elif size is not None and sizes[name] != size:
             yield files.layout.manifest(name), f"has {sizes[name]:,} bytes and is to have {size:,}", newest.id

@@ -16,6 +16,7 @@ from lake.register.looks.file_faults import decoded, fault_of_entry, fault_of_in
 from lake.register.looks.side_by_side import SideBySide
 from lake.tables.handle import LakeTable
 from model.access import Access, table_resource
+from model.damage import MISSING
 from model.errors import TableDamaged
 from model.options.table import TABLE_OPTIONS
 from model.schema.types import DataType
@@ -28,7 +29,6 @@ from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFil
 from table.format.manifests.lists import LIST_PREFIX
 from table.format.manifests.typed import wrong_size
 from table.format.store import TableFiles
-from table.retention.check import MISSING
 from table.scan.planning.live import Key, settle
 from table.scan.skipping.partition_filter import BucketFilter
 

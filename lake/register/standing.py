@@ -27,6 +27,7 @@ from lake.register.damage import live_name
 from lake.register.listed import listed_damage
 from lake.register.restored.used_since import undrop_of
 from lake.register.unknown_branches import unknown_branches
+from model.damage import MISSING, is_absent, needs_deep_look
 from model.errors import LakeError, TableDamaged, Unavailable
 from model.identifier import MAIN_BRANCH, Identifier
 from model.snapshot import Snapshot
@@ -34,7 +35,7 @@ from model.text.file_name import file_name
 from model.text.name_parts import parse_name
 from model.text.sql_text import literal
 from table.format.io.file_io import FileIO, file_io_for
-from table.format.io.storage_errors import UNREADABLE, refusal
+from table.format.io.storage_errors import refusal, translating
 from table.format.layout import TableLayout
 from table.format.store import TableFiles
 
@@ -66,8 +67,7 @@ class _Damage:
 
     trouble: Trouble
     file: str
-    missing: bool
-    """Whether it is mended once the file or directory can be looked at again."""
+    problem: str
     met: float
 
 
@@ -139,19 +139,20 @@ class Standing(Belonging):
                 return
             trouble = Trouble(
                 table=table, problem=f"{file_name(problem.file)} {problem.problem}",
-                statement=f"CALL sys.check_table({literal(problem.resource_name)})",
+                statement=problem.check,
                 since=time.time() if known is None else known.trouble.since,
             )  # fmt: skip
-            missing = "missing" in problem.problem or problem.problem.startswith(UNREADABLE)
-            self._damaged[problem.resource_name] = _Damage(trouble=trouble, file=problem.file, missing=missing, met=time.monotonic())
+            damage = _Damage(trouble=trouble, file=problem.file, problem=problem.problem, met=time.monotonic())
+            self._damaged[problem.resource_name] = damage
         text = f"Table {problem.resource_name} is damaged: {problem.file} {problem.problem}. {trouble.statement} lists all of it."
         self.tell(text, about=_damage_of(problem.resource_name))
 
-    def mended(self, table: Identifier) -> None:
-        """Forget damage of a table, all of whose files were found to be as they were written."""
+    def mended(self, table: Identifier, *, deep: bool) -> None:
+        """Forget damage of a table, all of whose files were found to be as they were written, as far as a look tells, ``deep`` or not."""
         with self._lock:
             for name, damage in list(self._damaged.items()):
-                if (damage.trouble.table.database, damage.trouble.table.table) == (table.database, table.table):
+                of_it = (damage.trouble.table.database, damage.trouble.table.table) == (table.database, table.table)
+                if of_it and (deep or not needs_deep_look(file_name(damage.file), damage.problem)):
                     del self._damaged[name]
                     self.tell_anew(_damage_of(name))
 
@@ -208,7 +209,7 @@ class Standing(Belonging):
         for name in () if latest is None or is_due else (latest.base_manifest_list, latest.delta_manifest_list):
             path = files.layout.manifest(name)
             if not files.io.file_exists(path) and live_name(self._catalog, files.io, row.table_id, row.location, path) is not None:
-                raise files.damaged(path, "is missing", snapshot_id=None if latest is None else latest.id)
+                raise files.damaged(path, MISSING, snapshot_id=None if latest is None else latest.id)
         return is_due
 
     def _forget_listed(self, name: str) -> None:
@@ -269,10 +270,9 @@ class Standing(Belonging):
         if row is not None and not mended:
             io = file_io_for(row.location)
             path = damage.file if "/" in damage.file else TableLayout(row.location).manifest(damage.file)
-            io.list(path)  # raises where it is a directory without rights
             named_by = live_name(self._catalog, io, row.table_id, row.location, path)
             past = latest is not None and named_by is not None and 0 < named_by < latest.snapshot_id
-            mended = (damage.missing and io.file_exists(path)) or named_by is None or past
+            mended = (is_absent(damage.problem) and _is_given(io, path)) or named_by is None or past
         if mended:
             with self._lock:
                 self._damaged.pop(name, None)
@@ -317,6 +317,18 @@ def _as_damage(problem: BaseException, table: Identifier) -> BaseException:
     if text is None or not isinstance(problem, Unavailable) or problem.place is None:
         return problem
     return TableDamaged(table.written(), file=problem.place, problem=text)
+
+
+def _is_given(io: FileIO, path: str) -> bool:
+    """Whether a file or directory is there; raises `Unavailable` for one that its store does not give."""
+    if io.list(path):
+        return True
+    try:
+        with translating(path), io.open_input(path) as source:
+            source.read(1)
+    except FileNotFoundError:  # also for a directory
+        return io.exists(path)
+    return True
 
 
 def _damage_of(name: str) -> str:

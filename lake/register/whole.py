@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from lake.tables.handle import LakeTable
+from model.damage import MISSING
 from model.errors import LakeError, TableDamaged
 from model.snapshot import Snapshot
 from model.text.sql_text import literal
@@ -33,7 +34,7 @@ def require_whole(table: LakeTable, snapshot: Snapshot) -> None:
         try:
             size, expected_size = files.io.size(files.layout.manifest(name)), manifests[name]
         except FileNotFoundError:
-            return "is missing"
+            return MISSING
         return None if expected_size is None or size == expected_size else f"has {size:,} bytes where its list tells {expected_size:,}"
 
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="whole") as pool:
@@ -89,7 +90,7 @@ def require_readable(files: TableFiles, snapshot: Snapshot, *, deletions: bool =
 
     def require(name: str) -> None:
         if not fresh.io.file_exists(path := fresh.layout.manifest(name)):
-            raise fresh.damaged(path, "is missing", snapshot_id=snapshot.id)
+            raise fresh.damaged(path, MISSING, snapshot_id=snapshot.id)
 
     for name in (snapshot.base_manifest_list, snapshot.delta_manifest_list):
         require(name)
@@ -118,7 +119,7 @@ def _listed(table: LakeTable, snapshot: Snapshot, name: str, size: int | None) -
     try:
         data = files.io.read(path)
     except FileNotFoundError:
-        raise files.damaged(path, "is missing", snapshot_id=snapshot.id) from None
+        raise files.damaged(path, MISSING, snapshot_id=snapshot.id) from None
     if size is not None and len(data) != size:
         raise files.damaged(path, f"has {len(data):,} bytes where its snapshot tells {size:,}", snapshot_id=snapshot.id)
     if (problem := wrong_name(data, name)) is not None:

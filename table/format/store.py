@@ -10,6 +10,7 @@ from itertools import chain
 from typing import Any, Self, TypeVar
 from uuid import uuid4
 
+from model.damage import MISSING
 from model.errors import LakeError, TableDamaged, Unavailable
 from model.identifier import MAIN_BRANCH
 from model.schema.schema import Schema
@@ -114,7 +115,7 @@ class TableFiles:
             gone = f"{file_name(path)} of table {self.name} is not there any more"
             ask = "; CALL sys.check_table tells whether it is lost" if self._named_by is None else ""
             return Unavailable(f"{gone}: the snapshot that named it may have expired while it was read{ask}.", place=path)
-        return self.damaged(path, "is missing", snapshot_id=snapshot_id or None)
+        return self.damaged(path, MISSING, snapshot_id=snapshot_id or None)
 
     def damaged(self, path: str, problem: str, *, snapshot_id: int | None = None, way_out: str | None = None) -> TableDamaged:
         """The failure of a file that is there and is not what was written: files never change, so reading it again does not help.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from model.damage import MISSING
 from model.errors import LakeError
 from model.schema.schema import Schema
 from model.schema.types import DataType
@@ -27,8 +28,6 @@ from table.index.checksum import Checksum
 from table.scan.checks.checksums import bytes_fault, recorded
 from table.scan.checks.statistics import ToldStats, bounds_fault
 from table.scan.read import problem_of_rows
-
-MISSING = "is missing"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +98,7 @@ def _fault(io: FileIO, expected: ExpectedFile, look: Callable[[FileIO, pa.Native
     except Exception as problem:  # bytes that were changed make a decoder fail in any way
         if (away := storage_failure(problem, expected.path)) is not None:
             raise away from problem
-        return f"cannot be read: {problem}"
+        return f"cannot be decoded: {problem}"
     if rows is not None and rows != expected.rows:
         return f"holds {rows:,} rows where its manifest tells {expected.rows:,}"
     return None

@@ -209,7 +209,7 @@ def _as_written(files: TableFiles, planned: PlannedFile, batches: Iterable[pa.Re
     except Exception as problem:  # bytes that were changed make a decoder fail in any way
         if (away := storage_failure(problem, planned.path)) is not None:
             raise away from problem
-        raise files.damaged(planned.path, f"cannot be read: {problem}") from problem
+        raise files.damaged(planned.path, f"cannot be decoded: {problem}") from problem
     if rows != planned.file.row_count:
         holds = rows if rows < planned.file.row_count else f"more than {planned.file.row_count}"
         raise files.damaged(planned.path, f"holds {holds} rows where its manifest tells {planned.file.row_count}")

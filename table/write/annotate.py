@@ -96,7 +96,7 @@ def _metadata(files: TableFiles, path: str, source: pa.NativeFile) -> pq.FileMet
     except Exception as problem:  # bytes that were changed make a decoder fail in any way
         if (away := storage_failure(problem, path)) is not None:
             raise away from problem
-        raise files.damaged(path, f"cannot be read: {problem}") from problem
+        raise files.damaged(path, f"cannot be decoded: {problem}") from problem
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from model.damage import MISSING
 from model.errors import LakeError
 from table.format.io.copying import Content, Copy, digest_of
 from table.format.io.file_io import FileIO, local_path
@@ -41,7 +42,7 @@ def _looked(io: FileIO, paths: Collection[str], *, threads: int) -> Iterator[Con
         try:
             return digest_of(io, path)
         except FileNotFoundError:
-            return "is missing"
+            return MISSING
         except LakeError as problem:
             if never_given(problem):
                 return problem.message

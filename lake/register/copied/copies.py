@@ -21,13 +21,14 @@ from lake.register.copied.record import CopyRecord, consumers_of, put_back
 from lake.register.looks.faults import Fault, once
 from lake.register.looks.needed import Line
 from lake.tables.handle import LakeTable
+from model.damage import is_refusal
 from model.errors import IllegalMove, LakeError
 from model.identifier import MAIN_BRANCH
 from model.location import Location
 from model.snapshot import Snapshot
 from table.format.io.copying import Copy
 from table.format.io.file_io import FileIO, file_io_for, local_path
-from table.format.io.storage_errors import UNREADABLE, never_given, told_by_the_store
+from table.format.io.storage_errors import never_given, told_by_the_store
 from table.format.layout import TableLayout
 from table.format.store import TableFiles
 
@@ -222,7 +223,7 @@ def _named(table: PartTable, location: str, io: FileIO, done: WarehouseCopy, rea
     names = set()
 
     def tell(fault: Fault) -> None:
-        done.trouble(table, f"{fault.file} {fault.problem}", unreadable=fault.problem.startswith(UNREADABLE))
+        done.trouble(table, f"{fault.file} {fault.problem}", unreadable=is_refusal(fault.problem))
 
     for path in check.named(_lines(table), tell):
         if path not in names:

@@ -18,6 +18,7 @@ from lake.register.copied.contents import (
 )
 from lake.register.copied.done import COPY_AGAIN, PARALLEL, WarehouseCopy
 from lake.register.copied.record import CopyRecord
+from model.damage import MISSING
 from model.errors import LakeError
 from model.identifier import MAIN_BRANCH
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
@@ -62,7 +63,7 @@ def _contents_to(table: PartTable, names: Names, target: str, done: WarehouseCop
     while asked:
         copied = copy_files(copies_to(asked, table.location, target), source=from_io, target=to_io, threads=PARALLEL)
         done.count(copied)
-        problems = {local_path(path): "is missing" for path in copied.missing}
+        problems = {local_path(path): MISSING for path in copied.missing}
         problems |= {local_path(path): "was written while it was copied: the next backup copies it" for path in copied.other}
         problems |= {problem.place: f"was not copied: {problem.message}" for problem in copied.unreadable if problem.place is not None}
         failed = {name: problems[path] for name in asked if (path := local_path(file_at(table.location, name))) in problems}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from lake.tables.handle import LakeTable
+from model.damage import MISSING
 from model.errors import LakeError, TableDamaged, Unavailable
 from model.schema.schema import Schema
 from model.text.sql_text import literal
@@ -16,7 +17,7 @@ from table.format.manifests.entries import ManifestEntry
 from table.format.rows import binary_row
 from table.index.container import SUFFIX
 from table.index.owner import is_anothers
-from table.retention.check import MISSING, ExpectedFile, fault_of
+from table.retention.check import ExpectedFile, fault_of
 
 T = TypeVar("T")
 

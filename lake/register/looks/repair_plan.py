@@ -77,13 +77,13 @@ def _along(line: Line, history: Sequence[SnapshotRow]) -> Plan:
 
 def _nothing_readable(files: TableFiles, latest: Snapshot) -> TableDamaged:
     """What is lost of the newest snapshot where nothing is left to go back to; what else it has can be had only where its lists are."""
-    path, problem = files.layout.manifest(latest.base_manifest_list), "cannot be read"
+    path, problem = files.layout.manifest(latest.base_manifest_list), "could not be read"
     try:
         require_readable(files, latest)
     except TableDamaged as damage:
         path, problem = damage.file, damage.problem
     except LakeError as failure:  # as `is_readable`, which has asked the store
-        problem = f"cannot be read ({failure.message.rstrip('.')})"
+        problem = f"could not be read ({failure.message.rstrip('.')})"
     name = file_name(path)
     no_rest = name.startswith(LIST_PREFIX) or name == latest.index_manifest
     problem += ": its snapshot cannot be read, and no other snapshot can; nothing was changed"

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import unquote
 
 from lake import LakeTable
+from model.damage import MISSING
 from model.errors import LakeError, TableDamaged, Unavailable
 from model.text.file_name import file_name
 from sql.connectors.base import ConnectorTable
-from table.retention.check import MISSING, ExpectedFile, fault_of
+from table.retention.check import ExpectedFile, fault_of
 from table.scan.checks.verify import read_here
 from table.scan.planning.entry_scan import PlannedFile, ScanPlan, plan_scan
 

@@ -10,6 +10,7 @@ import contextlib
 import errno
 from collections.abc import Iterator
 
+from model.damage import UNREADABLE
 from model.errors import LakeError, StorageFull, Unavailable
 from model.text.file_name import file_name
 
@@ -19,7 +20,6 @@ _NOT_GIVEN = frozenset({errno.EIO, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, err
 _OF_ONE_FILE = _NO_RIGHT | _NOT_GIVEN
 _NOT_TAKEN = _NOT_GIVEN | {errno.EROFS, errno.EEXIST}
 _DENIED_BY_STORE = "ACCESS_DENIED"
-UNREADABLE = "cannot be read"
 _RIGHTS = "Give the server's user its rights there back"
 
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow.parquet as pq
 
+from model.damage import MISSING
 from model.schema.schema import Schema
 from table.format.formats import format_of
 from table.format.io.on_disk import OnDisk, on_disk
@@ -21,7 +22,7 @@ from table.format.io.patience import carried
 from table.format.orc import orc_head
 from table.format.parquet.nan import hides_nan
 from table.format.store import TableFiles
-from table.retention.check import MISSING, ExpectedFile, bytes_fault_of, fault_of, footer_fault
+from table.retention.check import ExpectedFile, bytes_fault_of, fault_of, footer_fault
 from table.scan.checks.checksums import recorded
 from table.scan.checks.looks import KeptLooks, Look
 from table.scan.planning.plan import PlannedFile

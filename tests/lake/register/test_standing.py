@@ -339,13 +339,13 @@ def test_a_table_of_many_damaged_files_has_one_line_and_is_well_once_a_deep_chec
 ) -> None:
     name = str(table.identifier)
     for number in range(3):
-        lake.standing.met(TableDamaged(name, file=f"/w/data-{number}.parquet", problem="cannot be read: bytes"))
-    lake.standing.met(TableDamaged("default.other", file="/w/data.parquet", problem="cannot be read: bytes"))
+        lake.standing.met(TableDamaged(name, file=f"/w/data-{number}.parquet", problem="cannot be decoded: bytes"))
+    lake.standing.met(TableDamaged("default.other", file="/w/data.parquet", problem="cannot be decoded: bytes"))
     assert sum(f"Table {name} is damaged" in line for line in caplog.messages) == 1
     for deep, left in ((False, 2), (True, 1)):
         assert list(lake.check_table(table, deep=deep, threads=1, checked=lambda files, size: None)) == []
         assert len(lake.standing.troubles()) == left
-    lake.standing.met(TableDamaged(name, file="/w/data-4.parquet", problem="cannot be read: bytes"))
+    lake.standing.met(TableDamaged(name, file="/w/data-4.parquet", problem="cannot be decoded: bytes"))
     assert sum(f"Table {name} is damaged" in line for line in caplog.messages) == 2
 
 

@@ -1,0 +1,111 @@
+"""Whatever is wrong with a table's files: who meets it is told statements that find and mend it, and it stays on record until then."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.gateway import Gateway
+from lake import Lake
+from model.errors import TableDamaged
+from tests.bare import without_rights
+from tests.lake.register.damage import BREAKS, data_files, forget_metadata, metadata_files
+
+STATEMENTS = re.compile(r"CALL sys\.\w+\((?:[^()']|'[^']*')*\)")
+
+
+def turn_a_bit(share: float) -> Callable[[Path], None]:
+    """One bit of a file, at a share of its length: of a page, of what stands before it, or of the footer."""
+
+    def turn(path: Path) -> None:
+        data = bytearray(path.read_bytes())
+        data[int(len(data) * share)] ^= 0x10
+        path.write_bytes(data)
+
+    return turn
+
+
+def swap(path: Path) -> None:
+    """Put another file of the table in its place."""
+    shutil.copy(next(other for other in data_files(path.parents[1]) if other != path), path)
+
+
+def fill(path: Path) -> None:
+    """The same length of zeros, as a disk leaves after the power went."""
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+HOW = BREAKS | {"swapped": swap, "zeros": fill} | {f"bit at {share}": turn_a_bit(share) for share in (0.05, 0.2, 0.4, 0.6, 0.97)}
+
+
+def run(gateway: Gateway, text: str) -> list[tuple[object, ...]]:
+    return gateway.run(text).collect()
+
+
+def met(gateway: Gateway) -> TableDamaged | None:
+    """The damage that a reader of all rows meets; None where all of them are read as they were written."""
+    forget_metadata()
+    try:
+        assert sorted(run(gateway, "SELECT id, name FROM t")) == [(n, f"name {n}") for n in range(600)]
+    except TableDamaged as damage:
+        return damage
+    return None
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("format_", ["parquet", "orc"])
+def test_what_is_told_of_a_data_file_finds_and_mends_it(gateway: Gateway, lake: Lake, warehouse: Path, format_: str, how: str) -> None:
+    run(gateway, f"CREATE TABLE t (id INT, name STRING) WITH ('file.format' = '{format_}')")
+    for part in range(3):
+        rows = ", ".join(f"({n}, 'name {n}')" for n in range(part * 200, part * 200 + 200))
+        run(gateway, f"INSERT INTO t VALUES {rows}")
+    file = data_files(warehouse / "default.db/t")[0]
+    whole = file.read_bytes()
+    HOW[how](file)
+    damage = met(gateway)
+    if damage is None:
+        return  # that bit changes nothing that is read
+    check, remove, *_ = STATEMENTS.findall(damage.message)
+    for _ in range(2):
+        lake.standing.look_around(tables=None)
+        (trouble,) = lake.standing.troubles()
+        assert trouble.statement == check
+    found = run(gateway, check)
+    assert [row[3] for row in found] == [str(file)], damage.message
+    assert [row[3] for row in run(gateway, remove)] == [str(file)]
+    file.write_bytes(whole)
+    assert met(gateway) is None
+    lake.standing.look_around(tables=None)
+    if how != "missing":  # of bytes nobody knows that they are well again until they are looked at
+        assert lake.standing.troubles() != []
+        assert run(gateway, check) == []
+    assert lake.standing.troubles() == []
+    HOW[how](file)
+    run(gateway, remove.replace(")", ", dry_run => false)"))
+    forget_metadata()
+    assert len(run(gateway, "SELECT id, name FROM t")) == 400
+    assert run(gateway, check) == found, "earlier snapshots name it"
+
+
+@pytest.mark.parametrize("kind", ["manifest", "list", "snapshot"])
+def test_a_file_that_may_not_be_read_is_told_until_it_may(gateway: Gateway, lake: Lake, warehouse: Path, kind: str) -> None:
+    """That it is there says nothing of whether it can be read."""
+    place = warehouse / "default.db/t"
+    run(gateway, "CREATE TABLE t (id INT)")
+    run(gateway, "INSERT INTO t VALUES (1)")
+    lake.standing.look_around(tables=None)
+    assert lake.standing.troubles() == []
+    file = place / "snapshot/snapshot-1" if kind == "snapshot" else metadata_files(place, kind)[-1]
+    damage = TableDamaged("default.t", file=str(file), problem="cannot be read: Permission denied")
+    with without_rights(file):
+        lake.standing.met(damage)
+        for _ in range(2):
+            lake.standing.look_around(tables=None)
+            (trouble,) = lake.standing.troubles()
+            assert trouble.problem.startswith(f"{file.name} {damage.problem}")
+    lake.standing.look_around(tables=None)
+    assert lake.standing.troubles() == []
