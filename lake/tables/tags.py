@@ -111,8 +111,30 @@ class Tags:
     def publish(self, table: LakeTable, tag: TagRow) -> None:
         """Write a tag's file, unless the tag is no more: it would come back as one that a client made.
 
-        A tag of that name that ended may have left its file, on record as one that goes: it is this tag's from here on.
+        Where the files of all tags are lost the others are written again with it.
         """
+        for each in (tag, *self._lost_beside(table)):
+            self._publish(table, each)
+
+    def _lost_beside(self, table: LakeTable) -> list[TagRow]:
+        """The tags whose files are to be written again since all of them are lost, as that is on record now.
+
+        Before any file is written: beside one that is there those that are missing count as removed by a client (`_is_lost`).
+        """
+        files, id_, branch = table.files, table.table_id, table.identifier.branch
+        if (files.io.atomic_rename and files.io.exists(files.layout.tag_dir())) or stored_tags(files):
+            return []
+        lost = [row for row in self.look(table).present if row.published]
+        if lost:
+            with self._catalog.transaction() as tx:
+                if not _held(tx, table):
+                    return []
+                for row in lost:
+                    tx.tags.published(id_, row.name, branch, published=False)
+        return lost
+
+    def _publish(self, table: LakeTable, tag: TagRow) -> None:
+        """Write the file of one; what a tag of its name that ended has left, on record as a file that goes, is its own from here on."""
         with self._catalog.beside_store() as tx:
             if not _held(tx, table):
                 return

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
+import errno
 import json
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -14,8 +17,10 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.rewrite.expiry import create_tag, delete_tags, expire_snapshots, tags_of
+from lake.rewrite.auto_tags import create_automatic_tags
+from lake.rewrite.expiry import create_tag, delete_tags, expire_snapshots, rename_tag, replace_tag, tags_of
 from lake.rewrite.orphans import remove_orphan_files
+from model.errors import TagNotExist
 from table.format.io.file_io import LocalFileIO
 from tests.lake.kept import at, data_files, go_on, keep, overwrite, six_commits, with_options
 from tests.lake.register.damage import forget_metadata
@@ -82,6 +87,67 @@ def test_no_tag_is_lost_with_a_prefix_of_a_store(on_a_store: Lake) -> None:
     assert len(on_a_store.repair_table(table.identifier).rewritten) == 2
     (Path(table.location) / "tag/tag-one").unlink()  # as a client does
     assert [tag.name for tag in tags_of(on_a_store, table)] == ["three"]
+
+
+WRITES: dict[str, tuple[Callable[[Lake, LakeTable], object], list[str]]] = {
+    "create": (lambda lake, table: create_tag(lake, table, "new", snapshot_id=table.files.snapshot_ids()[-2]), ["new", "one", "three"]),
+    "rename": (lambda lake, table: rename_tag(lake, table, "one", "uno"), ["three", "uno"]),
+    "replace": (lambda lake, table: replace_tag(lake, table, "one", snapshot_id=table.files.snapshot_ids()[-6]), ["one", "three"]),
+    "automatic": (lambda lake, table: create_automatic_tags(lake, table, now=dt.datetime(2031, 1, 1)), ["2030-12-31", "one", "three"]),
+}
+"""What writes the file of a tag, and the tags that there are then."""
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("branch", [False, True])
+def test_a_tag_that_is_written_where_all_were_lost_leaves_the_others(
+    lake: Lake, on_a_store: Lake, monkeypatch: pytest.MonkeyPatch, write: str, killed: bool, stored: bool, branch: bool
+) -> None:
+    """They counted as removed by a client beside the one file, and expiry took their rows."""
+    lake = on_a_store if stored else lake
+    table = six_commits(lake)
+    change, names = WRITES[write]
+    if branch:
+        create_tag(lake, table, "start", snapshot_id=6)
+        lake.branches.create(table, "b", from_tag="start")
+        table = lake.open(replace(table.identifier, branch="b"))
+        with contextlib.suppress(TagNotExist):
+            delete_tags(lake, table, ["start"])
+        for value in range(6, 12):
+            append(lake, table, [value])
+    first = table.files.snapshot_ids()[-6]
+    options = {"tag.automatic-creation": "process-time", "tag.creation-period": "daily"} if write == "automatic" else {}
+    table = with_options(lake, table, **options) if options else table
+    for name, number in (("one", first), ("three", first + 2)):
+        create_tag(lake, table, name, snapshot_id=number)
+    held = {name: at(table, tag.snapshot) for name in ("one", "three") for tag in tags_of(lake, table) if tag.name == name}
+    place = Path(table.files.layout.tag_dir())
+    shutil.rmtree(place)
+    if killed:
+        real, written = LocalFileIO.write, []
+
+        def dies(io: LocalFileIO, path: str, data: bytes) -> None:
+            if path.startswith(str(place)):
+                if written:
+                    raise OSError(errno.EIO, "the power went")
+                written.append(path)
+            real(io, path, data)
+
+        monkeypatch.setattr(LocalFileIO, "write", dies)
+    change(lake, table)
+    if killed:
+        assert len(list(place.iterdir())) == 1
+        monkeypatch.undo()
+        table = lake.open(table.identifier)
+    assert [tag.name for tag in tags_of(lake, table)] == names
+    assert sorted(path.name for path in place.iterdir()) == [f"tag-{name}" for name in names]
+    expire_snapshots(lake, table, keep(1))
+    orphans_removed(lake, table)
+    rows = {tag.name: at(table, tag.snapshot) for tag in tags_of(lake, table)}
+    assert rows["three"] == held["three"]
+    assert rows.get("one", rows.get("uno")) == held["one"]
 
 
 def orphans_removed(lake: Lake, table: LakeTable) -> None:
