@@ -360,6 +360,11 @@ def with_queue_defaults(options: Mapping[str, str], fields: Sequence[Field], par
     return stored
 
 
+def with_stored_default(options: Mapping[str, str]) -> dict[str, str]:
+    """A stored table's options as SQL says them: where no ``bucket`` is stored, a CREATE TABLE without one would make a queue of it."""
+    return {"bucket": "-1", **options}
+
+
 def column(name: str, spelled: str, *, comment: str | None = None) -> Field:
     """A column not yet numbered: ``column("id", "BIGINT NOT NULL")``."""
     return Field(id=-1, name=name, type=parse_type(spelled), description=comment)

@@ -10,7 +10,7 @@ from model.errors import InvalidSchema, TableNotExist
 from model.identifier import Identifier
 from model.options.masking import masked_all
 from model.options.table import told_apart
-from model.schema.schema import Schema
+from model.schema.schema import Schema, with_stored_default
 from model.schema.types import BooleanType, VarCharType
 from model.text.like import Like
 from model.text.sql_text import literal, quote
@@ -132,8 +132,7 @@ def create_table_text(table: LakeTable) -> str:
     if schema.partition_keys:
         parts.append("PARTITIONED BY (" + ", ".join(quote(key) for key in schema.partition_keys) + ")")
     options, others = told_apart(schema.options)
-    if options:
-        parts.append(_options_text(options))
+    parts.append(_options_text(with_stored_default(options)))
     if others:  # as a comment, so that the text can be run
         parts.append(f"/* Options of other clients: {_options_text(others).replace('*/', '* /')} */")
     return "\n".join(parts)

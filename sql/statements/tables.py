@@ -28,7 +28,7 @@ from model.options.rules import check_together
 from model.options.table import TABLE_OPTIONS, told_apart
 from model.options.watermark import watermark_of, watermark_options
 from model.schema.change import AddColumn, RemoveOption, SchemaChange, SetOption, UpdateColumnType, UpdateComment
-from model.schema.schema import Schema, new_schema, with_queue_defaults
+from model.schema.schema import Schema, new_schema, with_queue_defaults, with_stored_default
 from model.schema.type_parts import nullable_throughout, unreadable_in_sql
 from model.schema.types import DataType, Field
 from model.snapshot import CommitKind
@@ -199,6 +199,8 @@ def merged_like(context: ExecutionContext, definition: TableDefinition, like: Li
     inherited, others = told_apart(copied)
     if behaviour["OPTIONS"] == "INCLUDING" and (clash := sorted(set(inherited) & set(definition.options))):
         raise InvalidOption(f"Option '{clash[0]}' is in both tables; say OVERWRITING OPTIONS to let the new value win.")
+    if behaviour["OPTIONS"] != "EXCLUDING":
+        inherited = with_stored_default(inherited)
     partitions = definition.partition_keys
     if not partitions and behaviour["PARTITIONS"] != "EXCLUDING":
         partitions = source.partition_keys
