@@ -45,6 +45,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 10.0, 600.0
 _SWEEP_SECONDS = 60.0
 _IN_HAND = 100
 """Tables handed out at once: the others wait in Postgres, where another server can take them."""
+_LOOKED_AT_ONCE = 10 * _IN_HAND
+"""Tables that are due of which a round hears: of those in greatest need, and of the others in turns."""
 _FAILURES = 3
 """After so many in a row a server gives a table up for as long as it rests: the trouble may be its own."""
 _FORGET_SECONDS = 60.0
@@ -87,6 +89,8 @@ class Coordinator:
         """Of tables that fell due by time: which time was answered by a look."""
         self._added: dict[UUID, int] = {}
         """Files by table that own commits have added since a round last saw what is due."""
+        self._after = UUID(int=0)
+        """Up to which table, by id, a round has looked at those that are not in greatest need."""
         self._others: set[UUID] = set()
         """Of the tables that were written to before the last round those it had nothing to do with: other servers maintain them."""
         self._lock = threading.Lock()
@@ -184,7 +188,9 @@ class Coordinator:
         with self._lock:
             heard, self._added = self._added, {}
         with self._lake.catalog.reading() as tx:
-            due = tx.leases.due(MAIN_BRANCH, self.owner)
+            due = tx.leases.due(MAIN_BRANCH, self.owner, most=_LOOKED_AT_ONCE, after=self._after, also=heard)
+        behind = sorted(table.table_id for table in due if table.table_id > self._after)
+        self._after = behind[_LOOKED_AT_ONCE - 1] if len(behind) >= _LOOKED_AT_ONCE else UUID(int=0)
         with self._lock:
             self._others = heard.keys() - {table.table_id for table in due}
         now = time.monotonic()

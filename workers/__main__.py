@@ -16,13 +16,14 @@ import pyarrow as pa
 
 from model.errors import InvalidData, LakeError
 from table.format.io.file_io import FileIO, file_io_for
+from table.format.io.patience import STORE_SECONDS, begin_patience
 from table.format.store import TableFiles
 from table.write.writer import write_batches
 from workers.arrow import rewritten
 from workers.memory import limit_memory
 from workers.orc import decoded
 from workers.readers import batches_of, readable
-from workers.task import BodyTask, error_answer, files_answer
+from workers.task import STORE_SECONDS_LEFT, BodyTask, error_answer, files_answer
 from workers.wire import Gone, receive, send
 
 
@@ -52,6 +53,7 @@ def answer(journal: IO[bytes], raw_task: bytes, file: int | None, memory: int) -
         if file is None:
             raise ValueError("a task without a file")
         document = orjson.loads(raw_task)
+        begin_patience(float(document.get(STORE_SECONDS_LEFT, STORE_SECONDS)))
         if "orc" in document:
             return decoded(document, file, _store)
         if "arrow" in document:

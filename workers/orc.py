@@ -17,11 +17,12 @@ import pyarrow.ipc as ipc
 from model.errors import LakeError, Unavailable
 from model.text.file_name import file_name
 from table.format.io.file_io import FileIO
+from table.format.io.patience import seconds_left
 from table.format.io.storage_errors import storage_failure
 from table.format.orc import FEWER, Here, OrcHead, OrcPart, Wanted, decode_with, decode_without
 from workers.pool import WorkerLimits, WorkerLost, WorkerPool
 from workers.spool import in_memory
-from workers.task import error_answer
+from workers.task import STORE_SECONDS_LEFT, error_answer
 
 _log = logging.getLogger(__name__)
 _TRIES = 2
@@ -106,7 +107,8 @@ class OrcProcesses:
 
 
 def _task(path: str, warehouse: str, wanted: Wanted | None) -> bytes:
-    return orjson.dumps({"orc": path, "warehouse": warehouse, "wanted": None if wanted is None else asdict(wanted)})
+    asked = None if wanted is None else asdict(wanted)
+    return orjson.dumps({"orc": path, "warehouse": warehouse, "wanted": asked, STORE_SECONDS_LEFT: seconds_left()})
 
 
 def _head(answer: dict[str, Any]) -> OrcHead:

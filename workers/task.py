@@ -13,10 +13,13 @@ import orjson
 from model.errors import InvalidData, LakeError, ResourceError
 from model.schema.schema import Schema
 from model.text.writable import writable
+from table.format.io.patience import STORE_SECONDS
 from table.format.manifests.codec import decode_manifest, encode_manifests
 from table.format.manifests.entries import EntryKind, ManifestEntry, NewFile
 
 _ONE_MANIFEST = 1 << 62
+STORE_SECONDS_LEFT = "storeSeconds"
+"""In a task: how long an object store may fail."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,8 @@ class BodyTask:
     schema: Schema
     names: tuple[str, ...] | None = None
     """What the columns of an Arrow body are called, one after another, in place of their names there."""
+    store_seconds: float = STORE_SECONDS
+    """How long an object store may fail or be silent, in all (`table.format.io.patience`)."""
 
     def to_json(self) -> bytes:
         """The task as a worker reads it."""
@@ -45,6 +50,7 @@ class BodyTask:
                 "branch": self.branch,
                 "schema": orjson.dumps(self.schema.to_json()).decode(),
                 "names": self.names,
+                STORE_SECONDS_LEFT: self.store_seconds,
             }
         )
 
@@ -59,6 +65,7 @@ class BodyTask:
             branch=document["branch"],
             schema=_schema(document["schema"]),
             names=None if document["names"] is None else tuple(document["names"]),
+            store_seconds=document[STORE_SECONDS_LEFT],
         )
 
 

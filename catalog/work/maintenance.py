@@ -15,6 +15,7 @@ from catalog.records import CompactionRunRow, PresentTable, SettledTable, TableR
 LEASE_SECONDS = 15.0
 """A server that has not renewed for so long has lost its tables."""
 _RUNS_KEPT = 1000
+_FIRST = UUID(int=0)
 UNSETTLED: LiteralString = """
     (m.table_id IS NULL OR m.snapshot_uuid IS DISTINCT FROM p.snapshot_uuid OR m.schema_id <> t.schema_id OR m.due_at <= now())
 """
@@ -33,21 +34,31 @@ class LeaseRepository:
     def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
 
-    def due(self, branch: str, owner: UUID) -> list[WatchedTable]:
+    def due(self, branch: str, owner: UUID, *, most: int = 1000, after: UUID = _FIRST, also: Collection[UUID] = ()) -> list[WatchedTable]:
         """Tables that may want work and that nobody else maintains, those with most files first.
 
-        Something was committed or the options were changed since nothing was left to do, or time makes something due.
+        Something was committed or the options were changed since nothing was left to do, or time makes something due. Of very many there
+        are the ``most`` with most files, as many behind the id ``after``, so that each has its turn, and in any case those of the owner
+        and those of ``also``.
         """
         query = f"""
-            SELECT p.table_id, t.database, t.name, p.snapshot_id, p.snapshot_uuid, t.schema_id,
-                   CASE WHEN m.due_at <= now() THEN m.due_at END AS overdue_since
-            FROM snapshot_pointer p JOIN sluice_table t USING (table_id)
-            LEFT JOIN maintenance_mark m USING (table_id) LEFT JOIN maintenance_lease l USING (table_id)
-            WHERE p.branch = %s AND (l.owner IS NULL OR l.owner = %s) AND {UNSETTLED}
-            ORDER BY p.file_count DESC, p.table_id
+            WITH due AS (
+                SELECT p.table_id, t.database, t.name, p.snapshot_id, p.snapshot_uuid, t.schema_id, p.file_count, l.owner,
+                       CASE WHEN m.due_at <= now() THEN m.due_at END AS overdue_since
+                FROM snapshot_pointer p JOIN sluice_table t USING (table_id)
+                LEFT JOIN maintenance_mark m USING (table_id) LEFT JOIN maintenance_lease l USING (table_id)
+                WHERE p.branch = %(branch)s AND (l.owner IS NULL OR l.owner = %(owner)s) AND {UNSETTLED}
+            ), chosen AS (
+                (SELECT table_id FROM due ORDER BY file_count DESC, table_id LIMIT %(most)s)
+                UNION (SELECT table_id FROM due WHERE table_id > %(after)s ORDER BY table_id LIMIT %(most)s)
+                UNION SELECT table_id FROM due WHERE owner IS NOT NULL OR table_id = ANY(%(also)s)
+            )
+            SELECT table_id, database, name, snapshot_id, snapshot_uuid, schema_id, overdue_since
+            FROM due JOIN chosen USING (table_id) ORDER BY file_count DESC, table_id
         """  # noqa: S608 - a literal of this module
+        values = {"branch": branch, "owner": owner, "most": most, "after": after, "also": list(also)}
         with self._conn.cursor(row_factory=class_row(WatchedTable)) as cur:
-            return cur.execute(query, (branch, owner)).fetchall()
+            return cur.execute(query, values).fetchall()
 
     def settle(self, tables: Sequence[SettledTable]) -> None:
         """Note that nothing is to be done of these tables, as of a snapshot and a schema, for so long."""

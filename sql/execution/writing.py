@@ -14,6 +14,7 @@ from model.snapshot import CommitKind, Snapshot
 from sql.execution.answers import written_answer
 from sql.execution.cancellation import Cancellation
 from table.compaction.rewrite import merged_before_commit
+from table.format.io.patience import seconds_left
 from table.format.manifests.entries import NewFile
 from table.write.writer import write_batches
 from workers.pool import WorkerPool
@@ -60,6 +61,7 @@ def written_by_worker(
         branch=files.layout.branch,
         schema=table.schema,
         names=None if names is None else tuple(names),
+        store_seconds=seconds_left(),
     )
     return workers.write(task, body.fileno(), files.io.delete, owner=lake.caller.principal)
 

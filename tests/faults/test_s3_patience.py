@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import re
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from model.errors import Unavailable
+from model.schema.schema import new_schema
+from model.schema.types import BigIntType, Field
 from table.format.io.file_io import file_io_for
-from table.format.io.patience import StorePatience, patient_for
+from table.format.io.patience import StorePatience, patient_for, seconds_left
 from tests.faults.s3_campaign import settled, tells_which, threads_of_server
 from tests.faults.world import Answer, world
 from tests.fix_s3_proxy import Fate, Proxy
+from tests.running import PARQUET
 from tests.short import short
+from workers.pool import WorkerLimits, WorkerPool
+from workers.task import BodyTask
 
 _SECONDS = 8.0
 _A_REQUEST_MORE = 13.0
@@ -57,6 +66,33 @@ def test_each_statement_is_told_within_its_time_and_names_the_object(dsn: str, l
         asked.must("INSERT INTO t VALUES (4)")
         assert asked.ids("t") == [1, 2, 4]
         assert settled(threads), threads_of_server()
+
+
+def test_a_worker_has_the_time_of_the_statement_it_writes_for(lakeside: str, s3_proxy: Proxy) -> None:
+    schema = new_schema([Field(id=0, name="id", type=BigIntType())], options={"bucket": "-1"})
+    rows = pa.table({"id": pa.array(range(3), pa.int64())})
+    workers = WorkerPool(WorkerLimits(count=1))
+    try:
+        with tempfile.TemporaryFile() as body, patient_for(2.5):
+            pq.write_table(rows, body)
+            task = BodyTask(
+                media_type=PARQUET,
+                table="default.t",
+                warehouse=lakeside,
+                location=f"{lakeside}/default.db/t",
+                branch="main",
+                schema=schema,
+                store_seconds=seconds_left(),
+            )
+            assert BodyTask.of(orjson.loads(task.to_json())).store_seconds == 2.5
+            s3_proxy.reset(held)
+            body.seek(0)
+            with pytest.raises(Unavailable, match=r"2\.5 s in all"):
+                workers.write(task, body.fileno(), lambda _: None)
+    finally:
+        s3_proxy.reset()
+        s3_proxy.released.set()
+        workers.close()
 
 
 def test_one_budget_for_all_requests_of_a_statement(lakeside: str, s3_proxy: Proxy) -> None:

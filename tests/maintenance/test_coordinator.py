@@ -438,16 +438,16 @@ def test_a_table_that_another_took_is_not_believed_to_be_held_again(lake: Lake, 
         assert tx.leases.take([taken.table_id], other)
     monkeypatch.setattr(coordinator._leases, "due", lambda: True)
     if lost == "answer":
-        whole = lake.catalog.transaction
+        whole = lake.catalog.own
 
         @contextlib.contextmanager
-        def unanswered(**options: Any) -> Iterator[Any]:
-            with whole(**options) as tx:
+        def unanswered() -> Iterator[Any]:
+            with whole() as tx:
                 yield tx
             raise OutcomeUnknown("The answer is lost.")
 
         with monkeypatch.context() as broken:
-            broken.setattr(lake.catalog, "transaction", unanswered)
+            broken.setattr(lake.catalog, "own", unanswered)
             with pytest.raises(OutcomeUnknown):
                 coordinator._renew()
     coordinator._renew()
@@ -491,7 +491,7 @@ def transactions(catalog: CatalogStore, monkeypatch: pytest.MonkeyPatch) -> list
     """Grows by one with each transaction this thread begins."""
     begun: list[None] = []
     here = threading.current_thread()
-    for kind in ("transaction", "reading"):
+    for kind in ("transaction", "reading", "own"):
         begin = getattr(catalog, kind)
 
         def counted(*given: Any, begin: Callable[..., Any] = begin, **more: Any) -> Any:

@@ -73,6 +73,12 @@ def present_patience() -> StorePatience | None:
     return _PATIENCE.get()
 
 
+def seconds_left() -> float:
+    """What the statement this thread works for may still lose, for another process that works for it."""
+    patience = _PATIENCE.get()
+    return STORE_SECONDS if patience is None else max(0.0, patience.left())
+
+
 def most_patient(budgets: Iterable[StorePatience | None]) -> StorePatience | None:
     """The budget that has most left; None, where each request has its own, has all of it. Raises `ValueError` without any."""
     return max(budgets, key=lambda budget: STORE_SECONDS if budget is None else budget.left())
