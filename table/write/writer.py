@@ -128,6 +128,10 @@ class TableWriter:
         self._rules = BufferRules.of(schema)
         self._spill = Spill(self._rules)
         self._routed = 0
+        self._pending_bytes = 0
+        """Of all writers together: a batch may have one row, and be one of as many as there are writers."""
+        self._with_file: dict[_Key, _BucketWriter] = {}
+        """Those whose file is open."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Route the batch's rows to their files."""
@@ -142,7 +146,10 @@ class TableWriter:
                 writer.opening = self._opening
                 writer.aside = partial(self._spill.take, key)
                 self._open[key] = writer
+            before = writer.pending_bytes
             writer.write(rows)
+            self._pending_bytes += writer.pending_bytes - before
+            self._note_file(key, writer)
         self._routed += batch.nbytes
         self._keep_small()
 
@@ -150,20 +157,31 @@ class TableWriter:
         """However many partitions rows go to, memory and open files stay bounded."""
         most = self._rules.memory_bytes
         # A few rows waiting for their like keep the whole batch they came in from being freed, so now and then all go.
-        if self._routed > _ROUTED_TIMES * most or sum(writer.pending_bytes for writer in self._open.values()) > most:
+        if self._routed > _ROUTED_TIMES * most or self._pending_bytes > most:
             many = self._rules.writers is not None and len(self._open) > self._rules.writers
             if many and not self._spill.full:
                 self._spill.put((key, rows) for key, writer in self._open.items() for rows in writer.put_aside())
                 self._routed = 0
             else:
                 self._flush(0 if self._routed > _ROUTED_TIMES * most else most // 2)
-        opened = [writer for writer in self._open.values() if writer.is_open]
-        for writer in sorted(opened, key=lambda w: -w.open_bytes)[: max(0, len(opened) - _MOST_OPEN_FILES)]:
-            writer.close_file()
+            self._pending_bytes = sum(writer.pending_bytes for writer in self._open.values())
+            for key, writer in self._open.items():
+                self._note_file(key, writer)
+        if len(self._with_file) > _MOST_OPEN_FILES:
+            fullest = sorted(self._with_file.items(), key=lambda opened: -opened[1].open_bytes)
+            for key, writer in fullest[: len(fullest) - _MOST_OPEN_FILES]:
+                writer.close_file()
+                self._note_file(key, writer)
+
+    def _note_file(self, key: _Key, writer: _BucketWriter) -> None:
+        if writer.is_open:
+            self._with_file[key] = writer
+        else:
+            self._with_file.pop(key, None)
 
     def _flush(self, to: int) -> None:
         """Write rows to files, the fullest writers' first, until so many bytes are left."""
-        pending = sum(writer.pending_bytes for writer in self._open.values())
+        pending = self._pending_bytes
         if not to:
             self._routed = 0
         for at, writer in enumerate(sorted(self._open.values(), key=lambda w: -w.pending_bytes)):

@@ -23,6 +23,7 @@ from table.format.manifests.entries import NewFile
 from table.format.rows.cast import fit
 from table.format.store import TableFiles
 from table.scan.read import read_batches
+from table.write import writer
 from table.write.spill import Spill
 from table.write.writer import write_batches
 from tests.short import share
@@ -179,3 +180,22 @@ def test_few_files_are_open_at_once(files: TableFiles, monkeypatch: pytest.Monke
     found = read(files, schema, write_batches(files, schema, wide(schema, 20, 20_000)))
     assert sum(map(len, found.values())) == 20_000
     assert all(numbers == sorted(numbers) for numbers in found.values())
+
+
+def test_what_a_batch_costs_does_not_grow_with_the_buckets_before_it(files: TableFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client chooses how many rows a batch has: one in each, to as many buckets, took the square of their number."""
+    looks = 0
+    pending = writer._BucketWriter.pending_bytes
+
+    def looked(of: writer._BucketWriter) -> int:
+        nonlocal looks
+        looks += 1
+        return int(pending.__get__(of))
+
+    monkeypatch.setattr(writer._BucketWriter, "pending_bytes", property(looked))
+    schema, count = schema_of(bucket="1000"), 300
+    rows = [fit(pa.RecordBatch.from_pydict({"p": ["p"], "k": [n], "n": [n]}), schema) for n in range(count)]
+    written = write_batches(files, schema, rows)
+    assert sum(new.file.row_count for new in written) == count
+    assert len(written) > count // 2
+    assert looks <= 3 * count
