@@ -99,10 +99,18 @@ def rowtime_type(field: Field) -> TimestampType | LocalZonedTimestampType:
     return type_
 
 
+def checked_rowtime(field: Field, watermark: Watermark) -> TimestampType | LocalZonedTimestampType:
+    """The type of the column of a watermark that is being made; raises `InvalidSchema` for one that no stream here could follow.
+
+    What nobody here can read is not stored either: readers elsewhere would run whatever it says.
+    """
+    watermark.delay()
+    return rowtime_type(field)
+
+
 def watermark_options(schema: Schema, watermark: Watermark) -> dict[str, str]:
     """The options a watermark is stored in; raises `InvalidSchema` or `ColumnNotExist`."""
-    type_ = rowtime_type(schema.field(watermark.column))
-    watermark.delay()  # what nobody here can read is not stored either: readers elsewhere would run whatever it says
+    type_ = checked_rowtime(schema.field(watermark.column), watermark)
     return {
         _FIRST + "rowtime": watermark.column,
         _FIRST + "strategy.expr": quoted_expression(watermark.expression, schema),

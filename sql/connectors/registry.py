@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from model.errors import Forbidden, InvalidOption, InvalidSchema, nearest
+from model.options.watermark import checked_rowtime
 from model.schema.type_parts import unreadable_in_sql
 from model.schema.types import DataType, LocalZonedTimestampType, MapType, TimestampType
 from sql.analysis.references import TableReference
@@ -51,6 +52,9 @@ def connector_table(name: str, definition: TableDefinition, scope: ConnectorScop
         comment=definition.comment,
     )
     check_table(table, scope)
+    if table.watermark is not None:  # not at each use: another engine may have stored one that only its streams follow
+        rowtime = next(column for column in table.columns if column.name == table.watermark.column)
+        checked_rowtime(rowtime, table.watermark)
     return table
 
 

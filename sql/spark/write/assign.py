@@ -18,6 +18,7 @@ from model.schema.types import (
     BinaryType,
     CharType,
     DataType,
+    DateType,
     Field,
     LocalZonedTimestampType,
     MapType,
@@ -30,12 +31,13 @@ from model.schema.types import (
 from sql.spark.read.reads import named
 from sql.spark.read.types import composed, from_spark, in_file, to_spark
 from sql.spark.session.texts import column_of
-from table.format.rows.cast import default_of
+from table.format.rows.cast import END_SECOND, FIRST_SECOND, default_of
 
 _NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"})
 _TEXTS = frozenset({"CHAR", "VARCHAR"})
 _BYTES = frozenset({"BINARY", "VARBINARY"})
 _LONGEST = 2_147_483_647
+_DAY = 86_400
 _SPARKS_DIGITS = 6
 """Digits of a second that Spark's times have."""
 
@@ -81,9 +83,10 @@ def assigned(frame: DataFrame, schema: Schema, columns: Sequence[str] | None, fi
         )
     positional = frame.toDF(*[f"c{i}" for i in range(len(fields))])
     sources = {name: (F.col(f"c{i}"), fields[i]) for i, name in enumerate(targets)}
-    return positional.select(
-        *[stored(field, sources.get(field.name), fixed.get(field.name), table).alias(field.name) for field in schema.fields]
-    )
+    values = {field.name: stored(field, sources.get(field.name), fixed.get(field.name), table) for field in schema.fields}
+    for field in schema.partition_fields:
+        values[field.name] = in_years(values[field.name], field)
+    return positional.select(*[value.alias(name) for name, value in values.items()])
 
 
 def stored(field: Field, source: tuple[Column, st.StructField] | None, fixed: Column | None, table: str) -> Column:
@@ -107,6 +110,25 @@ def stored(field: Field, source: tuple[Column, st.StructField] | None, fixed: Co
     elif field.default_value is not None and field.type.nullable:
         value = F.coalesce(value, _default_of_nulls(field))
     return checked(value, field)
+
+
+def in_years(column: Column, field: Field) -> Column:
+    """The values of a partition column, failing at a time before the year 1 or after 9999: nobody could name its partition."""
+    match field.type:
+        case DateType():
+            first, end = (F.date_from_unix_date(F.lit(second // _DAY)) for second in (FIRST_SECOND, END_SECOND))
+        case TimestampType():
+            first, end = (F.date_from_unix_date(F.lit(second // _DAY)).cast("timestamp_ntz") for second in (FIRST_SECOND, END_SECOND))
+        case LocalZonedTimestampType():
+            first, end = (F.timestamp_seconds(F.lit(second)) for second in (FIRST_SECOND, END_SECOND))
+        case _:
+            return column
+    said = (
+        F.lit(f"Column {field.name}: the value "),
+        column.cast("string"),
+        F.lit(" is before the year 1 or after 9999: no partition can be."),
+    )
+    return F.when((column < first) | (column >= end), F.raise_error(F.concat(*said))).otherwise(column)
 
 
 def _default(field: Field) -> Column:

@@ -28,7 +28,7 @@ from sql.spark.read.results import write_rows
 from sql.spark.read.rows import TargetRows
 from sql.spark.read.types import to_spark
 from sql.spark.session.zone import plain
-from sql.spark.write.assign import checked, kept_physical, stored
+from sql.spark.write.assign import checked, in_years, kept_physical, stored
 from sql.statements.base import ExecutionContext
 from sql.statements.rows.assignments import Assignment, Clause, Kind
 from table.format.io.file_io import FileIO
@@ -76,7 +76,7 @@ def changes_of(  # noqa: PLR0913 - a statement and what it is held against
     try:
         with prepared(context, query, target=rows.source) as on_spark:
             context.cancellation.check()
-            changed_rows = _Given(on_spark.frame, {name: 3 + len(values) + at for at, name in enumerate(bases)}, str(table.identifier))
+            changed_rows = _Given(on_spark.frame, {name: 3 + len(values) + at for at, name in enumerate(bases)}, table)
             frame = changed_rows.changes(clauses, fields).orderBy(FILE, ROW)
             with plain(frame.sparkSession):
                 columns = [kept_physical(field) for field in fields]
@@ -92,10 +92,11 @@ def changes_of(  # noqa: PLR0913 - a statement and what it is held against
 class _Given:
     """A query's columns: where a row lies, its clause, the values, and the old values of rows of which parts are given."""
 
-    def __init__(self, frame: DataFrame, bases: Mapping[str, int], table: str) -> None:
+    def __init__(self, frame: DataFrame, bases: Mapping[str, int], table: LakeTable) -> None:
         self._types = frame.schema.fields
         self._frame = frame.toDF(*[f"c{at}" for at in range(len(self._types))])
-        self._bases, self._table = bases, table
+        self._bases, self._table = bases, str(table.identifier)
+        self._of_places = frozenset(table.schema.partition_keys)
 
     def changes(self, clauses: Sequence[Clause], fields: Sequence[Field]) -> DataFrame:
         """Where each row lies, its clause, and what the columns hold then."""
@@ -110,6 +111,7 @@ class _Given:
             if assignment is None and clause.kind is not Kind.INSERT:
                 continue
             column = self._assigned(assignment or Assignment(field=field))
+            column = in_years(column, field) if field.name in self._of_places else column
             condition = F.col("c2") == number
             value = F.when(condition, column) if value is None else value.when(condition, column)
         assert value is not None

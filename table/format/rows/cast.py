@@ -32,7 +32,7 @@ from table.format.rows.nested import inside, is_list, list_of, map_of, row_of
 from table.format.rows.nested_text import nested_value
 from table.format.rows.plain_texts import first_unlike
 
-_FIRST_SECOND, _END_SECOND = -62_135_596_800, 253_402_300_800
+FIRST_SECOND, END_SECOND = -62_135_596_800, 253_402_300_800
 """Where the year 1 begins and the year 9999 has ended, since 1970."""
 
 
@@ -368,7 +368,7 @@ def _check(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
 
 def _check_years(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
     """Arrow's days and microseconds reach years that no SQL has a text for."""
-    first, end = (pa.scalar(day, pa.timestamp("s")).cast(_without_zone(array.type)) for day in (_FIRST_SECOND, _END_SECOND))
+    first, end = (pa.scalar(day, pa.timestamp("s")).cast(_without_zone(array.type)) for day in (FIRST_SECOND, END_SECOND))
     plain = array.cast(first.type) if array.type != first.type else array
     bounds = pc.min_max(plain)
     if not bounds["min"].is_valid or (_number(bounds["min"]) >= _number(first) and _number(bounds["max"]) < _number(end)):

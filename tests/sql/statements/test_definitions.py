@@ -30,6 +30,7 @@ from sql.execution.results import ResultColumn
 from sql.execution.session import Session
 from tests.fix_gateway import NoSpark
 
+_TEMPORARY, _OF_PRINT = "CREATE TEMPORARY TABLE t", "WITH ('connector' = 'print')"
 EVERYTHING = """CREATE TABLE `every thing` (
   `a` BOOLEAN NOT NULL COMMENT 'it''s a \\\\n comment', b TINYINT, c SMALLINT, d INT, e BIGINT, f FLOAT, g DOUBLE, h DECIMAL(38, 10),
   i CHAR(3), j VARCHAR(7), k STRING, l BINARY(4), m VARBINARY(9), n BYTES, o DATE, p TIME(3),
@@ -114,6 +115,9 @@ def test_one_alter_is_one_version_of_the_schema_or_none(gateway: Gateway, lake: 
         ("CREATE TABLE t (a STRING, WATERMARK FOR a AS a)", "TIMESTAMP(3)"),
         ("CREATE TABLE t (a TIMESTAMP(3), WATERMARK FOR a AS a - reflect('java.lang.System', 'exit', 0))", "is not understood"),
         ("CREATE TABLE t (a TIMESTAMP(3), WATERMARK FOR a AS CASE WHEN f(a) THEN a END)", "is not understood"),
+        (f"{_TEMPORARY} (a STRING, WATERMARK FOR a AS a) {_OF_PRINT}", "TIMESTAMP(3)"),
+        (f"{_TEMPORARY} (a TIMESTAMP(6), WATERMARK FOR a AS a) {_OF_PRINT}", "TIMESTAMP(3)"),
+        (f"{_TEMPORARY} (a TIMESTAMP(3), WATERMARK FOR a AS a - reflect('java.lang.System', 'exit', 0)) {_OF_PRINT}", "is not understood"),
         ("SET 'spark.sql.shuffle.partitions' = '1'", "belong to the server"),
         ("SET 'execution.runtime-mode' = 'endless'", "one of batch, streaming, automatic"),
         ("RESET 'pipeline.nmae'", "Did you mean 'pipeline.name'"),
