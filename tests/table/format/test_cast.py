@@ -63,8 +63,7 @@ def test_numbers_with_exponents_fit_by_their_value(text: str, value: str) -> Non
         ("BOOLEAN", {"true": True, "FALSE": False}, ["1", "0"]),
         ("INT", {"7": 7, "-007": -7}, ["0x10", "0X1f"]),
         ("BIGINT", {"0": 0}, ["0x0"]),
-        ("DOUBLE", {"Infinity": math.inf, "-Infinity": -math.inf, "1e3": 1000.0}, ["inf", "INF", "-inf", "infinity", "nan", "-nan"]),
-        ("FLOAT", {"1.5": 1.5}, ["+inf", "NAN"]),
+        ("DOUBLE", {"Infinity": math.inf, "-Infinity": -math.inf, "1e3": 1000.0, "inf": math.inf, "-inf": -math.inf}, []),
     ],
 )
 def test_csv_takes_no_value_from_a_text_that_others_read_otherwise(type_: str, fine: dict[str, Any], unlike: list[str]) -> None:
@@ -80,12 +79,12 @@ def test_csv_takes_no_value_from_a_text_that_others_read_otherwise(type_: str, f
     for text in unlike:
         with pytest.raises(InvalidData, match=rf"Column x, row 3: '{re.escape(text)}' does not fit {type_}"):
             read(text)
-    assert default_of(replace(one(type_).fields[0], default_value=unlike[0])) is not None
+        assert default_of(replace(one(type_).fields[0], default_value=text)) is not None
 
 
-def test_not_a_number_in_csv_is_spelled_as_results_are() -> None:
-    batches = csv_batches(io.BytesIO(b"x\nNaN\n"), one("DOUBLE"), "t")
-    assert math.isnan(next(batches).column(0)[0].as_py())
+def test_not_a_number_in_csv_is_read_as_results_and_python_write_it() -> None:
+    batches = csv_batches(io.BytesIO(b"x\nNaN\nnan\n"), one("DOUBLE"), "t")
+    assert all(math.isnan(value.as_py()) for value in next(batches).column(0))
 
 
 def test_a_double_beyond_a_float_is_refused_and_infinity_is_not() -> None:
