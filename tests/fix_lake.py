@@ -11,6 +11,7 @@ from catalog import CatalogStore
 from lake import Lake
 from tests.fix_rules import PASSED
 from tests.interop.strict import check_warehouse
+from tests.lake.fitting import check_fitting
 
 
 @pytest.fixture
@@ -27,12 +28,16 @@ _PARSED = ("gateway", "jobs", "lake/commit", "lake/rewrite", "lake/tables", "mai
 
 @pytest.fixture
 def warehouse(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """Where the tables lie; what a test of `_PARSED` leaves there the strictest of Paimon's readers takes, unless it `damages` files."""
+    """Where the tables lie; what a test of `_PARSED` leaves there the strictest of Paimon's readers takes, unless it `damages` files.
+
+    It contradicts itself nowhere, either.
+    """
     place = tmp_path / "warehouse"
     yield place
     folder = request.path.parent.relative_to(request.config.rootpath / "tests").as_posix()
     if folder in _PARSED and request.node.stash.get(PASSED, False) and request.node.get_closest_marker("damages") is None:
         check_warehouse(place)
+        check_fitting(place)
 
 
 @pytest.fixture

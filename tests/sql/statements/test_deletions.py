@@ -56,7 +56,12 @@ def delete(gateway: Gateway, *ids: int) -> None:
     empty, size = table.files.new_manifest_list([])
     base, base_size = table.files.new_manifest_list(table.files.manifests_of(latest))
     made = replace(
-        made, base_manifest_list=base, base_manifest_list_size=base_size, delta_manifest_list=empty, delta_manifest_list_size=size
+        made,
+        base_manifest_list=base,
+        base_manifest_list_size=base_size,
+        delta_manifest_list=empty,
+        delta_manifest_list_size=size,
+        delta_record_count=0,
     )
     assert gateway.lake.decide_repaired(table, lambda key: BuiltCommit(table=table, base=latest, snapshot=replace(made, uuid=key), sync=()))
 
