@@ -91,6 +91,11 @@ class PublicationRepository:
         with self._conn.cursor(row_factory=class_row(SnapshotRow)) as cur:
             return cur.execute(query, (table_id, branch, location)).fetchall()
 
+    def lost(self, table_id: UUID, branch: str, keys: Sequence[str]) -> None:
+        """Note that the files of snapshots that were published are to be written again."""
+        query = "UPDATE table_snapshot SET published = false WHERE table_id = %s AND branch = %s AND snapshot_uuid = ANY(%s)"
+        self._conn.execute(query, (table_id, branch, list(keys)))
+
     def tables_with_unpublished(self) -> list[tuple[UUID, str]]:
         """Tables and branches a crash may have left behind their pointers."""
         query = "SELECT DISTINCT s.table_id, s.branch FROM table_snapshot s JOIN sluice_table t USING (table_id) WHERE NOT s.published"

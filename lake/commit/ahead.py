@@ -3,6 +3,9 @@
 Later snapshots tell it, and so does another one in the place of the catalog's newest, or a newest one of the files that lies before it:
 a newer catalog went back in history, or forward to a branch. A version of the schema alone tells of an ALTER: were its number given to
 another, Paimon's readers would take the columns of the one for those of the other.
+
+And whether they lack what was published: the newest snapshot's file is one that no client removes. Once a later one lies there, those that
+are missing before it count as expired by a client (`lake.register.expired`), and what a consumer has not read of them would go.
 """
 
 from __future__ import annotations
@@ -14,12 +17,13 @@ from functools import partial
 from typing import Any, Literal
 from uuid import UUID
 
-from catalog import CatalogTransaction
+from catalog import CatalogStore, CatalogTransaction
 from catalog.records import SnapshotRow
 from model.errors import TableDamaged
 from model.schema.schema import DIRECTORY_KINDS, Schema, other_kind
 from model.snapshot import Snapshot
 from table.format.io.beside import begun
+from table.format.io.directory import Directory
 from table.format.schema_file import read_schema_file
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
 from table.format.store import TableFiles
@@ -153,3 +157,36 @@ def keep_aside(files: TableFiles, snapshot: Snapshot) -> None:
         "the lost one is kept as %s",
         snapshot.id, files.layout.snapshot_dir(), path,
     )  # fmt: skip
+
+
+def is_behind(
+    catalog: CatalogStore, table_id: UUID, files: TableFiles, branch: str, place: Directory, newest_id: int
+) -> bool:  # fmt: skip
+    """Whether the file of the newest snapshot before a commit is not there, and it and others are to be published first.
+
+    Where it was published, so are all that are lost with it and whose lists are there; of others nothing could be read.
+    """
+    if place.exists(files.layout.snapshot_name(newest_id)):
+        return False
+    _note_lost(catalog, table_id, files, branch, newest_id)
+    return True
+
+
+def _note_lost(catalog: CatalogStore, table_id: UUID, files: TableFiles, branch: str, newest_id: int) -> None:
+    with catalog.reading() as tx:
+        row = tx.snapshots.get(table_id, branch, newest_id)
+        if row is None or not row.published:
+            return
+        rows = tx.snapshots.history(table_id, branch)
+    there = set(files.snapshot_ids())
+    lost = [row for row in rows if row.published and row.snapshot_id not in there and _has_lists(files, Snapshot.from_json(row.body))]
+    if lost:
+        with catalog.transaction() as tx:
+            tx.publications.lost(table_id, branch, [row.snapshot_uuid for row in lost])
+        first, last = lost[0].snapshot_id, lost[-1].snapshot_id
+        _log.warning("Files of snapshots %d to %d of %s were lost, also the newest's: they are written again", first, last, files.name)
+
+
+def _has_lists(files: TableFiles, snapshot: Snapshot) -> bool:
+    names = (snapshot.base_manifest_list, snapshot.delta_manifest_list, snapshot.index_manifest)
+    return all(files.io.file_exists(files.layout.manifest(name)) for name in names if name is not None)

@@ -17,7 +17,7 @@ from catalog.objects.publications import Note
 from catalog.objects.tables import Numbering
 from catalog.records import SnapshotRow
 from catalog.store import WAIT_SECONDS
-from lake.commit.ahead import ahead_of, keep_aside, later_file, may_be_ahead, may_have_later_schema, other_file
+from lake.commit.ahead import ahead_of, is_behind, keep_aside, later_file, may_be_ahead, may_have_later_schema, other_file
 from lake.commit.hints import hints_beyond, lower_hints, raise_hint
 from lake.commit.notifier import Hook as Hook
 from lake.commit.notifier import Notifier
@@ -122,10 +122,10 @@ class Publisher:
         Its name was free just before the decision (`check_free`).
         """
         with self._lock:
-            behind = (table_id, branch) in self._behind
-            newest = self._newest.get((table_id, branch))
+            behind, newest = (table_id, branch) in self._behind, self._newest.get((table_id, branch))
         before = snapshot.id - 1
-        if behind or (before and (newest is None or newest.id != before) and not place.exists(files.layout.snapshot_name(before))):
+        is_seen = newest is not None and newest.id == before and not place.follows  # where no directory is held, a look is a request
+        if behind or (before and not is_seen and is_behind(self._catalog, table_id, files, branch, place, before)):
             self.catch_up(table_id, files, branch, patience_millis=PATIENCE_MILLIS)  # longer, and others of the table wait, too
         else:
             self.publish(table_id, files, branch, snapshot, place, free=True)

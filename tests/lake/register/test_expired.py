@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,13 +14,15 @@ import pytest
 from catalog import CatalogStore
 from lake import Lake, LakeTable
 from lake.register.expired import forget_expired, is_past, left_by_expiry
+from lake.rewrite.compaction import compact, plan
 from lake.rewrite.expiry import create_tag, expire_snapshots, replace_tag, rollback, tags_of
 from lake.rewrite.orphans import remove_orphan_files
 from lake.streams.snapshot_steps import TableStream
 from model.errors import SnapshotNotExist, TableDamaged
 from model.identifier import Identifier
 from table.format.store import _LISTS, TableFiles
-from tests.lake.kept import NOW, all_files, go_on, history, keep, six_commits
+from tests.lake.kept import NOW, all_files, go_on, history, keep, overwrite, six_commits
+from tests.lake.register.damage import forget_metadata
 from tests.lake.rewrite.test_compaction import append, ids
 from tests.sql.tables import make_table
 
@@ -172,6 +176,54 @@ def test_a_hole_is_damage_and_nothing_is_forgotten(lake: Lake, table: LakeTable)
         create_tag(lake, table, "three", snapshot_id=3)
     expired_by_client(table, 2)
     assert history(lake, table) == [2, 3, 4, 5, 6]
+
+
+COMMITS: dict[str, Callable[[Lake, LakeTable], object]] = {
+    "append": lambda lake, table: append(lake, table, [100]),
+    "append of another server": lambda lake, table: append_elsewhere(lake, table),
+    "compaction": lambda lake, table: compact(lake.commit, table, plan(table, full=True)),
+    "overwrite": lambda lake, table: overwrite(lake, table, [100]),
+}
+
+
+def append_elsewhere(lake: Lake, table: LakeTable) -> None:
+    with contextlib.closing(Lake(lake.catalog, lake.warehouse)) as other:
+        append(other, other.open(table.identifier), [100])
+
+
+@pytest.mark.parametrize("commit", COMMITS)
+@pytest.mark.parametrize("gone", ["directory", "all files", "the newest three", "all, and the lists of the first"])
+def test_a_commit_where_files_of_snapshots_are_lost_makes_no_expiry_of_it(lake: Lake, table: LakeTable, commit: str, gone: str) -> None:
+    """The next snapshot stood alone, and all before it went for one that a client had expired."""
+    place = Path(table.files.layout.snapshot_dir())
+    bodies = {path.name: path.read_bytes() for path in place.glob("snapshot-*")}
+    create_tag(lake, table, "three", snapshot_id=3)
+    first = table.files.read_snapshot(1)
+    assert first is not None
+    if gone == "directory":
+        shutil.rmtree(place)
+    else:
+        for path in sorted(place.iterdir())[-3 if "three" in gone else 0 :]:
+            path.unlink()
+    if "lists" in gone:
+        for name in (first.base_manifest_list, first.delta_manifest_list):
+            table.files.io.delete(table.files.layout.manifest(name))
+        del bodies["snapshot-1"]
+    forget_metadata()
+    COMMITS[commit](lake, table)
+    lake._publisher.close()
+    table = lake.open(table.identifier)
+    forget_expired(lake.catalog, table)
+    assert {path.name: path.read_bytes() for path in place.glob("snapshot-?")} == bodies | {
+        "snapshot-7": (place / "snapshot-7").read_bytes()
+    }
+    assert history(lake, table) == [*sorted(int(name.rpartition("-")[2]) for name in bodies), 7]
+    assert (place / "LATEST").read_text() == "7"
+    stream = lake.follow(table, {"scan.mode": "from-snapshot", "scan.snapshot-id": "2"})
+    assert next(stream.steps()) is not None
+    stream.close()
+    faults = lake.check_table(table, deep=False, threads=1, checked=lambda *_: None)
+    assert list(faults) == []
 
 
 def test_a_directory_that_is_away_is_no_expiry(lake: Lake, table: LakeTable) -> None:

@@ -126,7 +126,8 @@ def test_a_tag_that_is_written_where_all_were_lost_leaves_the_others(
     place = Path(table.files.layout.tag_dir())
     shutil.rmtree(place)
     if killed:
-        real, written = LocalFileIO.write, list[str]()
+        real = LocalFileIO.write
+        written: list[str] = []
 
         def dies(io: LocalFileIO, path: str, data: bytes) -> None:
             if path.startswith(str(place)):
