@@ -19,6 +19,7 @@ from catalog import CatalogStore
 from catalog.records import ClockRow
 from model.catalog_errors import ClockInDoubt
 from model.snapshot import Snapshot
+from model.wall_clock import utc_of
 
 _APART = dt.timedelta(minutes=10)
 """So far clocks may differ, and a clock may be put right, without a word."""
@@ -87,7 +88,7 @@ class Clock:
         """Raise `ClockInDoubt` where nothing may expire by age now; ``newest`` is the snapshot of the table in question."""
         doubt = self.look()
         if doubt is None and newest is not None and not self._confirmed:
-            ahead = dt.timedelta(milliseconds=newest.time_millis) - dt.timedelta(seconds=self._wall())
+            ahead = utc_of(newest.time_millis) - dt.datetime.fromtimestamp(self._wall(), dt.UTC)
             if ahead > _AHEAD:
                 doubt = (
                     f"The newest snapshot {newest.id} lies {_span(ahead)} ahead of the time, and later ones are never "

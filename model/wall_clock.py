@@ -1,4 +1,7 @@
-"""The clock by which data files tell when they were made: local wall time, stored as if it were UTC (Paimon's ``DataFileMeta``)."""
+"""Moments that files tell in milliseconds, as times.
+
+Data files tell when they were made by local wall time, stored as if it were UTC (Paimon's ``DataFileMeta``).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,16 @@ import time
 
 _EPOCH = dt.datetime(1970, 1, 1)
 _MILLISECOND = dt.timedelta(milliseconds=1)
+_FIRST, _LAST = (dt.datetime(year, month, day, tzinfo=dt.UTC) for year, month, day in ((1, 1, 2), (9999, 12, 30)))
+"""A day from the ends of the calendar, so that there is a local time in every zone."""
+
+
+def utc_of(millis: int) -> dt.datetime:
+    """Milliseconds since 1970 as a time in UTC; the calendar's first or last for a number beyond it, as anybody may have written one."""
+    try:
+        return min(max(_EPOCH.replace(tzinfo=dt.UTC) + millis * _MILLISECOND, _FIRST), _LAST)
+    except OverflowError:
+        return _FIRST if millis < 0 else _LAST
 
 
 def local_wall_millis() -> int:

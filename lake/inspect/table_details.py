@@ -17,7 +17,7 @@ from model.options.masking import masked_all
 from model.schema.schema import Schema
 from model.schema.types import Field
 from model.snapshot import Snapshot
-from model.wall_clock import epoch_of_wall
+from model.wall_clock import epoch_of_wall, utc_of
 from table.format.consumers import read_consumers
 from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.format.rows.stats import column_stats
@@ -307,7 +307,7 @@ def _noted(run: CompactionRunRow) -> Merge:
 
 def _by_hand(line: SnapshotLine) -> Merge:
     return Merge(
-        started=dt.datetime.fromtimestamp(line.snapshot.time_millis / 1000, dt.UTC), seconds=None, outcome="done",
+        started=utc_of(line.snapshot.time_millis), seconds=None, outcome="done",
         reason="by hand" if line.who is None else f"by {line.who}", message=None, snapshot_id=line.snapshot.id,
         files_before=line.removed_files, files_after=line.added_files, bytes_before=line.removed_bytes, bytes_after=line.added_bytes,
         rows=line.added_rows,

@@ -17,6 +17,7 @@ from model.event_time import is_far_ahead
 from model.options.table import TABLE_OPTIONS
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Snapshot
+from model.wall_clock import utc_of
 from table.retention.tag_periods import TagPeriods
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _batch(
 ) -> list[str]:
     """One tag a day that follows the last write."""
     custom = _option(table.schema, "tag.batch.customized-name")
-    name = str(custom) if custom else f"{_BATCH}{dt.datetime.fromtimestamp(latest.time_millis / 1000, _zone(table.schema)):%Y-%m-%d}"
+    name = str(custom) if custom else f"{_BATCH}{utc_of(latest.time_millis).astimezone(_zone(table.schema)):%Y-%m-%d}"
     there = next((tag for tag in tags if tag.name == name), None)
     if latest.commit_kind is CommitKind.COMPACT or (there is not None and there.snapshot.id >= latest.id):
         return []

@@ -17,6 +17,7 @@ from lake.tables.handle import LakeTable
 from model.errors import InvalidOption, LakeError, TableDamaged, Unavailable
 from model.options.option import duration
 from model.snapshot import Snapshot
+from model.snapshot_numbers import fault_of_numbers, fault_of_times
 from model.text.file_name import file_name
 from table.format.io.directory import FileStatus
 from table.format.json_document import parse_to_keep
@@ -87,7 +88,9 @@ def fault_of_tag(table: LakeTable, snapshot: Snapshot, *, newer_schemas: bool = 
     None where its files are the table's and hold what it says.
     """
     files, schema = table.files, table.schema
-    if not 0 <= snapshot.schema_id <= schema.id and not (newer_schemas and snapshot.schema_id > schema.id):
+    if (problem := fault_of_numbers(snapshot) or fault_of_times(snapshot, table.latest())) is not None:
+        return f"{problem}."
+    if snapshot.schema_id > schema.id and not newer_schemas:
         return f"its schema {snapshot.schema_id} is none of the table's."
     try:
         if snapshot.statistics is not None:
@@ -100,11 +103,13 @@ def fault_of_tag(table: LakeTable, snapshot: Snapshot, *, newer_schemas: bool = 
             files.layout.index_file(str(entry["_FILE_NAME"]))
         for meta in (meta for name in filter(None, lists) for meta in files.manifest_list(name)):
             files.io.size(files.layout.manifest(meta.file_name))
-        rows = 0
+        rows, next_row_id = 0, 0
         for live in files.live_entries(snapshot):
             files.data_path(schema, live)
             files.extra_paths(schema, live)
             rows += live.file.row_count
+            if live.file.first_row_id is not None:
+                next_row_id = max(next_row_id, live.file.first_row_id + live.file.row_count)
     except Unavailable:
         raise
     except FileNotFoundError as missing:
@@ -113,6 +118,8 @@ def fault_of_tag(table: LakeTable, snapshot: Snapshot, *, newer_schemas: bool = 
         return f"{problem}"
     if rows != snapshot.total_record_count:
         return f"its files hold {rows} rows, and it says {snapshot.total_record_count}."
+    if (snapshot.next_row_id or 0) < next_row_id:  # after a way back to it ids would be given out twice
+        return f"its files hold rows of ids up to {next_row_id - 1}, and its nextRowId is {snapshot.next_row_id}."
     return None
 
 

@@ -279,7 +279,7 @@ class Tags:
         """Whether a tag that came as a file may be kept: whoever may write files may have made up what it names."""
         snapshot = Snapshot.from_json(tag.snapshot)
         row = line.get(snapshot.id)
-        if row is not None and content_of(Snapshot.from_json(row.body)) == content_of(snapshot):
+        if row is not None and _tells_the_same(Snapshot.from_json(row.body), snapshot):
             return True
         problem = fault_of_tag(table, snapshot)
         if problem is not None and (seen := (table.location, tag.name, problem)) not in _REFUSED:
@@ -339,6 +339,14 @@ class Tags:
     def tidy(self, table: LakeTable) -> bool:
         """Remove the files of tags that are no more; False where that is still to be done."""
         return remove_stale(self._publisher, table)
+
+
+def _tells_the_same(decided: Snapshot, tagged: Snapshot) -> bool:
+    """Whether a tag's file tells a decided snapshot: what it holds, and the times and ids that a way back to it would go on from."""
+    first, other = (
+        (content_of(told), told.time_millis, told.watermark, told.next_row_id, told.changelog_record_count) for told in (decided, tagged)
+    )
+    return first == other
 
 
 def _held(tx: CatalogTransaction, table: LakeTable) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 import time
 from collections.abc import Iterable, Sequence
@@ -13,6 +12,7 @@ from sqlglot import exp
 
 from model.errors import AnalysisError, JobNotExist, StatementTimeout, UnsupportedStatement
 from model.schema.types import BigIntType, DataType, IntType, LocalZonedTimestampType, VarCharType
+from model.wall_clock import utc_of
 from model.work.job import Job, JobRequest
 from sql.analysis.references import table_references
 from sql.analysis.views import expand_views, sources_of
@@ -140,7 +140,7 @@ def _shown(job: Job) -> tuple[object, ...]:
 
 
 def _described(job: Job) -> tuple[object, ...]:
-    watermark = None if job.watermark is None else dt.datetime.fromtimestamp(job.watermark / 1000, dt.UTC)
+    watermark = None if job.watermark is None else utc_of(job.watermark)
     source = json.dumps(job.source) if job.source else None
     waits = job.next_start if job.state.value == "RESTARTING" else None
     lag = None if job.lag is None else str(job.lag)

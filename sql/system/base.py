@@ -17,6 +17,7 @@ from model.predicate import Predicate
 from model.schema.schema import Schema
 from model.schema.types import DataType, Field, parse_type
 from model.snapshot import Snapshot
+from model.wall_clock import utc_of
 from sql.execution.results import ResultColumn, batch_of_rows
 from table.format.layout import partition_text
 
@@ -119,7 +120,7 @@ def in_batches(columns: Sequence[ResultColumn], rows: Rows) -> Batches:
 
 def moment(millis: int | None) -> dt.datetime | None:
     """Milliseconds since the epoch as a time in UTC, without zone."""
-    return None if millis is None else dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=millis)
+    return None if millis is None else utc_of(millis).replace(tzinfo=None)
 
 
 def shown_row(types: Sequence[DataType], values: Sequence[object]) -> str:

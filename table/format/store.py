@@ -16,6 +16,7 @@ from model.identifier import MAIN_BRANCH
 from model.schema.schema import Schema
 from model.schema.types import DataType
 from model.snapshot import Snapshot
+from model.snapshot_numbers import fault_of_numbers
 from model.text.file_name import file_name
 from model.text.whole_number import whole_number
 from table.format.cache import IDLE_SECONDS, ByteCache
@@ -146,6 +147,8 @@ class TableFiles:
             snapshot = Snapshot.from_json(parse_to_keep(self.io.read(path)))
             if max(len(text.encode()) for text in (snapshot.key, snapshot.commit_user)) > _MOST_BYTES:
                 raise ValueError("the name of its commit or writer is longer than a catalog can look for")
+            if (problem := fault_of_numbers(snapshot)) is not None:
+                raise ValueError(problem)
             return snapshot
         except FileNotFoundError:
             return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from model.predicate import Predicate
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Snapshot
 from model.text.whole_number import signed_number, whole_number
-from model.wall_clock import epoch_of_wall
+from model.wall_clock import epoch_of_wall, utc_of
 from table.format.layout import partition_spec
 from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.format.rows import binary_row
@@ -308,4 +307,4 @@ def _time(text: str, zone: str) -> int:
 
 
 def _shown(millis: int) -> str:
-    return dt.datetime.fromtimestamp(millis / 1000, dt.UTC).isoformat(sep=" ", timespec="milliseconds")
+    return utc_of(millis).isoformat(sep=" ", timespec="milliseconds")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from model.commit_phase import CommitProgress
 from model.errors import InvalidOption, RewriteConflict, UnsupportedType
+from model.event_time import is_far_ahead
 from model.options.table import TABLE_OPTIONS, is_on
 from model.schema.schema import Schema
 from model.snapshot import BATCH_COMMIT_IDENTIFIER, NO_WATERMARK, OPERATION, CommitKind, Snapshot, told_operation
@@ -180,9 +181,12 @@ def _index_after(
 
 
 def _watermark(latest: Snapshot | None, requests: Sequence[CommitRequest]) -> int | None:
-    """The largest known; Flink jobs without watermarks store Long.MIN, which means none."""
+    """The largest known; Flink jobs without watermarks store Long.MIN, which means none.
+
+    One far ahead, as a table that was registered may have it, ends with its snapshot: no event would ever pass it.
+    """
     known = [request.watermark for request in requests]
-    if latest:
+    if latest and latest.watermark is not None and not is_far_ahead(latest.watermark):
         known.append(latest.watermark)
     return max((mark for mark in known if mark is not None and mark > NO_WATERMARK), default=None)
 

@@ -24,12 +24,12 @@ from lake.commit.clients.rights import Rights
 from lake.inspect.counts import sums_of_entries
 from model.catalog_errors import InvalidCommit
 from model.errors import LakeError, StorageFull, Unavailable
-from model.event_time import is_far_ahead
 from model.identifier import Identifier
 from model.options.table import is_on
 from model.partition import PartitionStatistics
 from model.schema.schema import Schema
 from model.snapshot import CommitKind, Snapshot
+from model.snapshot_numbers import CLOCK_SKEW_MILLIS, fault_of_numbers, fault_of_times
 from table.format.cache import ByteCache
 from table.format.manifests.columns import digest_of
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile, bounds_of, partition_stats
@@ -37,8 +37,6 @@ from table.format.manifests.typed import Look, wrong_entries
 from table.format.store import TableFiles
 from table.scan.planning.live import merge_entries
 
-CLOCK_SKEW_MILLIS = 3_600_000
-"""So far a client's clock may be ahead of ours, or behind that of the one before it."""
 _MOST_LIST_BYTES = 256 << 20
 _CACHED_BYTES = 64 << 20
 
@@ -157,13 +155,8 @@ class _Case:
         return InvalidCommit(f"Snapshot {self.snapshot.id} of {self.table} is not taken: {problem}")
 
     def check_times(self) -> None:
-        now = time.time_ns() // 1_000_000
-        made, mark = self.snapshot.time_millis, self.snapshot.watermark
-        if made > now + CLOCK_SKEW_MILLIS:
-            raise self.fault(f"its time {made} is {(made - now) // 60_000} minutes ahead of this server's clock; set the client's clock.")
-        before = self.base.watermark if self.base is not None else None
-        if mark is not None and is_far_ahead(mark) and (before is None or mark > before):
-            raise self.fault(f"its watermark {mark} lies more than a year ahead.")
+        if (problem := fault_of_numbers(self.snapshot) or fault_of_times(self.snapshot, self.base)) is not None:
+            raise self.fault(f"{problem}.")
 
     def check_names(self) -> None:
         """Every list the snapshot names is there, has the size it says, and lies in the table's own directory."""

@@ -12,6 +12,7 @@ from model.errors import BadRequest, InvalidData
 from model.partition import PartitionStatistics
 from model.schema.lengths import MOST_NAME_BYTES, MOST_SNAPSHOT_BYTES
 from model.snapshot import ANSWERS, CommitKind, Snapshot
+from model.snapshot_numbers import fault_of_numbers
 from model.text.whole_number import signed_number
 from model.wall_clock import wall_of_epoch
 from server.paimon.messages.wire import reading
@@ -27,8 +28,6 @@ _OPTIONAL_TEXTS = ("uuid", "changelogManifestList", "indexManifest", "statistics
 _LARGEST = 2**63
 _LATEST_VERSION = 3
 """Of a snapshot's layout, in Paimon 1.0 to master; what a later one means nobody here can judge."""
-_YEAR_10000 = 253_402_300_800_000
-"""Milliseconds from 1970; no calendar here goes further."""
 
 
 def tells_counts(lake: Lake, table: LakeTable) -> bool:
@@ -60,6 +59,8 @@ def client_commit(body: dict[str, Any]) -> ClientCommit:
     fields["commitIdentifier"] = _identifier(sent)
     with reading("The snapshot"):
         snapshot = Snapshot.from_json(fields)
+    if (problem := fault_of_numbers(snapshot)) is not None:
+        raise BadRequest(f"The snapshot is none: {problem}.")
     table_id = member(body, "tableId", str)
     return ClientCommit(
         snapshot=snapshot,
@@ -77,8 +78,6 @@ def _check_members(sent: dict[str, Any]) -> None:
         value = member(sent, name, int, required=name in _NUMBERS)
         if value is not None and not -_LARGEST <= value < _LARGEST:
             raise BadRequest(f"The member '{name}' of the snapshot does not fit 64 bits.")
-    if sent["totalRecordCount"] < 0 or not 0 <= sent["timeMillis"] < _YEAR_10000:
-        raise BadRequest("The snapshot's 'totalRecordCount' or 'timeMillis' is out of range.")
     version = sent.get("version")
     if version is not None and not 1 <= version <= _LATEST_VERSION:
         raise BadRequest(f"The snapshot's 'version' is {version}; this server knows 1 to {_LATEST_VERSION}.")
