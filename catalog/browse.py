@@ -11,6 +11,8 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row
 
+from catalog.objects.databases import COMMENT_OF_DATABASE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseSums:
@@ -153,13 +155,13 @@ class BrowseRepository:
 
     def databases(self) -> list[DatabaseSums]:
         """Every database with its sums, by name."""
-        query = """
-            SELECT d.name, d.comment, count(t.table_id) AS tables,
+        query = f"""
+            SELECT d.name, {COMMENT_OF_DATABASE} AS comment, count(t.table_id) AS tables,
                    (SELECT count(*) FROM catalog_view v WHERE v.database = d.name) AS views, coalesce(sum(p.file_size), 0)::bigint AS size
             FROM sluice_database d LEFT JOIN sluice_table t ON t.database = d.name
             LEFT JOIN snapshot_pointer p ON p.table_id = t.table_id AND p.branch = 'main'
-            GROUP BY d.name, d.comment ORDER BY d.name
-        """
+            GROUP BY d.name, 2 ORDER BY d.name
+        """  # noqa: S608
         with self._conn.cursor(row_factory=class_row(DatabaseSums)) as cur:
             return cur.execute(query).fetchall()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import LiteralString
 
 from psycopg import Connection, errors
 from psycopg.rows import class_row
@@ -11,6 +12,12 @@ from psycopg.types.json import Jsonb
 from catalog.listing import EVERYTHING, Slice
 from catalog.records import DatabaseRow
 from model.errors import DatabaseAlreadyExist, DatabaseNotEmpty, DatabaseNotExist
+
+
+COMMENT = "comment"
+"""The option that clients of the REST catalog set a database's comment by; it is kept as the comment, and not among the options."""
+COMMENT_OF_DATABASE: LiteralString = f"coalesce(d.options ->> '{COMMENT}', d.comment)"
+"""The comment of a row ``d``: earlier versions kept what was changed later among the options, where nobody saw it."""
 
 
 class DatabaseRepository:
@@ -26,7 +33,10 @@ class DatabaseRepository:
 
     def get(self, name: str) -> DatabaseRow:
         """The database; raises `DatabaseNotExist`."""
-        query = "SELECT name, comment, options, owner, created_at, created_by, updated_at, updated_by FROM sluice_database WHERE name = %s"
+        query = f"""
+            SELECT name, {COMMENT_OF_DATABASE} AS comment, options - '{COMMENT}' AS options, owner, created_at, created_by, updated_at, updated_by
+            FROM sluice_database d WHERE name = %s
+        """  # noqa: S608
         with self._conn.cursor(row_factory=class_row(DatabaseRow)) as cur:
             row = cur.execute(query, (name,)).fetchone()
         if row is None:
@@ -50,10 +60,12 @@ class DatabaseRepository:
         self._conn.execute("SELECT 1 FROM sluice_database WHERE name = %s FOR UPDATE", (name,))
         return self.get(name)
 
-    def set_options(self, name: str, options: Mapping[str, str], *, by: str | None = None) -> None:
-        """Replace its options."""
-        query = "UPDATE sluice_database SET options = %s, updated_at = now(), updated_by = coalesce(%s, updated_by) WHERE name = %s"
-        self._conn.execute(query, (Jsonb(dict(options)), by, name))
+    def change(self, name: str, *, comment: str | None, options: Mapping[str, str], by: str | None = None) -> None:
+        """Replace its comment and its options."""
+        query = """
+            UPDATE sluice_database SET comment = %s, options = %s, updated_at = now(), updated_by = coalesce(%s, updated_by) WHERE name = %s
+        """
+        self._conn.execute(query, (comment, Jsonb(dict(options)), by, name))
 
     def require_empty(self, name: str) -> None:
         """Raise `DatabaseNotEmpty` while there are tables, views or functions in it."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from catalog import CatalogTransaction
 from catalog.listing import EVERYTHING, Slice
+from catalog.objects.databases import COMMENT
 from catalog.records import DatabaseRow
 from lake.access.callers import Caller
 from lake.access.guard import asks_itself, needs, the_catalog
@@ -17,9 +18,6 @@ from model.identifier import Identifier
 from model.names import check_name
 from model.options.masking import unmasked
 from model.schema.lengths import check_comment, check_option_lengths
-
-_COMMENT = "comment"
-"""The option that clients of the REST catalog read and set a database's comment by."""
 
 
 class LakeDatabases(LakeBase):
@@ -48,14 +46,16 @@ class LakeDatabases(LakeBase):
         if_not_exists: bool = False,
         claim: Claim | None = None,
     ) -> bool:
-        """Add a database, once under a claim; False when it exists and that is fine."""
+        """Add a database, once under a claim; False when it exists and that is fine. Its comment may be among the options."""
         check_name(name, "database")
         check_option_lengths(options or {})
+        stored = unmasked(options or {}, {})
+        among = stored.pop(COMMENT, None)
+        comment = among if comment is None else comment
         check_comment(comment, f"database {name}")
-        check_comment((options or {}).get(_COMMENT), f"database {name}")
         try:
             with self.catalog.transaction() as tx, claimed_in(tx, claim):
-                tx.databases.create(name, comment=comment, options=unmasked(options or {}, {}), by=self.caller.principal)
+                tx.databases.create(name, comment=comment, options=stored, by=self.caller.principal)
                 owned = self._own(tx, database_resource(name), inside(name))
         except DatabaseAlreadyExist:
             if not if_not_exists:
@@ -68,14 +68,20 @@ class LakeDatabases(LakeBase):
     def alter_database(
         self, name: str, *, set_options: Mapping[str, str], remove: Iterable[str] = (), claim: Claim | None = None
     ) -> tuple[list[str], list[str]]:
-        """Change a database's options, once under a claim; returns which of those to remove were there and which were not."""
+        """Change a database's options and, as one of them, its comment, once under a claim.
+
+        Returns which of those to remove were there and which were not.
+        """
         check_option_lengths(set_options)
-        check_comment(set_options.get(_COMMENT), f"database {name}")
+        check_comment(set_options.get(COMMENT), f"database {name}")
         with self.catalog.transaction() as tx, claimed_in(tx, claim):
-            options = dict(tx.databases.lock(name).options)
+            row = tx.databases.lock(name)
+            options = {**row.options} | ({COMMENT: row.comment} if row.comment is not None else {})
             stored = unmasked(set_options, options)
             removed = [key for key in remove if options.pop(key, None) is not None]
-            tx.databases.set_options(name, options | stored, by=self.caller.principal)
+            changed = options | stored
+            comment = changed.pop(COMMENT, None)
+            tx.databases.change(name, comment=comment, options=changed, by=self.caller.principal)
         return removed, [key for key in remove if key not in removed]
 
     @asks_itself

@@ -8,8 +8,6 @@ from server.paimon.routes import body, lake, route
 from server.sql.bodies import member, strings
 from sql.connectors.stored import KIND
 
-COMMENT = "comment"
-
 
 @route("GET", "databases")
 def list_databases() -> object:
@@ -22,8 +20,7 @@ def list_databases() -> object:
 def create_database() -> None:
     """Add one; its comment is among its options, as everywhere in the protocol."""
     sent = body()
-    options = strings(sent, "options")
-    lake().create_database(member(sent, "name", str, required=True), options=options, comment=options.get(COMMENT))
+    lake().create_database(member(sent, "name", str, required=True), options=strings(sent, "options"))
 
 
 @route("GET", "databases/{}")

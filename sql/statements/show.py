@@ -241,5 +241,4 @@ class DescribeDatabase(LookingStatement):
     def rows(self, context: ExecutionContext) -> Iterable[tuple[object, ...]]:
         """Name, comment and options."""
         database = context.lake.database(database_name(self.tree.args["name"]))
-        options = {key: value for key, value in database.options.items() if key != "comment"}
-        return [("name", database.name), ("comment", database.comment), *sorted(masked_all(options).items())]
+        return [("name", database.name), ("comment", database.comment), *sorted(masked_all(database.options).items())]

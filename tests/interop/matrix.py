@@ -12,6 +12,7 @@ PARTITIONED = TWO.replace(") WITH", ") PARTITIONED BY (v) WITH") + "; INSERT INT
 TAGGED = TWO + "; CALL sys.create_tag('{t}', 'one', 1)"
 BRANCHED = TAGGED + "; CALL sys.create_branch('{t}', 'b', 'one')"
 AHEAD = BRANCHED + "; INSERT INTO `{d}`.`{n}$branch_b` VALUES (3, 'x')"
+_DATED = PARTITIONED.partition(";")[0] + "; INSERT INTO {t} VALUES (1, '2020-01-01'), (2, '2999-01-01'), (3, NULL)"
 Rows = Sequence[Sequence[object]]
 
 
@@ -161,6 +162,11 @@ OPERATIONS = (
         name="expire snapshots", rows=[A, B], sql="CALL sys.expire_snapshots(`table` => '{t}', retain_max => 1)",
         spark="CALL sluice.sys.expire_snapshots(table => '{d}.{n}', retain_max => 1, retain_min => 1)",
         flink="CALL sys.expire_snapshots(`table` => '{t}', retain_max => 1, retain_min => 1)",
+    ),
+    Operation(
+        name="expire partitions", rows=[[2, "2999-01-01"], [3, None]], before=_DATED, heavy=True,
+        sql="CALL sys.expire_partitions(`table` => '{t}', expiration_time => '1 d', timestamp_formatter => 'yyyy-MM-dd')",
+        spark="CALL sluice.sys.expire_partitions(table => '{d}.{n}', expiration_time => '1 d', timestamp_formatter => 'yyyy-MM-dd')",
     ),
     Operation(
         name="compact", rows=[A, B, C], before=TWO + "; INSERT INTO {t} VALUES (3, 'x')",

@@ -11,7 +11,7 @@ from model.access import Access, table_resource
 from model.errors import BadRequest, InvalidData
 from model.partition import PartitionStatistics
 from model.schema.lengths import MOST_NAME_BYTES, MOST_SNAPSHOT_BYTES
-from model.snapshot import ANSWERS, CommitKind, Snapshot
+from model.snapshot import ANSWERS, BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
 from model.snapshot_numbers import fault_of_numbers
 from model.text.whole_number import signed_number
 from model.wall_clock import wall_of_epoch
@@ -56,7 +56,9 @@ def client_commit(body: dict[str, Any]) -> ClientCommit:
     if sent["commitKind"] not in CommitKind.__members__:
         raise BadRequest(f"The commit kind {sent['commitKind']!r} is none of {', '.join(CommitKind)}.")
     fields = {key: value for key, value in sent.items() if value is not None}
-    fields["commitIdentifier"] = _identifier(sent)
+    fields["commitIdentifier"] = identifier = _identifier(sent)
+    if not sent["commitUser"] and identifier != BATCH_COMMIT_IDENTIFIER:  # Java's expire_partitions has no name, and needs none
+        raise BadRequest("The member 'commitUser' of the snapshot is empty: a writer that numbers its commits has a name.")
     with reading("The snapshot"):
         snapshot = Snapshot.from_json(fields)
     if (problem := fault_of_numbers(snapshot)) is not None:
@@ -82,7 +84,7 @@ def _check_members(sent: dict[str, Any]) -> None:
     if version is not None and not 1 <= version <= _LATEST_VERSION:
         raise BadRequest(f"The snapshot's 'version' is {version}; this server knows 1 to {_LATEST_VERSION}.")
     for name in (*_TEXTS, *_OPTIONAL_TEXTS):
-        if member(sent, name, str, required=name in _TEXTS) == "":
+        if member(sent, name, str, required=name in _TEXTS) == "" and name != "commitUser":
             raise BadRequest(f"The member '{name}' of the snapshot is empty.")
     properties = member(sent, "properties", dict) or {}
     if not all(isinstance(value, str) for value in properties.values()):

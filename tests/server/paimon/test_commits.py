@@ -213,6 +213,7 @@ def test_another_table_is_no_table(rest: Rest, writer: Writer) -> None:
         ({"schemaId": 9}, "newest is 0"),
         ({"commitKind": "GUESS"}, "none of"),
         ({"commitUser": None}, "commitUser"),
+        ({"commitUser": "", "commitIdentifier": 7}, "'commitUser' of the snapshot is empty"),
         ({"id": "1"}, "id"),
         ({"id": 2**63}, "64 bits"),
         ({"timeMillis": True}, "timeMillis"),
@@ -242,6 +243,15 @@ def test_what_can_never_be_read_is_refused_with_the_reason(rest: Rest, writer: W
     assert answer.status_code == 400
     assert words in answer.get_json(force=True)["message"]
     assert writer.latest() is None
+
+
+def test_a_batch_may_have_no_user(rest: Rest, writer: Writer) -> None:
+    """As those of the procedure `expire_partitions` of Spark, Flink and Java; nothing tells one from another but the uuid."""
+    first = writer.body(None, commitUser="")
+    assert writer.post(first)
+    assert writer.post(writer.body(first["snapshot"], commitUser=""))
+    assert writer.post(first), "a repeat"
+    assert [one["id"] for one in rest.get(f"{T}/snapshots")["snapshots"]] == [2, 1]
 
 
 def test_a_schema_id_never_shrinks(rest: Rest, writer: Writer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from urllib.parse import quote, quote_plus
 from uuid import uuid4
 
@@ -12,6 +13,7 @@ from flask.testing import FlaskClient
 
 from catalog.backup.holds import holding
 from gateway.gateway import Gateway
+from lake.inspect.browse import databases
 from tests.server.paimon.speaking import Rest, new_table
 
 
@@ -36,6 +38,40 @@ def test_a_database_lives(rest: Rest) -> None:
     assert rest.get("databases") == {"databases": ["d", "default", "e f"], "nextPageToken": None}
     assert rest.delete("databases/e+f") is None
     assert rest.refused("GET", "databases/e+f") == (404, "DATABASE", "e f")
+
+
+_MADE = ("CREATE DATABASE e", "CREATE DATABASE e COMMENT 'made'", "CREATE DATABASE e WITH ('comment' = 'made')", "by a client")
+_CHANGES = ("set by a client", "removed by a client", "ALTER DATABASE e SET ('comment' = 'said')")
+
+
+@pytest.mark.parametrize("made", _MADE)
+@pytest.mark.parametrize("earlier", [False, True], ids=["", "an earlier version"])
+def test_a_comment_is_one_whoever_sets_it(rest: Rest, gateway: Gateway, dsn: str, made: str, earlier: bool) -> None:
+    if made == "by a client":
+        rest.post("databases", {"name": "e", "options": {"comment": "made", "a": "1"}})
+    else:
+        gateway.run(made).close()
+    if earlier:  # which kept what was changed later among the options
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            conn.execute("""UPDATE sluice_database SET options = options || '{"comment": "earlier"}' WHERE name = 'e'""")
+    wanted = "earlier" if earlier else None if made == "CREATE DATABASE e" else "made"
+    for change in ("", *itertools.chain.from_iterable(itertools.product(_CHANGES, repeat=2))):
+        match change:
+            case "":
+                pass
+            case "set by a client":
+                wanted = "sent"
+                assert rest.post("databases/e", {"updates": {"comment": wanted}})["updated"] == ["comment"]
+            case "removed by a client":
+                answer = rest.post("databases/e", {"removals": ["comment"]})
+                assert answer["removed" if wanted else "missing"] == ["comment"]
+                wanted = None
+            case _:
+                wanted = "said"
+                gateway.run(change).close()
+        assert rest.get("databases/e")["options"].get("comment") == wanted
+        assert dict(gateway.run("DESCRIBE DATABASE e").collect())["comment"] == wanted
+        assert {row.name: row.comment for row in databases(gateway.lake)}["e"] == wanted
 
 
 def test_a_database_goes_with_all_in_it(rest: Rest) -> None:
