@@ -36,6 +36,10 @@ _COMMENT = re.compile(r"--[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _HINT = re.compile(r"\s*/\*\+\s*(\w+)\s*\((.*?)\)\s*\*/", re.DOTALL)
 _OPTIONS = re.compile(r"/\*\+\s*OPTIONS\b", re.IGNORECASE)
 _PAIR = re.compile(rf"\s*'((?:[^']|'')*)'\s*=\s*(?:'((?:[^']|'')*)'|(\?|:{NAME}))\s*(,|$)", re.DOTALL)
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+_ESCAPED_QUOTE = r"\'"
+"""What leaves a text open that seems to be closed."""
+_ADVICE = r" A backslash escapes the quote behind it: a text that ends in a backslash is written 'C:\\'."
 _UNFINISHED = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]+'>")
 """sqlglot's words, which name its own classes, for an operator or a clause that ends too early."""
 _MOST_NESTING = 400
@@ -133,6 +137,17 @@ class FlinkParser(LiteralParser, WindowParser, StatementParser):
             join.meta[PLACE] = place
         return join
 
+    def _parse_limit(self, *args: object, **kwargs: object) -> exp.Expr | None:
+        """LIMIT n, also where FETCH FIRST n ROWS ONLY is written; what a FETCH has beside that stays, to be refused by name."""
+        limit = super()._parse_limit(*args, **kwargs)  # type: ignore[arg-type]
+        options = limit.args.get("limit_options") if limit is not None else None
+        if options is not None and not (options.args.get("percent") or options.args.get("with_ties")):
+            options.pop()
+            options = None
+        if not isinstance(limit, exp.Fetch) or options is not None:
+            return limit
+        return self.expression(exp.Limit(expression=limit.args.get("count") or exp.Literal.number(1)))
+
     def _parse_lateral(self) -> exp.Lateral | None:
         place = self._index
         lateral = super()._parse_lateral()
@@ -226,9 +241,10 @@ def tokenizer_core() -> TokenizerCore:
 
 
 def _unclosed(text: str) -> str:
+    written = _ESCAPED.sub("", text)
     for quote, name in (("'", "a quoted text"), ("`", "a backquoted name"), ('"', "a double-quoted text")):
-        if text.count(quote) % 2:
-            return f"{name} is not closed."
+        if written.count(quote) % 2:
+            return f"{name} is not closed.{_ADVICE if quote in _ESCAPED_QUOTE and _ESCAPED_QUOTE in text else ''}"
     return "a comment or quoted text is not closed."
 
 

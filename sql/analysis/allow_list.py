@@ -32,7 +32,7 @@ _EXPLAINED: dict[type[exp.Expr], str] = {
 _NODE_NAMES = """
     Add Alias Aliases All Any Between BitwiseAnd BitwiseLeftShift BitwiseNot BitwiseOr BitwiseRightShift BitwiseXor Boolean
     Bracket CTE Cluster Column ColumnConstraint ColumnDef CommentColumnConstraint Cube DPipe DataType DataTypeParam Distinct
-    Distribute Div Dot EQ Escape Except Fetch Filter From GT GTE Group GroupingSets Having HexString Hint ILike Identifier
+    Distribute Div Dot EQ Escape Except Filter From GT GTE Group GroupingSets Having HexString Hint ILike Identifier
     IgnoreNulls In IntDiv Intersect Interval IntervalSpan Is Join Kwarg Lambda Lateral Like Limit Literal LT LTE Mod Mul NEQ
     National Neg Not NotNullColumnConstraint Null NullSafeEQ NullSafeNEQ Offset Order Ordered Paren Pivot PivotAlias PivotAny
     PropertyEQ RawString RespectNulls Rollup Select Slice Sort Star Sub Subquery Table TableAlias TableSample Tuple Union

@@ -50,6 +50,7 @@ def test_a_text_written_as_a_literal_is_read_as_the_same_text(text: str) -> None
 @pytest.mark.parametrize(("title", "text", "expected"), cases("spark.sql"), ids=[c[0] for c in cases("spark.sql")])
 def test_a_query_becomes_sparks(title: str, text: str, expected: str) -> None:
     assert spark_sql(parse_one(text)) == expected
+    checked_sql(parse_one(text), {table.name for table in parse_one(text).find_all(exp.Table)})
 
 
 @pytest.mark.parametrize(("title", "text", "expected"), cases("refused.sql"), ids=[c[0] for c in cases("refused.sql")])
@@ -144,10 +145,26 @@ def test_what_ends_too_early_is_told_without_the_parsers_names(text: str) -> Non
     assert "sqlglot" not in told.value.message
 
 
-@pytest.mark.parametrize("text", ["SELECT 'abc", "SELECT `abc", "SELECT /* abc"])
-def test_what_is_not_closed_is_told(text: str) -> None:
-    with pytest.raises(SqlSyntaxError, match="not closed"):
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("SELECT 'abc", r"quoted text is not closed\.$"),
+        ("SELECT `abc", r"backquoted name is not closed\.$"),
+        ("SELECT /* abc", r"a comment or quoted text is not closed\.$"),
+        (r"SELECT 'it\'s' FROM `t", r"backquoted name is not closed\.$"),
+        (r"SELECT 'C:\'", r"quoted text is not closed\. A backslash escapes the quote behind it: .* 'C:\\\\'\.$"),
+        (r"SELECT 'C:\', 'x'", r"quoted text is not closed\. A backslash escapes the quote behind it"),
+    ],
+)
+def test_what_is_not_closed_is_told(text: str, says: str) -> None:
+    with pytest.raises(SqlSyntaxError, match=says):
         parse_one(text)
+
+
+def test_a_backslash_escapes_as_the_page_says() -> None:
+    tree = parse_one(r"""SELECT '\n', '\d', '\'', '''', '\\d', 'C:\\new', r'\d', r'C:\new' FROM t /*+ OPTIONS('k' = 'a\tb') */""")
+    assert [text.name for text in tree.expressions] == ["\n", "d", "'", "'", r"\d", r"C:\new", r"\d", r"C:\new"]
+    assert [table.meta[OPTIONS_HINT] for table in tree.find_all(exp.Table)] == [{"k": r"a\tb"}]
 
 
 @pytest.mark.parametrize(

@@ -107,3 +107,18 @@ SELECT x FROM v CROSS JOIN LATERAL explode(ARRAY(1, 2)) AS t(x) CROSS JOIN range
 SELECT MAP['a', 1, 'b', 2]['a'], `map`['a'] FROM v
 =>
 SELECT map('a', 1, 'b', 2)['a'], `map`['a'] FROM v
+
+-- the standard's limit
+SELECT a FROM v ORDER BY a OFFSET 2 ROWS FETCH NEXT 3 ROWS ONLY
+=>
+SELECT a FROM v ORDER BY a LIMIT 3 OFFSET 2
+
+-- the standard's limit of one row, in a subquery
+SELECT a FROM (SELECT a FROM v FETCH FIRST ROW ONLY) AS x
+=>
+SELECT a FROM (SELECT a FROM v LIMIT 1) AS x
+
+-- the standard's limit of a union
+SELECT a FROM v UNION ALL SELECT a FROM v FETCH FIRST 3 ROWS ONLY
+=>
+SELECT a FROM v UNION ALL SELECT a FROM v LIMIT 3

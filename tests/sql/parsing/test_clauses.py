@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from gateway.gateway import Gateway
 from model.errors import UnsupportedStatement
-from sql.analysis.allow_list import _CALLS, _NODES
+from sql.analysis.allow_list import _CALLS, _NODES, checked_sql
 from sql.analysis.to_spark import generated, spark_sql
 from sql.dialect import parse_one
 from sql.parsing.clauses import EXECUTED, check_clauses
@@ -67,12 +67,22 @@ def test_clauses_behind_others_pass(text: str) -> None:
 
 
 def test_what_is_executed_passes() -> None:
+    parse_one("INSERT OVERWRITE t PARTITION (p = 1) SELECT 1 AS a")
     for text in (
         "SELECT a FROM t FETCH FIRST 3 ROWS ONLY",
-        "INSERT OVERWRITE t PARTITION (p = 1) SELECT 1 AS a",
+        "SELECT a FROM t ORDER BY a OFFSET 1 ROW FETCH NEXT ROW ONLY",
+        "SELECT a FROM (SELECT a FROM t FETCH FIRST 1 ROWS ONLY) x UNION ALL SELECT a FROM t FETCH FIRST 1 ROWS ONLY",
+        "SELECT a FROM t LIMIT 3 ROWS",
         "SELECT a FROM t LIMIT 3 OFFSET 1",
     ):
-        parse_one(text)
+        checked_sql(parse_one(text), {"t"})
+
+
+def test_fetch_first_gives_so_many_rows(gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE t (a INT)").close()
+    gateway.run("INSERT INTO t VALUES (1), (1), (1)").close()
+    for text, rows in (("FIRST 2 ROWS", 2), ("NEXT 1 ROW", 1), ("FIRST ROW", 1), ("FIRST 9 ROWS", 3)):
+        assert gateway.run(f"SELECT a FROM t FETCH {text} ONLY").collect() == [(1,)] * rows
 
 
 @pytest.mark.parametrize(("kind", "slot"), [(kind, slot) for kind in EXECUTED for slot in kind.arg_types if slot not in EXECUTED[kind]])
