@@ -89,7 +89,10 @@ class History:
         return latest.id if latest else 0
 
     def snapshots(self, start: Position, *, patience: float, before: int | None) -> Iterator[Snapshot]:
-        """The snapshots from a position on, as far as they may be read; waits for so many seconds where there is none."""
+        """The snapshots from a position on, as far as they may be read; waits for so many seconds where there is none.
+
+        `streaming.read.snapshot.delay` holds back neither the starting snapshot nor the first one beyond the end, as in Paimon.
+        """
         if self._listener is None:
             self._listener = _Listener(self._table, self.newest())
         newest = self._listener.beyond(start.snapshot - 1, patience)
@@ -100,9 +103,13 @@ class History:
         if before is not None or newest >= start.snapshot:
             self.require_past(start)
         for snapshot in self.between(start, min(newest + 1, before or newest + 1)):
-            if self._delay is not None and snapshot.time_millis / 1000 + self._delay.total_seconds() > time.time():
+            starts = start.cursor.whole and snapshot.id == start.snapshot
+            if not starts and not self.beyond(snapshot) and self._is_young(snapshot):
                 return
             yield snapshot
+
+    def _is_young(self, snapshot: Snapshot) -> bool:
+        return self._delay is not None and snapshot.time_millis / 1000 + self._delay.total_seconds() > time.time()
 
     def beyond(self, snapshot: Snapshot) -> bool:
         """Whether the stream ends before a snapshot."""

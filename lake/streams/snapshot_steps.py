@@ -74,7 +74,7 @@ class FollowRules:
     """How long a commit may stay unseen when its notice is lost."""
     bounded_watermark: int | None = None
     delay: timedelta | None = None
-    """Snapshots are read when they are so old."""
+    """Snapshots behind the starting one are read when they are so old."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +202,8 @@ class TableStream:
                     if not whole and self._beyond(snapshot):
                         self._progress.tell_all(self._table)
                         return
-                    yield from self._wait_until_old_enough(snapshot)
+                    if not whole:  # as in Paimon's `nextPlan`, behind the bound; its `tryFirstPlan` knows no delay
+                        yield from self._wait_until_old_enough(snapshot)
                     if self._closed:
                         return
                     yield from self._step(snapshot)

@@ -71,7 +71,7 @@ SCAN_OPTIONS: tuple[Option[Any], ...] = (
     Option("scan.plan-sort-partition", boolean(), False, "Order splits by partition value."),
     Option("streaming-read-overwrite", only_false(), False, "Rejected for append tables."),
     Option("streaming-read-append-overwrite", boolean(), False, "Stream the added files of OVERWRITE snapshots."),
-    Option("streaming.read.snapshot.delay", optional(duration()), None, "Read snapshots only after this age."),
+    Option("streaming.read.snapshot.delay", optional(duration()), None, "Read snapshots behind the starting one only after this age."),
     Option("source.split.target-size", memory_size(), 128 << 20, "Split packing size.", kept=TUNING),
     Option("source.split.open-file-cost", memory_size(), 4 << 20, "Minimum weight of a file in packing (and in unaware compaction bins)."),
     Option("scan.manifest.parallelism", optional(integer(at_least=1)), None, "Threads for manifest reading.", kept=TUNING),

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 SHOWN = "streaming-read-append-overwrite"
+DELAY = "streaming.read.snapshot.delay"
+"""Of a model's stream always longer than its history."""
 Row = tuple[int, int, int]
 """``id, k, p``: a number that grows, a key, a partition."""
 
@@ -82,6 +84,8 @@ class History:
             step = self._steps[following]
             if self._past(step, bound):
                 ended = True
+            elif DELAY in options:  # `shouldDelaySnapshot`: of nextPlan alone, and behind the bound
+                break
             elif step.kind == "APPEND" or (step.kind == "OVERWRITE" and not step.in_place and options.get(SHOWN) == "true"):
                 parts.append(step.added)
             following += 1

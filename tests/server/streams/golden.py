@@ -21,7 +21,7 @@ from model.schema.change import SetOption
 from model.snapshot import CommitKind
 from table.write.snapshot_builder import everything
 from table.write.writer import write_batches
-from tests.server.golden_model import SHOWN, Expected, History, Row, Step, seconds
+from tests.server.golden_model import DELAY, SHOWN, Expected, History, Row, Step, seconds
 
 T = Identifier("default", "golden")
 _ALONE = "'write-only' = 'true'"
@@ -223,6 +223,12 @@ def streams(made: Made, layout: str, *, one_in: int) -> list[tuple[dict[str, str
     every = [start | bound | mode for start in starts(made) for bound in bounds for mode in modes]
     chosen = every[list(LAYOUTS).index(layout) % one_in :: one_in]
     return [(options, model.stream(options)) for options in chosen]
+
+
+def delayed(made: Made, layout: str, *, one_in: int) -> list[tuple[dict[str, str], Expected]]:
+    """Streams that hold back snapshots until they are an hour old: what the model says of each."""
+    model = History(made.steps)
+    return [(held := options | {DELAY: "1 h"}, model.stream(held)) for options, _ in streams(made, layout, one_in=one_in)]
 
 
 def agree(found: Sequence[Row], expected: Expected, layout: str, told: object) -> None:

@@ -22,6 +22,7 @@ from tests.server.streams.golden import (
     SENTINEL,
     Made,
     agree,
+    delayed,
     empty,
     empty_starts,
     grown,
@@ -118,6 +119,28 @@ def agrees(lake: Lake, url: str, layout: str, *, one_in: int) -> None:
     paged = endless[::FOLLOWED_BY_FLINK]
     for at in range(0, len(paged), MOST_OPEN // 4):
         followed_by_flink(url, layout, made, paged[at : at + MOST_OPEN // 4])
+
+
+@pytest.mark.parametrize("layout", ["buckets", "no buckets"])
+def test_a_delay_holds_back_what_follows_the_start(lake: Lake, url: str, layout: str) -> None:
+    """The starting snapshot comes at once, and a bound ends the stream at once: neither waits for its snapshot to be old."""
+    made = history(lake, url, layout)
+    chosen = delayed(made, layout, one_in=len(LAYOUTS) * 4)
+    assert {(bool(expected.parts), expected.ends) for _, expected in chosen} == {(a, b) for a in (True, False) for b in (True, False)}
+    with ExitStack() as open_:
+        opened = [
+            (options, expected, open_.enter_context(Follower(url, f"SELECT id, k, p FROM golden {hint(options)}")))
+            for options, expected in chosen
+            if not expected.ends
+        ]
+        for options, expected in chosen:
+            if expected.ends:
+                agree(of_http(streamed(url, f"SELECT id, k, p FROM golden {hint(options)}")), expected, layout, options)
+        for options, expected, stream in opened:
+            agree(of_http(stream.rows(sum(map(len, expected.parts)))), expected, layout, options)
+        for options, _, stream in opened:
+            assert stream.silent(0.05), options
+            assert not stream.ended.is_set(), options
 
 
 @EVERY_EMPTY

@@ -24,6 +24,7 @@ from tests.server.streams.golden import (
     SENTINEL,
     T,
     agree_by_place,
+    delayed,
     empty,
     empty_starts,
     grown,
@@ -123,6 +124,22 @@ def compared(lake: Lake, url: str, layout: str, queries: ExitStack, *, one_in: i
         wanted = Expected(parts=(*expected.parts, (SENTINEL,)), ends=False)
         agree_by_place(query.rows, wanted, layout, options)
         query.stop()
+
+
+@pytest.mark.parametrize("layout", ["buckets", "no buckets"])
+def test_a_delay_holds_back_what_follows_the_start(lake: Lake, url: str, layout: str) -> None:
+    """The starting snapshot comes at once, also in several micro-batches, and a bound ends the stream at once."""
+    made = history(lake, url, layout)
+    rng = random.Random(SEED)
+    chosen = delayed(made, layout, one_in=len(LAYOUTS) * 4)
+    assert {(bool(expected.parts), expected.ends) for _, expected in chosen} == {(a, b) for a in (True, False) for b in (True, False)}
+    with ExitStack() as queries:
+        for options, expected in chosen:
+            query = Query(url, options, rng)
+            queries.callback(query.stop)
+            query.take()
+            assert query.ended is expected.ends, options
+            agree_by_place(query.rows, expected, layout, options)
 
 
 @EVERY_EMPTY
