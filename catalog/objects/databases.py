@@ -13,7 +13,6 @@ from catalog.listing import EVERYTHING, Slice
 from catalog.records import DatabaseRow
 from model.errors import DatabaseAlreadyExist, DatabaseNotEmpty, DatabaseNotExist
 
-
 COMMENT = "comment"
 """The option that clients of the REST catalog set a database's comment by; it is kept as the comment, and not among the options."""
 COMMENT_OF_DATABASE: LiteralString = f"coalesce(d.options ->> '{COMMENT}', d.comment)"
@@ -34,7 +33,8 @@ class DatabaseRepository:
     def get(self, name: str) -> DatabaseRow:
         """The database; raises `DatabaseNotExist`."""
         query = f"""
-            SELECT name, {COMMENT_OF_DATABASE} AS comment, options - '{COMMENT}' AS options, owner, created_at, created_by, updated_at, updated_by
+            SELECT name, {COMMENT_OF_DATABASE} AS comment, options - '{COMMENT}' AS options, owner,
+                   created_at, created_by, updated_at, updated_by
             FROM sluice_database d WHERE name = %s
         """  # noqa: S608
         with self._conn.cursor(row_factory=class_row(DatabaseRow)) as cur:

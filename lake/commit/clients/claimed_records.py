@@ -13,7 +13,7 @@ from typing import Any
 from model.errors import LakeError
 from model.options.table import is_on
 from model.schema.schema import Schema
-from model.schema.types import DataType
+from model.schema.types import BigIntType, DataType
 from table.format.manifests.codec import VERSION
 from table.format.manifests.entries import DataFile, EntryKind, SimpleStats
 from table.format.rows import binary_row
@@ -74,16 +74,22 @@ def _fault(file: Mapping[str, Any], written_by: Schema, schema: Schema) -> str |
             return f"{field}, which is no row: {problem}"
     if (problem := _record_fault(file["_KEY_STATS"], None, rows)) is not None:
         return f"_KEY_STATS, which are none: {problem}"
-    if (problem := _record_fault(file["_VALUE_STATS"], _types(written_by, covered, written), rows)) is not None:
-        return f"_VALUE_STATS, which are none: {problem}"
-    return None
+    tracked = is_on(schema.options, "row-tracking.enabled")
+    possible = _types(written_by, covered, written, tracked=tracked)
+    problems = [_record_fault(file["_VALUE_STATS"], types, rows) for types in possible]
+    return None if None in problems else f"_VALUE_STATS, which are none: {problems[0]}"
 
 
-def _types(schema: Schema, covered: Sequence[str] | None, written: Sequence[str] | None) -> list[DataType] | None:
-    """The types of the columns of which a file has statistics; None where that is not to be known."""
-    names = covered if covered is not None else schema.field_names if written is None else None
-    of = {field.name: field.type for field in schema.fields}
-    return None if names is None or not of.keys() >= set(names) else [of[name] for name in names]
+def _types(schema: Schema, covered: Sequence[str] | None, written: Sequence[str] | None, *, tracked: bool) -> list[list[DataType] | None]:
+    """The types that the columns may have of which a file has statistics; None where that is not to be known."""
+    of = {field.name: field.type for field in schema.fields} | dict.fromkeys(_SYSTEM, BigIntType())
+    if covered is not None:
+        return [[of[name] for name in covered]]
+    if written is not None:
+        return [None]
+    fields = [field.type for field in schema.fields]
+    # Java's compaction up to 1.3 tells neither which columns it wrote nor of which there are statistics, where it wrote all and these two.
+    return [fields, [*fields, *(BigIntType() for _ in _SYSTEM)]] if tracked else [fields]
 
 
 def _record_fault(record: Mapping[str, Any], types: Sequence[DataType] | None, rows: int) -> str | None:

@@ -120,6 +120,33 @@ def test_what_readers_decode_is_taken(writer: Writer) -> None:
         assert writer.post(_body(writer, change))
 
 
+def test_statistics_of_the_columns_of_row_tracking_are_taken(rest: Rest, gateway: Gateway) -> None:
+    """As Java's compaction up to 1.3 writes them: of all columns and of the two, and it names neither."""
+    tracked = schema(("id", "BIGINT"), ("name", "STRING"), bucket="-1")
+    tracked["options"]["row-tracking.enabled"] = "true"
+    rest.post("databases/d/tables", new_table("t", tracked))
+    writer = Writer(rest, gateway.lake)
+    text, zero = b"ab" + bytes(5) + bytes([0x82]), bytes(8)
+    files = writer._files
+    for slots, columns, taken in (
+        ((ONE, text, zero, zero), None, True),
+        ((ONE, zero), ["id", "_ROW_ID"], True),
+        ((ONE, text, zero), None, False),
+    ):
+        row = _row(*slots)
+        change = _file(_VALUE_STATS=_stats(row, row, [0] * len(slots)), _VALUE_STATS_COLS=columns)
+        (meta,) = files.new_manifests([writer.file(rows=2)], [], target=1 << 20)
+        name, size = files.new_manifest_list([_mutated(files, meta, change)])
+        latest = writer.latest()
+        changed: dict[str, Any] = {"deltaManifestList": name, "deltaManifestListSize": size, "deltaRecordCount": 2}
+        total, ids = ((latest or {}).get(key, 0) + 2 for key in ("totalRecordCount", "nextRowId"))
+        body = writer.body(latest, totalRecordCount=total, nextRowId=ids, **changed)
+        if taken:
+            assert writer.post(body)
+        else:
+            assert writer.rest.refused("POST", f"{writer.path}/commit", body)[0] == 400
+
+
 def test_bounds_of_partitions_where_there_are_none_are_no_noise(writer: Writer) -> None:
     files, latest = writer._files, writer.latest()
     assert latest is not None
