@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from lake.register.looks.contradictions import Contradictions
 from lake.register.looks.needed import Line
-from model.errors import TableDamaged
+from model.errors import LakeError
 from table.format.io.file_io import LocalFileIO
 from table.format.store import TableFiles
 
@@ -32,7 +32,7 @@ def _or_none(read: Callable[..., Sequence[T]]) -> Callable[..., Sequence[T] | No
     def known(*arguments: object) -> Sequence[T] | None:
         try:
             return read(*arguments)
-        except TableDamaged:
+        except LakeError:
             return None
 
     return known
