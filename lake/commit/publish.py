@@ -15,13 +15,13 @@ from cachetools import LRUCache, TTLCache
 from catalog import CatalogStore, CatalogTransaction
 from catalog.objects.publications import Note
 from catalog.objects.tables import Numbering
-from catalog.records import SnapshotRow
-from catalog.store import WAIT_SECONDS
+from catalog.records import SnapshotRow, UnpublishedRow
 from lake.commit.ahead import ahead_of, is_behind, keep_aside, later_file, may_be_ahead, may_have_later_schema, other_file
 from lake.commit.hints import hints_beyond, lower_hints, raise_hint
 from lake.commit.notifier import Hook as Hook
 from lake.commit.notifier import Notifier
 from lake.commit.notifier import no_hook as no_hook
+from lake.store_places import locked_beside_store
 from model.catalog_errors import WarehouseMismatch
 from model.errors import CommitConflict, LakeError, TableDiverged, Unavailable
 from model.identifier import MAIN_BRANCH, Identifier, branch_of_file
@@ -397,10 +397,13 @@ class Publisher:
         """
         if not self.is_own:
             return
-        patience = WAIT_SECONDS if patience_millis is None else patience_millis / 1000
-        with self._catalog.beside_store(seconds=patience) as tx:
-            tx.tables.hold(table_id, patience_millis=patience_millis)
-            unpublished = tx.tables.unpublished_schemas(table_id, branch)
+
+        def lock(tx: CatalogTransaction) -> UnpublishedRow | None:
+            tx.tables.hold(table_id)
+            return tx.tables.unpublished_schemas(table_id, branch)
+
+        waits = {} if patience_millis is None else {"place_seconds": patience_millis / 1000, "patience": patience_millis / 1000}
+        with locked_beside_store(self._catalog, lock, **waits) as (tx, unpublished):
             if unpublished is None or (files is not None and unpublished.location != files.location):
                 return
             if files is not None and (branch != MAIN_BRANCH or unpublished.published >= 0) and not is_there(files.io, files.location):

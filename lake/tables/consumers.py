@@ -11,19 +11,18 @@ back in history has it alone, reads the files before, and finds no row of a cons
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
-from catalog import CatalogStore, CatalogTransaction, waited_in_vain
-from catalog.connection import LOCK_TIMEOUT_MILLIS
+from catalog import CatalogStore, CatalogTransaction
 from catalog.records import ConsumerRow
 from lake.commit.claims import Claim, claimed_in
 from lake.commit.decided import follow
 from lake.register.expired import is_past
+from lake.store_places import locked_beside_store
 from lake.tables.handle import LakeTable
-from model.errors import ConsumerTaken, InvalidData, InvalidName, SnapshotNotExist, Unavailable
+from model.errors import ConsumerTaken, InvalidData, InvalidName, SnapshotNotExist
 from model.names import check_name
 from table.format.consumers import delete_consumer, read_consumers, told_at, write_consumer
 from table.format.json_document import parse_json
@@ -194,35 +193,15 @@ def forget_consumer(
     return True
 
 
-_LOCK_MILLIS = 50
-_PAUSE_SECONDS = 0.5
-_PATIENCE_SECONDS = LOCK_TIMEOUT_MILLIS / 1000
-
-
 @contextlib.contextmanager
 def _filing(catalog: CatalogStore, table: LakeTable, name: str) -> Iterator[CatalogTransaction]:
-    """A transaction that has a consumer's file; its place beside the store is others' while the table, or the consumer, is somebody's.
+    """A transaction that has a consumer's file; raises `Unavailable` where what it waits for stays somebody's."""
 
-    There are few places, for all tables: one table that is held for minutes, as by a repair, would keep those of all others waiting.
-    Raises `Unavailable` where what it waits for stays somebody's.
-    """
-    until: float | None = None
-    while True:
-        try:
-            with contextlib.ExitStack() as held:
-                tx = held.enter_context(catalog.beside_store(seconds=None))
-                tx.tables.stay(table.table_id, patience_millis=_LOCK_MILLIS)  # who goes back in history holds its row
-                tx.consumers.lock(table.table_id, table.identifier.branch, name)
-                tx.tables.wait_for(LOCK_TIMEOUT_MILLIS)  # what follows waits as everything does
-                got = held.pop_all()
-        except Unavailable as problem:
-            until = until or time.monotonic() + _PATIENCE_SECONDS  # a wait for a place is none for the table
-            if not waited_in_vain(problem) or time.monotonic() >= until:
-                raise
-            time.sleep(_PAUSE_SECONDS)
-        else:
-            break
-    with got:
+    def lock(tx: CatalogTransaction) -> None:
+        tx.tables.stay(table.table_id)  # who goes back in history holds its row
+        tx.consumers.lock(table.table_id, table.identifier.branch, name)
+
+    with locked_beside_store(catalog, lock, place_seconds=None) as (tx, _):
         yield tx
 
 

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from functools import partial
 
 from cachetools import LRUCache
 
@@ -19,6 +20,7 @@ from lake.commit.publish import Publisher
 from lake.register.expired import check_there, forget_expired
 from lake.register.standing import Standing
 from lake.register.whole import require_whole
+from lake.store_places import locked_beside_store
 from lake.tables.handle import LakeTable, require_newest
 from lake.tables.stale import remove_stale, stale_snapshot, stale_tag
 from lake.tables.tag_files import content_of, fault_of_tag, parse_retained, replacement, stored_tags, tag_bytes, tag_in
@@ -135,8 +137,8 @@ class Tags:
 
     def _publish(self, table: LakeTable, tag: TagRow) -> None:
         """Write the file of one; what a tag of its name that ended has left, on record as a file that goes, is its own from here on."""
-        with self._catalog.beside_store() as tx:
-            if not _held(tx, table):
+        with locked_beside_store(self._catalog, partial(_held, table=table)) as (tx, is_there):
+            if not is_there:
                 return
             row = tx.tags.find(table.table_id, tag.name, table.identifier.branch)
             if row is None or row.snapshot != tag.snapshot:
