@@ -257,6 +257,11 @@ class TableRepository:
         if patience_millis is not None:
             self._conn.later(f"SET LOCAL lock_timeout = {int(patience_millis)}".encode())
 
+    def hold_schemas(self, table_id: UUID, branch: str) -> UnpublishedRow | None:
+        """What `unpublished_schemas` tells once the table's row is held, as `hold` has it."""
+        self.hold(table_id)
+        return self.unpublished_schemas(table_id, branch)
+
     def unpublished_schemas(self, table_id: UUID, branch: str) -> UnpublishedRow | None:
         """The versions of a branch's schema whose files may not be there yet; None where there is no such branch."""
         of = "t" if branch == MAIN_BRANCH else "b"

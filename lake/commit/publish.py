@@ -15,7 +15,7 @@ from cachetools import LRUCache, TTLCache
 from catalog import CatalogStore, CatalogTransaction
 from catalog.objects.publications import Note
 from catalog.objects.tables import Numbering
-from catalog.records import SnapshotRow, UnpublishedRow
+from catalog.records import SnapshotRow
 from lake.commit.ahead import ahead_of, is_behind, keep_aside, later_file, may_be_ahead, may_have_later_schema, other_file
 from lake.commit.hints import hints_beyond, lower_hints, raise_hint
 from lake.commit.notifier import Hook as Hook
@@ -397,13 +397,8 @@ class Publisher:
         """
         if not self.is_own:
             return
-
-        def lock(tx: CatalogTransaction) -> UnpublishedRow | None:
-            tx.tables.hold(table_id)
-            return tx.tables.unpublished_schemas(table_id, branch)
-
-        waits = {} if patience_millis is None else {"place_seconds": patience_millis / 1000, "patience": patience_millis / 1000}
-        with locked_beside_store(self._catalog, lock, **waits) as (tx, unpublished):
+        waits = {} if patience_millis is None else dict.fromkeys(("place_seconds", "patience"), patience_millis / 1000)
+        with locked_beside_store(self._catalog, lambda tx: tx.tables.hold_schemas(table_id, branch), **waits) as (tx, unpublished):
             if unpublished is None or (files is not None and unpublished.location != files.location):
                 return
             if files is not None and (branch != MAIN_BRANCH or unpublished.published >= 0) and not is_there(files.io, files.location):
