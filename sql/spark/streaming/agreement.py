@@ -58,6 +58,7 @@ def agreed(
     begun = checkpoint.query_id()
     if fault := _without_plans(checkpoint):  # before anything is let go
         raise _damaged(checkpoint, fault)
+    checkpoint.drop_unfinished()
     if not applied and begun is None:
         return LastBatch(_begun(checkpoint, str(uuid4())))
     if not applied:  # of a version that noted nothing before the first commit, or older than that
@@ -69,6 +70,8 @@ def agreed(
         checkpoint.begin(last.checkpoint)
     if in_target is not None:
         last = _known(checkpoint, last, in_target(last.checkpoint))
+    if last.batch == NONE:
+        checkpoint.drop_state_of(0)  # whose plan was cut off: it is made anew, and begins with no state
     fault = _fault(checkpoint, last)
     if fault is None:
         return last

@@ -14,6 +14,8 @@ from sql.spark.streaming.kept_state import KeptState
 from table.format.io.file_io import FileIO, FileStatus, file_io_for
 from table.format.io.storage_errors import translating
 
+NOTHING = -1
+"""The batch before the first."""
 _COMMITTED = "committed"
 _COMPACT = ".compact"
 """What the name of a log's entry ends with that holds all before it, too."""
@@ -71,6 +73,24 @@ class Checkpoint:
         done = self._numbers("commits")
         while done and (done[-1] > (planned[-1] if planned else -1) or not self._is_note(f"commits/{done[-1]}")):
             self._drop(f"commits/{done.pop()}")
+
+    def drop_unfinished(self) -> None:
+        """Let go of what somebody was writing when it ended: beside it Spark begins no first batch, for which it wants empty directories.
+
+        It writes each file under a name that ends with ``.tmp`` first; nothing reads one that has no other name.
+        """
+        for directory in ("offsets", "commits"):
+            names = {status.path.rsplit("/", 1)[-1] for status in self._io.list(f"{self.location}/{directory}")}
+            for name in names:
+                of_nothing = name.endswith(".crc") and name[1:].removesuffix(".crc") not in names
+                if name.startswith(".") and (name.endswith((".tmp", ".tmp.crc")) or of_nothing):
+                    self._io.delete(f"{self.location}/{directory}/{name}")
+        self.drop_state_of(NOTHING)
+
+    def drop_state_of(self, batch: int) -> None:
+        """Where there is no plan, and state of no later batch: the first batch finds none."""
+        if not self.planned() and self._state.begun and self._state.newest() - 1 <= batch:
+            self._io.delete_tree(f"{self.location}/state")
 
     def planned(self) -> list[int]:
         """The batches whose plans are here, the oldest first; Spark keeps the last hundred."""

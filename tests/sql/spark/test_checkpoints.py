@@ -422,6 +422,31 @@ def test_state_of_which_no_batch_has_anything_is_begun_anew(tmp_path: Path) -> N
     assert agree(at, {"checkpoint": "c", "batch": -1}, keeps_state=True, in_target=-1) == "c"
 
 
+@pytest.mark.parametrize("batches", [0, 3])
+@pytest.mark.parametrize("applied", [{}, {"checkpoint": "c", "batch": -1}], ids=["new", "known"])
+def test_what_was_being_written_is_let_go(tmp_path: Path, batches: int, applied: dict[str, Any]) -> None:
+    at = with_state(of_batches(tmp_path / "c", batches), batches)
+    kept = {file for file in at.rglob("*") if file.is_file()} if batches else {at / "metadata"}
+    for directory in ("offsets", "commits"):
+        (at / directory).mkdir(exist_ok=True)
+        names = (f".{batches}.0f1e2d3c.tmp", f"..{batches}.0f1e2d3c.tmp.crc", f".{batches + 7}.crc")
+        for name in names:
+            (at / directory / name).write_bytes(b"")
+    agree(at, applied, keeps_state=True, in_target=-1)
+    assert {file for file in at.rglob("*") if file.is_file()} == kept
+    assert batches or not any(
+        (at / directory).exists() and any((at / directory).iterdir()) for directory in ("offsets", "commits", "state")
+    )
+
+
+def test_a_first_batch_whose_plan_is_cut_off_is_begun_without_its_state(tmp_path: Path) -> None:
+    at = with_state(of_batches(tmp_path / "c", 1), 1)
+    (at / "offsets/0").write_bytes(b"")
+    assert agree(at, {"checkpoint": "c", "batch": -1}, keeps_state=True, in_target=-1) == "c"
+    assert not (at / "state").exists()
+    assert not list((at / "offsets").iterdir()) + list((at / "commits").iterdir())
+
+
 def test_state_of_which_all_plans_are_cut_off_is_told(tmp_path: Path) -> None:
     at = with_state(of_batches(tmp_path / "c", 12, log=True), 12)
     for file in (at / "offsets").iterdir():
