@@ -82,9 +82,17 @@ def _precision(type_: exp.DataType) -> int | None:
 
 
 def _shown(cast: exp.Cast) -> str | None:
-    """What a cast to TIMESTAMP(p), CHAR(n) or VARCHAR(n) is called that is a column: as its user wrote it; None for other casts."""
-    is_column = isinstance(cast.parent, exp.Select) and cast.arg_key == "expressions"
-    return generated(cast.copy()) if is_column and (_precision(cast.to) is not None or text_length(cast.to) is not None) else None
+    """What a cast to TIMESTAMP(p), CHAR(n) or VARCHAR(n) is called that is a column; None for other casts.
+
+    As its user wrote it, but for texts: views that are stored know those by STRING, as which alone earlier versions handed them on.
+    """
+    is_text = text_length(cast.to) is not None
+    if not (isinstance(cast.parent, exp.Select) and cast.arg_key == "expressions" and (is_text or _precision(cast.to) is not None)):
+        return None
+    named = cast.copy()
+    if is_text:
+        named.to.replace(exp.DataType(this=exp.DType.TEXT))
+    return generated(named)
 
 
 def _cut_text(cast: exp.Cast, length: int, shown: str | None) -> None:

@@ -19,10 +19,13 @@ from table.format.manifests.entries import DataFile, EntryKind, SimpleStats
 from table.format.rows import binary_row
 from table.format.store import TableFiles
 
+_UNKNOWN = -1
+"""How many values of a column are NULL, where a Parquet file does not say so: Java passes it on."""
 _SYSTEM = frozenset({"_ROW_ID", "_SEQUENCE_NUMBER"})
 """Columns of row tracking, which no schema has."""
-_INDEX = re.compile(r"(-[0-9a-f-]+)?\.index")
-"""What follows a data file's name in that of an index beside it: Java's, pypaimon's and ours (`createNewFileIndexFilePath`)."""
+_BESIDE = re.compile(r"(-[0-9a-f-]+)?\.index|\.row")
+"""What follows a data file's name in that of an index beside it: Java's, pypaimon's and ours (`createNewFileIndexFilePath`); and of its
+rows, where data evolution keeps some (`data-evolution.row-sidecar.enabled`)."""
 _ENDED = re.compile(r"\.[A-Za-z0-9_]+$")
 
 
@@ -32,22 +35,26 @@ def name_fault(file: DataFile) -> str | None:
     So they are its own: an index that is called as another's data file or index would take that away.
     """
     name = file.file_name
-    if name.endswith(".index"):
-        return f"file {name[:80]} is called as an index of another."
+    if name.endswith((".index", ".row")):
+        return f"file {name[:80]} is called as what lies beside another."
     for extra in file.extra_files:
-        if not (_ENDED.search(name) and extra.startswith(name) and _INDEX.fullmatch(extra, len(name))):
+        if not (_ENDED.search(name) and extra.startswith(name) and _BESIDE.fullmatch(extra, len(name))):
             return f"{extra[:80]}, beside file {name[:80]}, is not called as an index of it ({name[:80]}.index)."
     return None
 
 
 def fault_of_records(records: Sequence[Mapping[str, Any]], files: TableFiles, schema: Schema) -> str | None:
-    """What of the records of a manifest of changes a reader could not decode as rows and numbers."""
+    """What of the records of a manifest a reader could not decode as rows and numbers.
+
+    A file that is taken away and added with the same words, as one that gets another index, is as it was.
+    """
+    again = {_words(record) for record in records if record["_KIND"] == EntryKind.DELETE}
     for record in records:
         if record["_VERSION"] != VERSION:
             return f"an entry is of version {record['_VERSION']}, which no reader knows."
         if record["_TOTAL_BUCKETS"] < -2:  # a table without buckets has -1, one with postponed buckets -2
             return f"an entry tells of {record['_TOTAL_BUCKETS']} buckets."
-        if record["_KIND"] == EntryKind.ADD:
+        if record["_KIND"] == EntryKind.ADD and not (again and _words(record) in again):
             file = record["_FILE"]
             try:
                 written_by = files.read_schema(file["_SCHEMA_ID"])
@@ -56,6 +63,12 @@ def fault_of_records(records: Sequence[Mapping[str, Any]], files: TableFiles, sc
             if (problem := _fault(file, written_by, schema)) is not None:
                 return f"of file {str(file['_FILE_NAME'])[:80]} it tells {problem}."
     return None
+
+
+def _words(record: Mapping[str, Any]) -> str:
+    file = record["_FILE"]
+    told = ("_FILE_NAME", "_ROW_COUNT", "_MIN_KEY", "_MAX_KEY", "_KEY_STATS", "_VALUE_STATS", "_VALUE_STATS_COLS", "_WRITE_COLS")
+    return repr([record["_PARTITION"], record["_BUCKET"], *(file.get(name) for name in (*told, "_DELETE_ROW_COUNT", "_SCHEMA_ID"))])
 
 
 def _fault(file: Mapping[str, Any], written_by: Schema, schema: Schema) -> str | None:
@@ -102,7 +115,7 @@ def stats_fault(stats: SimpleStats, types: Sequence[DataType] | None, *, rows: i
     for row in (stats.min_values, stats.max_values):
         if (problem := binary_row.fault_of(row, types)) is not None:
             return problem
-    known = [count for count in stats.null_counts if count is not None]
+    known = [count for count in stats.null_counts if count not in (None, _UNKNOWN)]
     if any(count < 0 or (rows is not None and count > rows) for count in known):
         return f"counts of NULLs ({', '.join(map(str, known))[:80]}) that no {'file' if rows is None else f'{rows:,} rows'} can have"
     if types is not None and len(stats.null_counts) not in (0, len(types)):

@@ -19,7 +19,7 @@ from lake.commit.clients.index_lines import IndexChange, index_change
 from lake.commit.clients.kept_rows import Place, same_counts, same_row_ids
 from lake.commit.clients.live_digests import BYTES_A_FILE, Live, data_paths, live_in, path_digest
 from lake.commit.clients.marks import Marks, WrongMarks
-from lake.commit.clients.merged import renumbered_rows, same_manifest, told
+from lake.commit.clients.merged import dated_otherwise, renumbered_rows, same_manifest, told
 from lake.commit.clients.rights import Rights
 from lake.inspect.counts import sums_of_entries
 from model.catalog_errors import InvalidCommit
@@ -218,13 +218,18 @@ class _Case:
         """
         if not left and not merged:
             return
+        records: list[Mapping[str, Any]] = []
         try:
-            new = [entry for meta in merged for entry in self._read(meta)]
+            new = [entry for meta in merged for entry in self._read(meta, look=records.extend)]
         except (InvalidCommit, StorageFull, Unavailable):
             raise
         except Exception as problem:
             raise self.fault(f"a merged manifest cannot be read: {problem or type(problem).__name__}") from problem
         old = [entry for meta in left for entry in self.files.manifest(meta)]
+        if (name := dated_otherwise(old, new)) is not None:
+            raise self.fault(f"a merged manifest tells another time at which file {name[:80]} was made.")
+        if (unread := fault_of_records(records, self.files, self.schema)) is not None and not self._told_before(left):
+            raise self.fault(unread)
         if self._net(old) != self._net(new):
             if alone and self.snapshot.commit_kind is CommitKind.OVERWRITE and (rows := self._count_renumbered()):
                 self._renumbered = rows
@@ -232,6 +237,13 @@ class _Case:
             raise self.fault(
                 "its base does not hold what the snapshot before it holds. Read the latest snapshot again and build the commit on it."
             )
+
+    def _told_before(self, manifests: Iterable[ManifestFile]) -> bool:
+        """Whether manifests that are live tell what no reader can decode: earlier versions took such, and whoever merges them copies it."""
+        records: list[Mapping[str, Any]] = []
+        for meta in manifests:
+            self.files.claimed_entries(meta, look=records.extend)
+        return fault_of_records(records, self.files, self.schema) is not None
 
     def _count_renumbered(self) -> int:
         end = self.snapshot.next_row_id
@@ -358,7 +370,7 @@ class _Case:
             raise self.fault("an ANALYZE changes no files.")
         if new.commit_kind is CommitKind.COMPACT:
             evolves = is_on(self.schema.options, "data-evolution.enabled")
-            types, shrunk = self._types, self.index.deletions
+            types, shrunk = self._types if self.schema.bucket < 0 else (), self.index.deletions
             if not (same_row_ids(changes, types, gone=gone, shrunk=shrunk) if evolves else same_counts(changes, types, gone=gone)):
                 raise self.fault("a COMPACT keeps the number of rows of each bucket.")
 

@@ -8,6 +8,8 @@ from itertools import pairwise
 
 from table.format.manifests.entries import ManifestEntry, ManifestFile
 
+_SAME_TIME_MILLIS = 1_000
+
 
 def same_manifest(known: ManifestFile, claimed: ManifestFile) -> bool:
     """Whether a line says of a manifest what the base's says; a range left out only makes readers look."""
@@ -35,8 +37,17 @@ def told(entry: ManifestEntry) -> tuple[object, ...]:
     return (
         entry.total_buckets, file.file_size, file.row_count, file.min_sequence_number, file.max_sequence_number, file.schema_id,
         file.first_row_id, None if file.write_cols is None else tuple(file.write_cols), stats.min_values, stats.max_values,
-        tuple(stats.null_counts), cols,
+        tuple(stats.null_counts), cols, file.delete_row_count or 0,
     )  # fmt: skip
+
+
+def dated_otherwise(before: Iterable[ManifestEntry], after: Iterable[ManifestEntry]) -> str | None:
+    """The name of a file that is told to be of another time, by which its partition expires; some clients lose a millisecond."""
+    made = {entry.key(): entry.file.creation_time_millis for entry in before}
+    for entry in after:
+        if abs(entry.file.creation_time_millis - made.get(entry.key(), entry.file.creation_time_millis)) > _SAME_TIME_MILLIS:
+            return entry.file.file_name
+    return None
 
 
 def renumbered_rows(before: Iterable[ManifestEntry], after: Iterable[ManifestEntry], *, first: int, end: int) -> int:

@@ -7,62 +7,95 @@ Python holds the frame.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter, deque
 from typing import Any
 
 from sql.spark.scheduling.tasks import stages_of
 
+_log = logging.getLogger(__name__)
 _LAG_MILLIS = 1_000
 """How long the account that Spark keeps of its tasks may take to follow."""
-_LATE = 100
+_LATE = 1_000
+"""Of so many ended statements it is remembered that their shuffles go."""
 
 
 class Leftovers:
-    """Removes the shuffles of statements that have ended, in one Spark after the other."""
+    """Removes the shuffles of statements that have ended, in one Spark after the other, on a thread of its own: no answer waits for it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._woken = threading.Condition()
         self._running: Counter[str] = Counter()
         """How many blocks of each statement are at work."""
-        self._late: deque[str] = deque(maxlen=_LATE)
-        """Ended statements of which Spark's account did not tell all yet, or which another thread did not wait for."""
+        self._ended: deque[str] = deque(maxlen=_LATE)
+        """Statements whose shuffles are to go, those among them of which Spark's account did not tell all yet."""
+        self._context: Any = None
+        """Of the Spark in which the last of them ended."""
+        self._thread: threading.Thread | None = None
+        self._closed = False
 
     def begun(self, statement_id: str) -> None:
         """A block of a statement is at work, perhaps beside others of it; `ended` is called when it is no more."""
-        with self._lock:
+        with self._woken:
             self._running[statement_id] += 1
 
     def ended(self, context: Any, statement_id: str) -> None:
-        """Where it was the last of its statement, remove what that left; raises anything where the JVM is gone."""
-        with self._lock:
+        """Where it was the last of its statement, what that left is removed soon."""
+        with self._woken:
             self._running[statement_id] -= 1
             if self._running[statement_id]:
                 return
             del self._running[statement_id]
-        self._remove(context, statement_id)
+            self._ended.append(statement_id)
+            self._context = context
+            if self._thread is None and not self._closed:
+                thread = threading.Thread(target=self._serve, name="sluice-shuffles", daemon=True)
+                thread.start()  # where the machine has none to give, the next that ends tries again
+                self._thread = thread
+            self._woken.notify()
 
-    def _remove(self, context: Any, statement_id: str) -> None:
-        """Remove the shuffles of a statement that has ended, wherever their files lie.
+    def close(self) -> None:
+        """Remove no more; returns at once, for a call into a JVM that stands still does not come back."""
+        with self._woken:
+            self._closed = True
+            self._woken.notify()
 
-        A shuffle is known by a task that wrote a part of it (`MapStatus.mapId`), which is one of the statement's stages'. One of which that
-        is not known goes when the heap is collected.
-        """
-        scala = context._jsc.sc()
-        statuses = scala.taskScheduler().mapOutputTracker().shuffleStatuses()
-        if statuses.isEmpty():
-            self._late.clear()
-            return
-        ended = [statement_id]
-        while self._late:
-            ended.append(self._late.popleft())
-        if not _told(scala):
-            self._late.extend(ended)
-            return
-        written = dict(_tasks(scala, {stage for one in ended for _, stage in stages_of(context, one)}))
-        left = [shuffle for shuffle, status in _entries(statuses) if _wrote(status, written)]
-        for shuffle in left:
+    def _serve(self) -> None:
+        while True:
+            with self._woken:
+                self._woken.wait_for(lambda: self._closed or self._ended)
+                if self._closed:
+                    return
+                ended = [statement for statement in self._ended if statement not in self._running]
+                self._ended.clear()
+                context = self._context
+            try:
+                if not _remove(context, ended):
+                    with self._woken:  # with the next that ends
+                        self._ended.extend(ended)
+                        self._woken.wait(_LAG_MILLIS / 1000)
+            except Exception:  # the JVM is gone, and with it what it had
+                _log.debug("Shuffles of ended statements could not be removed", exc_info=True)
+
+
+def _remove(context: Any, ended: list[str]) -> bool:
+    """Remove the shuffles of statements that have ended, wherever their files lie; False where Spark's account does not tell all yet.
+
+    A shuffle is known by a task that wrote a part of it (`MapStatus.mapId`), which is one of the statement's stages'. One of which that
+    is not known goes when the heap is collected.
+    """
+    scala = context._jsc.sc()
+    statuses = scala.taskScheduler().mapOutputTracker().shuffleStatuses()
+    if statuses.isEmpty():
+        return True
+    if not _told(scala):
+        return False
+    written = dict(_tasks(scala, {stage for one in ended for _, stage in stages_of(context, one)}))
+    if written:
+        for shuffle in [shuffle for shuffle, status in _entries(statuses) if _wrote(status, written)]:
             scala.cleaner().get().doCleanupShuffle(shuffle, False)
+    return True
 
 
 def _told(scala: Any) -> bool:

@@ -267,8 +267,7 @@ class SparkPool(Work):
             with contextlib.suppress(Exception):  # the JVM may be gone, and then so is the mark
                 context.setLocalProperty("spark.jobGroup.id", "")
                 context.setLocalProperty("spark.scheduler.pool", "")
-            with contextlib.suppress(Exception):
-                self._leftovers.ended(context, statement_id)
+            self._leftovers.ended(context, statement_id)
 
     def cancel(self, statement_id: str) -> None:
         """Stop the jobs of a statement; one without jobs is fine."""
@@ -381,6 +380,7 @@ class SparkPool(Work):
             self._stopping.set()
             root, self._root = self._root, None
         self._probe.close()
+        self._leftovers.close()
         self._standby.close()
         if self._settings.classes is not None:
             self._settings.classes.close()

@@ -176,15 +176,14 @@ def fault_of(prefixed: bytes, types: Sequence[DataType] | None) -> str | None:
 
 
 def _end_of(type_: DataType, row: memoryview, at: int) -> int:
-    """Where the bytes end to which the slot of a field leads; 0 where it holds the value itself."""
-    first, second = struct.unpack_from("<II", row, at)
-    if isinstance(type_, TimestampType | LocalZonedTimestampType):
-        return 0 if compact(type_) else second + 8
-    if isinstance(type_, DecimalType):
-        return 0 if compact(type_) else first + second
-    if type_.root in _IN_SLOT or row[at + 7] & 0x80:
+    """Where the bytes end to which the slot of a field leads; 0 where it holds the value itself.
+
+    As pypaimon up to 1.4 writes a TIMESTAMP and a DECIMAL of any precision, which Java's readers take for a place.
+    """
+    if isinstance(type_, TimestampType | LocalZonedTimestampType | DecimalType) or type_.root in _IN_SLOT or row[at + 7] & 0x80:
         return 0
-    return int(first + second)
+    length, offset = struct.unpack_from("<II", row, at)
+    return int(length + offset)
 
 
 def _decoded(types: Sequence[DataType], prefixed: bytes) -> tuple[object, ...]:

@@ -115,6 +115,7 @@ def test_what_readers_decode_is_taken(writer: Writer) -> None:
         _file(_WRITE_COLS=["id", "name"]),
         _file(_VALUE_STATS=_stats(_row(ONE, text), _row(ONE, text), [0, 2]), _VALUE_STATS_COLS=None),
         _file(_VALUE_STATS=_stats(_row(text), _row(text), [1]), _VALUE_STATS_COLS=["name"]),
+        _file(_VALUE_STATS=_stats(_row(ONE), _row(ONE), [-1]), _VALUE_STATS_COLS=["id"]),
         _file(_KEY_STATS=_stats(EMPTY, EMPTY), _MIN_KEY=EMPTY, _MAX_KEY=EMPTY),
     ):
         assert writer.post(_body(writer, change))
@@ -145,6 +146,64 @@ def test_statistics_of_the_columns_of_row_tracking_are_taken(rest: Rest, gateway
             assert writer.post(body)
         else:
             assert writer.rest.refused("POST", f"{writer.path}/commit", body)[0] == 400
+
+
+def _merged(writer: Writer, change: Change) -> dict[str, Any]:
+    """An APPEND whose base list holds what is live in one manifest of the client's own, of which an entry is changed."""
+    files, latest = writer._files, writer.latest()
+    assert latest is not None
+    (meta,) = files.new_manifests(live(files, latest), [], target=1 << 20)
+    name, size = files.new_manifest_list([_mutated(files, meta, change)])
+    return writer.body(latest, changes=[writer.file(rows=1)], baseManifestList=name, baseManifestListSize=size)
+
+
+OF_RECORDS = [what for what in WRONG if what not in ("columns of some", "more NULLs than rows")]
+
+
+@pytest.mark.parametrize("what", [*OF_RECORDS, "another time", "deleted rows"])
+def test_a_merged_manifest_tells_of_others_files_what_is_told(writer: Writer, gateway: Gateway, what: str) -> None:
+    more = {"another time": _file(_CREATION_TIME=5_007), "deleted rows": _file(_DELETE_ROW_COUNT=1)}
+    before = writer.latest()
+    with pytest.raises(InvalidCommit, match=r"Snapshot 2 of d\.t is not taken: "):
+        holding(gateway.lake, Access.UPDATE).client_commit(T, client_commit(_merged(writer, (WRONG | more)[what])))
+    assert writer.latest() == before
+
+
+def test_a_merged_manifest_may_lose_a_millisecond_and_hold_what_was_taken_before(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert writer.post(_merged(writer, _file(_CREATION_TIME=6)))
+    with monkeypatch.context() as before:
+        before.setattr("lake.commit.clients.judgement.fault_of_records", lambda *_: None)
+        assert writer.post(_body(writer, WRONG["a key's kind"]))
+    latest, files = writer.latest(), writer._files
+    assert latest is not None
+    odd = next(meta for meta in files.manifests_of(Snapshot.from_json(latest)) if _has_odd_key(files, meta))
+    others = [meta for meta in files.manifests_of(Snapshot.from_json(latest)) if meta is not odd]
+    merged = _mutated(files, files.new_manifests(list(files.manifest(odd)), [], target=1 << 20)[0], WRONG["a key's kind"])
+    name, size = files.new_manifest_list([*others, merged])
+    assert writer.post(writer.body(latest, changes=[writer.file(rows=1)], baseManifestList=name, baseManifestListSize=size))
+
+
+def _has_odd_key(files: TableFiles, meta: ManifestFile) -> bool:
+    records = fastavro.reader(io.BytesIO(files.io.read(files.layout.manifest(meta.file_name))))
+    return any(record["_FILE"]["_MIN_KEY"][4:5] == b"\xff" for record in records)  # type: ignore[index,call-overload]
+
+
+def test_a_file_that_gets_another_index_is_as_it_was(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where an earlier version took what it tells."""
+    odd = _named(writer.file(rows=2), delete_row_count=5)
+    with monkeypatch.context() as before:
+        before.setattr("lake.commit.clients.judgement.fault_of_records", lambda *_: None)
+        writer.commit(changes=[odd])
+    again = _named(odd, extra_files=(f"{odd.file.file_name}.index",))
+    assert (
+        writer.rest.refused(
+            "POST",
+            f"{writer.path}/commit",
+            writer.body(writer.latest(), changes=[gone(odd), _named(again, delete_row_count=6)], commitKind="OVERWRITE"),
+        )[0]
+        == 400
+    )
+    writer.commit(changes=[gone(odd), again], commitKind="OVERWRITE")
 
 
 def test_bounds_of_partitions_where_there_are_none_are_no_noise(writer: Writer) -> None:
@@ -185,7 +244,7 @@ def test_what_lies_beside_a_file_is_called_as_it(writer: Writer) -> None:
         files.io.add(files.layout.data_file(files.read_schema(0), (), 0, taken.file.file_name), bytes(9))
         body = writer.body(writer.latest(), changes=[taken])
         assert writer.rest.refused("POST", f"{writer.path}/commit", body)[0] == 400, taken.file.file_name
-    for extra in (f"{name}.index", f"{name}-1.index", f"{name}-0f1e2d3c-aaaa-bbbb-cccc-0123456789ab.index"):
+    for extra in (f"{name}.row", f"{name}.index", f"{name}-1.index", f"{name}-0f1e2d3c-aaaa-bbbb-cccc-0123456789ab.index"):
         writer.commit(changes=[_named(mine, extra_files=(extra,))])
         writer.commit(changes=[_named(gone(mine), extra_files=(extra,))], commitKind="OVERWRITE")
 
