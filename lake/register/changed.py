@@ -16,6 +16,7 @@ from model.damage import MISSING
 from model.errors import TableDamaged
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
+from table.format.io.file_io import FileIO
 from table.format.json_document import parse_json
 from table.format.schema_file import schema_bytes
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
@@ -43,11 +44,11 @@ def changed_schemas(files: TableFiles, schemas: Iterable[tuple[int, Mapping[str,
         path = files.layout.schema_file(schema_id)
         try:
             same = Schema.from_json(parse_json(files.io.read(path))) == Schema.from_json(body)
-        except FileNotFoundError:
+        except (FileNotFoundError, TableDamaged):
             if not files.io.exists(path):
-                continue
-            same = False  # a directory
-        except (*_NOT_WHAT_IT_WAS, TableDamaged):
+                continue  # also a link that leads in a circle
+            same = False  # a directory, or a link out of the table
+        except _NOT_WHAT_IT_WAS:
             same = False
         if not same:
             yield ChangedFile(path=path, data=schema_bytes(body), problem="is not the catalog's schema", number=schema_id)
@@ -164,11 +165,17 @@ def put_aside(
         files.io.sync([*directories, *([directory] if files.io.exists(directory) else [])])
 
 
+def put_anew(io: FileIO, path: str, data: bytes) -> None:
+    """Write a file where none is, also in the place of a link that leads nowhere, which keeps another from being made."""
+    if not io.create(path, data) and not io.exists(path):
+        io.write(path, data)
+
+
 def _replace_tag(files: TableFiles, tag: ChangedFile, directory: str) -> None:
     """Write a tag's file again; never without one, as who removes a tag's file removes the tag."""
     aside = f"{directory}/{tag.path.rpartition('/')[2]}"
     if not files.io.exists(tag.path):
-        files.io.create(tag.path, tag.data)
+        put_anew(files.io, tag.path, tag.data)
         return
     try:
         files.io.create(aside, files.io.read(tag.path))

@@ -21,7 +21,7 @@ from lake.commit.claims import claimed_in
 from lake.commit.decided import follow
 from lake.commit.idempotency import register_answers
 from lake.commit.publish import Publisher
-from lake.register.changed import ChangedFile, changed_files, changed_tags, missing_files, put_aside, put_back
+from lake.register.changed import ChangedFile, changed_files, changed_tags, missing_files, put_anew, put_aside, put_back
 from lake.register.foreign_tables import StoredBranch, check_schemas
 from lake.register.looks.repair_plan import Plan, other_line, plan_of
 from lake.register.operations import rewrite_operations
@@ -139,7 +139,7 @@ def _decided(catalog: CatalogStore, table: LakeTable, caller: Caller, filed: Fil
             return None
         with claimed_in(tx, None):
             for one in found.missing:  # of decisions made long ago: where one cannot be written, nothing else has changed
-                files.io.create(one.path, one.data)
+                put_anew(files.io, one.path, one.data)
             put_back(files, found.plan.back)
             put_aside(files, found.plan.aside, found.changed, found.torn_tags, found.done.directory)
             _register_schemas(tx, table, found.schemas, found.taken_over)

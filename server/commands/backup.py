@@ -15,7 +15,7 @@ from catalog.backup.holds import holding
 from catalog.damage import telling_damage
 from lake import Lake
 from lake.access.allowed_locations import refuse_overlap, table_location
-from lake.register.copied.copies import copy_back, copy_to, relative
+from lake.register.copied.copies import copy_back, copy_to, relative, require_apart
 from lake.register.copied.done import WarehouseCopy
 from lake.register.copied.record import CopyRecord, read_record, write_record
 from lake.register.restored.after_restore import Difference, differences
@@ -90,6 +90,7 @@ def backup(settings: Settings, path: Path, *, files_to: str | None = None, verif
 
 def _files_copied(settings: Settings, archive: Path, files_to: str, *, verify: bool) -> WarehouseCopy:
     tables = archived_tables(archive, dropped=True)
+    require_apart(tables, warehouse=settings.warehouse, place=files_to)
     with orc_decoded_beside(settings) if verify else contextlib.nullcontext():
         return copy_to(tables, warehouse=settings.warehouse, place=files_to, verify=verify, import_dirs=settings.import_dirs)
 

@@ -8,6 +8,7 @@ consumers are put back as the copy's record of the backup has them.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from lake.register.check import TableCheck
 from lake.register.copied.directories import directory_back, directory_to, is_directory_table, schemas_of
 from lake.register.copied.done import COPY_AGAIN, PARALLEL, WarehouseCopy, why_refused
 from lake.register.copied.places import CopiedReach
-from lake.register.copied.record import CopyRecord, consumers_of, put_back
+from lake.register.copied.record import CopyRecord, consumers_of, consumers_told, put_back
 from lake.register.looks.faults import Fault, once
 from lake.register.looks.needed import Line
 from lake.tables.handle import LakeTable
@@ -28,6 +29,7 @@ from model.location import Location
 from model.snapshot import Snapshot
 from table.format.io.copying import Copy
 from table.format.io.file_io import FileIO, file_io_for, local_path
+from table.format.io.links import RealPlaces
 from table.format.io.storage_errors import never_given, told_by_the_store
 from table.format.layout import TableLayout
 from table.format.store import TableFiles
@@ -37,6 +39,22 @@ def relative(location: str, warehouse: str) -> str | None:
     """Where a table lies below its warehouse; None for one that lies elsewhere."""
     root, lies = Location.parse(warehouse), Location.parse(location)
     return "/".join(lies.below(root)) if root != lies and root.contains(lies) else None
+
+
+def require_apart(tables: Iterable[PartTable], *, warehouse: str, place: str) -> None:
+    """Raise `IllegalMove` for a place that lies in the warehouse, or where copies would come into a table's files; links are followed."""
+    places = RealPlaces()
+    home, copy = places.of(Location.parse(warehouse)), places.of(Location.parse(place))
+    if home.contains(copy):
+        raise IllegalMove(f"{place} lies in the warehouse, {warehouse}, and would be lost with it: have the files copied to another place.")
+    tables = list(tables)
+    below = {table.table_id: relative(table.location, warehouse) for table in tables}
+    targets = {copy.child(path.partition("/")[0]) for path in below.values() if path is not None}
+    for table in tables:
+        for taken in (table.location, *(table.allowed or ())):
+            lies = places.of(Location.parse(taken))
+            if any(target.overlaps(lies) for target in targets):
+                raise IllegalMove(f"Table {table.told} has files at {lies}, where the copy would lie: have it made at another place.")
 
 
 def copy_to(
@@ -117,13 +135,30 @@ def _copied_to(table: PartTable, target: str, done: WarehouseCopy, import_dirs: 
     try:
         reach = _reach(table, source, import_dirs)
         in_copy = _reach(table, target, import_dirs)
-        copies = [*_named(table, source, from_io, done, reach), *_metadata(table, source, from_io)]
-        done.consumers[str(table.table_id)] = consumers_of(table, source, from_io)
+        copies = [*_as_far(_named(table, source, from_io, done, reach), table, done), *_metadata(table, source, from_io, done)]
+        done.consumers[str(table.table_id)] = consumers_told(table)
+        with _told(table, done):
+            done.consumers[str(table.table_id)] = consumers_of(table, source, from_io)
         done.copied(table, [Copy(path, in_copy.at(path), changes) for path, changes in copies], from_io, file_io_for(target))
     except LakeError as problem:
-        done.troubles.append((table.told, f"could not be copied: {problem.message}"))
+        done.troubles.append((table.told, f"could not be copied: {problem.message.rstrip('.')}"))
         return False
     return True
+
+
+@contextlib.contextmanager
+def _told(table: PartTable, done: WarehouseCopy) -> Iterator[None]:
+    """Tell what of a table could not be looked at, and go on with the rest: one directory is no reason to copy nothing."""
+    try:
+        yield
+    except LakeError as problem:
+        done.troubles.append((table.told, f"could not be copied in full, all else was: {problem.message.rstrip('.')}"))
+
+
+def _as_far(files: Iterable[tuple[str, bool]], table: PartTable, done: WarehouseCopy) -> Iterator[tuple[str, bool]]:
+    """The files as far as they can be told."""
+    with _told(table, done):
+        yield from files
 
 
 def _copied_back(table: PartTable, source: str, target: str, done: WarehouseCopy, import_dirs: Sequence[str], left: set[str]) -> None:
@@ -236,7 +271,7 @@ def _lines(table: PartTable) -> Sequence[Line]:
     return [*lines, *(Line(branch=branch, snapshots=[Snapshot.from_json(body)]) for branch, body in table.tags)]
 
 
-def _metadata(table: PartTable, location: str, io: FileIO) -> list[tuple[str, bool]]:
+def _metadata(table: PartTable, location: str, io: FileIO, done: WarehouseCopy) -> list[tuple[str, bool]]:
     """Files of schemas, snapshots, tags and consumers, as far as they are there; without the hints, which may tell of later snapshots."""
     paths = []
     for branch in table.schemas:
@@ -244,7 +279,9 @@ def _metadata(table: PartTable, location: str, io: FileIO) -> list[tuple[str, bo
         known = {layout.schema_file(schema_id) for schema_id in table.schemas[branch]}
         known |= {layout.snapshot_file(int(body["id"])) for body in table.snapshots.get(branch, ())}
         for directory in (layout.schema_dir(), layout.snapshot_dir()):
-            paths += [status.path for status in io.list(directory) if status.path in known]
+            with _told(table, done):
+                paths += [status.path for status in io.list(directory) if status.path in known]
         for directory in (layout.tag_dir(), layout.consumer_dir()):
-            paths += [status.path for status in io.list(directory) if not status.is_dir]
+            with _told(table, done):
+                paths += [status.path for status in io.list(directory) if not status.is_dir]
     return [(path, True) for path in paths]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from catalog.backup.archive_parts import PartTable
 from lake.register.copied.contents import Recorded
 from lake.register.copied.record import CopyRecord
+from model.damage import MISSING
 from table.format.io.copying import Copied, Copy, copy_files
 from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import never_taken
@@ -53,7 +54,8 @@ class WarehouseCopy:
         copied = copy_files(copies, source=from_io, target=to_io, threads=PARALLEL)
         self.tables += 1
         self.count(copied)
-        self.troubles += [(table.told, f"{path} is missing") for path in copied.missing]
+        told = {what.partition(" ")[0] for of, what in self.troubles if of == table.told}  # by whoever looked for what it names
+        self.troubles += [(table.told, f"{path} {MISSING}") for path in copied.missing if path.partition(" ")[0] not in told]
         for problem in copied.unreadable:
             self.trouble(table, f"a file was not copied: {problem.message}")
         return copied

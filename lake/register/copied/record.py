@@ -83,6 +83,15 @@ def consumers_of(table: PartTable, location: str, io: FileIO) -> dict[str, dict[
     return found
 
 
+def consumers_told(table: PartTable) -> dict[str, dict[str, int]]:
+    """The same of those that the backup itself tells, where their files cannot be asked."""
+    told = {}
+    for branch in table.schemas:
+        end = max((int(body["id"]) for body in table.snapshots.get(branch, ())), default=0) + 1
+        told[branch] = {name: min(following, end) for name, following in table.consumers.get(branch, {}).items()}
+    return told
+
+
 def put_back(consumers: Mapping[str, Mapping[str, int]], location: str, io: FileIO) -> int:
     """Write the files of consumers that have none; returns how many."""
     written = 0

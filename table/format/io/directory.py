@@ -14,7 +14,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from table.format.io.durability import Durability, flush
-from table.format.io.storage_errors import making, translating
+from table.format.io.storage_errors import making, no_circles, translating
 
 Opened = Callable[[int, str], None]
 """Raises for an open file or directory that lies elsewhere than its path may lead; nothing is done with it before."""
@@ -134,14 +134,15 @@ class LocalDirectory:
         """Whether a file is there."""
         with self._naming(name):
             try:
-                os.stat(name, dir_fd=self._handle)
+                with no_circles():
+                    os.stat(name, dir_fd=self._handle)
             except FileNotFoundError:
                 return False
             return True
 
     def read(self, name: str) -> bytes:
         """The whole file."""
-        with self._naming(name):
+        with self._naming(name), no_circles():
             return read_whole(name, directory=self._handle, opened=self._opened)
 
     def create(self, name: str, data: bytes) -> bool:

@@ -20,7 +20,7 @@ from table.format.io.directory import Directory, LocalDirectory, Opened, read_wh
 from table.format.io.directory import FileStatus as FileStatus
 from table.format.io.durability import Durability
 from table.format.io.object_store import ArrowFileIO, object_store
-from table.format.io.storage_errors import making, translating
+from table.format.io.storage_errors import making, no_circles, translating
 
 
 class FileIO(Protocol):
@@ -105,7 +105,7 @@ class LocalFileIO:
     def read(self, path: str) -> bytes:
         """The whole file; raises `FileNotFoundError` also where something else lies in its place."""
         path = local_path(path)
-        with translating(path):
+        with translating(path), no_circles():
             try:
                 return read_whole(path, opened=self._held)
             except IsADirectoryError as problem:  # no disk is away: something else lies there
@@ -171,7 +171,7 @@ class LocalFileIO:
             except ValueError:  # a NUL, which no name has
                 return False
             except OSError as problem:  # anything else does not say that nothing is there
-                if problem.errno == errno.ENAMETOOLONG:
+                if problem.errno in (errno.ENAMETOOLONG, errno.ELOOP):
                     return False
                 raise
             return True
@@ -181,10 +181,13 @@ class LocalFileIO:
         return self.exists(path)
 
     def size(self, path: str) -> int:
-        """Bytes of the file."""
+        """Bytes of the file; raises `FileNotFoundError` also where a directory lies in its place."""
         path = local_path(path)
-        with translating(path):
-            return os.stat(path).st_size
+        with translating(path), no_circles():
+            status = os.stat(path)
+            if stat.S_ISDIR(status.st_mode):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            return status.st_size
 
     def delete(self, path: str) -> None:
         """Remove the file; none there is fine."""
@@ -246,7 +249,7 @@ class LocalFileIO:
                 path = path.rstrip("/")
                 with os.scandir(handle) as entries:
                     for entry in entries:
-                        with contextlib.suppress(FileNotFoundError):
+                        with contextlib.suppress(FileNotFoundError), no_circles():
                             status, place = entry.stat(), f"{path}/{entry.name}"
                             millis = status.st_mtime_ns // 1_000_000
                             statuses.append(FileStatus(path=place, size=status.st_size, mtime_millis=millis, is_dir=entry.is_dir()))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from collections.abc import Iterator
 
 from model.damage import UNREADABLE
@@ -46,6 +47,17 @@ def translating(path: str) -> Iterator[None]:
         raise
     except OSError as problem:
         raise storage_error(problem, path) from problem
+
+
+@contextlib.contextmanager
+def no_circles() -> Iterator[None]:
+    """Raise `FileNotFoundError` for a link that leads in a circle, as for every other that leads nowhere: no disk is away."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno != errno.ELOOP:
+            raise
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), problem.filename) from problem
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -293,3 +294,95 @@ def test_what_to_do_is_told_of_a_table_outside_the_warehouse(shop: Server, of: O
     shutil.move(kept, place)
     again = [one.what for one in restore(of(empty_dsn), file, replace=True, files_from=copy)[1] if one.table == "shop.orders"]
     assert not any("Put that directory back" in what for what in again)
+
+
+def in_a_circle(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+WRONG: dict[str, Callable[[Path], object]] = {
+    "a link in a circle": in_a_circle,
+    "a link that leads nowhere": lambda path: path.symlink_to("nowhere"),
+    "a directory": Path.mkdir,
+    "nothing": lambda _: None,
+}
+"""What may lie in the place of a file that is gone."""
+KINDS = (
+    "schema/schema-0", "snapshot/snapshot-1", "tag/tag-kept", "branch/branch-b/snapshot/snapshot-1", "branch/branch-b/schema/schema-0",
+    "manifest/manifest-list-*", "manifest/manifest-[0-9a-f]*", "consumer/consumer-c", "*/*/data-*",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wrong", WRONG)
+def test_one_file_that_cannot_be_copied_keeps_no_other_out_of_the_copy(shop: Server, of: Of, tmp_path: Path, kind: str, wrong: str) -> None:
+    """A directory of which one entry could not be looked at left the whole table out, and its rows were lost with the warehouse."""
+    reset_consumer(shop.catalog, shop.lake.open(ORDERS), "c", 1)
+    table = tmp_path / "warehouse/shop.db/orders"
+    backup(of(shop.dsn), tmp_path / "whole", files_to=str(tmp_path / "before"))
+    lost = min(table.glob(kind))
+    name = str(lost.relative_to(table))
+    lost.unlink()
+    WRONG[wrong](lost)
+    _, said = backup(of(shop.dsn), tmp_path / "b", files_to=str(tmp_path / "copy"))
+    copies = [
+        {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
+        for root in (tmp_path / "before/shop.db/orders", tmp_path / "copy/shop.db/orders")
+    ]
+    left_out = copies[0] - copies[1] - {name}
+    if kind.startswith("manifest/"):  # what nothing else names is not known any more
+        lists = {path for path in copies[0] if "/manifest-list-" in path}
+        left_out = {path for path in left_out if not path.startswith(("day=", "manifest/")) or path in lists}
+    assert left_out == set()
+    told = [one.what for one in said if lost.name in one.what]
+    assert len(told) <= 1, told
+    assert told or not name.startswith(("manifest", "day=")), said
+
+
+def test_a_directory_that_cannot_be_listed_keeps_no_other_out_of_the_copy(
+    shop: Server, of: Of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reset_consumer(shop.catalog, shop.lake.open(ORDERS), "c", 1)
+    backup(of(shop.dsn), tmp_path / "whole", files_to=str(tmp_path / "before"))
+    before = {str(path.relative_to(tmp_path / "before")) for path in (tmp_path / "before/shop.db/orders").rglob("*") if path.is_file()}
+    listed = LocalFileIO.list
+    for name in ("tag", "snapshot", "schema", "consumer"):
+
+        def denied(io: LocalFileIO, path: str, name: str = name) -> object:
+            with translating(path):
+                if path == str(tmp_path / "warehouse/shop.db/orders" / name):
+                    raise PermissionError(errno.EACCES, "Permission denied", path)
+            return listed(io, path)
+
+        monkeypatch.setattr(LocalFileIO, "list", denied)
+        copy = tmp_path / f"without-{name}"
+        _, said = backup(of(shop.dsn), tmp_path / f"b-{name}", files_to=str(copy))
+        monkeypatch.undo()
+        assert any("all else was" in one.what for one in said), said
+        there = {str(path.relative_to(copy)) for path in (copy / "shop.db/orders").rglob("*") if path.is_file()}
+        assert {path for path in before - there if f"/orders/{name}/" not in path} == set()
+
+
+@pytest.mark.parametrize(
+    "into", ["warehouse", "warehouse/sub", "warehouse/shop.db", "warehouse/shop.db/orders", "link", "link/sub", "taken"]
+)
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_copy_in_the_warehouse_or_a_tables_files_is_none(shop: Server, of: Of, tmp_path: Path, into: str, scheme: str) -> None:
+    """It copied files onto themselves, and said that they were copied."""
+    warehouse = tmp_path / "warehouse"
+    (tmp_path / "link").symlink_to(warehouse)
+    backup(of(shop.dsn), tmp_path / "b", files_to=str(tmp_path / "taken"))
+    shop.lake.import_dirs = (str(tmp_path / "taken"),)
+    shop.lake.register_table(Identifier("shop", "taken"), str(tmp_path / "taken/shop.db/queue"))
+    shop.run("INSERT INTO shop.taken VALUES (4)")
+    roots = (warehouse, tmp_path / "taken")
+    before = {path: (path.stat().st_mtime_ns, path.stat().st_ino) for root in roots for path in root.rglob("*") if path.is_file()}
+    with pytest.raises(IllegalMove, match="another place"):
+        backup(of(shop.dsn), tmp_path / "b2", files_to=f"{scheme}{tmp_path / into}")
+    assert not (tmp_path / "b2").exists()
+    assert {path: (path.stat().st_mtime_ns, path.stat().st_ino) for root in roots for path in root.rglob("*") if path.is_file()} == before
+
+
+def test_a_copy_may_lie_around_the_warehouse(shop: Server, of: Of, tmp_path: Path) -> None:
+    assert backup(of(shop.dsn), tmp_path / "b", files_to=str(tmp_path))[1] == []
+    assert (tmp_path / "shop.db/orders/schema/schema-0").exists()
