@@ -9,7 +9,7 @@ UNREADABLE = "cannot be read"
 """Of a file or directory that its store does not give; one whose bytes make no rows "cannot be decoded"."""
 
 _SIZE = re.compile(r"has [\d,]+ bytes where ")
-_METADATA = re.compile(r"(?:index-)?manifest-[^.]*|(?:snapshot|schema|changelog)-\d+|tag-.*")
+_METADATA = re.compile(r"(?:index-)?manifest-[^.]*|stat-[^.]*|(?:snapshot|schema|changelog)-\d+|tag-.*")
 """Names of files that each look reads whole."""
 
 

@@ -31,8 +31,9 @@ from table.format.layout import TableLayout
 from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import decode_manifest_list
 from table.format.manifests.entries import ManifestEntry, ManifestFile
-from table.format.manifests.lists import goes_back
+from table.format.manifests.lists import goes_back, way_out_of
 from table.format.manifests.typed import entries_in, index_records, wrong_entries, wrong_size
+from table.format.statistics_file import statistics_in
 from table.format.store import TableFiles
 
 Checked = Callable[[int, int], None]
@@ -262,6 +263,7 @@ class TableCheck:
             before = snapshot.id, names
             wanted.update(needed)
             self._checked(1, 0)
+        yield from self._statistics(line)
         yield from self._indexes(line)
 
     def _contradictions(self, line: Line, contradictions: Contradictions) -> Iterator[Fault]:
@@ -273,6 +275,17 @@ class TableCheck:
                 continue
             path, number = files.layout.snapshot_file(one.snapshot.id), one.snapshot.id
             yield Fault(branch=line.branch, snapshot_id=number, partition="", file=path, rows=None, problem=one.problem)
+
+    def _statistics(self, line: Line) -> Iterator[Fault]:
+        """Faults of files of statistics, which cost no row."""
+        named = {snapshot.statistics: snapshot for snapshot in line.snapshots if snapshot.statistics is not None}
+        for name, snapshot in named.items():
+            path = self._table.files.layout.statistics_file(name)
+            data = self._read_at(path)
+            problem = data if isinstance(data, str) else decoded(partial(statistics_in, data))
+            if isinstance(problem, str):
+                problem = f"{problem}; {way_out_of(path, self._written(line.branch))}"
+                yield Fault(branch=line.branch, snapshot_id=snapshot.id, partition="", file=path, rows=None, problem=problem)
 
     def _indexes(self, line: Line) -> Iterator[Fault]:
         """Faults of index manifests and of the files they name: with them the rows that they say are deleted come back."""
@@ -374,14 +387,20 @@ class TableCheck:
 
     def _read(self, name: str, size: int | None) -> bytes | str:
         try:
-            data = self._io.read(self._table.files.layout.manifest(name))
+            data = self._read_at(self._table.files.layout.manifest(name))
+        except TableDamaged as damage:  # a name that leads out of the table
+            return damage.problem
+        return data if isinstance(data, str) else wrong_size(len(data), size) or wrong_name(data, name) or data
+
+    def _read_at(self, path: str) -> bytes | str:
+        try:
+            return self._io.read(path)
         except FileNotFoundError:
             return MISSING
         except TableDamaged as damage:  # such as a link that leads out of the table
             return damage.problem
         except Unavailable as problem:
             return refused(problem)
-        return wrong_size(len(data), size) or wrong_name(data, name) or data
 
     def _data(self, wanted: Wanted) -> Iterator[Fault]:
         self._planned(len(wanted), sum(entry.file.file_size for _, _, entry in wanted.values()))

@@ -249,5 +249,5 @@ class ConsumerProgress:
 def _read(table: LakeTable, name: str) -> int | None:
     try:
         return int(parse_json(table.files.io.read(table.files.layout.consumer_file(name)))["nextSnapshot"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError, OverflowError):
         return None

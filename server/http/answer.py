@@ -10,6 +10,7 @@ from email.utils import formatdate
 from http import HTTPStatus
 from typing import Any, Protocol
 
+from server.formats.writers import BrokenStream
 from server.http.request import refused
 from server.http.workers import Job
 from server.sql.disconnect import WAITING
@@ -109,6 +110,8 @@ class Answer:
                 if self._sleeper is not None and time.monotonic() - began >= _TURN_SECONDS:
                     self._streams(self._go_on)
                     return
+        except BrokenStream:  # of a format without a place for failures; whoever made it has told of this one
+            self._wire.cut()
         except Exception:
             _log.exception("An answer ended in the middle")
             self._wire.cut()

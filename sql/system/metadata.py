@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -141,7 +140,7 @@ def statistics(scan: SystemScan) -> Iterable[Sequence[Any]]:
     snapshot = scan.snapshot
     if snapshot is None or snapshot.statistics is None:
         return
-    body = json.loads(scan.opened.files.io.read(scan.opened.files.layout.statistics_file(snapshot.statistics)))
+    body = scan.opened.files.statistics(snapshot.statistics)
     column_stats = as_json(body.get("colStats") or {})
     yield body["snapshotId"], body["schemaId"], body.get("mergedRecordCount"), body.get("mergedRecordSize"), column_stats
 

@@ -12,7 +12,7 @@ from table.format.json_document import parse_json
 from table.format.store import TableFiles
 
 _PREFIX = "consumer-"
-_NO_CONSUMER = (ValueError, KeyError, TypeError)
+_NO_CONSUMER = (ValueError, KeyError, TypeError, OverflowError)
 _ATTEMPTS, _PAUSE_SECONDS = 5, 0.05
 
 

@@ -43,6 +43,7 @@ from table.format.schema_file import publish_schema
 from table.format.schemas import KnownSchemas, Schemas
 from table.format.snapshot_file import Published as Published
 from table.format.snapshot_file import publish, snapshot_bytes
+from table.format.statistics_file import statistics_in
 from table.format.table_directory import opened_in, require_there
 from table.scan.planning.column_cache import COLUMNS
 from table.scan.planning.live import Irregular, merge_entries, never_added, only_added
@@ -368,6 +369,10 @@ class TableFiles:
     def index_manifest(self, name: str) -> list[dict[str, Any]]:
         """The entries of an index manifest, as Avro holds them."""
         return self._decoded(self.layout.manifest(name), lambda data: index_records(data, self.partition_types))
+
+    def statistics(self, name: str) -> Mapping[str, Any]:
+        """What was found of a snapshot by ANALYZE; raises as what reads manifests."""
+        return self._decoded(self.layout.statistics_file(name), statistics_in)
 
     def _decoded(self, path: str, decode: Callable[[bytes], T], size: int | None = None) -> T:
         """What a metadata file holds; raises what `missing` tells, and `TableDamaged` for one of another size or that cannot be decoded."""

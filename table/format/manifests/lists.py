@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from model.text.file_name import file_name
 from model.text.sql_text import literal
+from table.format.statistics_file import STATISTICS_PREFIX
 
 LIST_PREFIX = "manifest-list-"
 """How their names begin."""
@@ -15,5 +16,12 @@ def goes_back(table: str) -> str:
 
 
 def way_out_of(path: str, table: str) -> str | None:
-    """What helps where this file of a table is damaged, if it is a list; None for other files, and where ``table`` is but a directory."""
-    return goes_back(table) if file_name(path).startswith(LIST_PREFIX) and "/" not in table else None
+    """What helps where this file of a table is damaged, if it is a list or has statistics.
+
+    None for other files, and where ``table`` is but a directory.
+    """
+    if "/" in table:
+        return None
+    if file_name(path).startswith(STATISTICS_PREFIX):
+        return f"CALL sys.analyze_table({literal(table)}) makes the statistics anew"
+    return goes_back(table) if file_name(path).startswith(LIST_PREFIX) else None

@@ -11,6 +11,7 @@ import pytest
 from flask import Flask, Response, request
 
 from server.access.tls import TlsFiles
+from server.formats import BrokenStream
 from server.http.wsgi import HttpServer
 from server.settings.settings import read_settings
 from server.sql.disconnect import CONNECTION, ENDLESS, PRINCIPAL
@@ -104,11 +105,12 @@ class Site:
 
             return Response(pieces())
 
-        @app.get("/broken")
-        def broken() -> Response:
+        @app.get("/broken", defaults={"failure": RuntimeError("in the middle")})
+        @app.get("/told", defaults={"failure": BrokenStream()})
+        def broken(failure: Exception) -> Response:
             def pieces() -> Iterator[bytes]:
                 yield b"begun"
-                raise RuntimeError("in the middle")
+                raise failure
 
             return Response(pieces())
 

@@ -254,9 +254,13 @@ def test_a_reader_that_takes_nothing_is_let_go(tmp_path: Path) -> None:
         site.stop()
 
 
-def test_an_answer_that_fails_in_the_middle_is_cut(site: Site) -> None:
+@pytest.mark.parametrize(("path", "lines"), [("/broken", 1), ("/told", 0)])
+def test_an_answer_that_fails_in_the_middle_is_cut(site: Site, caplog: pytest.LogCaptureFixture, path: str, lines: int) -> None:
+    """The log tells of it where nobody has: of a damaged table it does once an hour, however often that is read."""
     with pytest.raises(httpx.RemoteProtocolError):
-        httpx.get(url(site, "/broken"))
+        httpx.get(url(site, path))
+    assert eventually(lambda: sum(site.http.connections().values()) == 0)
+    assert len([record for record in caplog.records if "in the middle" in record.getMessage()]) == lines
 
 
 def test_a_client_that_goes_is_told_to_its_request_and_one_that_half_closed_gets_what_is_ready(site: Site) -> None:

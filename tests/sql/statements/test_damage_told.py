@@ -13,9 +13,12 @@ import pytest
 from gateway.gateway import Gateway
 from lake import Lake
 from model.errors import TableDamaged
+from model.identifier import Identifier
+from sql.statements.procedures.analyze import commit_statistics
 from tests.bare import without_rights
 from tests.lake.register.damage import BREAKS, data_files, forget_metadata, metadata_files
 
+T = Identifier("default", "t")
 STATEMENTS = re.compile(r"CALL sys\.\w+\((?:[^()']|'[^']*')*\)")
 
 
@@ -140,3 +143,59 @@ def test_a_link_that_leads_nowhere_is_a_file_that_is_missing(gateway: Gateway, w
     assert run(gateway, "CALL sys.check_table('t')") == []
     assert not file.is_symlink()
     assert json.loads(file.read_bytes()) == json.loads(whole)
+
+
+@pytest.mark.damages
+@pytest.mark.parametrize("how", ["missing", "cut", "zeros", "another key", "no numbers"])
+def test_damaged_statistics_are_told_by_their_file_and_cost_nothing_else(gateway: Gateway, lake: Lake, warehouse: Path, how: str) -> None:
+    """They were a bug of the server's, and no check named them."""
+    run(gateway, "CREATE TABLE t (id INT)")
+    run(gateway, "INSERT INTO t VALUES (1)")
+    table = lake.open(T)
+    found = {"snapshotId": 1, "schemaId": 0, "mergedRecordCount": 1, "mergedRecordSize": 9, "colStats": {}}
+    commit_statistics(lake, table, found)
+    assert [row[:2] for row in run(gateway, "SELECT * FROM t$statistics")] == [(1, 0)]
+    (file,) = (warehouse / "default.db/t/statistics").iterdir()
+    if how in HOW:
+        HOW[how](file)
+    else:
+        file.write_text(json.dumps({"snapshotIx": 1} if how == "another key" else found | {"snapshotId": 1e308}))
+    with pytest.raises(TableDamaged) as raised:
+        run(gateway, "SELECT * FROM t$statistics")
+    assert file.name in raised.value.message
+    assert "CALL sys.analyze_table('default.t')" in raised.value.message
+    (fault,) = run(gateway, raised.value.check)
+    assert fault[3] == str(file)
+    assert "CALL sys.analyze_table('default.t')" in str(fault[-1])
+    assert run(gateway, "SELECT * FROM t") == [(1,)]
+    assert run(gateway, "CALL sys.remove_unexisting_files('t')") == []
+    commit_statistics(lake, lake.open(T), found)
+    assert [row[:2] for row in run(gateway, "SELECT * FROM t$statistics")] == [(1, 0)]
+
+
+NO_CONSUMERS = (
+    "",
+    "null",
+    "[]",
+    "{}",
+    '{"nextSnapshot": 1e400}',
+    '{"nextSnapshot": "x"}',
+    '{"nextSnapshot": null}',
+    "\x00",
+    '{"nextSnapshot": [1]}',
+)
+
+
+@pytest.mark.parametrize("text", NO_CONSUMERS)
+def test_a_file_that_tells_no_consumer_is_damage_until_it_is_reset(gateway: Gateway, warehouse: Path, text: str) -> None:
+    run(gateway, "CREATE TABLE t (id INT) WITH ('bucket' = '1', 'bucket-key' = 'id')")
+    run(gateway, "INSERT INTO t VALUES (1)")
+    run(gateway, "CALL sys.reset_consumer('t', 'c', 1)")
+    file = warehouse / "default.db/t/consumer/consumer-c"
+    file.write_text(text)
+    run(gateway, "SELECT * FROM t$consumers")
+    with pytest.raises(TableDamaged, match="tells no consumer"):
+        run(gateway, "CALL sys.expire_snapshots(`table` => 't', retain_max => 1, retain_min => 1)")
+    run(gateway, "CALL sys.reset_consumer('t', 'c', 1)")
+    assert run(gateway, "SELECT * FROM t$consumers") == [("c", 1)]
+    run(gateway, "CALL sys.expire_snapshots(`table` => 't', retain_max => 1, retain_min => 1)")
