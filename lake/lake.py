@@ -32,6 +32,7 @@ from lake.register.expired import forget_expired
 from lake.register.looks.cut_off import cut_off_faults
 from lake.register.looks.faults import Fault, once, refusals_too
 from lake.register.looks.side_by_side import SideBySide
+from lake.register.looks.strays import of_strays
 from lake.register.register import LakeAdoption
 from lake.register.repair import Repair, repair
 from lake.register.upgrade import upgrade_operations
@@ -324,7 +325,8 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         lines, branches = lines_of(self.catalog, table)
         check = TableCheck(table, deep=deep, threads=threads, checked=checked, planned=planned, branches=opened)
         branches_unknown = refusals_too(MAIN_BRANCH, of_unknown_branches(self.catalog, table))
-        faults_of_all = once(chain(faults, branches_unknown, check.faults(lines, branches)))
+        strays = refusals_too(MAIN_BRANCH, of_strays(self.catalog, table, names))
+        faults_of_all = once(chain(faults, branches_unknown, strays, check.faults(lines, branches)))
         return self._noting(table, faults_of_all, deep=deep)
 
     def _up_to_date(self, branch: Identifier, opened: dict[str, LakeTable]) -> Iterator[Fault]:

@@ -152,7 +152,7 @@ class TableDamaged(ResourceError, status=503):
             f"{f'{rest}, ' if rest else ''}a backup brings all of it back.",
             resource_name=table,
         )
-        self.place, self.file, self.problem, self.snapshot_id = file, file, problem, snapshot_id
+        self.place, self.file, self.problem, self.snapshot_id, self.way_out = file, file, problem, snapshot_id, way_out
 
 
 class ColumnNotExist(ResourceError, status=404):

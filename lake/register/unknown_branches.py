@@ -20,6 +20,7 @@ from model.errors import InvalidName, InvalidSchema, TableDamaged
 from model.identifier import MAIN_BRANCH
 from model.names import check_name
 from model.snapshot import Snapshot
+from model.text.sql_text import literal
 from table.format.io.directory import FileStatus
 from table.format.io.file_io import FileIO
 from table.format.layout import TableLayout
@@ -67,11 +68,11 @@ def snapshots_kept(tx: CatalogTransaction, table: LakeTable, *, known: Container
         snapshots += _beyond(tx, table, files, known)
         own = name == table.identifier.branch
         tags = {tag.name: tag for tag in tx.tags.all(table.table_id, name)} if own or known is None else {}
-        tagged = [*_tagged(files, [tag for tag, status in stored_tags(files).items() if _is_other(files, tags.get(tag), status, own=own)])]
+        found = [*tagged(files, [tag for tag, status in stored_tags(files).items() if _is_other(files, tags.get(tag), status, own=own)])]
         if own:
-            snapshots += [snapshot for snapshot in tagged if _is_of_newer_schema(table, snapshot)]
+            snapshots += [snapshot for snapshot in found if _is_of_newer_schema(table, snapshot)]
         else:
-            snapshots += [snapshot for snapshot in tagged if known is None or snapshot.key not in known]
+            snapshots += [snapshot for snapshot in found if known is None or snapshot.key not in known]
     return snapshots
 
 
@@ -99,7 +100,7 @@ def _holds_any(tx: CatalogTransaction, io: FileIO, layout: TableLayout) -> bool:
 def _all_of_unknown(table: LakeTable, files: TableFiles) -> list[Snapshot]:
     """Every snapshot and tag of a branch the catalog does not know; raises `TableDamaged` where one of them cannot be read."""
     try:
-        snapshots = [*filter(None, map(files.read_snapshot, files.snapshot_ids())), *_tagged(files, stored_tags(files), links_too=True)]
+        snapshots = [*filter(None, map(files.read_snapshot, files.snapshot_ids())), *tagged(files, stored_tags(files), links_too=True)]
         for snapshot in snapshots:
             require_readable(table.files, snapshot, deletions=False)
     except TableDamaged as damage:
@@ -135,7 +136,7 @@ def _is_of_newer_schema(table: LakeTable, snapshot: Snapshot) -> bool:
     return snapshot.schema_id > table.schema.id and fault_of_tag(table, snapshot, newer_schemas=True) is None
 
 
-def _tagged(files: TableFiles, names: Iterable[str], *, links_too: bool = False) -> Iterator[Snapshot]:
+def tagged(files: TableFiles, names: Iterable[str], *, links_too: bool = False) -> Iterator[Snapshot]:
     """The snapshots of tags; raises `TableDamaged` for a file that tells none.
 
     What is no file of the table's, as a link that leads out of it or a pipe, is no tag of it: whoever laid it there must not keep the
@@ -153,7 +154,17 @@ def _tagged(files: TableFiles, names: Iterable[str], *, links_too: bool = False)
             if links_too:
                 raise
             continue
-        raise files.damaged(path, "is no tag")
+        raise files.damaged(path, "is no tag", way_out=_over(files, name))
+
+
+def _over(files: TableFiles, name: str) -> str:
+    """What helps where a file of no tag that the catalog has tells none."""
+    by_hand = "remove the file, where no client is about to write it"
+    try:
+        check_name(name, "tag")
+    except InvalidName:
+        return by_hand
+    return f"{by_hand}, or CALL sys.create_tag({literal(files.name)}, {literal(name)}) puts a tag in its place"
 
 
 def files_of_branch(table: LakeTable, branch: str) -> TableFiles:

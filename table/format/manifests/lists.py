@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from model.text.file_name import file_name
 from model.text.sql_text import literal
 from table.format.statistics_file import STATISTICS_PREFIX
 
+_FROM_CATALOG = re.compile(r"(?:snapshot|schema)-\d+")
 LIST_PREFIX = "manifest-list-"
 """How their names begin."""
 
@@ -16,7 +19,7 @@ def goes_back(table: str) -> str:
 
 
 def way_out_of(path: str, table: str) -> str | None:
-    """What helps where this file of a table is damaged, if it is a list or has statistics.
+    """What helps where this file of a table is damaged, if it is a list, a snapshot, a schema or has statistics.
 
     None for other files, and where ``table`` is but a directory.
     """
@@ -24,4 +27,6 @@ def way_out_of(path: str, table: str) -> str | None:
         return None
     if file_name(path).startswith(STATISTICS_PREFIX):
         return f"CALL sys.analyze_table({literal(table)}) makes the statistics anew"
+    if _FROM_CATALOG.fullmatch(file_name(path)):
+        return f"CALL sys.repair_table({literal(table)}) writes it again from the catalog, or sets it aside where that has none of it"
     return goes_back(table) if file_name(path).startswith(LIST_PREFIX) else None

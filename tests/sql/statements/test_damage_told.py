@@ -199,3 +199,42 @@ def test_a_file_that_tells_no_consumer_is_damage_until_it_is_reset(gateway: Gate
     run(gateway, "CALL sys.reset_consumer('t', 'c', 1)")
     assert run(gateway, "SELECT * FROM t$consumers") == [("c", 1)]
     run(gateway, "CALL sys.expire_snapshots(`table` => 't', retain_max => 1, retain_min => 1)")
+
+
+STRAYS = {
+    "tag/tag-new": "sys.create_tag('default.t', 'new')",
+    "tag/tag-": "remove the file",
+    "snapshot/snapshot-50": "sys.repair_table('default.t')",
+    "consumer/consumer-c": "sys.reset_consumer",
+}
+
+
+@pytest.mark.damages
+@pytest.mark.parametrize("text", ["", "{", "[]", "\x00\xff"])
+@pytest.mark.parametrize("name", STRAYS)
+def test_what_stops_expiry_is_found_by_what_its_refusal_names(gateway: Gateway, warehouse: Path, name: str, text: str) -> None:
+    """A file that a client left torn stopped expiry for good, and each way out that was named found nothing."""
+    expire = "CALL sys.expire_snapshots(`table` => 't', retain_max => 1, retain_min => 1)"
+    run(gateway, "CREATE TABLE t (id INT) WITH ('bucket' = '1', 'bucket-key' = 'id')")
+    for number in range(3):
+        run(gateway, f"INSERT INTO t VALUES ({number})")
+    file = warehouse / "default.db/t" / name
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    with pytest.raises(TableDamaged) as raised:
+        run(gateway, expire)
+    assert STRAYS[name] in raised.value.message
+    assert "remove_unexisting_files" not in raised.value.message or name.startswith("consumer")
+    (fault,) = run(gateway, raised.value.check)
+    assert fault[3] == str(file)
+    assert STRAYS[name] in str(fault[-1])
+    helps = STATEMENTS.findall(str(fault[-1]))
+    if name == "consumer/consumer-c":
+        helps = ["CALL sys.reset_consumer('t', 'c', 4)"]
+    if helps:
+        run(gateway, helps[0])
+    else:
+        file.unlink()
+    assert run(gateway, "CALL sys.check_table('t')") == []
+    run(gateway, expire)
+    assert sorted(run(gateway, "SELECT id FROM t")) == [(0,), (1,), (2,)]
