@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
 from uuid import UUID
 
 from catalog import CatalogTransaction
@@ -16,6 +17,7 @@ from lake.register.foreign_tables import StoredBranch, names_of_branches, stored
 from lake.register.whole import require_readable
 from lake.tables.handle import LakeTable
 from lake.tables.tag_files import fault_of_tag, replacement, stored_tags, tag_in
+from model.damage import MISSING
 from model.errors import InvalidName, InvalidSchema, TableDamaged
 from model.identifier import MAIN_BRANCH
 from model.names import check_name
@@ -65,7 +67,10 @@ def snapshots_kept(tx: CatalogTransaction, table: LakeTable, *, known: Container
         snapshots += _all_of_unknown(table, files_of_branch(table, name))
     for name in (MAIN_BRANCH, *tx.branches.names(table.table_id)):
         files = files_of_branch(table, name)
-        snapshots += _beyond(tx, table, files, known)
+        beyond = [*_beyond(tx, table, files, known)]
+        for snapshot in beyond if known is not None else ():
+            _require_lists(table, files, snapshot)
+        snapshots += beyond
         own = name == table.identifier.branch
         tags = {tag.name: tag for tag in tx.tags.all(table.table_id, name)} if own or known is None else {}
         found = [*tagged(files, [tag for tag, status in stored_tags(files).items() if _is_other(files, tags.get(tag), status, own=own)])]
@@ -129,6 +134,16 @@ def _beyond(tx: CatalogTransaction, table: LakeTable, files: TableFiles, known: 
             continue
         if known is not None or tx.snapshots.by_uuid(table.table_id, snapshot.key, branch) is None:
             yield snapshot
+
+
+def _require_lists(table: LakeTable, files: TableFiles, snapshot: Snapshot) -> None:
+    """Raise `TableDamaged` for the file of a snapshot that is not the catalog's and names lists that are not there, as another table's."""
+    path, names = files.layout.snapshot_file(snapshot.id), (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    lost = next((name for name in names if not files.io.file_exists(files.layout.manifest(name))), None)
+    if lost is not None and files.io.file_exists(path):
+        name = replace(table.identifier, branch=files.layout.branch).written()
+        repair = f"CALL sys.repair_table({literal(name)}) brings it and the catalog together"
+        raise files.damaged(path, f"is not the catalog's and names {lost}, which {MISSING}", way_out=repair)
 
 
 def _is_of_newer_schema(table: LakeTable, snapshot: Snapshot) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import os
 import re
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -238,3 +241,31 @@ def test_what_stops_expiry_is_found_by_what_its_refusal_names(gateway: Gateway, 
     assert run(gateway, "CALL sys.check_table('t')") == []
     run(gateway, expire)
     assert sorted(run(gateway, "SELECT id FROM t")) == [(0,), (1,), (2,)]
+
+
+@pytest.mark.parametrize("branch", ["main", "b"])
+@pytest.mark.parametrize("number", [1, 2])
+def test_another_tables_snapshot_is_told_by_who_removes_orphans(gateway: Gateway, warehouse: Path, branch: str, number: int) -> None:
+    """It was told as a warehouse that is away, without the file at fault."""
+    for name in ("t", "other"):
+        run(gateway, f"CREATE TABLE {name} (id INT)")
+        for value in range(3):
+            run(gateway, f"INSERT INTO {name} VALUES ({value})")
+    run(gateway, "CALL sys.create_tag('t', 'one', 1)")
+    run(gateway, "CALL sys.create_branch('t', 'b', 'one')")
+    run(gateway, "INSERT INTO t$branch_b VALUES (7)")
+    run(gateway, "INSERT INTO t$branch_b VALUES (8)")
+    place = warehouse / "default.db/t"
+    file = (place if branch == "main" else place / "branch/branch-b") / f"snapshot/snapshot-{number}"
+    shutil.copy(warehouse / f"default.db/other/snapshot/snapshot-{number}", file)
+    for path in place.rglob("*-*"):
+        os.utime(path, (time.time() - 3600,) * 2)
+    remove = f"CALL sys.remove_orphan_files(`table` => 'default.t', older_than => '{dt.datetime.now(dt.UTC):%Y-%m-%d %H:%M:%S}')"
+    with pytest.raises(TableDamaged) as raised:
+        run(gateway, remove)
+    assert raised.value.file == str(file)
+    (repair,) = [text for text in STATEMENTS.findall(raised.value.message) if "repair" in text]
+    run(gateway, repair)
+    run(gateway, remove)
+    assert sorted(run(gateway, "SELECT id FROM t")) == [(0,), (1,), (2,)]
+    assert sorted(run(gateway, "SELECT id FROM t$branch_b")) == [(0,), (7,), (8,)]
