@@ -27,10 +27,11 @@ from lake.commit.publish import Hook, no_hook
 from lake.inspect.checked import note_checked
 from lake.inspect.past import CatalogVersions
 from lake.recovery import Finishing, Recovered, recover
-from lake.register.check import Checked, Planned, TableCheck, lines_of, of_unknown_branches
+from lake.register.check import Checked, Planned, TableCheck
 from lake.register.expired import forget_expired
 from lake.register.looks.cut_off import cut_off_faults
 from lake.register.looks.faults import Fault, once, refusals_too
+from lake.register.looks.in_catalog import lines_of, of_unknown_branches
 from lake.register.looks.side_by_side import SideBySide
 from lake.register.looks.strays import of_strays
 from lake.register.register import LakeAdoption

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
 
-from catalog import CatalogStore
-from catalog.records import SnapshotRow, TagRow
 from lake.register.changed import ChangedFile, changed_schemas, changed_snapshot, changed_tags
 from lake.register.looks.contradictions import Contradictions
 from lake.register.looks.faults import Fault, refusals_too, refused, unreadable
 from lake.register.looks.file_faults import decoded, fault_of_entry, fault_of_index_file, index_fault, out_of_turn, shown
+from lake.register.looks.in_catalog import BranchMetadata
 from lake.register.looks.needed import Line, Wanted, goes_on_from, need
 from lake.register.looks.side_by_side import SideBySide
-from lake.register.unknown_branches import unknown_branches
 from lake.tables.handle import LakeTable
 from model.damage import MISSING
 from model.errors import LakeError, TableDamaged, Unavailable
@@ -27,7 +25,6 @@ from model.snapshot import Snapshot
 from model.text.sql_text import literal
 from table.format.deletions import INDEX_TYPE, index_path, lie_in_turn
 from table.format.io.storage_errors import told_by_the_store
-from table.format.layout import TableLayout
 from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import decode_manifest_list
 from table.format.manifests.entries import ManifestEntry, ManifestFile
@@ -42,16 +39,6 @@ Planned = Callable[[int, int], None]
 """Told how many data files, and bytes, are looked at from now on: all metadata has been."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BranchMetadata:
-    """What the catalog has of a branch, each in a file of its own."""
-
-    branch: str
-    schemas: Sequence[tuple[int, Mapping[str, Any]]]
-    snapshots: Sequence[SnapshotRow]
-    tags: Sequence[TagRow]
-
-
 _Told = tuple[str, int, int, int, int | None, int | None, bytes, bytes]
 """A manifest's name, and what a list tells of it: where one list is damaged, the manifest is as another tells."""
 
@@ -60,33 +47,6 @@ def _told_of(meta: ManifestFile) -> _Told:
     stats = meta.partition_stats
     counts = (meta.file_size, meta.num_added_files, meta.num_deleted_files, meta.min_bucket, meta.max_bucket)
     return meta.file_name, *counts, stats.min_values, stats.max_values
-
-
-def lines_of(catalog: CatalogStore, table: LakeTable) -> tuple[list[Line], list[BranchMetadata]]:
-    """All lines of a table as the catalog has them, and what each branch has of files of its own."""
-    lines, metadata = [], []
-    with catalog.consistent() as tx:
-        for branch in [MAIN_BRANCH, *tx.branches.names(table.table_id)]:
-            rows = tx.snapshots.history(table.table_id, branch)
-            published = frozenset(row.snapshot_id for row in rows if row.published)
-            lines.append(Line(branch=branch, snapshots=[Snapshot.from_json(row.body) for row in rows], published=published))
-            tags = tx.tags.all(table.table_id, branch)
-            lines += [Line(branch=branch, snapshots=[Snapshot.from_json(row.snapshot)]) for row in tags]
-            row = tx.tables.find(replace(table.identifier, branch=branch))
-            written = -1 if row is None else row.published_schema_id  # those of a new branch are written when it is first opened
-            schemas = [(schema_id, body) for schema_id, body in tx.tables.schemas(table.table_id, branch) if schema_id <= written]
-            metadata.append(BranchMetadata(branch=branch, schemas=schemas, snapshots=rows, tags=tags))
-    return lines, metadata
-
-
-def of_unknown_branches(catalog: CatalogStore, table: LakeTable) -> Iterator[Fault]:
-    """Branches that only the files have: the catalog is older than they are."""
-    with catalog.reading() as tx:
-        names = unknown_branches(tx, table.files.io, table.table_id, table.location)
-    for name in names:
-        path = TableLayout(table.location, name).branch_dir
-        problem = f"is a branch that the catalog does not have; CALL sys.repair_table({literal(table.identifier.written())}) registers it"
-        yield Fault(branch=name, snapshot_id=None, partition="", file=path, rows=None, problem=problem)
 
 
 class TableCheck:

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from catalog import CatalogStore
 from lake import Lake, LakeTable
-from lake.register.check import TableCheck, lines_of
+from lake.register.check import TableCheck
 from lake.register.looks.faults import Fault
+from lake.register.looks.in_catalog import lines_of
 from lake.rewrite.expiry import tags_of
 from lake.rewrite.orphans import remove_orphan_files
 from model.identifier import MAIN_BRANCH, Identifier

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pytest
 
 from lake import Lake, LakeTable
-from lake.register.check import TableCheck, lines_of
+from lake.register.check import TableCheck
 from lake.register.looks.faults import Fault
+from lake.register.looks.in_catalog import lines_of
 from lake.register.looks.needed import Line
 from lake.rewrite.expiry import expire_snapshots
 from model.errors import TableDamaged, Unavailable
