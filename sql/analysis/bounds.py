@@ -1,4 +1,4 @@
-"""An upper bound of how many rows a query gives, from the tree alone."""
+"""How many rows a query gives at most, and whether it multiplies them, from the tree alone."""
 
 from __future__ import annotations
 
@@ -99,3 +99,45 @@ def _aggregates(tree: exp.Select) -> bool:
         for node in projection.find_all(exp.AggFunc)
         if not isinstance(node.parent, exp.Window)
     )
+
+
+def multiplies(tree: exp.Expr) -> bool:
+    """Whether a row of one source may become those of two others' product: joins that compare nothing, or what makes rows of a value.
+
+    Joins that compare columns count where the statement makes rows itself, which may all be equal.
+    """
+    generators = [node for node in tree.find_all(*_GENERATORS, exp.Anonymous) if _makes_rows(node)]
+    makes_equals = bool(generators) or any(True for _ in tree.find_all(exp.Values)) or any(map(_is_range, tree.find_all(exp.Anonymous)))
+    joins = [join for join in tree.find_all(exp.Join) if not isinstance(join.this, exp.Lateral | exp.Unnest)]
+    joins = [join for join in joins if str(join.args.get("kind", "")).upper() not in ("SEMI", "ANTI")]
+    if makes_equals:
+        return len(joins) + len(generators) > 1
+    freely = [join for join in joins if not _compares(join)]
+    compared = sum(1 for where in tree.find_all(exp.Where) for equal in where.find_all(exp.EQ) if _of_two(equal))
+    sides = sum(1 for join in freely if join.side)  # the side that is kept cannot be broadcast, however large the other is
+    return sides > 0 or len(freely) - compared > 1
+
+
+def _makes_rows(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower() in _GENERATOR_NAMES and not _is_range(node)
+    return not isinstance(node, exp.Lateral) or isinstance(node.this, exp.Subquery)
+
+
+def _is_range(node: exp.Expr) -> bool:
+    return node.name.lower() == "range"
+
+
+def _compares(join: exp.Join) -> bool:
+    """Whether a join finds the rows of one side by values of the other."""
+    if join.args.get("using") or str(join.args.get("method", "")).upper() == "NATURAL":
+        return True
+    on = join.args.get("on")
+    return on is not None and any(_of_two(equal) for equal in on.find_all(exp.EQ, exp.NullSafeEQ))
+
+
+def _of_two(equal: exp.Expr) -> bool:
+    """Whether both sides of an equation are of columns, which are of two tables as far as they tell."""
+    sides = [[column.table for column in side.find_all(exp.Column)] for side in (equal.this, equal.expression)]
+    first, other = sides
+    return bool(first and other) and not (len({*first, *other}) == 1 and first[0])

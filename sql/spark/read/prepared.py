@@ -18,7 +18,7 @@ from model.errors import AnalysisError, InvalidOption
 from model.options.scan_mode import scan_mode
 from model.options.table import check_hint
 from model.snapshot import Snapshot
-from sql.analysis.bounds import row_bound
+from sql.analysis.bounds import multiplies, row_bound
 from sql.analysis.metadata_columns import hide_from_stars, named_columns, wanted_columns
 from sql.analysis.predicates import pushed
 from sql.analysis.qualified import unqualify
@@ -155,6 +155,8 @@ def prepared(  # noqa: C901, PLR0913 - what a stream is told; views and what wat
         with translating(context.source, {}, context.spark.lost):
             apply_zone(session, context.zone)
         tree = expand_views(context, tree.copy())
+        if multiplies(tree):
+            one_by_one(session)
         answer_session_values(tree, principal=context.lake.caller.principal, catalog=CATALOG, database=context.session.current_database)
         preparation = Preparation(context)
         starts = starts or StartPositions()
@@ -214,6 +216,14 @@ def prepared(  # noqa: C901, PLR0913 - what a stream is told; views and what wat
             for view in views:
                 with contextlib.suppress(Exception):  # a dead JVM has no views left
                     session.catalog.dropTempView(view)
+
+
+def one_by_one(session: SparkSession) -> None:
+    """Let what runs in a session, which is a statement's own, take each row before the next is made.
+
+    In the loops that Spark generates for joins and generators one row's whole product is made, and held, before anybody takes a part of it.
+    """
+    session.conf.set("spark.sql.codegen.wholeStage", "false")
 
 
 def apply_zone(session: SparkSession, zone: str) -> None:

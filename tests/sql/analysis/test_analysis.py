@@ -10,7 +10,7 @@ from sqlglot import exp
 from model.access import WHOLE, Policy, ReadRules
 from model.predicate import And, Compare, In, IsNull, Op, Or, Predicate
 from model.schema.schema import column, new_schema
-from sql.analysis.bounds import row_bound
+from sql.analysis.bounds import multiplies, row_bound
 from sql.analysis.predicates import pushed
 from sql.analysis.qualified import unqualify
 from sql.analysis.references import replace_reference, table_references
@@ -151,6 +151,32 @@ def test_how_many_rows_a_query_gives_at_most(text: str, bound: int | None) -> No
         return 50
 
     assert row_bound(parse_one(text), rows_of) == bound
+
+
+@pytest.mark.parametrize(
+    ("text", "does"),
+    [
+        ("SELECT * FROM t, u", False),
+        ("SELECT * FROM t, u, v", True),
+        ("SELECT * FROM t, u, v WHERE t.a = u.a AND u.b = v.b", False),
+        ("SELECT * FROM t, u, v WHERE t.a = t.b AND u.b = u.a", True),
+        ("SELECT * FROM t JOIN u ON t.a = u.a LEFT JOIN v USING (a) NATURAL JOIN w", False),
+        ("SELECT * FROM t JOIN u ON t.a < u.a CROSS JOIN v", True),
+        ("SELECT * FROM t LEFT JOIN u ON t.a < u.a", True),
+        ("SELECT * FROM t LEFT SEMI JOIN u ON t.a < u.a LEFT ANTI JOIN v ON t.a > v.a", False),
+        ("SELECT * FROM t LATERAL VIEW explode(a) AS x", False),
+        ("SELECT * FROM t LATERAL VIEW explode(a) AS x LATERAL VIEW OUTER inline(b) AS y", True),
+        ("SELECT explode(a) FROM (SELECT explode(a) AS a FROM t)", True),
+        ("SELECT stack(2, a, b) FROM t JOIN u ON t.a = u.a", True),
+        ("WITH r AS (SELECT id % 1 AS k FROM range(9)) SELECT * FROM r a JOIN r b ON a.k = b.k", False),
+        ("WITH r AS (SELECT id % 1 AS k FROM range(9)) SELECT * FROM r a JOIN r b ON a.k = b.k JOIN r c ON b.k = c.k", True),
+        ("SELECT * FROM (VALUES 1, 1) AS a JOIN t ON a.col1 = t.a JOIN u ON u.a = t.a", True),
+        ("SELECT * FROM range(9)", False),
+        ("SELECT * FROM t WHERE a IN (SELECT u.a FROM u, v, w)", True),
+    ],
+)
+def test_what_one_row_becomes_by_two_others_is_multiplied(text: str, does: bool) -> None:
+    assert multiplies(parse_one(text)) is does
 
 
 def test_an_aggregate_over_nothing_gives_a_row() -> None:
