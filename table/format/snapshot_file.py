@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from enum import Enum
+from typing import Any
 
 import orjson
 
 from model.snapshot import Snapshot
+from model.snapshot_numbers import fault_of_numbers
 from table.format.io.directory import Directory
 from table.format.json_document import parse_json
 
@@ -18,6 +21,20 @@ class Published(Enum):
     WRITTEN = "written"
     THERE = "there"
     FOREIGN = "foreign"
+
+
+_MOST_BYTES = 2_000
+"""Of what the catalog looks for: an index of Postgres's holds no more."""
+
+
+def stored_snapshot(body: Mapping[str, Any]) -> Snapshot:
+    """The snapshot that a file tells; raises `ValueError`, `KeyError`, `TypeError` or `AttributeError` for what a catalog cannot hold."""
+    snapshot = Snapshot.from_json(body)
+    if max(len(text.encode()) for text in (snapshot.key, snapshot.commit_user)) > _MOST_BYTES:
+        raise ValueError("the name of its commit or writer is longer than a catalog can look for")
+    if (problem := fault_of_numbers(snapshot)) is not None:
+        raise ValueError(problem)
+    return snapshot
 
 
 def snapshot_bytes(snapshot: Snapshot) -> bytes:

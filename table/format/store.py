@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
 from typing import Any, Self, TypeVar
@@ -16,7 +16,6 @@ from model.identifier import MAIN_BRANCH
 from model.schema.schema import Schema
 from model.schema.types import DataType
 from model.snapshot import Snapshot
-from model.snapshot_numbers import fault_of_numbers
 from model.text.file_name import file_name
 from model.text.whole_number import whole_number
 from table.format.cache import IDLE_SECONDS, ByteCache
@@ -37,12 +36,12 @@ from table.format.manifests.codec import (
 from table.format.manifests.columns import ManifestColumns, entry_count, many_entries
 from table.format.manifests.entries import ManifestEntry, ManifestFile, entries_bytes, list_bytes, manifest_file
 from table.format.manifests.lists import LIST_PREFIX, way_out_of
-from table.format.manifests.typed import Look, columns_in, entries_in, index_records, wrong_entries, wrong_size
+from table.format.manifests.typed import Look, claimed_index, claimed_list, columns_in, entries_in, index_records, wrong_entries, wrong_size
 from table.format.rows import binary_row
 from table.format.schema_file import publish_schema
 from table.format.schemas import KnownSchemas, Schemas
 from table.format.snapshot_file import Published as Published
-from table.format.snapshot_file import publish, snapshot_bytes
+from table.format.snapshot_file import publish, snapshot_bytes, stored_snapshot
 from table.format.statistics_file import statistics_in
 from table.format.table_directory import opened_in, require_there
 from table.scan.planning.column_cache import COLUMNS
@@ -61,8 +60,6 @@ _MANIFESTS_BYTES, _LISTS_BYTES = 192 << 20, 64 << 20
 _MANIFESTS: ByteCache[str, Sequence[ManifestEntry]] = ByteCache(_MANIFESTS_BYTES, entries_bytes, idle_seconds=IDLE_SECONDS)
 _LISTS: ByteCache[str, Sequence[ManifestFile]] = ByteCache(_LISTS_BYTES, list_bytes, idle_seconds=IDLE_SECONDS)
 
-_MOST_BYTES = 2000
-"""Of what an index of the catalog holds."""
 _KEPT_ENTRIES = 256
 """Entries from which the columns of a manifest are worth a file."""
 
@@ -145,12 +142,7 @@ class TableFiles:
     def snapshot_at(self, path: str, snapshot_id: int) -> Snapshot | None:
         """The same of a snapshot's file that lies elsewhere."""
         try:
-            snapshot = Snapshot.from_json(parse_to_keep(self.io.read(path)))
-            if max(len(text.encode()) for text in (snapshot.key, snapshot.commit_user)) > _MOST_BYTES:
-                raise ValueError("the name of its commit or writer is longer than a catalog can look for")
-            if (problem := fault_of_numbers(snapshot)) is not None:
-                raise ValueError(problem)
-            return snapshot
+            return stored_snapshot(parse_to_keep(self.io.read(path)))
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
@@ -229,6 +221,12 @@ class TableFiles:
         """The manifests a list names, held to the size its snapshot tells; lists never change, so they are read once."""
         path = self.layout.manifest(name)
         return self._lists.or_load(path, lambda: _LISTS.get(path) or tuple(self._decoded(path, decode_manifest_list, size)))
+
+    def claimed_list(self, name: str, carried: Collection[str] = ()) -> Sequence[ManifestFile]:
+        """The same of a list that a client hands in, as `typed.claimed_list` holds it, also where it is kept."""
+        manifests = tuple(self._decoded(path := self.layout.manifest(name), lambda data: claimed_list(data, carried)))
+        self._lists.put(path, manifests)
+        return manifests
 
     def base_manifests(self, snapshot: Snapshot) -> Sequence[ManifestFile]:
         """The manifests of what was before a snapshot."""
@@ -366,9 +364,10 @@ class TableFiles:
         for paths in ordered:
             delete_all(self.io, paths)
 
-    def index_manifest(self, name: str) -> list[dict[str, Any]]:
-        """The entries of an index manifest, as Avro holds them."""
-        return self._decoded(self.layout.manifest(name), lambda data: index_records(data, self.partition_types))
+    def index_manifest(self, name: str, *, claimed: bool = False) -> list[dict[str, Any]]:
+        """The entries of an index manifest, as Avro holds them; a ``claimed`` one is held to what other readers can read."""
+        decode = claimed_index if claimed else index_records
+        return self._decoded(self.layout.manifest(name), lambda data: decode(data, self.partition_types))
 
     def statistics(self, name: str) -> Mapping[str, Any]:
         """What was found of a snapshot by ANALYZE; raises as what reads manifests."""

@@ -170,15 +170,15 @@ class _Case:
                 self._check_file(self.files.layout.manifest(name), size, f"the manifest list {name}")
         if new.index_manifest is not None and (base is None or base.index_manifest != new.index_manifest):
             self._check_file(self.files.layout.manifest(new.index_manifest), None, f"the index manifest {new.index_manifest}")
-            for entry in self.files.index_manifest(new.index_manifest):
+            for entry in self.files.index_manifest(new.index_manifest, claimed=True):
                 self.files.layout.index_file(str(entry["_FILE_NAME"]))
         self.index = index_change(self.files, None if base is None else base.index_manifest, new.index_manifest)
         if new.statistics is not None and (base is None or base.statistics != new.statistics):
             self._check_file(self.files.layout.statistics_file(new.statistics), None, f"the statistics {new.statistics}")
         rows = 0
         if new.changelog_manifest_list is not None:
-            for meta in self.files.manifest_list(new.changelog_manifest_list):
-                entries = self._read(meta)
+            for meta in self.files.claimed_list(new.changelog_manifest_list):
+                entries = self._read(meta, look=lambda records: None)
                 self._check_entries(entries)
                 rows += sum(entry.file.row_count for entry in entries)
         if (new.changelog_record_count or 0) != rows:
@@ -198,7 +198,7 @@ class _Case:
         """What of the base's manifests the commit leaves out, and the new ones in their place."""
         before = {} if self.base is None else {meta.file_name: meta for meta in self.files.manifests_of(self.base)}
         left, merged = dict(before), []
-        for meta in self.files.manifest_list(self.snapshot.base_manifest_list):
+        for meta in self.files.claimed_list(self.snapshot.base_manifest_list, before.keys()):
             known = before.get(meta.file_name)
             if known is None:
                 merged.append(meta)
@@ -264,7 +264,7 @@ class _Case:
         entries: list[ManifestEntry] = []
         names: set[str] = set()
         before = set() if self.base is None else {meta.file_name for meta in self.files.manifests_of(self.base)}
-        for meta in self.files.manifest_list(self.snapshot.delta_manifest_list):
+        for meta in self.files.claimed_list(self.snapshot.delta_manifest_list):
             if meta.file_name in before:
                 raise self.fault(f"its delta names the manifest {meta.file_name}, which the snapshot before it holds.")
             if meta.file_name in names:

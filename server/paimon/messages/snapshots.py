@@ -12,7 +12,6 @@ from model.errors import BadRequest, InvalidData
 from model.partition import PartitionStatistics
 from model.schema.lengths import MOST_NAME_BYTES, MOST_SNAPSHOT_BYTES
 from model.snapshot import ANSWERS, BATCH_COMMIT_IDENTIFIER, CommitKind, Snapshot
-from model.snapshot_numbers import fault_of_numbers
 from model.text.whole_number import signed_number
 from model.wall_clock import wall_of_epoch
 from server.paimon.messages.wire import reading
@@ -61,8 +60,6 @@ def client_commit(body: dict[str, Any]) -> ClientCommit:
         raise BadRequest("The member 'commitUser' of the snapshot is empty: a writer that numbers its commits has a name.")
     with reading("The snapshot"):
         snapshot = Snapshot.from_json(fields)
-    if (problem := fault_of_numbers(snapshot)) is not None:
-        raise BadRequest(f"The snapshot is none: {problem}.")
     table_id = member(body, "tableId", str)
     return ClientCommit(
         snapshot=snapshot,

@@ -25,17 +25,18 @@ def named(name: str) -> dict[str, str]:
 
 def wrong_name(data: bytes, name: str) -> str | None:
     """What is wrong with a file of that name that calls itself otherwise; None for one without a name, as of other writers."""
-    own = _own_name(data)
+    value = header_value(data, KEY)
+    own = None if value is None else value.decode(errors="replace")
     if own is None or own == name or not _GIVEN.fullmatch(name):
         return None
     return f"is another file, by its own header {own[:200]}"
 
 
-def _own_name(data: bytes) -> str | None:
-    """The name a header tells; None where it tells none, or is no header."""
+def header_value(data: bytes, key_wanted: str) -> bytes | None:
+    """What a header tells under a key; None where it tells nothing, or is no header."""
     if not data.startswith(_MAGIC):
         return None
-    wanted = KEY.encode()
+    wanted = key_wanted.encode()
     reader = Reader(data)  # Avro writes its numbers as Thrift does
     reader.at, left = len(_MAGIC), 0
     try:
@@ -49,7 +50,7 @@ def _own_name(data: bytes) -> str | None:
             key, value = _bytes(reader), _bytes(reader)
             left -= 1
             if key == wanted:
-                return value.decode(errors="replace")
+                return value
     except (IndexError, NotCompact):  # it is cut off, or no header
         pass
     return None

@@ -173,7 +173,12 @@ def entries_of(records: Iterable[Mapping[str, Any]]) -> list[ManifestEntry]:
 
 def decode_manifest_list(data: bytes) -> list[ManifestFile]:
     """The manifests of a list, whatever later fields it has or lacks."""
-    return [_list_entry(record) for record in manifest_records(data)]
+    return list_of(manifest_records(data))
+
+
+def list_of(records: Iterable[Mapping[str, Any]]) -> list[ManifestFile]:
+    """The manifests that a list's records are."""
+    return [_list_entry(record) for record in records]
 
 
 def _stats_record(stats: SimpleStats) -> dict[str, object]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from model.schema.types import DataType
-from table.format.manifests.codec import entries_of, manifest_records
+from table.format.manifests.avro_shape import shape_fault
+from table.format.manifests.codec import VERSION, entries_of, list_of, manifest_records
 from table.format.manifests.columns import ManifestColumns
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile, bounds_of, within
 from table.format.rows import binary_row
@@ -17,16 +18,19 @@ Look = Callable[[Sequence[Any]], None]
 """Gets a manifest's records as they lie in the file."""
 VECTORS = "DELETION_VECTORS"
 """The type of index files that say which rows are deleted."""
+_INDEX_VERSION = 1
 _RANGES = "_DELETIONS_VECTORS_RANGES"
 
 
-def entries_in(data: bytes, types: Sequence[DataType] | None, *, look: Look = lambda records: None) -> list[ManifestEntry]:
+def entries_in(data: bytes, types: Sequence[DataType] | None, *, look: Look | None = None) -> list[ManifestEntry]:
     """The entries; raises anything for bytes that are no manifest of such a table. Without types partitions are taken as they are.
 
-    ``look`` goes through their records first.
+    With ``look`` the file is held to what other readers can read, and that goes through the records first.
     """
     records = list(manifest_records(data))
-    look(records)
+    if look is not None:
+        _require_shape(data, "manifest")
+        look(records)
     entries = entries_of(records)
     _check_partitions({entry.partition for entry in entries}, types)
     return entries
@@ -52,6 +56,35 @@ def index_records(data: bytes, types: Sequence[DataType] | None) -> list[dict[st
             raise ValueError("an entry does not tell where a vector lies")
     _check_partitions({record["_PARTITION"] for record in records}, types)
     return records
+
+
+def claimed_list(data: bytes, carried: Collection[str] = ()) -> list[ManifestFile]:
+    """The manifests of a list that a client hands in; raises anything for bytes that are none, or that other readers cannot read.
+
+    Lines of manifests that are ``carried`` on are as they were.
+    """
+    _require_shape(data, "list")
+    records = list(manifest_records(data))
+    _require_version([record for record in records if record["_FILE_NAME"] not in carried], VERSION)
+    return list_of(records)
+
+
+def claimed_index(data: bytes, types: Sequence[DataType] | None) -> list[dict[str, Any]]:
+    """The same of an index manifest."""
+    _require_shape(data, "index")
+    records = index_records(data, types)
+    _require_version(records, _INDEX_VERSION)
+    return records
+
+
+def _require_version(records: Iterable[Any], version: int) -> None:
+    if strange := [record["_VERSION"] for record in records if record["_VERSION"] != version]:
+        raise ValueError(f"a line is of version {strange[0]}, which no reader knows")
+
+
+def _require_shape(data: bytes, kind: str) -> None:
+    if (problem := shape_fault(data, kind)) is not None:
+        raise ValueError(problem)
 
 
 def wrong_size(found: int, named: int | None) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -39,15 +40,65 @@ def writer(rest: Rest, gateway: Gateway) -> Writer:
 
 def _mutated(files: TableFiles, meta: ManifestFile, change: Change) -> ManifestFile:
     """The manifest with its one record changed as it lies in the file, in its place."""
-    path = files.layout.manifest(meta.file_name)
+    return replace(meta, file_size=_rewritten(files, meta.file_name, change))
+
+
+def _rewritten(
+    files: TableFiles, name: str, change: Change = lambda record: None, layout: Change = lambda schema: None, codec: str = "zstandard"
+) -> int:
+    """Write a manifest, list or index manifest anew, with its records and its schema changed; its bytes."""
+    path = files.layout.manifest(name)
     reader = fastavro.reader(io.BytesIO(files.io.read(path)))
-    record: Any = next(reader)
-    change(record)
+    written: Any = json.loads(reader.metadata["avro.schema"])
+    records: list[Any] = list(reader)
+    for record in records:
+        change(record)
+    layout(written)
     out = io.BytesIO()
-    assert reader.writer_schema is not None
-    fastavro.writer(out, reader.writer_schema, [record], codec="zstandard", metadata=named(meta.file_name))
+    fastavro.writer(out, written, records, codec=codec, metadata=named(name))
     files.io.write(path, out.getvalue())
-    return replace(meta, file_size=len(out.getvalue()))
+    return len(out.getvalue())
+
+
+def _fields(written: dict[str, Any], *within: str) -> list[dict[str, Any]]:
+    """The fields of a record, or of one within it."""
+    fields: list[dict[str, Any]] = written["fields"]
+    for name in within:
+        fields = next(field for field in fields if field["name"] == name)["type"]["fields"]
+    return fields
+
+
+def _typed(at: int, type_: Any, *within: str) -> Change:
+    return lambda written: _fields(written, *within)[at].update(type=type_)
+
+
+def _turned(*within: str) -> Change:
+    return lambda written: _fields(written, *within).reverse()
+
+
+def _grown(*within: str) -> Change:
+    return lambda written: _fields(written, *within).append({"name": "_LATER", "type": ["null", "string"], "default": None})
+
+
+LAYOUTS: dict[str, tuple[Change, str]] = {
+    "turned around": (_turned(), "zstandard"),
+    "a number of another size": (_typed(0, "long"), "zstandard"),
+    "a choice": (_typed(0, ["int", "long"]), "zstandard"),
+    "packed as few unpack it": (lambda written: None, "xz"),
+    "packed in another way": (lambda written: None, "bzip2"),
+}
+IN_A_FILE: dict[str, Change] = {
+    "a file's fields turned around": _turned("_FILE"),
+    "a file's number of another size": _typed(10, "long", "_FILE"),
+    "statistics turned around": _turned("_FILE", "_VALUE_STATS"),
+    "a field between": lambda written: _fields(written, "_FILE").insert(3, {"name": "_NEW", "type": ["null", "int"], "default": None}),
+}
+READABLE: dict[str, Change] = {
+    "another name of the record": lambda written: written.update(name="ManifestEntry"),
+    "what may be NULL": _typed(1, ["null", "int"]),
+    "a later version's field": _grown("_FILE"),
+    "an older version's fields": lambda written: _fields(written, "_FILE").__delitem__(slice(17, None)),
+}
 
 
 def _body(writer: Writer, change: Change) -> dict[str, Any]:
@@ -105,6 +156,51 @@ def test_an_entry_that_a_reader_cannot_decode_is_refused(writer: Writer, gateway
     with pytest.raises(InvalidCommit, match=r"Snapshot 2 of d\.t is not taken: "):
         holding(gateway.lake, Access.UPDATE).client_commit(T, client_commit(_body(writer, WRONG[what])))
     assert writer.latest() == before
+
+
+def _laid_out(writer: Writer, layout: Change, codec: str = "zstandard", *, lists: bool = False) -> dict[str, Any]:
+    """An APPEND of two rows whose manifest, or lists, are laid out in another way."""
+    files, latest = writer._files, writer.latest()
+    assert latest is not None
+    (meta,) = files.new_manifests([writer.file(rows=2)], [], target=1 << 20)
+    if not lists:
+        meta = replace(meta, file_size=_rewritten(files, meta.file_name, layout=layout, codec=codec))
+    name, size = files.new_manifest_list([meta])
+    if lists:
+        size = _rewritten(files, name, layout=layout, codec=codec)
+    total = latest["totalRecordCount"] + 2
+    return writer.body(latest, deltaManifestList=name, deltaManifestListSize=size, deltaRecordCount=2, totalRecordCount=total)
+
+
+@pytest.mark.parametrize("lists", [True, False], ids=["list", "manifest"])
+@pytest.mark.parametrize("how", LAYOUTS)
+def test_a_file_that_other_readers_take_for_another_is_refused(writer: Writer, how: str, lists: bool) -> None:
+    """We go by the names of fields, Java by their places and types."""
+    before = writer.latest()
+    layout, codec = LAYOUTS[how]
+    body = _laid_out(writer, layout, codec, lists=lists)
+    assert writer.rest.refused("POST", f"{writer.path}/commit", body)[0] == 400
+    assert writer.latest() == before
+
+
+@pytest.mark.parametrize("how", IN_A_FILE)
+def test_so_is_one_whose_records_of_files_are(writer: Writer, how: str) -> None:
+    assert writer.rest.refused("POST", f"{writer.path}/commit", _laid_out(writer, IN_A_FILE[how]))[0] == 400
+
+
+@pytest.mark.parametrize("how", READABLE)
+def test_what_each_version_and_client_writes_is_taken(writer: Writer, how: str) -> None:
+    assert writer.post(_laid_out(writer, READABLE[how]))
+
+
+def test_lines_of_a_list_are_of_a_version_that_readers_know(writer: Writer) -> None:
+    files, latest = writer._files, writer.latest()
+    assert latest is not None
+    body = _laid_out(writer, lambda written: None)
+    body["snapshot"]["deltaManifestListSize"] = _rewritten(
+        files, body["snapshot"]["deltaManifestList"], lambda record: record.update(_VERSION=99)
+    )
+    assert writer.rest.refused("POST", f"{writer.path}/commit", body)[0] == 400
 
 
 def test_what_readers_decode_is_taken(writer: Writer) -> None:
