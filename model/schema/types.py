@@ -293,6 +293,7 @@ def parse_type(spelled: str | Mapping[str, Any]) -> DataType:
     if isinstance(spelled, str):
         return _parse_atomic(spelled)
     kind, nullable = _split_nullability(str(spelled.get("type", "")))
+    kind = kind.partition("<")[0]  # some writers spell "MAP<STRING, INT>"; as for Java, the members say what lies inside
     if kind == "ARRAY":
         return ArrayType(element=parse_type(spelled["element"]), nullable=nullable)
     if kind == "MULTISET":

@@ -9,7 +9,7 @@ from model.errors import InvalidOption, InvalidSchema
 from model.options.rules import check_contradictions
 from model.options.table import TABLE_OPTIONS, keyed_only
 from model.schema.lengths import check_lengths
-from model.schema.schema import Schema, check_schema, every_field, highest_id, other_kind
+from model.schema.schema import FieldIds, Schema, check_schema, every_field, highest_id, other_kind
 from model.schema.types import Field
 from server.paimon.messages.wire import reading, string_list
 from server.sql.bodies import strings
@@ -29,7 +29,7 @@ def schema_of(body: dict[str, Any]) -> tuple[Schema, str | None]:
     options = strings(body, "options")
     path = options.pop("path", None)
     with reading("The schema"):
-        fields = tuple(Field.from_json(field) for field in body["fields"])
+        fields = _numbered(tuple(Field.from_json(field) for field in body["fields"]))
         comment = body.get("comment")
         if comment is not None and not isinstance(comment, str):
             raise ValueError("the comment must be a string")
@@ -57,6 +57,15 @@ def schema_of(body: dict[str, Any]) -> tuple[Schema, str | None]:
         check_contradictions(options, options)
     check_lengths(schema)
     return schema, path
+
+
+def _numbered(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    """Fields with ids of their own: pypaimon 1.4 numbers the fields of each ROW from 0, and no file of a new table names one yet."""
+    columns, every = ({field.id for field in some} for some in (fields, tuple(every_field(fields))))
+    if len(columns) < len(fields) or len(every) == len(tuple(every_field(fields))):
+        return fields
+    ids = FieldIds()
+    return tuple(ids.number_column(field) for field in fields)
 
 
 def _keys(options: dict[str, str], name: str, keys: list[str]) -> tuple[str, ...]:

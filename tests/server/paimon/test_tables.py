@@ -15,6 +15,7 @@ from model.errors import InvalidOption, UnsupportedType
 from model.identifier import Identifier
 from model.options.masking import MASK
 from model.schema.change import RemoveOption
+from model.schema.schema import every_field
 from tests.server.paimon.speaking import PLAIN, Rest, new_table, schema
 
 T = "databases/d/tables/t"
@@ -301,6 +302,28 @@ def test_options_of_flinks_lookup_joins_are_kept(rest: Rest) -> None:
     assert (given | {"lookup.cache": "FULL"}).items() <= rest.get(T)["schema"]["options"].items()
     for key in ("lookup-wait", "lookup.remote-file.enabled"):
         assert rest.refused("POST", T, {"changes": [{"action": "setOption", "key": key, "value": "true"}]})[0] == 400
+
+
+_ROW = {"type": "ROW", "fields": [{"id": 0, "name": "x", "type": "INT"}, {"id": 1, "name": "y", "type": "STRING"}], "nullable": True}
+_PYPAIMONS = {
+    "MAP": {"type": "MAP<STRING, INT>", "key": "STRING", "value": "INT", "nullable": True},
+    "MAP NOT NULL": {"type": "MAP<STRING NOT NULL, INT> NOT NULL", "key": "STRING NOT NULL", "value": "INT"},
+    "ARRAY": {"type": "ARRAY<STRING NOT NULL>", "element": "STRING NOT NULL"},
+    "ROW": _ROW,
+    "ARRAY of ROW": {"type": "ARRAY<ROW<x INT, y STRING>>", "element": {**_ROW, "type": "ROW<x INT, y STRING>"}},
+}
+
+
+@pytest.mark.parametrize("name", _PYPAIMONS)
+def test_a_nested_type_is_told_by_its_first_word_and_its_members(rest: Rest, gateway: Gateway, name: str) -> None:
+    """As pypaimon 1.4 spells it, which numbers the fields of every ROW from 0; Java reads it alike."""
+    rest.post("databases/d/tables", new_table("t", schema(("id", "BIGINT"), ("n", _PYPAIMONS[name]), ("m", _PYPAIMONS[name]), bucket="-1")))
+    made = gateway.lake.open(Identifier("d", "t")).schema
+    ids = [field.id for field in every_field(made.fields)]
+    assert (len(set(ids)), made.highest_field_id) == (len(ids), max(ids))
+    assert [made.field(column).type.nullable for column in "nm"] == [not name.endswith("NOT NULL")] * 2
+    kept = rest.get(T)["schema"]["fields"][1]["type"]
+    assert kept["type"] == {"ARRAY of ROW": "ARRAY"}.get(name, name)
 
 
 @pytest.mark.parametrize(

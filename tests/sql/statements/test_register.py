@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -503,3 +504,23 @@ def test_the_warehouse_is_read_by_its_tables_alone(catalog: CatalogStore, wareho
         finally:
             gateway.close()
             lake.close()
+
+
+def test_a_table_whose_nested_types_are_spelled_whole(gateway: Gateway, warehouse: Path, imports: Path) -> None:
+    """pypaimon 1.4 writes `MAP<STRING, INT>` into schema files, and numbers the fields of each ROW from 0."""
+    gateway.run(
+        "CREATE TABLE t (id INT, m MAP<STRING, INT>, r ROW<x INT, y STRING>, s ROW<x INT, y STRING>) WITH ('bucket' = '-1')"
+    ).close()
+    gateway.run("INSERT INTO t VALUES (1, MAP['a', 1], ROW(2, 'b'), ROW(3, 'c'))").close()
+    wanted = gateway.run("SELECT * FROM t").collect()
+    shutil.copytree(warehouse / "default.db" / "t", imports / "theirs")
+    file = imports / "theirs" / "schema" / "schema-0"
+    stored = json.loads(file.read_text())
+    stored["fields"][1]["type"]["type"] = "MAP<STRING, INT>"
+    for row in stored["fields"][2:]:
+        row["type"]["fields"] = [field | {"id": at} for at, field in enumerate(row["type"]["fields"])]
+    file.write_text(json.dumps(stored))
+    gateway.run(f"CALL sys.register_table('taken', '{imports}/theirs')").close()
+    assert gateway.run("SELECT * FROM taken").collect() == wanted
+    gateway.run("INSERT INTO taken VALUES (1, MAP['a', 1], ROW(2, 'b'), ROW(3, 'c'))").close()
+    assert gateway.run("SELECT * FROM taken").collect() == [*wanted, *wanted]
