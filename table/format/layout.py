@@ -13,6 +13,7 @@ from model.location import MAX_KEY_BYTES, MAX_NAME_BYTES
 from model.schema.schema import Schema
 from model.schema.types import DataType, DateType, LocalZonedTimestampType, TimestampType, TimeType
 from table.format.io.reach import Reach
+from table.format.rows.moments import FarDate, FarTime, date_of, date_text, days_of, four_digits, on_the_calendar, parsed_date, year_text
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 EARLIEST, LATEST = "EARLIEST", "LATEST"
@@ -149,7 +150,7 @@ class TableLayout:
 
     def bucket_dir(self, schema: Schema, partition: Sequence[object], bucket: int) -> str:
         """The directory of a partition's bucket; unbucketed tables use ``bucket-0``."""
-        return "/".join([self.data_dir(schema), *partition_dirs(schema, partition), f"bucket-{bucket}"])
+        return "/".join([self.data_dir(schema), *_javas_dirs(schema, partition), f"bucket-{bucket}"])
 
     def new_bucket_dir(self, schema: Schema, partition: Sequence[object], bucket: int) -> str:
         """`bucket_dir` for files to be written; raises `InvalidData` for a value of which no directory can be called."""
@@ -198,6 +199,22 @@ def partition_dirs(schema: Schema, values: Sequence[object]) -> list[str]:
     return [f"{escape(name)}={escape(text)}" for name, text in partition_spec(schema, values).items()]
 
 
+def _javas_dirs(schema: Schema, values: Sequence[object]) -> list[str]:
+    """The directories where Java's clients write and look: those of `partition_dirs`, but for years that Paimon writes in four digits.
+
+    They are shared then with another year's, whose files have other names.
+    """
+    dirs = partition_dirs(schema, values)
+    if schema.options.get("partition.legacy-name", "true").lower() != "false":
+        return dirs
+    for at, (field, value) in enumerate(zip(schema.partition_fields, values, strict=True)):
+        if isinstance(value, FarDate | FarTime):
+            year, _ = on_the_calendar(FarTime(value * 86_400_000_000) if isinstance(value, FarDate) else value)
+            _, _, rest = partition_text(field.type, value, legacy=False).lstrip("0-+").partition("-")
+            dirs[at] = f"{escape(field.name)}={escape(f'{four_digits(year)}-{rest}')}"
+    return dirs
+
+
 def partition_shown(schema: Schema, values: Sequence[object]) -> str:
     """A partition as people read it: ``dt=2024-01-02`` where its directory may be ``dt=19724``."""
     return "/".join(f"{escape(name)}={escape(text)}" for name, text in partition_spec(schema, values, legacy=False).items())
@@ -228,18 +245,15 @@ def partition_text(type_: DataType, value: object, *, legacy: bool) -> str:
             return f"{value:f}"
         case bytes():
             return value.decode("utf-8", "replace")
-        case dt.datetime():
+        case dt.datetime() | FarTime():
             return _timestamp_text(type_, value, legacy=legacy)
         case dt.date():
-            return str(value.toordinal() - _EPOCH_DAY) if legacy else value.isoformat()
+            return str(days_of(value)) if legacy else date_text(value)
         case int() if isinstance(type_, TimeType) and not legacy:
             return _time_text(value, type_.precision)
         case int() if isinstance(type_, DateType) and not legacy:
-            return dt.date.fromordinal(value + _EPOCH_DAY).isoformat()
+            return date_text(date_of(value))
     return str(value)
-
-
-_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 
 
 def respelled(type_: DataType, text: str, *, legacy: bool) -> str:
@@ -255,7 +269,9 @@ def _read_back(type_: DataType, text: str) -> object:
     is_number = text.removeprefix("-").isdecimal()
     match type_:
         case DateType():
-            return dt.date.fromordinal(int(text) + _EPOCH_DAY) if is_number else dt.date.fromisoformat(text)
+            if is_number and not -(1 << 31) <= int(text) < 1 << 31:
+                raise ValueError(text)
+            return date_of(int(text)) if is_number else parsed_date(text)
         case TimeType():
             return int(text) if is_number else _millis_of(dt.time.fromisoformat(text))
         case TimestampType() | LocalZonedTimestampType():
@@ -273,18 +289,18 @@ def _time_text(millis: int, precision: int) -> str:
     return text + ("." + f"{fraction:03d}"[: min(precision, 3)] if precision else "")
 
 
-def _timestamp_text(type_: DataType, value: dt.datetime, *, legacy: bool) -> str:
-    naive = value.replace(tzinfo=None)
+def _timestamp_text(type_: DataType, value: dt.datetime | FarTime, *, legacy: bool) -> str:
+    year, naive = on_the_calendar(value)
     if legacy:
-        return _java_local_date_time(naive)
+        return _java_local_date_time(year, naive)
     assert isinstance(type_, TimestampType | LocalZonedTimestampType)
-    text = f"{naive.year:04d}-{naive:%m-%d %H:%M:%S}"
+    text = f"{year_text(year)}-{naive:%m-%d %H:%M:%S}"
     return text + (f".{naive.microsecond:06d}"[: type_.precision + 1] if type_.precision else "")
 
 
-def _java_local_date_time(value: dt.datetime) -> str:
+def _java_local_date_time(year: int, value: dt.datetime) -> str:
     """``LocalDateTime.toString``: no seconds when zero, fractions in groups of three digits."""
-    text = f"{value.year:04d}-{value:%m-%dT%H:%M}"
+    text = f"{year_text(year)}-{value:%m-%dT%H:%M}"
     if value.second or value.microsecond:
         text += f":{value.second:02d}"
     if value.microsecond:

@@ -16,7 +16,7 @@ from pyarrow.fs import LocalFileSystem
 from model.errors import LakeError, ResultTooLarge, UnsupportedType
 from model.options.table import is_on
 from model.schema.schema import Schema
-from model.schema.types import DataType, Field
+from model.schema.types import Field
 from model.text.file_name import file_name
 from table.format.deletions import alive, positions
 from table.format.formats import format_of
@@ -27,7 +27,7 @@ from table.format.manifests.entries import DataFile
 from table.format.orc import orc_parts, rows_of
 from table.format.parquet.batches import BATCH_ROWS, bounded_batches, opened, untrusted_batches
 from table.format.parquet.identity import TAIL_BYTES, identity_fault
-from table.format.rows.arrow import arrow_schema, arrow_type
+from table.format.rows.arrow import arrow_schema
 from table.format.rows.domain import value_fault
 from table.format.rows.stats import column_stats
 from table.format.rows.unpacked import pieces
@@ -37,6 +37,7 @@ from table.scan.checks.statistics import ToldStats, has_checksums
 from table.scan.evolution import evolved, in_form
 from table.scan.going_on import Check, go_on
 from table.scan.planning.plan import PlannedFile
+from table.write.bucket import as_column
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds  # at run time it would bring pandas along, a second of every start
@@ -340,7 +341,7 @@ class Projection:
         rows = raw.num_rows
         for field, target in zip(self._wanted, self._target, strict=True):
             if field.name in self._partition:
-                columns.append(pa.repeat(_partition_scalar(self._partition[field.name], field.type), rows))
+                columns.append(pa.repeat(as_column(field.type, [self._partition[field.name]])[0], rows))
                 continue
             source = self._sources[field.name]
             position = -1 if source is None else raw.schema.get_field_index(source.name)
@@ -361,9 +362,3 @@ def problem_of_rows(stats: ToldStats, raw: pa.RecordBatch) -> str | None:
         return stats.look({name: array if type_ is None else in_form(array, type_) for name, (array, type_) in columns.items()})
     except pa.ArrowException as problem:
         return f"has values that are none of its schema's types: {problem}"
-
-
-def _partition_scalar(value: object, type_: DataType) -> pa.Scalar:
-    if type_.root == "TIME" and value is not None:
-        return pa.scalar(value, pa.int32()).cast(pa.time32("ms"))
-    return pa.scalar(value, arrow_type(type_))

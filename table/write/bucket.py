@@ -12,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from model.schema.schema import Schema
-from model.schema.types import DataType
+from model.schema.types import DataType, LocalZonedTimestampType, TimestampType
 from table.format.rows import binary_row
+from table.format.rows.arrow import arrow_type
+from table.format.rows.moments import date_of, days_of, epoch_micros, time_of
 from table.format.rows.murmur import murmur3
 from table.format.rows.row_matrix import RowMatrix, filled
 
@@ -61,7 +63,36 @@ def internal_values(type_: DataType, column: pa.Array) -> list[object]:
     """A column as the Python values row bytes are made of."""
     if type_.root == "TIME":
         return list(column.cast(pa.time32("ms")).cast(pa.int32()).to_pylist())
-    return list(column.to_pylist())
+    try:
+        return list(column.to_pylist())
+    except (ValueError, OverflowError):  # a day or a time that Python has not
+        return [None if number is None else _moment(type_, column.type, number) for number in _numbers(column).to_pylist()]
+
+
+def _numbers(column: pa.Array) -> pa.Array:
+    return column.cast(pa.int32() if pa.types.is_date32(column.type) else pa.int64())
+
+
+_MICROS = {"s": 1_000_000, "ms": 1000, "us": 1}
+
+
+def _moment(type_: DataType, stored: pa.DataType, number: int) -> object:
+    """A day or a time by its number."""
+    if type_.root == "DATE":
+        return date_of(number)
+    return time_of(number * _MICROS[stored.unit], zoned=isinstance(type_, LocalZonedTimestampType))
+
+
+def as_column(type_: DataType, values: Sequence[Any]) -> pa.Array:
+    """The column of such values, as `arrow_type` has it."""
+    if isinstance(type_, TimestampType | LocalZonedTimestampType):
+        micros = pa.array([None if value is None else epoch_micros(value) for value in values], pa.int64())
+        return micros.cast(pa.timestamp("us", tz=arrow_type(type_).tz)).cast(arrow_type(type_))
+    if type_.root == "DATE":
+        return pa.array([None if value is None else days_of(value) for value in values], pa.int32()).cast(pa.date32())
+    if type_.root == "TIME":
+        return pa.array(values, pa.int32()).cast(pa.time32("ms"))
+    return pa.array(values, arrow_type(type_))
 
 
 def partitions_of(schema: Schema, batch: pa.RecordBatch) -> tuple[list[tuple[object, ...]], np.ndarray[Any, np.dtype[np.int64]]]:
@@ -96,7 +127,7 @@ def _hive_hash(type_: DataType, value: Any) -> int:
     if root == "DOUBLE":
         return _fold(struct.unpack("<q", struct.pack("<d", _one_of_its_kind(value)))[0])
     if root == "DATE":
-        return int(value.toordinal() - binary_row.EPOCH_DAY)
+        return days_of(value)
     if root == "DECIMAL":
         return _decimal_hash(value)
     if isinstance(value, str | bytes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -120,3 +121,36 @@ def test_what_pypaimon_commits_is_read_back(server: RunningServer, database: str
     assert sorted(server.sql(f"SELECT id FROM {table} WHERE id * 1 >= 0")) == [[n] for n in range(len(values))]
     by_value = {row[0]: row[1] for row in server.sql(f"SELECT id, p FROM {table}")}
     assert [by_value[n] for n in range(len(values))] == values
+
+
+FAR = {
+    "DATE": ("+12000-01-01", "-0005-01-01", "2024-01-01"),
+    "TIMESTAMP(3)": ("+12000-01-01 00:00:01.5", "-0005-01-01 00:00:00", "2024-01-01 00:00:00"),
+    "TIMESTAMP_LTZ(6)": ("+12000-01-01 00:00:01.5", "-0005-01-01 00:00:00", "2024-01-01 00:00:00"),
+}
+"""Beside a near one those outside the years 1 to 9999, which Paimon knows and Python does not."""
+
+
+@pytest.mark.parametrize("legacy", ["true", "false"])
+@pytest.mark.parametrize("type_", FAR)
+def test_days_that_python_has_not(server: RunningServer, database: str, java_paimon: Reader, type_: str, legacy: str) -> None:
+    table, values = f"{database}.t", FAR[type_]
+    options = f"WITH ('bucket' = '-1', 'partition.legacy-name' = '{legacy}', 'rows.erasable' = 'true')"
+    server.sql(f"CREATE TABLE {table} (id BIGINT, p {type_}) PARTITIONED BY (p) {options}")
+    rows = " UNION ALL ".join(f"SELECT {n}, CAST('{value}' AS {type_})" for n, value in enumerate((*values, *values)))
+    server.sql(f"INSERT INTO {table} {rows}")
+    assert same_rows(server, table, java_paimon)["count"] == 6
+    assert server.sql(f"SELECT sum(id) FROM (SELECT * FROM {table}) WHERE hash(id) IS NOT NULL") == [[15]]
+    near = f"{type_.partition('(')[0]} '{values[2]}'"
+    for op, found in (("<", [1, 4]), ("=", [2, 5]), (">", [0, 3])):
+        assert sorted(n for (n,) in server.sql(f"SELECT id FROM {table} WHERE p {op} {near}")) == found
+    assert len(server.sql(f"SELECT * FROM `{database}`.`t$partitions`")) == len(server.sql(f"SHOW PARTITIONS {table}")) == 3
+    copied = server.table_path(table).with_name("copied")
+    shutil.copytree(server.table_path(table), copied)
+    server.sql(f"CALL sys.register_table('{database}.taken', '{copied}')")
+    assert java_paimon.read(copied)["count"] == len(server.sql(f"SELECT * FROM {database}.taken")) == 6
+    condition = f"p > {near}".replace("'", "''") if "LTZ" not in type_ else "p IS NOT NULL"
+    server.sql(f"CALL sys.compact(`table` => '{table}', compact_strategy => 'full', `where` => '{condition}')")
+    server.sql(f"DELETE FROM {table} WHERE p < {near}")
+    assert sorted(n for (n,) in server.sql(f"SELECT id FROM {table}")) == [0, 2, 3, 5]
+    assert same_rows(server, table, java_paimon)["count"] == 4

@@ -25,7 +25,7 @@ from sql.parsing.size import check_words
 from table.format.layout import DEFAULT_PARTITION_NAME, partition_text, unescape
 from table.format.manifests.entries import ManifestEntry
 from table.format.rows import binary_row
-from table.format.rows.arrow import arrow_type
+from table.write.bucket import as_column
 
 Spec = Mapping[str, str]
 _NEXT = re.compile(r"[;,/](?=[^;,/=]+=)")
@@ -143,7 +143,7 @@ def where(schema: Schema, partitions: Collection[bytes], condition: str, table: 
     types = [f.type for f in schema.partition_fields]
     ordered = list(partitions)
     rows = [binary_row.decode(types, partition) for partition in ordered]
-    columns = {f.name: pa.array([row[i] for row in rows], arrow_type(f.type)) for i, f in enumerate(schema.partition_fields)}
+    columns = {f.name: as_column(f.type, [row[i] for row in rows]) for i, f in enumerate(schema.partition_fields)}
     matching = pa.table({**columns, "__at": pa.array(range(len(ordered)), pa.int64())}).filter(wanted)
     return {ordered[at] for at in matching.column("__at").to_pylist()}
 

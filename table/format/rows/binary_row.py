@@ -1,6 +1,7 @@
 """Paimon's row bytes: what partitions, statistics and bucket hashes are made of (`paimon-append.md` §4.4–4.5).
 
-Values are Python's: bool, int, float, Decimal, str, bytes, date, int milliseconds of the day for TIME, datetime.
+Values are Python's: bool, int, float, Decimal, str, bytes, date, int milliseconds of the day for TIME, datetime; see `moments` for days and
+times that Python has not.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from collections.abc import Sequence
 from decimal import Context, Decimal
 
 from model.schema.types import DataType, DecimalType, LocalZonedTimestampType, TimestampType
+from table.format.rows.moments import EPOCH_DAY as EPOCH_DAY
+from table.format.rows.moments import FarTime, date_of, days_of, time_of
+from table.format.rows.moments import epoch_micros as epoch_micros
 
-_EPOCH = dt.datetime(1970, 1, 1)
-EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _INTEGERS = {"TINYINT": "<b", "SMALLINT": "<h", "INT": "<i", "BIGINT": "<q", "TIME": "<i"}
 _IN_SLOT = frozenset({*_INTEGERS, "BOOLEAN", "DATE", "FLOAT", "DOUBLE"})
 _ZERO_SLOT = bytes(8)
@@ -78,7 +80,7 @@ def _null_slot(type_: DataType, start: int, variable: bytearray) -> bytes:
 def _slot(type_: DataType, value: object, start: int, variable: bytearray) -> bytes:
     root = type_.root
     if isinstance(type_, TimestampType | LocalZonedTimestampType):
-        assert isinstance(value, dt.datetime)
+        assert isinstance(value, dt.datetime | FarTime)
         return _timestamp_slot(value, compact(type_), start, variable)
     if isinstance(type_, DecimalType):
         assert isinstance(value, Decimal)
@@ -88,8 +90,8 @@ def _slot(type_: DataType, value: object, start: int, variable: bytearray) -> by
     if root == "BOOLEAN":
         return b"\1" + bytes(7) if value else _ZERO_SLOT
     if root == "DATE":
-        days = value.toordinal() - EPOCH_DAY if isinstance(value, dt.date) else value
-        return struct.pack("<i", days).ljust(8, b"\0")
+        assert isinstance(value, dt.date | int)
+        return struct.pack("<i", days_of(value)).ljust(8, b"\0")
     if root == "FLOAT":
         return struct.pack("<f", value).ljust(8, b"\0")
     if root == "DOUBLE":
@@ -121,7 +123,7 @@ def minimal_bytes(number: int) -> bytes:
     return number.to_bytes(length, "big", signed=True)
 
 
-def _timestamp_slot(value: dt.datetime, fits: bool, start: int, variable: bytearray) -> bytes:
+def _timestamp_slot(value: dt.datetime | FarTime, fits: bool, start: int, variable: bytearray) -> bytes:
     micros = epoch_micros(value)
     millis, rest = divmod(micros, 1000)
     if fits:
@@ -129,14 +131,6 @@ def _timestamp_slot(value: dt.datetime, fits: bool, start: int, variable: bytear
     offset = start + len(variable)
     variable += struct.pack("<q", millis)
     return struct.pack("<II", rest * 1000, offset)
-
-
-def epoch_micros(value: dt.datetime) -> int:
-    """Microseconds since the epoch; a zoned value is taken as the instant it is."""
-    if value.tzinfo is not None:
-        value = value.astimezone(dt.UTC).replace(tzinfo=None)
-    delta = value - _EPOCH
-    return (delta.days * 86400 + delta.seconds) * 1_000_000 + delta.microseconds
 
 
 def decode(types: Sequence[DataType], prefixed: bytes) -> tuple[object, ...]:
@@ -218,7 +212,7 @@ def _read(type_: DataType, row: memoryview, at: int) -> object:
     if root == "BOOLEAN":
         return row[at] != 0
     if root == "DATE":
-        return dt.date.fromordinal(struct.unpack_from("<i", row, at)[0] + EPOCH_DAY)
+        return date_of(struct.unpack_from("<i", row, at)[0])
     if root == "FLOAT":
         return struct.unpack_from("<f", row, at)[0]
     if root == "DOUBLE":
@@ -235,11 +229,10 @@ def _read_bytes(row: memoryview, at: int) -> bytes:
     return bytes(row[offset : offset + length])
 
 
-def _read_timestamp(type_: TimestampType | LocalZonedTimestampType, row: memoryview, at: int) -> dt.datetime:
+def _read_timestamp(type_: TimestampType | LocalZonedTimestampType, row: memoryview, at: int) -> dt.datetime | FarTime:
     if compact(type_):
         micros = struct.unpack_from("<q", row, at)[0] * 1000
     else:
         nanos, offset = struct.unpack_from("<II", row, at)
         micros = struct.unpack_from("<q", row, offset)[0] * 1000 + nanos // 1000
-    value = _EPOCH + dt.timedelta(microseconds=micros)
-    return value.replace(tzinfo=dt.UTC) if isinstance(type_, LocalZonedTimestampType) else value
+    return time_of(micros, zoned=isinstance(type_, LocalZonedTimestampType))

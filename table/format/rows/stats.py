@@ -19,6 +19,7 @@ from model.schema.types import AtomicType, DataType, DecimalType, Field
 from table.format.manifests.entries import EMPTY_ROW, SimpleStats, bounds_of
 from table.format.parquet.nan import nan_shows
 from table.format.rows import binary_row
+from table.format.rows.moments import FarDate, FarTime
 
 DEFAULT_MODE = "truncate(16)"
 _TRUNCATE = re.compile(r"truncate\((\d+)\)")
@@ -146,7 +147,14 @@ def column_stats(stats: SimpleStats, cols: Sequence[str] | None, schema: Schema)
         return {}
     low, high = bounds
     counts = stats.null_counts or [None] * len(names)
-    return {n: ColumnStats(min=a, max=b, null_count=c) for n, a, b, c in zip(names, low, high, counts, strict=True)}
+    return {n: bounded(a, b, c) for n, a, b, c in zip(names, low, high, counts, strict=True)}
+
+
+def bounded(low: object, high: object, null_count: int | None) -> ColumnStats:
+    """Bounds outside Python's years count as unknown: answers are made of bounds, too."""
+    if isinstance(low, FarDate | FarTime) or isinstance(high, FarDate | FarTime):
+        return ColumnStats(null_count=null_count)
+    return ColumnStats(min=low, max=high, null_count=null_count)
 
 
 # Statistics of files being described

@@ -13,7 +13,7 @@ from model.schema.schema import Schema
 from table.format.deletions import Deletions, key_of
 from table.format.manifests.entries import DataFile, ManifestEntry
 from table.format.rows import binary_row
-from table.format.rows.stats import ColumnStats, column_stats
+from table.format.rows.stats import ColumnStats, bounded, column_stats
 from table.format.store import TableFiles
 from table.scan.planning.plan import PlannedFile
 from table.scan.skipping.prune import may_match
@@ -51,7 +51,7 @@ class PartitionPruning:
 
 def exactly(value: object) -> ColumnStats:
     """The statistics of a column that holds one value everywhere."""
-    return ColumnStats(null_count=1) if value is None else ColumnStats(min=value, max=value, null_count=0)
+    return ColumnStats(null_count=1) if value is None else bounded(value, value, 0)
 
 
 def only_columns(predicate: Predicate | None, known: Callable[[str], bool]) -> Predicate | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 from decimal import Decimal
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from model.schema.types import DataType, parse_type
-from table.format.rows import binary_row
+from table.format.rows import binary_row, moments
+from table.format.rows.moments import date_of, time_of
 
 JAVA_STATS_ROW = (
     "0000001a 0000104002000000 0100000000000000 0100000000000000 0200000000000000 0300000000000000 0400000000000000"
@@ -38,6 +40,7 @@ def test_the_worked_row_of_26_columns() -> None:
     assert binary_row.decode(TYPES, bytes.fromhex(JAVA_STATS_ROW.replace(" ", ""))) == values
 
 
+_LONGS = st.integers(-(2**63), 2**63 - 1)
 SOME: dict[str, st.SearchStrategy[object]] = {
     "BOOLEAN": st.booleans(),
     "TINYINT": st.integers(-128, 127),
@@ -47,10 +50,11 @@ SOME: dict[str, st.SearchStrategy[object]] = {
     "BYTES": st.binary(max_size=30),
     "DECIMAL(18, 3)": st.decimals(-(10**14), 10**14, places=3),
     "DECIMAL(38, 10)": st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: binary_row.WIDE.scaleb(Decimal(n), -10)),
-    "DATE": st.dates(),
-    "TIMESTAMP(3)": st.datetimes().map(lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000)),
-    "TIMESTAMP(6)": st.datetimes(),
-    "TIMESTAMP_LTZ(6)": st.datetimes(timezones=st.just(dt.UTC)),
+    "DATE": st.dates() | st.integers(-(2**31), 2**31 - 1).map(date_of),
+    "TIMESTAMP(3)": st.datetimes().map(lambda t: t.replace(microsecond=t.microsecond // 1000 * 1000))
+    | _LONGS.map(lambda millis: time_of(millis * 1000, zoned=False)),
+    "TIMESTAMP(6)": st.datetimes() | _LONGS.map(lambda micros: time_of(micros, zoned=False)),
+    "TIMESTAMP_LTZ(6)": st.datetimes(timezones=st.just(dt.UTC)) | _LONGS.map(lambda micros: time_of(micros, zoned=True)),
 }
 
 
@@ -62,3 +66,24 @@ def test_what_is_written_is_read(data: st.DataObject) -> None:
     row = binary_row.encode_prefixed(types, values)
     assert len(row) % 8 == 4
     assert binary_row.decode(types, row) == values
+
+
+_FAR = 4_000_000
+"""Days into the year 12921, or out of one long before the first."""
+
+
+@given(st.lists(st.integers(-_FAR, _FAR)), st.booleans())
+def test_days_and_times_have_one_order_in_and_outside_pythons_years(days: list[int], zoned: bool) -> None:
+    times = [86_400_000_000 * day + 1 for day in days]
+    assert [moments.days_of(day) for day in sorted(map(date_of, days))] == sorted(days)
+    assert [moments.epoch_micros(time) for time in sorted(time_of(at, zoned=zoned) for at in times)] == sorted(times)
+    for one, other in itertools.pairwise(days):
+        first, second = date_of(one), date_of(other)
+        assert (first < second, first <= second, first > second, first >= second, first == second) == (
+            one < other, one <= other, one > other, one >= other, one == other,
+        )  # fmt: skip
+
+
+@given(st.integers(-(2**31), 2**31 - 1))
+def test_a_day_is_known_by_its_text(day: int) -> None:
+    assert moments.parsed_date(moments.date_text(date_of(day))) == date_of(day)

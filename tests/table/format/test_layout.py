@@ -10,6 +10,7 @@ import pytest
 from model.schema.schema import column, new_schema
 from model.schema.types import parse_type
 from table.format.layout import TableLayout, escape, partition_dirs, partition_text, respelled
+from table.format.rows.moments import FarDate, FarTime
 
 NOON = dt.datetime(2024, 1, 1, 12, 34, 56, 789_000)
 
@@ -20,6 +21,9 @@ NOON = dt.datetime(2024, 1, 1, 12, 34, 56, 789_000)
         ("INT", 5, "5", "5"),
         ("BOOLEAN", True, "true", "true"),
         ("DATE", dt.date(2024, 1, 1), "19723", "2024-01-01"),
+        ("DATE", FarDate(3663382), "3663382", "+12000-01-01"),
+        ("DATE", FarDate(-721354), "-721354", "-0005-01-01"),
+        ("TIMESTAMP(3)", FarTime(3663382 * 86_400_000_000 + 1_001_000), "+12000-01-01T00:00:01.001", "+12000-01-01 00:00:01.001"),
         ("TIME(0)", 3_723_000, "3723000", "01:02:03"),
         ("TIMESTAMP(3)", NOON, "2024-01-01T12:34:56.789", "2024-01-01 12:34:56.789"),
         ("TIMESTAMP(6)", dt.datetime(2024, 1, 1), "2024-01-01T00:00", "2024-01-01 00:00:00.000000"),
@@ -54,6 +58,7 @@ def test_directories_follow_the_partition_keys() -> None:
     [
         ("DATE", "19724", "2024-01-02"),
         ("DATE", "-1", "1969-12-31"),
+        ("DATE", "3663382", "+12000-01-01"),
         ("TIME(0)", "3600000", "01:00:00"),
         ("TIME(3)", "1", "00:00:00.001"),
         ("TIMESTAMP(0)", "2024-01-02T03:04", "2024-01-02 03:04:00"),
@@ -71,3 +76,21 @@ def test_a_partition_is_spelled_either_way(type_: str, old: str, new: str) -> No
     as_type = parse_type(type_)
     assert [respelled(as_type, text, legacy=True) for text in (old, new)] == [old, old]
     assert [respelled(as_type, text, legacy=False) for text in (old, new)] == [new, new]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "legacy", "directory"),
+    [
+        ("DATE", FarDate(3_663_382), "true", "p=3663382"),
+        ("DATE", FarDate(3_663_382), "false", "p=2000-01-01"),
+        ("DATE", FarDate(-721_354), "false", "p=000+-01-01"),
+        ("TIMESTAMP(0)", FarTime(3_663_382 * 86_400_000_000), "false", "p=2000-01-01 00%3A00%3A00"),
+        ("TIMESTAMP(0)", FarTime(-721_354 * 86_400_000_000), "false", "p=000+-01-01 00%3A00%3A00"),
+        ("TIMESTAMP_LTZ(0)", FarTime(3_663_382 * 86_400_000_000), "false", "p=2000-01-01 00%3A00%3A00"),
+        ("TIMESTAMP_LTZ(0)", FarTime(-721_354 * 86_400_000_000), "false", "p=000+-01-01 00%3A00%3A00"),
+    ],
+)
+def test_directories_of_years_of_other_than_four_digits_are_javas(type_: str, value: object, legacy: str, directory: str) -> None:
+    options = {"bucket": "-1", "partition.legacy-name": legacy}
+    schema = new_schema([column("p", type_), column("v", "INT")], partition_keys=["p"], options=options)
+    assert TableLayout("/t").bucket_dir(schema, (value,), 0) == f"/t/{directory}/bucket-0"
