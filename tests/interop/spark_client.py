@@ -46,8 +46,25 @@ def write_past(spark: SparkSession, table: str, path: str) -> list[list[object]]
     return []
 
 
+def follow(spark: SparkSession, source: str, target: str) -> list[list[object]]:
+    """Append the rows of a table to another in the catalog, batch by batch."""
+    writing = spark.readStream.table(source).writeStream.option("checkpointLocation", tempfile.mkdtemp()).trigger(availableNow=True)
+    writing.foreachBatch(lambda batch, _: batch.writeTo(target).append()).start().awaitTermination()
+    return []
+
+
+def to_table(spark: SparkSession, source: str, target: str) -> list[list[object]]:
+    """The same by Spark's own word for it."""
+    writing = spark.readStream.table(source).writeStream.option("checkpointLocation", tempfile.mkdtemp()).trigger(availableNow=True)
+    writing.toTable(target).awaitTermination()
+    return []
+
+
+_STREAMS = {"past": write_past, "follow": follow, "to_table": to_table}
+
+
 def main(given: str, jar: str, warehouse: str) -> None:
-    """One request a line: a statement, ``stream <table>``, or ``past <table> <path>``."""
+    """One request a line: a statement, ``stream <table>``, or one of `_STREAMS` with a table and where its rows go."""
     out, sys.stdout = sys.stdout, sys.stderr
     spark = session(given, jar, warehouse)
     for line in sys.stdin:
@@ -55,8 +72,8 @@ def main(given: str, jar: str, warehouse: str) -> None:
         try:
             if text.startswith("stream "):
                 answer: dict[str, object] = {"rows": stream(spark, text.removeprefix("stream "))}
-            elif text.startswith("past "):
-                answer = {"rows": write_past(spark, *text.split()[1:])}
+            elif (writing := _STREAMS.get(text.partition(" ")[0])) is not None:
+                answer = {"rows": writing(spark, *text.split()[1:])}
             else:
                 answer = {"rows": [list(row) for row in spark.sql(text).collect()]}
         except Exception as problem:  # whatever it is, the test tells it

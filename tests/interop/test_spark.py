@@ -65,6 +65,17 @@ def test_a_stream_to_a_path_writes_past_the_catalog(server: RunningServer, datab
     assert server.sql(f"SELECT id FROM {database}.t ORDER BY id") == [[1], [2], [3]]
 
 
+def test_a_stream_writes_by_batches(server: RunningServer, database: str, spark_client: SparkClient) -> None:
+    """docs/catalog.md: the module refuses `.toTable`."""
+    server.sql(
+        f"CREATE TABLE {database}.source (id INT); INSERT INTO {database}.source VALUES (1), (2); CREATE TABLE {database}.t (id INT)"
+    )
+    source, target = f"sluice.{database}.source", f"sluice.{database}.t"
+    assert "doesn't support streaming write" in spark_client.answer(f"to_table {source} {target}")["error"]
+    spark_client.sql(f"follow {source} {target}")
+    assert server.sql(f"SELECT id FROM {database}.t ORDER BY id") == [[1], [2]]
+
+
 def test_spark_reads_the_files_the_server_s_spark_wrote(server: RunningServer, database: str, spark_client: SparkClient) -> None:
     """Their footers are given ids and annotations after Spark has written them."""
     name = f"{database}.t"
