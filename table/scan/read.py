@@ -24,7 +24,7 @@ from table.format.io.look_ahead import Ahead, Stream, in_order
 from table.format.io.storage_errors import storage_failure
 from table.format.manifests.avro import records_in
 from table.format.manifests.entries import DataFile
-from table.format.orc import orc_parts, rows_of
+from table.format.orc import OrcPart, orc_parts, rows_of
 from table.format.parquet.batches import BATCH_ROWS, bounded_batches, opened, untrusted_batches
 from table.format.parquet.identity import TAIL_BYTES, identity_fault
 from table.format.rows.arrow import arrow_schema
@@ -33,6 +33,7 @@ from table.format.rows.stats import column_stats
 from table.format.rows.unpacked import pieces
 from table.format.store import TableFiles
 from table.scan.checks.checksums import check_bytes
+from table.scan.checks.orc_times import columns_beyond, not_read_here
 from table.scan.checks.statistics import ToldStats, has_checksums
 from table.scan.evolution import evolved, in_form
 from table.scan.going_on import Check, go_on
@@ -317,10 +318,18 @@ class Projection:
 
     def _orc(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
         check_bytes(files, self._planned)
-        for part in orc_parts(files.io, path, self._names, at_once=self._at_once()):
+        for part in self._orc_parts(files, path):
             self._check_size(files, part.head.size)
             for batch in part.batches:
                 yield from pieces(batch, _PIECE_BYTES, BATCH_ROWS)
+
+    def _orc_parts(self, files: TableFiles, path: str) -> Iterator[OrcPart]:
+        try:
+            yield from orc_parts(files.io, path, self._names, at_once=self._at_once())
+        except (pa.ArrowException, ValueError) as problem:
+            if beyond := columns_beyond(problem, self._planned.file, self._file_schema, self._names):
+                raise not_read_here(path, beyond) from problem
+            raise
 
     def _avro(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
         fields = [source for source in self._sources.values() if source is not None]

@@ -76,6 +76,28 @@ def test_a_stream_writes_by_batches(server: RunningServer, database: str, spark_
     assert server.sql(f"SELECT id FROM {database}.t ORDER BY id") == [[1], [2]]
 
 
+_TIMES = ("1582-10-20 00:00:00", "1677-01-01 00:00:00", "2024-01-01 00:00:00", "3000-01-01 00:00:00", "9999-12-31 00:00:00")
+
+
+def test_times_in_orc_that_arrow_does_not_read_are_no_damage(server: RunningServer, database: str, spark_client: SparkClient) -> None:
+    theirs, orc, parquet = f"sluice.{database}.t", f"{database}.t", f"{database}.copy"
+    spark_client.sql(f"CREATE TABLE {theirs} (id INT, n TIMESTAMP_NTZ, m MAP<INT, TIMESTAMP_NTZ>) TBLPROPERTIES ('file.format' = 'orc')")
+    rows = ", ".join(f"({n}, TIMESTAMP_NTZ '{time}', map(1, TIMESTAMP_NTZ '{time}'))" for n, time in enumerate(_TIMES))
+    spark_client.sql(f"INSERT INTO {theirs} VALUES {rows}")
+    assert sorted(n for (n,) in server.sql(f"SELECT id FROM {orc}")) == [0, 1, 2, 3, 4]
+    for column in ("n", "m"):
+        with pytest.raises(Refused, match=rf"UnsupportedType.*in column {column}, which are not read from ORC here") as refused:
+            server.sql(f"SELECT {column} FROM {orc}")
+        assert refused.value.status == 400
+    assert server.sql(f"CALL sys.check_table('{orc}', deep => true)") == []
+    server.sql(f"CREATE TABLE {parquet} WITH ('file.format' = 'parquet') LIKE {orc}")
+    server.sql(f"INSERT INTO {parquet} SELECT * FROM {orc} ORDER BY id")
+    for found in (server.sql(f"SELECT id, n, m[1] FROM {orc} ORDER BY id"), sorted(server.sql(f"SELECT id, n, m[1] FROM {parquet}"))):
+        assert [[n, str(time).replace("T", " ")[:19], str(inner).replace("T", " ")[:19]] for n, time, inner in found] == [
+            [n, time, time] for n, time in enumerate(_TIMES)
+        ]
+
+
 def test_spark_reads_the_files_the_server_s_spark_wrote(server: RunningServer, database: str, spark_client: SparkClient) -> None:
     """Their footers are given ids and annotations after Spark has written them."""
     name = f"{database}.t"
