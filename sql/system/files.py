@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from model.options.masking import masked_all
+from model.partition import partition_name
 from model.predicate import And, Compare, In, Op, Predicate
 from model.schema.types import ArrayType, BigIntType, DataType, Field, IntType, RowType, VarCharType
+from model.wall_clock import wall_of_epoch
 from sql.system.base import SystemScan, as_json, moment, shown_row, system_table
 from table.format.deletions import deletions_of
 from table.format.formats import format_of
@@ -211,9 +215,9 @@ def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
         sums.setdefault(written_as(of_bucket.partition), _Partition()).add(of_bucket)
     by_name = sorted(sums.items(), key=lambda item: live.name(item[0]))
     deleted = _deleted(scan, written_as)
-    for (partition, s), done in zip(by_name, _done(scan, [partition for partition, _ in by_name]), strict=True):
-        name, gone = live.name(partition), deleted.get(partition, 0)
-        yield name, s.rows, s.size, s.files, moment(s.last), moment(s.oldest), None, None, None, s.buckets, done, gone
+    for (partition, s), told in zip(by_name, _told(scan, [partition for partition, _ in by_name]), strict=True):
+        made = told.made or (moment(s.oldest), None, None, None)
+        yield live.name(partition), s.rows, s.size, s.files, moment(s.last), *made, s.buckets, told.done, deleted.get(partition, 0)
 
 
 def _deleted(scan: SystemScan, written_as: Callable[[bytes], bytes]) -> dict[bytes, int | None]:
@@ -225,13 +229,31 @@ def _deleted(scan: SystemScan, written_as: Callable[[bytes], bytes]) -> dict[byt
     return counts
 
 
-def _done(scan: SystemScan, partitions: Sequence[bytes]) -> Sequence[bool]:
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What is known of a partition besides its files."""
+
+    done: bool = False
+    made: tuple[object, ...] | None = None
+    """When and by whom it was made, by whom changed, and its options, as JSON; None where the catalog has no such partition by now."""
+
+
+def _told(scan: SystemScan, partitions: Sequence[bytes]) -> Sequence[_Told]:
     schema = scan.opened.schema
     if not schema.partition_keys:
-        return [False] * len(partitions)
+        return [_Told()] * len(partitions)
     types = [field.type for field in schema.partition_fields]
     specs = [partition_spec(schema, binary_row.decode(types, partition)) for partition in partitions]
-    return scan.lake.partitions_done(scan.opened, specs)
+    rows = scan.lake.partitions_named(scan.opened, specs)
+    made = {row.name: (_wall(row.created_at), row.created_by, row.updated_by, as_json(masked_all(row.options))) for row in rows}
+    done = scan.lake.partitions_done(scan.opened, specs, rows)
+    names = [partition_name(spec, schema.partition_keys) for spec in specs]
+    return [_Told(is_done, made.get(name)) for is_done, name in zip(done, names, strict=True)]
+
+
+def _wall(at: dt.datetime) -> dt.datetime | None:
+    """As the times of files are told."""
+    return moment(wall_of_epoch(int(at.timestamp() * 1000)))
 
 
 @system_table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from gateway.gateway import Gateway
 from model.errors import InvalidName
 from model.identifier import Identifier
+from model.wall_clock import epoch_of_wall
 from tests.server.paimon.committing import Writer
 from tests.server.paimon.speaking import Rest, new_table, schema
 
@@ -274,3 +276,21 @@ def test_a_branch_goes_with_its_table(rest: Rest, writer: Writer, gateway: Gatew
     rest.post("databases/d/tables", new_table("u"))
     assert rest.get("databases/d/tables/u/branches") == {"branches": []}
     assert gateway.lake.open(Identifier("d", "u")).latest() is None
+
+
+def test_sql_and_rest_tell_the_same_of_partitions(rest: Rest, gateway: Gateway) -> None:
+    gateway.run("CREATE TABLE d.p (id INT, dt STRING) PARTITIONED BY (dt) WITH ('bucket' = '-1')").close()
+    gateway.run("INSERT INTO d.p VALUES (1, 'a'), (2, 'b'), (3, 'b'), (4, NULL); INSERT INTO d.p VALUES (5, 'a')").close()
+    rest.post("databases/d/tables/p/partitions/mark", {"specs": [{"dt": "b"}]})
+    listed = {f"dt={one['spec']['dt']}": one for one in rest.get("databases/d/tables/p/partitions")["partitions"]}
+    query = (
+        "SELECT partition, record_count, file_size_in_bytes, file_count, created_at, created_by, updated_by, options, total_buckets, done"
+    )
+    rows = gateway.run(f"{query} FROM d.p$partitions").collect()
+    assert len(rows) == len(listed) == 3
+    for name, records, size, files, created, by, changed_by, options, buckets, done in rows:
+        one = listed[name]
+        assert (records, size, files) == (one["recordCount"], one["fileSizeInBytes"], one["fileCount"])
+        assert epoch_of_wall(int(created.replace(tzinfo=dt.UTC).timestamp() * 1000)) == one["createdAt"]
+        assert (by, changed_by, json.loads(options)) == (one["createdBy"], one["updatedBy"], one["options"])
+        assert (buckets, done) == (one["totalBuckets"], one["done"])
