@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import orc
 
 from table.format.io.file_io import FileIO
@@ -183,6 +184,14 @@ def _names(head: OrcHead, wanted: Wanted) -> list[str] | None:
 def rows_of(rows: int) -> pa.RecordBatch:
     """So many rows of nothing."""
     return pa.RecordBatch.from_arrays([pa.nulls(rows)], [" rows"])
+
+
+def has_fractions_before_1970(values: pa.Array) -> bool:
+    """Whether a column of times has such ones, which Arrow, and with it pypaimon, writes into ORC as no other reader takes them."""
+    unit = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}[values.type.unit]
+    numbers = values.cast(pa.int64())
+    whole = pc.multiply(pc.divide(numbers, unit), unit)
+    return bool(pc.any(pc.and_(pc.less(numbers, 0), pc.not_equal(numbers, whole))).as_py())
 
 
 _HERE = Here()

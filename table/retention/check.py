@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -59,14 +60,18 @@ def footer_fault(io: FileIO, expected: ExpectedFile, shown: Callable[[pq.FileMet
     return _fault(io, expected, look)
 
 
-def fault_of(io: FileIO, expected: ExpectedFile, *, deep: bool) -> str | None:
+def _nothing(_: pa.RecordBatch) -> None:
+    """What sees the rows where nobody asked for them."""
+
+
+def fault_of(io: FileIO, expected: ExpectedFile, *, deep: bool, shown: Callable[[pa.RecordBatch], None] = _nothing) -> str | None:
     """What is wrong with a data file, None for one that is as it was written.
 
     Its size and what its footer tells; ``deep``: its columns, all its pages, their checksums where they have any, the rows they hold and
-    their values, as far as statistics tell them.
+    their values, as far as statistics tell them; ``shown`` is shown all rows then.
     Raises `Unavailable` where the store does not tell.
     """
-    return _fault(io, expected, _rows_of_all if deep else _rows_told)
+    return _fault(io, expected, partial(_rows_of_all, shown=shown) if deep else _rows_told)
 
 
 def bytes_fault_of(io: FileIO, expected: ExpectedFile, checksum: Checksum) -> str | None:
@@ -142,34 +147,38 @@ def _sound_footer(source: pa.NativeFile, expected: ExpectedFile) -> pq.FileMetaD
     return metadata
 
 
-def _rows_of_all(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int | None:
+def _rows_of_all(
+    io: FileIO, source: pa.NativeFile, expected: ExpectedFile, *, shown: Callable[[pa.RecordBatch], None] = _nothing
+) -> int | None:
     """The rows a file holds, all of it read; None for a format that is not read here."""
     match format_of(expected.path):
         case "parquet":
             file = _own(source, expected)
             batches = untrusted_batches(source, file) if io.atomic_rename else bounded_batches(source, file=file)
-            return _counted(expected, file.schema_arrow, batches)
+            return _counted(expected, file.schema_arrow, batches, shown)
         case "orc":
             checksum = None if expected.file is None else recorded(io, expected.path, expected.file)
             if checksum is not None and (problem := bytes_fault(source, checksum)):
                 raise _Fault(problem)
-            return _counted_orc(io, expected)
+            return _counted_orc(io, expected, shown)
         case "avro":
             return sum(1 for _ in records_in(source, int(source.size())))
     return None
 
 
-def _counted_orc(io: FileIO, expected: ExpectedFile) -> int:
+def _counted_orc(io: FileIO, expected: ExpectedFile, shown: Callable[[pa.RecordBatch], None]) -> int:
     head = orc_head(io, expected.path)
     try:
-        return _counted(expected, head.schema, (batch for part in orc_parts(io, expected.path) for batch in part.batches))
+        return _counted(expected, head.schema, (batch for part in orc_parts(io, expected.path) for batch in part.batches), shown)
     except (pa.ArrowException, ValueError) as problem:
         if expected.file is None or expected.schema is None or not columns_beyond(problem, expected.file, expected.schema):
             raise
     return head.rows  # what other readers read is not damage
 
 
-def _counted(expected: ExpectedFile, file_schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+def _counted(
+    expected: ExpectedFile, file_schema: pa.Schema, batches: Iterable[pa.RecordBatch], shown: Callable[[pa.RecordBatch], None]
+) -> int:
     """How many rows there are; raises `_Fault` where columns or values are not what was written."""
     stats = None
     if expected.file is not None and expected.schema is not None:
@@ -179,6 +188,7 @@ def _counted(expected: ExpectedFile, file_schema: pa.Schema, batches: Iterable[p
     rows = 0
     for batch in batches:
         rows += int(batch.num_rows)
+        shown(batch)
         if stats is not None and (problem := problem_of_rows(stats, batch)):
             raise _Fault(problem)
     if stats is not None and rows == expected.rows and (problem := stats.end()):

@@ -21,6 +21,7 @@ from model.wall_clock import local_wall_millis
 from table.format.formats import FileFormat
 from table.format.io.storage_errors import translating
 from table.format.manifests.entries import DataFile, FileSource
+from table.format.orc import has_fractions_before_1970
 from table.format.parquet.identity import identity
 from table.format.parquet.metadata import footer_of, metadata_of
 from table.format.parquet.nan import columns_without_floats
@@ -254,8 +255,7 @@ def _check_orc_timestamps(name: str, values: pa.Array) -> None:
     """Arrow writes the fraction of a second before 1970 as negative, which no reader takes, and reads no time beyond 64 bits of them."""
     second = {"ms": 1000, "us": 1_000_000}[values.type.unit]
     numbers = values.cast(pa.int64())
-    whole = pc.multiply(pc.divide(numbers, second), second)
-    if pc.any(pc.and_(pc.less(numbers, 0), pc.not_equal(numbers, whole))).as_py():
+    if has_fractions_before_1970(values):
         raise InvalidData(
             f"Column {name}: a time before 1970 with a fraction of a second cannot be written to ORC; "
             "use 'file.format' = 'parquet' for this table."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,3 +18,8 @@ def answer_lines(work: Callable[[Mapping[str, Any]], None]) -> None:
         except Exception as problem:  # whatever it is, the test tells it
             answer = {"error": f"{type(problem).__name__}: {problem}"}
         print(json.dumps(answer), flush=True)
+
+
+def shown(value: object) -> str:
+    """A value as a text; a zone is left out, as all are in UTC."""
+    return re.sub(r", tzinfo=.*\)$", ")", repr(value))

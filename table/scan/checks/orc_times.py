@@ -1,9 +1,14 @@
-"""Times in ORC that other writers know and Arrow's reader does not give: it counts nanoseconds from 1970 in 64 bits."""
+"""Times in ORC that only one of two readers gives.
+
+Arrow's counts nanoseconds from 1970 in 64 bits, and Spark's fails at what Arrow writes for a fraction of a second before 1970.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
 
 from model.errors import UnsupportedType
 from model.schema.schema import Schema
@@ -11,6 +16,7 @@ from model.schema.type_parts import walk
 from model.schema.types import Field, LocalZonedTimestampType, TimestampType
 from model.text.file_name import file_name
 from table.format.manifests.entries import DataFile
+from table.format.orc import has_fractions_before_1970
 from table.format.rows.stats import column_stats
 
 _ARROWS_WORDS = "out of range for nanosecond resolution"
@@ -37,6 +43,24 @@ def not_read_here(path: str, columns: Iterable[str]) -> UnsupportedType:
         f"The file {file_name(path)} holds times before September 1677 or after April 2262 in column {' or '.join(columns)}, which are not "
         "read from ORC here. Leave the column out, or let Spark read it: SELECT … ORDER BY …, also behind INSERT INTO a table in Parquet."
     )
+
+
+def not_for_spark(batch: pa.RecordBatch) -> bool:
+    """Whether an ORC file has times at which Spark's reader fails, and Arrow's does not."""
+    return any(has_fractions_before_1970(times) for column in batch.columns for times in _times_in(column))
+
+
+def _times_in(array: pa.Array) -> Iterator[pa.Array]:
+    if pa.types.is_timestamp(array.type):
+        yield array
+    elif pa.types.is_map(array.type):
+        yield from _times_in(array.keys)
+        yield from _times_in(array.items)
+    elif pa.types.is_list(array.type) or pa.types.is_large_list(array.type):
+        yield from _times_in(array.flatten())
+    elif pa.types.is_struct(array.type):
+        for part in array.flatten():
+            yield from _times_in(part)
 
 
 def _has_times(field: Field) -> bool:

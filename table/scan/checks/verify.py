@@ -25,6 +25,7 @@ from table.format.store import TableFiles
 from table.retention.check import ExpectedFile, bytes_fault_of, fault_of, footer_fault
 from table.scan.checks.checksums import recorded
 from table.scan.checks.looks import KeptLooks, Look
+from table.scan.checks.orc_times import not_for_spark
 from table.scan.planning.plan import PlannedFile
 
 _THREADS = 4
@@ -118,6 +119,7 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
             schema=schemas[planned.file.schema_id],
         )
         footers: list[pq.FileMetaData] = []
+        ours_alone: list[bool] = []
         if format_of(planned.file.file_name) == "parquet":
             fault = footer_fault(files.io, expected, footers.append)
         elif not files.io.atomic_rename:
@@ -125,9 +127,9 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
         elif (checksum := recorded(files.io, planned.path, planned.file)) is not None:
             fault = bytes_fault_of(files.io, expected, checksum)
         else:
-            fault = fault_of(files.io, expected, deep=True)
+            fault = fault_of(files.io, expected, deep=True, shown=lambda batch: ours_alone.append(not_for_spark(batch)))
         known = _of_footer(footers[0]) if footers else _IN_SPARK
-        if fault is None and _lacks_partition(files, expected, footers):
+        if fault is None and (any(ours_alone) or _lacks_partition(files, expected, footers)):
             known = _READ_HERE
         if fault is None:
             _sound.keep(key, known)
