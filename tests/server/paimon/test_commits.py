@@ -21,6 +21,7 @@ from server.app import create_app
 from server.process.services import Services
 from server.settings.settings import read_settings
 from table.format.manifests.entries import EntryKind, ManifestEntry
+from table.format.rows.moments import date_of, time_of
 from tests.server.conftest import NoSpark
 from tests.server.paimon.committing import BATCH, AnewWriter, Writer
 from tests.server.paimon.speaking import PREFIX, Rest, new_table, schema
@@ -252,6 +253,28 @@ def test_a_batch_may_have_no_user(rest: Rest, writer: Writer) -> None:
     assert writer.post(writer.body(first["snapshot"], commitUser=""))
     assert writer.post(first), "a repeat"
     assert [one["id"] for one in rest.get(f"{T}/snapshots")["snapshots"]] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("type_", "far", "near", "names"),
+    [
+        ("DATE", date_of(3_663_382), date_of(1), {"1": 2, "3663382": 3}),
+        ("DATE", date_of(-721_354), date_of(1), {"-721354": 3, "1": 2}),
+        ("TIMESTAMP(3)", time_of(10**18, zoned=False), time_of(0, zoned=False), {"+33658-09-27T01:46:40": 3, "1970-01-01T00:00": 2}),
+    ],
+)
+def test_partitions_outside_python_s_years_are_taken(
+    rest: Rest, gateway: Gateway, type_: str, far: object, near: object, names: dict[str, int]
+) -> None:
+    """In commits that come one after the other, whose manifests are held against the bounds their lists tell, and merged."""
+    rest.post("databases/d/tables", new_table("t", schema(("id", "INT"), ("p", type_), partition=["p"], manifest_merge_min_count="2")))
+    writer = Writer(rest, gateway.lake)
+    for value in (far, near, far):
+        writer.commit(changes=[writer.file(rows=1, partition=(value,))])
+    writer.commit(changes=[writer.file(rows=1, partition=(far,)), writer.file(rows=1, partition=(near,))])
+    listed = rest.get(f"{T}/partitions")["partitions"]
+    assert {one["spec"]["p"]: one["recordCount"] for one in listed} == names
+    assert gateway.run("SELECT COUNT(*) FROM d.t").collect() == [(5,)]
 
 
 def test_a_schema_id_never_shrinks(rest: Rest, writer: Writer) -> None:
