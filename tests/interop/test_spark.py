@@ -91,6 +91,11 @@ def test_times_in_orc_that_arrow_does_not_read_are_no_damage(server: RunningServ
         assert refused.value.status == 400
     assert server.sql(f"CALL sys.check_table('{orc}', deep => true)") == []
     server.sql(f"CREATE TABLE {parquet} WITH ('file.format' = 'parquet') LIKE {orc}")
+    server.sql(f"ALTER TABLE {orc} SET ('rows.erasable' = 'true'); INSERT INTO {orc} (id) VALUES (5)")
+    for text in (f"CALL sys.compact(`table` => '{orc}', compact_strategy => 'full')", f"UPDATE {orc} SET id = 7 WHERE id = 1"):
+        with pytest.raises(Refused, match=r"UnsupportedType.*not read from ORC here"):
+            server.sql(text)
+    server.sql(f"DELETE FROM {orc} WHERE id = 5")
     server.sql(f"INSERT INTO {parquet} SELECT * FROM {orc} ORDER BY id")
     for found in (server.sql(f"SELECT id, n, m[1] FROM {orc} ORDER BY id"), sorted(server.sql(f"SELECT id, n, m[1] FROM {parquet}"))):
         assert [[n, str(time).replace("T", " ")[:19], str(inner).replace("T", " ")[:19]] for n, time, inner in found] == [
