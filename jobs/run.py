@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from lake import Lake
 from model.errors import (
+    AnalysisError,
     ExecutionError,
     JobCheckpointDamaged,
     JobLeaseLost,
@@ -146,16 +147,16 @@ class JobRun:
             if self._lost:
                 return _nothing
             if self._suspended:
-                self._stop(patience=_STOP_SECONDS)
+                self._stop_and_tell()
                 return lambda: jobs(lambda repository: repository.release(self._lease))
             if self._requested is JobRequest.STOP or self._requested is JobRequest.RESTART:
-                self._stop(patience=_STOP_SECONDS)
+                self._stop_and_tell()
                 if self._requested is JobRequest.STOP:
                     return self._ended(JobState.STOPPED)
                 return lambda: jobs(lambda repository: repository.retry(self._lease, error=None, after=timedelta(0)))
             if self._requested is JobRequest.DRAIN and not draining:
                 draining = True
-                self._stop(patience=_STOP_SECONDS)
+                self._stop_and_tell()
                 try:
                     self._begin(drain=True)
                 except Exception as problem:
@@ -201,6 +202,11 @@ class JobRun:
                 query.stop(patience=max(0.0, until - time.monotonic()))
             except Exception:  # a JVM that is gone has nothing left to stop
                 _log.info("A query of job %s could not be stopped", self.job.job_id, exc_info=True)
+
+    def _stop_and_tell(self) -> None:
+        """End all queries, each after its batch in flight, and note how far they came: the next start counts on from there."""
+        self._stop(patience=_STOP_SECONDS)
+        self._tell_progress(now=True)
 
     def _failed(self, problem: BaseException, part: str = "0", *, beginning: bool = False) -> Callable[[], object]:
         """What a failure makes of the job: another start after a while, or the end where starting again would not help.
@@ -282,13 +288,14 @@ def _passes(problem: LakeError) -> bool:
 
 
 def _stays(problem: BaseException) -> bool:
-    """Whether it happens again until somebody mends the table, the checkpoint, or what the source holds.
+    """Whether it happens again until somebody mends the table, the checkpoint, the statement, or what the source holds.
 
-    A snapshot that was read and rolled back, or not read and expired, does not come again: the job would wait for it forever.
+    A snapshot that was read and rolled back, or not read and expired, does not come again: the job would wait for it forever. What Spark's
+    planner refuses in the first micro-batch, as a join of streams without an equality, it refuses in each.
     """
     if isinstance(problem, TableDamaged):
         return problem.stays
-    return isinstance(problem, JobCheckpointDamaged | SnapshotNotExist) or (
+    return isinstance(problem, AnalysisError | JobCheckpointDamaged | SnapshotNotExist) or (
         isinstance(problem, ExecutionError) and problem.sqlstate is not None
     )
 

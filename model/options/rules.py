@@ -32,7 +32,10 @@ _JAVAS_TIME = re.compile(
     r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}( [0-9]{1,2}:[0-9]{1,2}:[0-9]{1,2}(\.[0-9]{0,9})?|T[0-9]{1,2}:[0-9]{1,2}(:[0-9]{1,2}(\.[0-9]{0,9})?)?)?"
 )
 """What other Paimon clients read as a time (`DateTimeUtils.parseTimestampData`)."""
-_BOTH = (("partition.idle-time-to-done", "partition.time-interval"),)
+_BOTH = (
+    ("partition.idle-time-to-done", "partition.time-interval"),
+    ("scan.watermark.alignment.group", "scan.watermark.alignment.max-drift"),
+)
 
 
 def check_together(options: Mapping[str, str], partition_keys: Sequence[str], stated: Collection[str]) -> None:

@@ -144,3 +144,39 @@ def test_what_spark_would_answer_wrongly_is_refused(joined: RunningServer, text:
     answer = httpx.post(f"{joined.url}/sql", json=asked, timeout=120)
     assert answer.status_code == 400, answer.text
     assert re.search(told, answer.json()["detail"])
+
+
+APART = "SELECT l.id, r.id FROM l {hint} l {kind} JOIN r {hint} r ON r.ts BETWEEN l.ts - INTERVAL '2' MINUTE AND l.ts"
+
+
+@pytest.mark.parametrize("kind", ["INNER", "LEFT"])
+def test_a_join_of_streams_without_an_equality_is_refused_before_there_is_a_job(joined: RunningServer, kind: str) -> None:
+    joined.sql(f"CREATE TABLE IF NOT EXISTS {DATABASE}.apart (a BIGINT, b BIGINT)")
+    query = APART.format(hint=HINT, kind=kind)
+    before = joined.sql("SHOW JOBS")
+    for text in (query, f"INSERT INTO apart {query}", f"INSERT INTO apart WITH x AS (SELECT id, ts FROM l {HINT}) {query}"):
+        answer = httpx.post(f"{joined.url}/sql?mode=streaming&database={DATABASE}", content=text.encode(), timeout=120)
+        assert answer.status_code == 400, text
+        assert answer.json()["errorClass"] == "UnsupportedStatement", answer.text
+        assert "needs an equality" in answer.text
+    assert joined.sql("SHOW JOBS") == before
+
+
+def test_an_equality_elsewhere_leaves_the_join_to_sparks_planner(joined: RunningServer) -> None:
+    """Which refuses it in the first micro-batch, for good: the job does not begin again and again."""
+    joined.sql(f"CREATE TABLE IF NOT EXISTS {DATABASE}.apart (a BIGINT, b BIGINT)")
+    query = f"{APART.format(hint=HINT, kind='INNER')} WHERE l.k = 1"
+    address = f"{joined.url}/sql?mode=streaming&database={DATABASE}"
+    answer = httpx.post(address, content=query.encode(), timeout=120)
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["errorClass"] == "AnalysisError", answer.text
+    assert "without equality predicate" in answer.text
+    ((job_id,),) = httpx.post(address, content=f"INSERT INTO apart {query}".encode(), timeout=120).json()["rows"]
+    assert eventually(lambda: joined.sql(f"DESCRIBE JOB '{job_id}'")[0][2] == "FAILED", 300), joined.sql(f"DESCRIBE JOB '{job_id}'")
+    assert "without equality predicate" in httpx.get(f"{joined.url}/jobs/{job_id}").json()["error"]
+
+
+@pytest.mark.parametrize("condition", ["ON l.k = r.k", "ON TRUE WHERE l.k = r.k", "USING (k)"], ids=["on", "where", "using"])
+def test_an_equality_in_any_place_of_a_join_will_do(joined: RunningServer, condition: str) -> None:
+    found = streamed(joined.url, f"SELECT l.id AS a, r.id AS b FROM l {HINT} l JOIN r {HINT} r {condition}", database=DATABASE)
+    assert Counter((row["a"], row["b"]) for row in found) == join("INNER", lambda a, b: True)

@@ -146,3 +146,79 @@ def test_where_it_starts_it_is_read_whole_though_its_bound_has_passed(server: Ru
     newest = "/*+ OPTIONS('scan.bounded.watermark' = '1', 'scan.mode' = 'latest') */"
     assert streamed(server.url, f"SELECT id FROM t {newest}", database=bounded) == []
     assert streamed(server.url, f"SELECT id, upper(kind) AS kind FROM t {newest}", database=bounded) == []
+
+
+NOW = "/*+ OPTIONS('scan.bounded' = 'true') */"
+COUNTED = "SELECT window_start, COUNT(id) FROM {window} GROUP BY window_start, window_end"
+OF_ALL = {
+    "table": COUNTED.format(window=f"TABLE(TUMBLE(TABLE t {NOW}, DESCRIPTOR(ts), INTERVAL '1' MINUTE))"),
+    "query": COUNTED.format(window=f"TABLE(TUMBLE((SELECT * FROM t {NOW}), DESCRIPTOR(ts), INTERVAL '1' MINUTE))"),
+    "with": f"WITH q AS (SELECT * FROM t {NOW}) " + COUNTED.format(window="TABLE(TUMBLE(TABLE q, DESCRIPTOR(ts), INTERVAL '1' MINUTE))"),
+    "session": COUNTED.format(window=f"TABLE(SESSION(TABLE t {NOW}, DESCRIPTOR(ts), INTERVAL '15' SECOND))"),
+}
+"""Windows of a table that is read as it is now; a session of this one ends each minute, too."""
+
+
+def test_an_insert_over_tables_that_end_now_gives_every_window(server: RunningServer, bounded: str) -> None:
+    """As the same SELECT does; it runs at once, and is no job."""
+    server.sql(f"CREATE TABLE {bounded}.of_all (window_start TIMESTAMP(3), n BIGINT)")
+    for kind, query in OF_ALL.items():
+        answer = httpx.post(
+            f"{server.url}/sql?mode=streaming&database={bounded}", content=f"INSERT INTO of_all {query}".encode(), timeout=120
+        )
+        assert answer.status_code == 200, (kind, answer.text)
+        found = server.sql(f"SELECT window_start, n FROM {bounded}.of_all ORDER BY window_start")
+        assert [(minute_of(at), n) for at, n in found] == [(minute, 5) for minute in MINUTES], kind
+        server.sql(f"TRUNCATE TABLE {bounded}.of_all")
+
+
+def test_inserts_over_tables_that_end_now_beside_those_that_go_on(server: RunningServer, bounded: str) -> None:
+    """With windows and without: each is one batch of the job."""
+    hint = "/*+ OPTIONS('scan.mode' = 'from-snapshot', 'scan.snapshot-id' = '1', 'scan.bounded.watermark' = '1') */"
+    server.sql(f"CREATE TABLE {bounded}.beside (window_start TIMESTAMP(3), n BIGINT); CREATE TABLE {bounded}.ids (id BIGINT)")
+    inserts = f"INSERT INTO beside {OF_ALL['table']}; INSERT INTO ids SELECT id FROM t {NOW}; INSERT INTO ids SELECT -id FROM t {hint}; "
+    finished(server, bounded, f"EXECUTE STATEMENT SET BEGIN {inserts}END")
+    found = server.sql(f"SELECT window_start, n FROM {bounded}.beside ORDER BY window_start")
+    assert [(minute_of(at), n) for at, n in found] == [(minute, 5) for minute in MINUTES]
+    assert server.sql(f"SELECT count(*) FROM {bounded}.ids WHERE id > 0") == [[5 * len(MINUTES) - 1]]
+
+
+def test_a_window_of_a_table_that_ends_now_is_joined_with_a_stream(server: RunningServer, bounded: str) -> None:
+    hint = "/*+ OPTIONS('scan.mode' = 'from-snapshot', 'scan.snapshot-id' = '1', 'scan.bounded.watermark' = '9999999999999') */"
+    windows = f"SELECT window_start AS w, COUNT(id) AS n {OF_ALL['table'].partition('COUNT(id)')[2]}"
+    query = f"SELECT s.id, w.n FROM t {hint} s JOIN ({windows}) w ON date_trunc('MINUTE', s.ts) = w.w"
+    found = streamed(server.url, query, database=bounded, most=5 * len(MINUTES))
+    assert Counter(int(row["n"]) for row in found) == {5: 5 * len(MINUTES)}
+
+
+def test_late_rows_are_counted_over_all_starts_of_a_job(server: RunningServer, bounded: str) -> None:
+    """A restart and a drain are new starts of Spark's query, which counts anew."""
+    server.sql(f"CREATE TABLE {bounded}.src {COLUMNS}; CREATE TABLE {bounded}.in_time (window_start TIMESTAMP(3), n BIGINT)")
+    query = COUNTED.format(window="TABLE(TUMBLE(TABLE src, DESCRIPTOR(ts), INTERVAL '10' MINUTE))")
+    answer = httpx.post(f"{server.url}/sql?mode=streaming&database={bounded}", content=f"INSERT INTO in_time {query}".encode(), timeout=120)
+    ((job_id,),) = answer.json()["rows"]
+
+    def told() -> Any:
+        return httpx.get(f"{server.url}/jobs/{job_id}").json()
+
+    def late() -> int:
+        return sum(source.get("lateRows", 0) for part in told()["source"].values() for source in part)
+
+    def windows() -> int:
+        return int(server.value(f"SELECT count(*) FROM {bounded}.in_time"))
+
+    def insert(id_: int, *minutes: int) -> None:
+        rows = ", ".join(f"({id_}, 'a', TIMESTAMP '2024-01-01 {10 + at // 60}:{at % 60:02}:00')" for at in minutes)
+        server.sql(f"INSERT INTO {bounded}.src VALUES {rows}")
+
+    insert(1, 0, 60)
+    assert eventually(lambda: windows() == 1, 300), told()
+    insert(2, 1, 31)
+    assert eventually(lambda: late() == 2, 300), told()
+    server.sql(f"ALTER JOB '{job_id}' RESTART")
+    assert eventually(lambda: told()["restarts"] > 0 and told()["state"] == "RUNNING", 300), told()
+    assert late() == 2
+    insert(3, 2)
+    assert eventually(lambda: late() == 3, 300), told()
+    server.sql(f"STOP JOB '{job_id}' WITH DRAIN")
+    assert (told()["state"], late(), windows()) == ("FINISHED", 3, 2)

@@ -22,7 +22,7 @@ from jobs.runner import JobRunner
 from lake import Lake
 from lake.access.callers import Caller
 from lake.process_name import process_space
-from model.errors import ExecutionError, Forbidden, OutOfMemory, SnapshotNotExist, Unavailable
+from model.errors import AnalysisError, ExecutionError, Forbidden, OutOfMemory, SnapshotNotExist, Unavailable
 from model.text.file_name import hide_places
 from model.work.job import Job, JobLease, JobRequest, JobState
 from model.work.job_lag import JobLag
@@ -42,6 +42,7 @@ class Scripted:
         self.lets_go.set()
         self.problem: BaseException | None = None
         self.done = self.passed = False
+        self.read = 3
 
     @property
     def ended(self) -> bool:
@@ -59,13 +60,14 @@ class Scripted:
         return False
 
     def progress(self) -> list[dict[str, Any]]:
-        return [{"endOffset": {"snapshot": 3}, "latestOffset": {"snapshot": 5}}]
+        return [{"endOffset": {"snapshot": self.read}, "latestOffset": {"snapshot": 5}}]
 
     def ask_to_stop(self) -> None:
         self.stopped += 1
 
     def stop(self, *, patience: float) -> None:
         self.stopped += 1
+        self.read = 4  # the batch in flight has ended
         self.stops.set()
         if patience == 0.0:  # what the run does last
             assert self.lets_go.wait(120)
@@ -318,6 +320,26 @@ def test_requests_reach_the_server_that_runs_the_job(lake: Lake, maker: Maker, s
     lake.jobs.request(job_id, JobRequest.DRAIN)
     until(lambda: lake.jobs.get(job_id).state is JobState.FINISHED)
     assert [query.started for query in maker.queries] == [[False], [False], [False], [True]]
+
+
+def test_what_the_batch_in_flight_has_read_is_told_before_a_stop(lake: Lake, maker: Maker, start: Start) -> None:
+    """The next start counts late rows on from there."""
+    job_id = made(lake)
+    start()
+    until(lambda: lake.jobs.get(job_id).source)
+    lake.jobs.request(job_id, JobRequest.STOP)
+    until(lambda: lake.jobs.get(job_id).state is JobState.STOPPED)
+    assert lake.jobs.get(job_id).source["0"][0]["endOffset"] == {"snapshot": 4}
+
+
+def test_what_sparks_planner_refuses_fails_a_job(lake: Lake, maker: Maker, start: Start) -> None:
+    """It would refuse it again in each first micro-batch, for ever."""
+    job_id = made(lake)
+    start()
+    until(lambda: maker.queries)
+    maker.queries[0].problem = AnalysisError("Stream-stream join without equality predicate is not supported.")
+    until(lambda: lake.jobs.get(job_id).state is JobState.FAILED)
+    assert len(maker.queries) == 1
 
 
 def test_a_run_that_takes_long_to_end_ends_nothing_of_the_next_one(lake: Lake, maker: Maker, start: Start) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 
 import model.errors
 from model.errors import (
@@ -276,6 +276,9 @@ def _gone(lost: Callable[[], None]) -> Unavailable:
 
 def translated(problem: PySparkException, source: str, views: Mapping[str, str]) -> LakeError:
     """A Spark exception as the error its client is told."""
+    refused = getattr(problem, "_cause", None)
+    if type(problem).__name__ == "StreamingQueryException" and isinstance(refused, AnalysisException):
+        return translated(refused, source, views)  # the planner's word on the query, which it says in the first micro-batch
     condition = problem.getCondition() or ""
     text = str(problem)
     if condition.startswith("SPARK_JOB_CANCELLED") or "SPARK_JOB_CANCELLED" in text or "cancelled part of cancelled job group" in text:

@@ -19,7 +19,7 @@ from sql.parsing.windows import Window
 from sql.spark.read.reads import named
 from sql.spark.session.texts import frame_of
 from sql.spark.session.zone import in_utc, plain, zone_of
-from sql.spark.streaming.joins import DELAY, with_bounds
+from sql.spark.streaming.joins import DELAY, check_equalities, with_bounds
 from sql.spark.streaming.partitions import PARTITION, Partitions, times
 
 _ROWTIME = "sluice.rowtime"
@@ -85,7 +85,7 @@ def windowed_views(session: SparkSession, tree: exp.Expr, views: dict[str, str])
         window = window_of(node)
         if window is None:
             continue
-        _check(session, tree, node, window)
+        _check_named(tree, node, window)
         name = f"__sluice_{uuid4().hex}"
         _windowed(session, node, window, views).createTempView(name)
         views[name] = window.kind
@@ -95,6 +95,7 @@ def windowed_views(session: SparkSession, tree: exp.Expr, views: dict[str, str])
             if node.args.get(key):
                 table.set(key, node.args[key])
         node.replace(table)
+    check_equalities(session, tree, views)
     with_bounds(session, tree, views)
     # With several stateful operators Spark calls a row late one batch later than with one.
     several = several_stages(tree)
@@ -106,13 +107,7 @@ def windowed_views(session: SparkSession, tree: exp.Expr, views: dict[str, str])
         session.conf.set(_ONE_WATERMARK, before or "true")
 
 
-def _check(session: SparkSession, tree: exp.Expr, node: exp.Subquery, window: Window) -> None:
-    if window.kind == "SESSION":
-        raise UnsupportedStatement(
-            "SESSION in a stream is not available: its windows have no end before the next row comes; TUMBLE, HOP and CUMULATE are, and "
-            "SET 'execution.runtime-mode' = 'batch' runs SESSION over what is there.",
-            fragment="SESSION",
-        )
+def _check_named(tree: exp.Expr, node: exp.Subquery, window: Window) -> None:
     named_queries = {cte.alias for cte in tree.find_all(exp.CTE)}
     for table in node.this.find_all(exp.Table):
         if len(table.parts) == 1 and table.name in named_queries:
@@ -123,6 +118,14 @@ def _check(session: SparkSession, tree: exp.Expr, node: exp.Subquery, window: Wi
 
 
 def _windowed(session: SparkSession, node: exp.Subquery, window: Window, views: Collection[str]) -> DataFrame:
+    if not frame_of(session, exp.select("*").from_(exp.Subquery(this=node.this.copy())), views).isStreaming:
+        return frame_of(session, exp.select("*").from_(node.copy()), views)  # a table that is read as it is now, beside a stream
+    if window.kind == "SESSION":
+        raise UnsupportedStatement(
+            "SESSION in a stream is not available: its windows have no end before the next row comes; TUMBLE, HOP and CUMULATE are, and "
+            "SET 'execution.runtime-mode' = 'batch' runs SESSION over what is there.",
+            fragment="SESSION",
+        )
     alone = exp.Subquery(this=node.this.copy())
     alone.meta.update(node.meta)
     with_bounds(session, alone, views)

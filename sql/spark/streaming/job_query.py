@@ -53,6 +53,7 @@ from table.format.manifests.entries import NewFile
 from table.write.event_time import telling_time
 
 _LOOK_SECONDS = 0.05
+_LATE_ROWS = "lateRows"
 _BATCH_BYTES = 1 << 30
 """Of a table's files in one batch, which is one commit."""
 
@@ -65,10 +66,11 @@ def check(context: ExecutionContext, insert: exp.Insert) -> StartPositions | Non
     starts = StartPositions()
     sink = JobSink(context, insert)
     sink.check_apart()
-    JobSources(context, insert).alignment()
-    with prepared(context, sink.query(), stream=True, starts=starts) as query:
+    sources = JobSources(context, insert)
+    sources.alignment()
+    with prepared(context, sink.query(), stream=not sources.are_one_batch, starts=starts) as query:
         sink.check(query.frame)
-        return starts if query.frame.isStreaming else None
+        return starts if query.frame.isStreaming or (sources.are_one_batch and sources.are_streamed) else None
 
 
 class JobQuery:
@@ -85,6 +87,9 @@ class JobQuery:
         self._query: StreamingQuery | Once | None = None
         self._rowtime: tuple[int, int] | None = None
         self._late: dict[int, int] = {}
+        told = job.source.get(part) or ()
+        self._late_before: int = told[0].get(_LATE_ROWS, 0) if told else 0
+        """Late rows of the job's earlier starts."""
         self._alignment: Alignment | None = None
         self._tables: SourceTables | None = None
         self._ready = threading.Event()
@@ -105,7 +110,7 @@ class JobQuery:
         if drain:
             check_drain(self._context, sources.query)
         now = drain or sources.end_now
-        once = sources.end_now and sources.are_held_back
+        once = sources.are_one_batch
         ends = drain and sources.are_held_back
         starts = StartPositions(self._job.starts.get(self._part))
         last = None if once else self._agreed(keeps_state=sources.are_held_back)
@@ -208,8 +213,8 @@ class JobQuery:
         for topic in self._topics:
             topic.look(progress)
         wanted = ("description", "startOffset", "endOffset", "latestOffset", "numInputRows", "metrics")
-        if progress is None:
-            return []
+        if progress is None:  # no batch has ended since this start: what is known of the earlier ones is not forgotten
+            return [{_LATE_ROWS: self._late_before}] if self._late_before else []
         sources = [
             {key: _parsed(source[key]) if key.endswith("Offset") else source[key] for key in wanted if source.get(key) is not None}
             for source in progress["sources"]
@@ -217,13 +222,13 @@ class JobQuery:
         if self._tables is not None:
             self._tables.complete(sources)
         if sources and (late := self._late_rows()):
-            sources[0]["lateRows"] = late
+            sources[0][_LATE_ROWS] = late
         if sources and self._alignment is not None:
             sources[0]["alignment"] = self._alignment.told(over=self.ended or self.at_end())
         return sources
 
     def _late_rows(self) -> int:
-        """Rows dropped since this start because all their windows had ended, as Spark counts them: once a window and group."""
+        """Rows dropped so far because all their windows had ended, as Spark counts them: once a window and group."""
         query = self._query
         try:
             recent: list[Any] = list(query.recentProgress) if query is not None else []
@@ -233,7 +238,7 @@ class JobQuery:
             fields = progress if isinstance(progress, Mapping) else progress.jsonValue
             dropped = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in fields.get("stateOperators", ()))
             self._late[fields["batchId"]] = max(dropped, self._late.get(fields["batchId"], 0))
-        return sum(self._late.values())
+        return self._late_before + sum(self._late.values())
 
     def _progress(self) -> Mapping[str, Any] | None:
         query = self._query

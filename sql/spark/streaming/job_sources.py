@@ -36,6 +36,21 @@ class JobSources:
         """Whether rows are kept until a watermark has passed them."""
         return holds_back(self.query)
 
+    @cached_property
+    def are_one_batch(self) -> bool:
+        """Whether they are read at once, as in batch mode: none goes on, and what is held back comes out at their end.
+
+        Topics and files of which nothing is held back come in micro-batches.
+        """
+        return self.end_now and (self.are_held_back or not self.are_streamed)
+
+    @cached_property
+    def are_streamed(self) -> bool:
+        """Whether one of them at least is read as a stream, whether it ends or not: a table with `scan.bounded` is not."""
+        return not self.end_now or any(
+            find_connector(self._context.lake, self._context.session, reference.parts) is not None for reference in self._references
+        )
+
     def alignment(self) -> AlignmentRule | None:
         """The rule of the group that the INSERT is a member of.
 

@@ -41,6 +41,41 @@ def with_bounds(session: SparkSession, tree: exp.Expr, views: Collection[str]) -
             _bound(session, select, holder, views)
 
 
+def check_equalities(session: SparkSession, tree: exp.Expr, views: Collection[str]) -> None:
+    """Raise `UnsupportedStatement` for a join of two streams in a query that says nowhere that two values are equal.
+
+    Spark keeps the rows of both by the values that are equal, and finds in its first micro-batch that there are none. Where an equality
+    stands elsewhere in the query it may move it into the join: then Spark's own word counts.
+    """
+    if tree.find(exp.EQ, exp.NullSafeEQ, exp.In) is not None:
+        return
+    for select in tree.find_all(exp.Select):
+        joins = select.args.get("joins") or []
+        if any(join.args.get("using") or join.method == "NATURAL" for join in joins):
+            continue
+        if joins and sum(_follows(session, select, source, views) for source in _joined(select)) > 1:
+            raise UnsupportedStatement(
+                "A join of two streams needs an equality of their columns (ON a.k = b.k AND …), by which their rows are kept.",
+                fragment="JOIN",
+            )
+
+
+def _joined(select: exp.Select) -> Iterator[exp.Expr]:
+    """What stands in a query's FROM and behind its JOINs."""
+    if (from_ := select.args.get("from_")) is not None:
+        yield from_.this
+    for join in select.args.get("joins") or []:
+        yield join.this
+
+
+def _follows(session: SparkSession, select: exp.Select, source: exp.Expr, views: Collection[str]) -> bool:
+    """Whether one source of a query is a stream."""
+    named = select.args.get("with_")
+    alone = exp.Select(expressions=[exp.Star()], from_=exp.From(this=source.copy()), with_=named and named.copy())
+    alone.parent = select.parent  # whose WITH it may name, too
+    return _goes_on(session, alone, views)
+
+
 def _bound(session: SparkSession, select: exp.Select, holder: exp.Expr, views: Collection[str]) -> None:
     key = "on" if isinstance(holder, exp.Join) else "this"
     condition = holder.args.get(key)

@@ -162,6 +162,8 @@ def test_create_and_alter_warn_of_options_without_effect(gateway: Gateway) -> No
         ("'partition.timestamp-formatter' = 'garbage'", "only yyyy"),
         ("'partition.mark-done-action' = 'http-report'", "success-file, done-partition, mark-event"),
         ("'partition.mark-done-action.mode' = 'clock'", "process-time, watermark"),
+        ("'scan.watermark.alignment.group' = 'g'", "alignment.max-drift' belong together"),
+        ("'scan.watermark.alignment.max-drift' = '1 s'", "alignment.group' and .* belong together"),
     ],
 )
 def test_values_are_checked_when_they_are_set(gateway: Gateway, options: str, says: str) -> None:
@@ -189,6 +191,10 @@ def test_options_that_belong_together_are_given_together(gateway: Gateway) -> No
     with pytest.raises(InvalidOption, match="belong together"):
         gateway.run("ALTER TABLE t RESET ('partition.time-interval')").close()
     gateway.run("ALTER TABLE t SET ('snapshot.num-retained.min' = '2', 'snapshot.num-retained.max' = '2')").close()
+    gateway.run("ALTER TABLE t SET ('scan.watermark.alignment.group' = 'g', 'scan.watermark.alignment.max-drift' = '1 s')").close()
+    with pytest.raises(InvalidOption, match="belong together"):
+        gateway.run("ALTER TABLE t RESET ('scan.watermark.alignment.max-drift')").close()
+    gateway.run("ALTER TABLE t RESET ('scan.watermark.alignment.group', 'scan.watermark.alignment.max-drift')").close()
 
 
 def test_a_commit_user_has_the_tables_prefix(gateway: Gateway) -> None:
