@@ -20,6 +20,7 @@ from model.snapshot import Snapshot
 from model.wall_clock import utc_of
 from sql.execution.results import ResultColumn, batch_of_rows
 from table.format.layout import partition_text
+from table.scan.time_travel import BatchScan
 
 _BATCH_ROWS = 64
 _LARGEST_BATCH_ROWS = 8192
@@ -48,6 +49,11 @@ class SystemScan:
     def snapshot(self) -> Snapshot | None:
         """The snapshot the read is about: the latest, or what its options say."""
         return self.lake.resolve(self.opened, self.options, zone=self.zone)
+
+    @cached_property
+    def of_rows(self) -> BatchScan:
+        """What of the table's own rows the read is about: all of a snapshot, or what its options say was added between two."""
+        return self.lake.scan(self.opened, self.options, zone=self.zone)
 
 
 Rows = Callable[[SystemScan], Iterable[Sequence[Any]]]

@@ -12,10 +12,11 @@ from model.options.table import is_on
 from model.schema.types import ArrayType, DataType, VarCharType
 from sql.execution.results import ResultColumn, result_arrow_type
 from sql.system.base import SystemScan, SystemTable
-from table.scan.planning.entry_scan import check_alone, only_columns, plan_scan
+from table.scan.planning.entry_scan import only_columns
 from table.scan.planning.plan import ScanPlan
 from table.scan.read import Selection, read_batches
 from table.scan.row_ids import read_with_row_ids, with_row_ids
+from table.scan.time_travel import plan_batch
 
 ROW_KIND = "rowkind"
 
@@ -53,10 +54,8 @@ def _row_tracking(table: LakeTable) -> SystemTable:
 def plan_of(scan: SystemScan) -> ScanPlan:
     """The files whose rows may matter."""
     table = scan.opened
-    check_alone(table.files, table.schema)
-    return plan_scan(
-        table.files, table.schema, scan.snapshot, only_columns(scan.predicate, lambda name: table.schema.find(name) is not None)
-    )
+    predicate = only_columns(scan.predicate, lambda name: table.schema.find(name) is not None)
+    return plan_batch(table.files, table.schema, scan.of_rows, predicate)
 
 
 def _rows(scan: SystemScan, names: Sequence[str]) -> Iterator[pa.RecordBatch]:

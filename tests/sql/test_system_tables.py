@@ -160,6 +160,33 @@ def test_rows_with_their_kind(ask: Any) -> None:
             assert ask(f"SELECT COUNT(*) FROM t${rows} WHERE dt = 'a'") == [(3,)]
 
 
+PARTS: dict[str, set[int]] = {
+    "'scan.snapshot-id' = '1'": {1, 2, 3},
+    "'scan.mode' = 'latest-delta'": {5, 6},
+    "'incremental-between' = '0,1'": {1, 2, 3},
+    "'incremental-between' = '1,2'": {4},
+    "'incremental-between' = '1,3'": {4, 5, 6},
+    "'incremental-between' = '1,3', 'incremental-between-scan-mode' = 'diff'": {4, 5, 6},
+    "'incremental-between' = 'one,three'": {4, 5, 6},
+    "'incremental-between-timestamp' = '{0},{1}'": {4},
+}
+"""The ids of the rows of three snapshots that the options mean."""
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_rows_with_their_kind_of_a_part_of_the_past(ask: Any, lake: Lake, part: str) -> None:
+    """As Paimon's page on queries reads an audit log between two snapshots."""
+    ask("INSERT INTO t VALUES ('c', 5), ('a', 6); CALL sys.create_tag('t', 'one', 1); CALL sys.create_tag('t', 'three', 3)")
+    files = lake.open(Identifier("default", "t")).files
+    times = [snapshot.time_millis for snapshot in map(files.read_snapshot, (1, 2, 3)) if snapshot is not None]
+    hint, rows = f"/*+ OPTIONS({part.format(*times)}) */", sorted(PARTS[part])
+    assert sorted(ask(f"SELECT rowkind, id FROM t$audit_log {hint}")) == [("+I", id_) for id_ in rows]
+    assert sorted(ask(f"SELECT id FROM t$ro {hint}")) == [(id_,) for id_ in rows]
+    assert sorted(ask(f"SELECT rowkind, id FROM t$binlog {hint}")) == [("+I", [id_]) for id_ in rows]
+    of_a = {1, 2, 4, 6} & PARTS[part]
+    assert ask(f"SELECT COUNT(*) FROM t$audit_log {hint} WHERE dt = 'a'") == [(len(of_a),)]
+
+
 def test_tags_consumers_options_schemas(ask: Any, lake: Lake) -> None:
     table = lake.open(Identifier("default", "t"))
     ask("CALL sys.create_tag('t', 'one', 1)")

@@ -286,7 +286,7 @@ def _system_frame(
         rows = pa.Table.from_batches(batches or [pa.RecordBatch.from_pylist([], schema=schema)])
         return session.createDataFrame(rows), None
     table, plan = scan.opened, plan_of(scan)
-    planned = _planned(reading, reference, table, plan, scan.snapshot)
+    planned = _planned(reading, reference, table, plan, scan.of_rows.snapshot)
     if system.name == "row_tracking":
         return read_by_arrow(session, table, plan.files, schema=with_row_ids(table.schema), reader=read_with_row_ids), planned
     frame = dataframe(session, table, plan)

@@ -605,3 +605,8 @@ EXPLAIN ADD JAR 'x'
 EXPLAIN CODEGEN SELECT 1
 =>
 1:9 EXPLAIN CODEGEN is not available; EXPLAIN alone tells the files kept a
+
+-- a moment by its number and a precision
+SELECT TO_TIMESTAMP_LTZ(a, 3) FROM t
+=>
+1:8 TO_TIMESTAMP_LTZ of a number and a precision is not available; timestamp_millis(n)

@@ -42,3 +42,16 @@ def test_an_array_of_a_null_is_no_null(run: Run, condition: str) -> None:
     run("CREATE TABLE t (id INT, c STRING); INSERT INTO t VALUES (1, NULL); INSERT INTO t VALUES (2, 'x')")
     assert run(f"SELECT COUNT(*) FROM t$binlog WHERE {condition}") == [(2,)]
     assert run("SELECT COUNT(*) FROM t$binlog WHERE c IS NULL") == [(0,)]
+
+
+def test_rows_with_their_kind_are_of_the_part_of_the_past_that_the_table_gives(run: Run) -> None:
+    run("CREATE TABLE t (id INT)")
+    for number in range(3):
+        run(f"INSERT INTO t VALUES ({number}), ({number + 10})")
+    diff = "'incremental-between' = '1,2', 'incremental-between-scan-mode' = 'diff'"
+    for part in ("'incremental-between' = '1,3'", diff, "'scan.mode' = 'latest-delta'"):
+        rows = sorted(run(f"SELECT id + 0 AS id FROM t /*+ OPTIONS({part}) */"))
+        assert rows
+        for kind in ("audit_log", "ro"):
+            assert sorted(run(f"SELECT id + 0 AS id FROM t${kind} /*+ OPTIONS({part}) */")) == rows, (part, kind)
+            assert sorted(run(f"SELECT id FROM t${kind} /*+ OPTIONS({part}) */")) == rows, (part, kind)

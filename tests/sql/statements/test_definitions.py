@@ -273,3 +273,21 @@ def test_what_is_temporary_is_dropped_as_in_flink(gateway: Gateway) -> None:
         gateway.run("DROP TEMPORARY TABLE default.g")
     with pytest.raises(AnalysisError, match="no temporary view v"):
         gateway.run("DROP TEMPORARY VIEW v")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("ALTER TABLE t ADD WATERMARK FOR tt AS tt", r"^Column tt does not exist in table default\.t\.$"),
+        ("CREATE TABLE u (ts TIMESTAMP(3), WATERMARK FOR tt AS tt)", r"^Column tt does not exist in the table\.$"),
+        ("CREATE TABLE u (a INT) PARTITIONED BY (a, a)", "^Column a stands twice in PARTITIONED BY"),
+        ("CREATE TABLE u (a INT) PARTITIONED BY (a)", "^Every column is a partition column"),
+        ("CREATE TABLE u (a INT) PARTITIONED BY (b)", "^Partition column b is not a column"),
+        ("CREATE TABLE u (a INT, b ARRAY<INT>) PARTITIONED BY (a, b)", "^Partition column b has the nested type"),
+        ("CREATE TABLE u (a INT, b ARRAY<INT>) PARTITIONED BY (a)", "^A queue needs a bucket key"),
+    ],
+)
+def test_a_definition_that_cannot_be_is_told_what_is_wrong_with_it(gateway: Gateway, text: str, says: str) -> None:
+    gateway.run("CREATE TABLE t (a INT, ts TIMESTAMP(3))").close()
+    with pytest.raises(LakeError, match=says):
+        gateway.run(text)
