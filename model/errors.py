@@ -160,9 +160,9 @@ class ColumnNotExist(ResourceError, status=404):
 
     resource_type = "COLUMN"
 
-    def __init__(self, column: str, table: str, *, nearest: str | None = None) -> None:
+    def __init__(self, column: str, table: str | None, *, nearest: str | None = None) -> None:
         hint = f" Did you mean {nearest}?" if nearest else ""
-        super().__init__(f"Column {column} does not exist in table {table}.{hint}", resource_name=column)
+        super().__init__(f"Column {column} does not exist in {f'table {table}' if table else 'the table'}.{hint}", resource_name=column)
 
 
 class ColumnAlreadyExist(ResourceError, status=409):

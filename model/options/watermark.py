@@ -104,13 +104,14 @@ def checked_rowtime(field: Field, watermark: Watermark) -> TimestampType | Local
 
     What nobody here can read is not stored either: readers elsewhere would run whatever it says.
     """
+    type_ = rowtime_type(field)
     watermark.delay()
-    return rowtime_type(field)
+    return type_
 
 
-def watermark_options(schema: Schema, watermark: Watermark) -> dict[str, str]:
-    """The options a watermark is stored in; raises `InvalidSchema` or `ColumnNotExist`."""
-    type_ = checked_rowtime(schema.field(watermark.column), watermark)
+def watermark_options(schema: Schema, watermark: Watermark, *, table: str | None = None) -> dict[str, str]:
+    """The options a watermark is stored in; raises `InvalidSchema`, or `ColumnNotExist`, which names the table where that is known."""
+    type_ = checked_rowtime(schema.field(watermark.column, table=table), watermark)
     return {
         _FIRST + "rowtime": watermark.column,
         _FIRST + "strategy.expr": quoted_expression(watermark.expression, schema),

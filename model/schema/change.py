@@ -283,7 +283,7 @@ class _Work:
             raise InvalidSchemaChange(f"Table {self.table} has a watermark already, on {present.column}; MODIFY WATERMARK changes it.")
         if not new and present is None:
             raise InvalidSchemaChange(f"Table {self.table} has no watermark to modify; ADD WATERMARK gives it one.")
-        self.options |= watermark_options(replace(self.schema, fields=tuple(self.fields)), watermark)
+        self.options |= watermark_options(replace(self.schema, fields=tuple(self.fields)), watermark, table=self.table)
 
     def _drop_watermark(self) -> None:
         if watermark_of(self.options) is None:

@@ -81,8 +81,8 @@ class Schema:
         """The column of that name, or None; names are case-sensitive."""
         return next((f for f in self.fields if f.name == name), None)
 
-    def field(self, name: str, *, table: str = "the table") -> Field:
-        """The column of that name; raises `ColumnNotExist` naming the nearest one."""
+    def field(self, name: str, *, table: str | None = None) -> Field:
+        """The column of that name; raises `ColumnNotExist` naming the nearest one, and the table where that is known."""
         field = self.find(name)
         if field is None:
             raise ColumnNotExist(name, table, nearest=nearest(name, self.field_names))
@@ -248,21 +248,26 @@ def check_schema(schema: Schema, *, stored: Mapping[str, str] | None = None) -> 
             "To keep rows of one key in order, give the key as 'bucket-key'."
         )
     _check_columns(schema)
-    for name in schema.partition_keys:
-        column = schema.find(name)
-        if column is None:
-            raise InvalidSchema(f"Partition column {name} is not a column of the table.")
-        if not isinstance(column.type, AtomicType):
-            raise InvalidSchema(f"Partition column {name} has the nested type {column.type.sql()}; use one of a simple type.")
-    if len(set(schema.partition_keys)) != len(schema.partition_keys):
-        raise InvalidSchema("A column stands twice in PARTITIONED BY.")
-    if schema.partition_keys and len(schema.partition_keys) == len(schema.fields):
-        raise InvalidSchema("Every column is a partition column; at least one must not be.")
+    _check_partitions(schema.fields, schema.partition_keys)
     _check_buckets(schema)
     TABLE_OPTIONS.check_values(schema.options, stored or {})
     _check_field_options(schema)
     check_file_indexes(schema.options, schema.fields)
     check_clustering(schema.options, schema.find, schema.bucket)
+
+
+def _check_partitions(fields: Sequence[Field], partition_keys: Sequence[str]) -> None:
+    types = {field.name: field.type for field in fields}
+    for name in partition_keys:
+        if name not in types:
+            raise InvalidSchema(f"Partition column {name} is not a column of the table.")
+        if not isinstance(types[name], AtomicType):
+            raise InvalidSchema(f"Partition column {name} has the nested type {types[name].sql()}; use one of a simple type.")
+    twice = next((name for at, name in enumerate(partition_keys) if name in partition_keys[:at]), None)
+    if twice is not None:
+        raise InvalidSchema(f"Column {twice} stands twice in PARTITIONED BY.")
+    if partition_keys and len(partition_keys) == len(fields):
+        raise InvalidSchema("Every column is a partition column; at least one must not be.")
 
 
 def check_column_name(name: str) -> None:
@@ -351,6 +356,7 @@ def with_queue_defaults(options: Mapping[str, str], fields: Sequence[Field], par
         if "bucket-key" not in stored:
             key = default_bucket_key(fields, partition_keys)
             if key is None:
+                _check_partitions(fields, partition_keys)  # which may be why there is none
                 raise InvalidOption(
                     f"A queue needs a bucket key of a simple type, and {', '.join(f.name for f in fields)} can be none: all are partition "
                     "columns or nested, and Java Paimon loads no such table. Add a column, such as id BIGINT, or say "

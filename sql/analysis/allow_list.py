@@ -134,6 +134,9 @@ def _check_call(call: exp.Anonymous) -> None:
         raise _qualified(call.name)
     if name not in RUN_BY_SPARK and not (name in TABLE_FUNCTIONS and isinstance(call.parent, exp.Table | exp.Lateral)):
         raise _refused(call.name)
+    if name == "to_timestamp_ltz" and len(call.expressions) > 1 and literal_number(call.expressions[1]) is not None:
+        ways = "timestamp_millis(n) and timestamp_seconds(n) read a number, to_timestamp_ltz(text, 'yyyy-MM-dd') reads a text"
+        raise UnsupportedStatement(f"{call.name} of a number and a precision is not available; {ways}.", fragment=call.name)
     if len(call.expressions) > _XML_ARGUMENTS.get(name, len(call.expressions)):
         raise UnsupportedStatement(f"{call.name} takes no options here: one names a file of the server to read.", fragment=call.name)
     at = SCHEMA_ARGUMENT.get(name)

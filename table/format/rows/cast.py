@@ -63,7 +63,7 @@ class Fitting:
 _OF_DEFAULTS = Fitting(from_text=True, cuts_times=True, zone_may_be_left_out=True)
 
 
-def fit(batch: pa.RecordBatch | pa.Table, schema: Schema, how: Fitting | None = None, *, table: str = "the table") -> pa.RecordBatch:
+def fit(batch: pa.RecordBatch | pa.Table, schema: Schema, how: Fitting | None = None, *, table: str | None = None) -> pa.RecordBatch:
     """The rows as the table's columns, in its order; columns the batch lacks, and NULLs, have their column's default.
 
     Raises `ColumnNotExist` for columns the table lacks, `InvalidData` for values that do not fit.
