@@ -22,6 +22,7 @@ from sql.parsing.base import place_of
 from sql.parsing.clauses import check_clauses
 from sql.parsing.literals import LiteralParser, check_zones
 from sql.parsing.positions import place
+from sql.parsing.refused import SPECIAL_CALLS
 from sql.parsing.statement import StatementParser
 from sql.parsing.turns import TURNS
 from sql.parsing.windows import WindowParser
@@ -95,7 +96,8 @@ class FlinkParser(LiteralParser, WindowParser, StatementParser):
             "CAST", "TRY_CAST", "EXTRACT", "TRIM", "OVERLAY", "POSITION", "SUBSTRING", "SUBSTR",
             "BROADCAST", "BROADCASTJOIN", "MAPJOIN", "MERGE", "MERGEJOIN", "SHUFFLEMERGE", "SHUFFLE_HASH", "SHUFFLE_REPLICATE_NL",
         )
-    } | dict.fromkeys(("TUMBLE", "HOP", "CUMULATE", "SESSION"), _refuse_window)  # fmt: skip
+    } | dict.fromkeys(("TUMBLE", "HOP", "CUMULATE", "SESSION"), _refuse_window) | SPECIAL_CALLS  # fmt: skip
+    FUNC_TOKENS: ClassVar[set[TokenType]] = {*SparkParser.FUNC_TOKENS, TokenType.SESSION}
 
     # Placeholders are values and stand where literals do (`_parse_primary`); sqlglot would take them for names as well.
     PLACEHOLDER_PARSERS: ClassVar[dict[TokenType, Callable[..., exp.Expr | None]]] = {

@@ -289,7 +289,7 @@ class DdlParser(ColumnParser):
             return self._drop_columns()
         if self.eat("RENAME"):
             self.eat("COLUMN")
-            name = self.name("a column")
+            name = self._changed_column()
             self.need("TO")
             return [RenameColumn(name=name, to=self.name("the new name"))]
         if self.eat("ALTER") or self.eat("CHANGE"):
@@ -328,11 +328,12 @@ class DdlParser(ColumnParser):
     def _add_column(self) -> list[SchemaChange]:
         if self.word() in ("PRIMARY", "CONSTRAINT"):
             self.refuse(NO_KEYS)
-        if self.word() == "PARTITION":
+        if self.word() == "PARTITION" or (self.word() == "IF" and self.word(3) == "PARTITION"):
             self.refuse("ALTER TABLE ADD PARTITION is not available; INSERT makes partitions.")
+        self._refuse_distribution()
         if self.word() == "WATERMARK" and self.word(1) == "FOR":
             return [SetWatermark(watermark=self._watermark(), new=True)]
-        column = self.column_rest(self.name("a column's name"))
+        column = self.column_rest(self._changed_column("a column's name"))
         if column.default_value is not None:
             self.refuse(f"ADD COLUMN takes no DEFAULT: rows from before have none. ALTER COLUMN {column.name} SET DEFAULT follows it.")
         return [AddColumn(name=column.name, type=column.type, comment=column.description, position=self._position())]
@@ -340,7 +341,8 @@ class DdlParser(ColumnParser):
     def _modify_column(self) -> list[SchemaChange]:
         if self.word() == "WATERMARK" and self.word(1) == "FOR":
             return [SetWatermark(watermark=self._watermark(), new=False)]
-        name = self.name("a column's name")
+        self._refuse_distribution()
+        name = self._changed_column("a column's name")
         type_, said_not_null = self._type_with_nullability()
         comment = self.text("the comment") if self.eat("COMMENT") else None
         position = self._position()
@@ -364,11 +366,27 @@ class DdlParser(ColumnParser):
         if self.word() in ("PRIMARY", "CONSTRAINT"):
             self.refuse(f"ALTER TABLE DROP {self.word()} is not available.")
         self.eat("COLUMN") or self.eat("COLUMNS")
-        names = self.name_list() if self.word() == "(" else (self.name("a column"),)
+        listed = self.eat("(")
+        names = [self._changed_column()]
+        while listed and self.eat(","):
+            names.append(self._changed_column())
+        if listed:
+            self.need(")")
         return [DropColumn(name=name) for name in names]
 
+    def _changed_column(self, what: str = "a column") -> str:
+        """The name of a column that is changed; one inside a ROW, which would be named by its way, is refused."""
+        name = self.name(what)
+        if self.word() == ".":
+            self.refuse(f"Changes of what lies inside a column ({name}.…) are not available in SQL; the REST catalog's clients have them.")
+        return name
+
+    def _refuse_distribution(self) -> None:
+        if self.word() == "DISTRIBUTION" and self.word(1) in ("BY", "INTO"):
+            self.refuse("DISTRIBUTION is not available; the options 'bucket' and 'bucket-key' part rows: SET ('bucket' = 'N').")
+
     def _alter_column(self) -> list[SchemaChange]:
-        name = self.name("a column")
+        name = self._changed_column()
         if self.eat("TYPE"):
             return [UpdateColumnType(name=name, type=self.column_type())]
         if self.eat("COMMENT"):

@@ -103,6 +103,9 @@ class StatementParser(RowsParser, DropParser, JobParser, AccessParser, ViewParse
         name = None
         if what == "PARTITIONS":
             name = self.names("the table's name")
+            if self.word() == "PARTITION":
+                listed = f"{'.'.join(name)}$partitions"
+                self.refuse(f"SHOW PARTITIONS … PARTITION (…) is not available; a query of {listed} with a WHERE tells some of them.")
         elif self.eat("FROM") or self.eat("IN"):
             name = self.names("a name")
         elif what == "COLUMNS":
@@ -221,6 +224,8 @@ class StatementParser(RowsParser, DropParser, JobParser, AccessParser, ViewParse
         ):
             if self.word() == detail:
                 self.refuse(f"EXPLAIN {detail} is not available; EXPLAIN alone tells the files kept and skipped and Spark's plan.")
+        if self.word() == "STATEMENT" and self.word(1) == "SET":
+            self.refuse("EXPLAIN STATEMENT SET is not available; EXPLAIN each INSERT of it.")
         inner = self.statement()
         if not isinstance(inner, exp.Query | exp.Insert | exp.Values | trees.DeleteRows | trees.UpdateRows | trees.MergeRows):
             self.refuse("Only queries, INSERT, DELETE, UPDATE and MERGE can be explained.", self._prev)
@@ -230,6 +235,8 @@ class StatementParser(RowsParser, DropParser, JobParser, AccessParser, ViewParse
         """``EXECUTE STATEMENT SET BEGIN …; END``, from behind the first word."""
         if self.word() == "IMMEDIATE":
             self.refuse("EXECUTE IMMEDIATE is not available; send the statement itself.")
+        if self.word() == "PLAN":
+            self.refuse("EXECUTE PLAN is not available: plans are not stored; send the statement itself.")
         if self.word() in ("INSERT", "SELECT", "WITH"):
             return self.statement()
         self.need("STATEMENT", "SET", "BEGIN")

@@ -610,3 +610,108 @@ EXPLAIN CODEGEN SELECT 1
 SELECT TO_TIMESTAMP_LTZ(a, 3) FROM t
 =>
 1:8 TO_TIMESTAMP_LTZ of a number and a precision is not available; timestamp_millis(n)
+
+-- several inserts explained
+EXPLAIN STATEMENT SET BEGIN INSERT INTO t SELECT 1; END
+=>
+1:9 EXPLAIN STATEMENT SET is not available; EXPLAIN each INSERT
+
+-- a plan executed
+EXECUTE PLAN '/x'
+=>
+1:9 EXECUTE PLAN is not available
+
+-- some partitions shown
+SHOW PARTITIONS d.t PARTITION (dt = 'z')
+=>
+1:21 SHOW PARTITIONS … PARTITION (…) is not available; a query of d.t$partitions
+
+-- a time cut down
+SELECT FLOOR(ts TO HOUR) FROM t
+=>
+1:17 FLOOR(… TO …) is not available; date_trunc
+
+-- a time cut up
+SELECT CEIL(ts TO DAY) FROM t
+=>
+1:16 CEIL(… TO …) is not available; date_trunc
+
+-- a part of a JSON text with a type
+SELECT JSON_VALUE(a, '$.b' RETURNING DOUBLE) FROM t
+=>
+1:28 JSON_VALUE(… RETURNING …) is not available; get_json_object
+
+-- a part of a JSON text in an array
+SELECT JSON_QUERY(a, '$.b' WITH WRAPPER) FROM t
+=>
+1:28 JSON_QUERY(… WITH …) is not available
+
+-- a part of a JSON text looked for
+SELECT JSON_EXISTS(a, '$.b' TRUE ON ERROR) FROM t
+=>
+1:29 JSON_EXISTS(… TRUE …) is not available
+
+-- a JSON text made
+SELECT JSON_OBJECT('k' VALUE 1)
+=>
+1:24 JSON_OBJECT(… VALUE …) is not available; to_json
+
+-- a JSON text made by keys
+SELECT JSON_OBJECT(KEY 'k' VALUE 1)
+=>
+1:24 JSON_OBJECT(… 'k' …) is not available; to_json
+
+-- a JSON text of an array
+SELECT JSON_ARRAY(1, 2 NULL ON NULL)
+=>
+1:24 JSON_ARRAY(… NULL …) is not available; to_json
+
+-- a JSON text of a group
+SELECT JSON_OBJECTAGG(KEY k VALUE v) FROM t
+=>
+1:27 JSON_OBJECTAGG(… k …) is not available; to_json
+
+-- sessions in GROUP BY
+SELECT count(*) FROM t GROUP BY SESSION(ts, INTERVAL '1' HOUR)
+=>
+1:33 SESSION inside a query's columns or GROUP BY is not available
+
+-- a partition added
+ALTER TABLE t ADD IF NOT EXISTS PARTITION (dt = 'x')
+=>
+1:19 ALTER TABLE ADD PARTITION is not available
+
+-- a distribution added
+ALTER TABLE t ADD DISTRIBUTION BY HASH(id) INTO 4 BUCKETS
+=>
+1:19 DISTRIBUTION is not available; the options 'bucket'
+
+-- a distribution changed
+ALTER TABLE t MODIFY DISTRIBUTION BY HASH(id) INTO 4 BUCKETS
+=>
+1:22 DISTRIBUTION is not available
+
+-- a part of a ROW added
+ALTER TABLE t ADD (r.d INT)
+=>
+1:21 Changes of what lies inside a column (r.…) are not available
+
+-- a part of a ROW changed
+ALTER TABLE t MODIFY r.b.c BIGINT
+=>
+1:23 Changes of what lies inside a column (r.…) are not available
+
+-- the type of a part of a ROW
+ALTER TABLE t ALTER COLUMN r.b TYPE BIGINT
+=>
+1:29 Changes of what lies inside a column (r.…) are not available
+
+-- a part of a ROW renamed
+ALTER TABLE t RENAME r.a TO aa
+=>
+1:23 Changes of what lies inside a column (r.…) are not available
+
+-- parts of ROWs dropped
+ALTER TABLE t DROP (a, r.aa)
+=>
+1:25 Changes of what lies inside a column (r.…) are not available
