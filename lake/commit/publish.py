@@ -28,6 +28,7 @@ from model.identifier import MAIN_BRANCH, Identifier, branch_of_file
 from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.io.directory import Directory
+from table.format.marked_file import remove_marked
 from table.format.store import Published, TableFiles
 from table.format.table_directory import is_there
 
@@ -301,7 +302,7 @@ class Publisher:
         with self._catalog.transaction() as tx:
             rows = tx.stale.lock(table_id, most=_STALE_AT_ONCE, wait=wait)
             for row in rows:
-                files.remove_marked(row.path, row.mark)
+                remove_marked(files, row.path, row.mark)
             lower_hints(tx, table_id, files, {row.path for row in rows})
             if rows:
                 # A power cut that brought a file back, of which nothing is on record any more, would make the table diverged.

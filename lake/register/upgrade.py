@@ -15,6 +15,7 @@ from model.errors import LakeError, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.schema.schema import DIRECTORY_KINDS, other_kind
 from model.snapshot import Operation
+from table.format.marked_file import remove_marked
 from table.format.store import TableFiles
 
 T = TypeVar("T")
@@ -67,7 +68,7 @@ def _remove_schema_files(files: TableFiles, schemas: Sequence[tuple[int, Mapping
         return
     for schema_id, body in schemas:
         path = files.layout.below(files.layout.schema_file(schema_id))
-        files.remove_marked(path, {"id": schema_id, "timeMillis": body.get("timeMillis"), "highestFieldId": body.get("highestFieldId")})
+        remove_marked(files, path, {"id": schema_id, "timeMillis": body.get("timeMillis"), "highestFieldId": body.get("highestFieldId")})
     if not files.io.list(place):
         files.io.delete_tree(place)
 

@@ -24,7 +24,7 @@ from table.format.io.directory import Directory
 from table.format.io.file_io import FileIO
 from table.format.io.guarded_io import GuardedFileIO
 from table.format.io.reach import Reach
-from table.format.json_document import parse_json, parse_to_keep
+from table.format.json_document import parse_to_keep
 from table.format.layout import EARLIEST, LATEST, TableLayout
 from table.format.manifests.avro_name import wrong_name
 from table.format.manifests.codec import (
@@ -169,16 +169,6 @@ class TableFiles:
         place.update(LATEST, str(latest).encode())
         if earliest is not None:
             place.write(EARLIEST, str(earliest).encode())
-
-    def remove_marked(self, path: str, mark: Mapping[str, Any]) -> None:
-        """Remove a JSON file below the table's directory as long as it holds all that the mark says."""
-        full = self.layout.inside(path)
-        try:
-            marks = parse_json(self.io.read(full))
-        except (FileNotFoundError, ValueError):
-            return
-        if isinstance(marks, dict) and all(marks.get(key) == value for key, value in mark.items()):
-            self.io.delete(full)
 
     def read_hint(self, path: str) -> int | None:
         """The id a hint file holds, or None."""
