@@ -3,20 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from model.schema.schema import Schema
+from model.schema.types import BigIntType, DataType, DecimalType, DoubleType, FloatType, IntType, SmallIntType, TinyIntType
+from model.text.whole_number import signed_number
 from table.format.json_document import parse_json
 
 STATISTICS_PREFIX = "stat-"
 """How their names begin."""
+_WHOLE = (TinyIntType, SmallIntType, IntType, BigIntType)
+_NUMBERS = (FloatType, DoubleType, DecimalType)
 
 
-def statistics_in(data: bytes) -> Mapping[str, Any]:
-    """What a file tells, by Paimon's keys; raises `ValueError`, `KeyError` or `TypeError` for one that is none."""
-    body: Mapping[str, Any] = parse_json(data)
-    for key in ("snapshotId", "schemaId"):
-        if type(body[key]) is not int:
-            raise ValueError(f"'{key}' is no whole number")
-    if not isinstance(body.get("colStats") or {}, Mapping):
-        raise ValueError("'colStats' is no object")
+def statistics_in(data: bytes, schema: Schema | None = None) -> Mapping[str, Any]:
+    """What a file tells, by Paimon's keys; raises `ValueError` for one that Paimon's readers could not read, of a table of that schema.
+
+    They read it with each query of the snapshot, to plan it.
+    """
+    body = parse_json(data)
+    if not isinstance(body, dict):
+        raise ValueError("it is no JSON object")
+    for name in ("snapshotId", "schemaId"):
+        if name not in body:
+            raise ValueError(f"it has no {name}")
+    for name in ("snapshotId", "schemaId", "mergedRecordCount", "mergedRecordSize"):
+        _require_count(body, name)
+    columns = body.get("colStats")
+    if columns is not None and not (isinstance(columns, dict) and all(isinstance(one, dict) for one in columns.values())):
+        raise ValueError("its colStats are none")
+    types = None if schema is None else {field.name: field.type for field in schema.fields}
+    if types is None:
+        return body
+    for name, told in (columns or {}).items():
+        if (type_ := types.get(name)) is None:
+            raise ValueError(f"it tells of a column {name[:80]}, which there is not")
+        for count in ("colId", "distinctCount", "nullCount", "avgLen", "maxLen"):
+            _require_count(told, count)
+        for bound in ("min", "max"):
+            if not _is_of(told.get(bound), type_):
+                raise ValueError(f"its {bound} of column {name[:80]} is none of its type")
     return body
+
+
+def _require_count(body: Mapping[str, Any], name: str) -> None:
+    value = body.get(name)
+    if value is not None and not (type(value) is int and 0 <= value < 1 << 63):
+        raise ValueError(f"its {name} is {value!r:.80}")
+
+
+def _is_of(value: object, type_: DataType) -> bool:
+    if value is None:
+        return True
+    if not isinstance(value, str):
+        return False
+    if isinstance(type_, _WHOLE):
+        return signed_number(value) is not None
+    if isinstance(type_, _NUMBERS):
+        try:
+            Decimal(value)
+        except InvalidOperation:
+            return False
+    return True

@@ -34,6 +34,7 @@ from table.format.cache import ByteCache
 from table.format.manifests.columns import digest_of
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile, bounds_of, partition_stats
 from table.format.manifests.typed import Look, wrong_entries
+from table.format.statistics_file import statistics_in
 from table.format.store import TableFiles
 from table.scan.planning.live import merge_entries
 
@@ -174,7 +175,8 @@ class _Case:
                 self.files.layout.index_file(str(entry["_FILE_NAME"]))
         self.index = index_change(self.files, None if base is None else base.index_manifest, new.index_manifest)
         if new.statistics is not None and (base is None or base.statistics != new.statistics):
-            self._check_file(self.files.layout.statistics_file(new.statistics), None, f"the statistics {new.statistics}")
+            self._check_file(path := self.files.layout.statistics_file(new.statistics), None, f"the statistics {new.statistics}")
+            statistics_in(self.files.io.read(path), self.schema)
         rows = 0
         if new.changelog_manifest_list is not None:
             for meta in self.files.claimed_list(new.changelog_manifest_list):

@@ -364,3 +364,34 @@ def test_expiry_keeps_a_live_file_that_an_entry_of_before_calls_its_own(
     garbage = left_by_expiry(table.files, table.schema, [first, kept[0]], [], kept[1], lambda: ())
     assert path not in garbage.data
     assert table.files.data_path(table.schema, mine) in garbage.data
+
+
+STATISTICS: dict[str, bytes] = {
+    "noise": b"\xff\x00garbage",
+    "no object": b"[1]",
+    "a text for a number": b'{"snapshotId": "one", "schemaId": 0}',
+    "a count below none": b'{"snapshotId": 1, "schemaId": 0, "mergedRecordCount": -1}',
+    "columns of none": b'{"snapshotId": 1, "schemaId": 0, "colStats": {"zz": {"colId": 0}}}',
+    "a column that is no object": b'{"snapshotId": 1, "schemaId": 0, "colStats": {"id": 3}}',
+    "a bound of another type": b'{"snapshotId": 1, "schemaId": 0, "colStats": {"id": {"colId": 0, "min": "x"}}}',
+}
+
+
+@pytest.mark.parametrize("what", STATISTICS)
+def test_statistics_that_no_reader_could_plan_by_are_refused(writer: Writer, gateway: Gateway, what: str) -> None:
+    files = writer._files
+    files.io.add(files.layout.statistics_file("stat-x"), STATISTICS[what])
+    body = writer.body(writer.latest(), changes=[writer.file(rows=1)], statistics="stat-x")
+    assert writer.rest.refused("POST", f"{writer.path}/commit", body)[0] == 400
+    good = {
+        "snapshotId": 1,
+        "schemaId": 0,
+        "mergedRecordCount": 2,
+        "colStats": {"id": {"colId": 0, "min": "-1", "max": "7", "nullCount": 0}},
+    }
+    files.io.add(files.layout.statistics_file("stat-y"), json.dumps(good).encode())
+    writer.commit(changes=[writer.file(rows=1)], statistics="stat-y")
+    files.io.write(files.layout.statistics_file("stat-y"), STATISTICS[what])
+    answer = writer.rest.client.post("/sql", data="SELECT * FROM d.t$statistics")
+    assert answer.status_code in (200, 503), answer.text
+    assert "InternalError" not in answer.text

@@ -170,6 +170,15 @@ def test_statistics_are_kept_with_the_snapshot(lake: Lake, gateway: Gateway, war
     assert call(gateway, "SELECT operation FROM a$snapshots") == [(None,), ("ANALYZE",), (None,), ("OVERWRITE",)]
 
 
+def test_statistics_spell_what_is_no_number_as_java_reads_it(lake: Lake, gateway: Gateway) -> None:
+    table = make_table(lake, "a", id="INT", d="DOUBLE", f="FLOAT")
+    append(lake, table, [1, 2], d=[float("-inf"), float("inf")], f=[0.5, float("nan")])
+    call(gateway, "CALL sys.analyze_table('a')")
+    ((found,),) = call(gateway, "SELECT colstat FROM a$statistics")
+    assert '"min":"-Infinity","max":"Infinity"' in found
+    assert '"min":"0.5","max":"NaN"' in found
+
+
 def test_incremental_clustering(gateway: Gateway, lake: Lake) -> None:
     """Unsorted files at level 0 are sorted together and rise; what is sorted stays until enough has come, or `full` is said."""
     call(
