@@ -142,7 +142,7 @@ def statistics(scan: SystemScan) -> Iterable[Sequence[Any]]:
         return
     body = scan.opened.files.statistics(snapshot.statistics)
     column_stats = as_json(body.get("colStats") or {})
-    yield body.get("snapshotId") or 0, body.get("schemaId") or 0, body.get("mergedRecordCount"), body.get("mergedRecordSize"), column_stats
+    yield body["snapshotId"], body["schemaId"], body.get("mergedRecordCount"), body.get("mergedRecordSize"), column_stats
 
 
 @system_table(

@@ -33,10 +33,14 @@ def statistics_in(data: bytes, schema: Schema | None = None) -> Mapping[str, Any
     columns = body.get("colStats")
     if columns is not None and not (isinstance(columns, dict) and all(isinstance(one, dict) for one in columns.values())):
         raise ValueError("its colStats are none")
-    types = None if schema is None else {field.name: field.type for field in schema.fields}
-    if types is None:
-        return body
-    for name, told in (columns or {}).items():
+    if schema is not None:
+        _require_columns(columns or {}, schema)
+    return body
+
+
+def _require_columns(columns: Mapping[str, Mapping[str, Any]], schema: Schema) -> None:
+    types = {field.name: field.type for field in schema.fields}
+    for name, told in columns.items():
         if (type_ := types.get(name)) is None:
             raise ValueError(f"it tells of a column {name[:80]}, which there is not")
         for count in ("colId", "distinctCount", "nullCount", "avgLen", "maxLen"):
@@ -44,7 +48,6 @@ def statistics_in(data: bytes, schema: Schema | None = None) -> Mapping[str, Any
         for bound in ("min", "max"):
             if not _is_of(told.get(bound), type_):
                 raise ValueError(f"its {bound} of column {name[:80]} is none of its type")
-    return body
 
 
 def _require_count(body: Mapping[str, Any], name: str) -> None:
