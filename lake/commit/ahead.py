@@ -159,32 +159,37 @@ def keep_aside(files: TableFiles, snapshot: Snapshot) -> None:
     )  # fmt: skip
 
 
-def is_behind(
-    catalog: CatalogStore, table_id: UUID, files: TableFiles, branch: str, place: Directory, newest_id: int
-) -> bool:  # fmt: skip
-    """Whether the file of the newest snapshot before a commit is not there, and it and others are to be published first.
+def with_lost(
+    catalog: CatalogStore, table_id: UUID, files: TableFiles, branch: str, place: Directory, waiting: list[SnapshotRow]
+) -> list[SnapshotRow]:
+    """The snapshots that wait to be published, oldest first, with those that were, and whose files are lost with the newest's.
 
-    Where it was published, so are all that are lost with it and whose lists are there; of others nothing could be read.
+    Of the lost ones those whose lists are there; of others nothing could be read. ``waiting`` has at least one.
     """
-    if place.exists(files.layout.snapshot_name(newest_id)):
-        return False
-    _note_lost(catalog, table_id, files, branch, newest_id)
-    return True
-
-
-def _note_lost(catalog: CatalogStore, table_id: UUID, files: TableFiles, branch: str, newest_id: int) -> None:
     with catalog.reading() as tx:
-        row = tx.snapshots.get(table_id, branch, newest_id)
-        if row is None or not row.published:
-            return
+        newest = tx.publications.newest_published([(table_id, branch)]).get((table_id, branch))
+    if newest is None or place.exists(files.layout.snapshot_name(newest)) or not _note_lost(catalog, table_id, files, branch):
+        return waiting
+    with catalog.reading() as tx:
+        return tx.publications.unpublished(table_id, branch, location=files.location)
+
+
+def _note_lost(catalog: CatalogStore, table_id: UUID, files: TableFiles, branch: str) -> bool:
+    with catalog.reading() as tx:
         rows = tx.snapshots.history(table_id, branch)
     there = set(files.snapshot_ids())
-    lost = [row for row in rows if row.published and row.snapshot_id not in there and _has_lists(files, Snapshot.from_json(row.body))]
+    newest = max((row.snapshot_id for row in rows if row.published), default=0)
+    if max(there, default=0) >= newest:  # of a later one only the note is missing: who took those before it is not known
+        return False
+    earliest = files.read_hint(files.layout.earliest_hint()) or 0  # those before it a client expired, though a tag keeps their lists
+    missing = [row for row in rows if row.published and row.snapshot_id not in there and row.snapshot_id >= earliest]
+    lost = [row for row in missing if _has_lists(files, Snapshot.from_json(row.body))]
     if lost:
         with catalog.transaction() as tx:
             tx.publications.lost(table_id, branch, [row.snapshot_uuid for row in lost])
         first, last = lost[0].snapshot_id, lost[-1].snapshot_id
         _log.warning("Files of snapshots %d to %d of %s were lost, also the newest's: they are written again", first, last, files.name)
+    return bool(lost)
 
 
 def _has_lists(files: TableFiles, snapshot: Snapshot) -> bool:

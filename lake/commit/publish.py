@@ -16,7 +16,7 @@ from catalog import CatalogStore, CatalogTransaction
 from catalog.objects.publications import Note
 from catalog.objects.tables import Numbering
 from catalog.records import SnapshotRow
-from lake.commit.ahead import ahead_of, is_behind, keep_aside, later_file, may_be_ahead, may_have_later_schema, other_file
+from lake.commit.ahead import ahead_of, keep_aside, later_file, may_be_ahead, may_have_later_schema, other_file, with_lost
 from lake.commit.hints import hints_beyond, lower_hints, raise_hint
 from lake.commit.notifier import Hook as Hook
 from lake.commit.notifier import Notifier
@@ -126,7 +126,7 @@ class Publisher:
             behind, newest = (table_id, branch) in self._behind, self._newest.get((table_id, branch))
         before = snapshot.id - 1
         is_seen = newest is not None and newest.id == before and not place.follows  # where no directory is held, a look is a request
-        if behind or (before and not is_seen and is_behind(self._catalog, table_id, files, branch, place, before)):
+        if behind or (before and not is_seen and not place.exists(files.layout.snapshot_name(before))):
             self.catch_up(table_id, files, branch, patience_millis=PATIENCE_MILLIS)  # longer, and others of the table wait, too
         else:
             self.publish(table_id, files, branch, snapshot, place, free=True)
@@ -165,6 +165,8 @@ class Publisher:
                     versions = tx.tables.unpublished_schemas(table_id, branch) if (waiting or mark) and schemas else None
                 if versions is not None and versions.bodies:  # as after a decision of both, or of a branch's for main
                     self.schemas(table_id, files, branch, patience_millis=patience_millis)
+                if waiting:  # once the next one lies there, those that are lost before it count as expired by a client
+                    waiting = with_lost(self._catalog, table_id, files, branch, place, waiting)
                 for snapshot in (Snapshot.from_json(row.body) for row in waiting):
                     if not files.is_expired(snapshot):
                         self.publish(table_id, files, branch, snapshot, place)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -22,6 +24,7 @@ from model.errors import SnapshotNotExist, TableDamaged
 from model.identifier import Identifier
 from table.format.store import _LISTS, TableFiles
 from tests.lake.kept import NOW, all_files, go_on, history, keep, overwrite, six_commits
+from tests.lake.mortal import Killed
 from tests.lake.register.damage import forget_metadata
 from tests.lake.rewrite.test_compaction import append, ids
 from tests.sql.tables import make_table
@@ -183,7 +186,31 @@ COMMITS: dict[str, Callable[[Lake, LakeTable], object]] = {
     "append of another server": lambda lake, table: append_elsewhere(lake, table),
     "compaction": lambda lake, table: compact(lake.commit, table, plan(table, full=True)),
     "overwrite": lambda lake, table: overwrite(lake, table, [100]),
+    "replacement": lambda lake, table: lake.replace_table(table.identifier, replace(table.schema, comment="anew")),
+    "append while the store fails": lambda lake, table: append_put_off(lake, table),
+    "append by a server that was killed": lambda lake, table: append_by_killed(lake, table),
 }
+
+
+def append_put_off(lake: Lake, table: LakeTable) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "the store fails")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(lake._publisher, "publish_next", fails)
+        append(lake, table, [100])
+    assert not Path(table.files.layout.snapshot_file(7)).exists()
+    table.latest()
+
+
+def append_by_killed(lake: Lake, table: LakeTable) -> None:
+    def dies(step: str) -> None:
+        if step == "decided":
+            raise Killed
+
+    with contextlib.closing(Lake(lake.catalog, lake.warehouse, hook=dies)) as other, pytest.raises(Killed):
+        append(other, other.open(table.identifier), [100])
+    lake.recover()
 
 
 def append_elsewhere(lake: Lake, table: LakeTable) -> None:
