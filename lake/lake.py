@@ -322,7 +322,8 @@ class Lake(LakeTables, LakeDrops, LakeAdoption, LakeStreams):
         opened: dict[str, LakeTable] = {}
         for branch in names:
             faults += refusals_too(branch, self._up_to_date(replace(table.identifier, branch=branch), opened))
-            faults += refusals_too(branch, cut_off_faults(opened[branch]))
+            if branch in opened:
+                faults += refusals_too(branch, cut_off_faults(opened[branch]))
         lines, branches = lines_of(self.catalog, table)
         check = TableCheck(table, deep=deep, threads=threads, checked=checked, planned=planned, branches=opened)
         branches_unknown = refusals_too(MAIN_BRANCH, of_unknown_branches(self.catalog, table))

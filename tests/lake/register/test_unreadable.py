@@ -60,6 +60,24 @@ def test_what_cannot_be_read_is_listed_beside_all_else(lake: Lake, place: Path) 
     assert check(lake) == [(str(lost), "is missing")]
 
 
+def test_a_branch_that_cannot_be_opened_is_listed_beside_all_else(lake: Lake, place: Path) -> None:
+    """Its files were never written, as where the directory of branches is another user's."""
+    lost, elsewhere, branches = sorted(place.glob("bucket-0/*"))[0], place / "elsewhere", place / "branch"
+    lost.rename(elsewhere)
+    mode = branches.stat().st_mode
+    branches.chmod(0o555)
+    try:
+        with without_rights(elsewhere):  # the rights of others than root
+            lake.branches.create(lake.open(T), "c")
+            faults = check(lake)
+    finally:
+        branches.chmod(mode)
+    assert (str(lost), "is missing") in faults
+    unreadable = [file for file, problem in faults if problem.startswith("cannot be read: Permission denied")]
+    assert any("branch-c" in file for file in unreadable), faults
+    assert check(lake) == [(str(lost), "is missing")]
+
+
 def test_a_store_that_is_away_ends_the_check(lake: Lake, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def away(io: LocalFileIO, path: str) -> bytes:
         with translating(path):
