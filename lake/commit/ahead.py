@@ -14,6 +14,7 @@ import logging
 import time
 from concurrent.futures import Future, wait
 from functools import partial
+from itertools import takewhile
 from typing import Any, Literal
 from uuid import UUID
 
@@ -164,7 +165,8 @@ def with_lost(
 ) -> list[SnapshotRow]:
     """The snapshots that wait to be published, oldest first, with those that were, and whose files are lost with the newest's.
 
-    Of the lost ones those whose lists are there; of others nothing could be read. ``waiting`` has at least one.
+    Of the lost ones those behind the last that lacks its lists: nothing could be read of it, and there a client's expiry ends, though tags
+    keep lists of some before it. ``waiting`` has at least one.
     """
     with catalog.reading() as tx:
         newest = tx.publications.newest_published([(table_id, branch)]).get((table_id, branch))
@@ -183,11 +185,11 @@ def _note_lost(catalog: CatalogStore, table_id: UUID, files: TableFiles, branch:
         return False
     earliest = files.read_hint(files.layout.earliest_hint()) or 0  # those before it a client expired, though a tag keeps their lists
     missing = [row for row in rows if row.published and row.snapshot_id not in there and row.snapshot_id >= earliest]
-    lost = [row for row in missing if _has_lists(files, Snapshot.from_json(row.body))]
+    lost = list(takewhile(lambda row: _has_lists(files, Snapshot.from_json(row.body)), reversed(missing)))  # a hint may be lost, too
     if lost:
         with catalog.transaction() as tx:
             tx.publications.lost(table_id, branch, [row.snapshot_uuid for row in lost])
-        first, last = lost[0].snapshot_id, lost[-1].snapshot_id
+        first, last = lost[-1].snapshot_id, lost[0].snapshot_id
         _log.warning("Files of snapshots %d to %d of %s were lost, also the newest's: they are written again", first, last, files.name)
     return bool(lost)
 

@@ -253,6 +253,32 @@ def test_a_commit_where_files_of_snapshots_are_lost_makes_no_expiry_of_it(lake: 
     assert list(faults) == []
 
 
+@pytest.mark.parametrize("hint", ["", "lost", "behind"])
+def test_of_lost_snapshots_those_come_back_that_no_client_expired(lake: Lake, table: LakeTable, hint: str) -> None:
+    """A tag keeps the lists of one that expired: it was written again, alone before the others, and the past ended behind it for good."""
+    place = Path(table.files.layout.snapshot_dir())
+    create_tag(lake, table, "two", snapshot_id=2)
+    lists = Path(table.files.layout.manifest("x")).parent
+    second = table.files.read_snapshot(2)
+    assert second is not None
+    kept = {name: (lists / name).read_bytes() for name in (second.base_manifest_list, second.delta_manifest_list)}
+    expired_by_client(table, 4)
+    for name, content in kept.items():
+        (lists / name).write_bytes(content)
+    if hint == "lost":
+        (place / "EARLIEST").unlink()
+    elif hint == "behind":
+        (place / "EARLIEST").write_text("1")
+    for number in (5, 6):
+        (place / f"snapshot-{number}").unlink()
+    forget_metadata()
+    append(lake, table, [100])
+    lake._publisher.close()
+    assert table.files.snapshot_ids() == [4, 5, 6, 7]
+    forget_expired(lake.catalog, table)
+    assert history(lake, table) == [4, 5, 6, 7]
+
+
 def test_a_directory_that_is_away_is_no_expiry(lake: Lake, table: LakeTable) -> None:
     place = Path(table.location) / "snapshot"
     place.rename(place.with_name("away"))
