@@ -12,8 +12,6 @@ from uuid import uuid4
 
 from model.errors import IllegalMove
 
-_TAKEN = (errno.EWOULDBLOCK, errno.EACCES)
-
 
 @contextlib.contextmanager
 def being_made(path: Path) -> Iterator[Path]:
@@ -24,11 +22,9 @@ def being_made(path: Path) -> Iterator[Path]:
     lock = path.with_name(f".{path.name}.lock")
     try:
         handle = _locked(lock)
+    except BlockingIOError:
+        raise IllegalMove(f"Another backup, of another catalog, is being written to {path}: give each catalog a file of its own.") from None
     except OSError as problem:
-        if problem.errno in _TAKEN:
-            raise IllegalMove(
-                f"Another backup, of another catalog, is being written to {path}: give each catalog a file of its own."
-            ) from None
         if problem.errno not in (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
             raise
         handle = None

@@ -27,10 +27,12 @@ from model.access import Access, table_resource
 from model.errors import IllegalMove, InvalidData
 from model.identifier import Identifier
 from server.commands.backup import backup
+from server.commands.backup_file import being_made
 from server.commands.check import check_warehouse
 from server.commands.restore import restore
 from server.settings.options import CATALOG_DSN
 from server.settings.settings import Settings, read_settings
+from tests.bare import without_rights
 from tests.fix_server import StartServer
 from tests.lake.register.damage import data_files
 
@@ -250,6 +252,17 @@ def test_a_second_catalogs_backup_to_the_same_file_is_refused(
     monkeypatch.undo()
     backup(of(empty_dsn), file)
     assert {table.name: table.rows for table in read_head(file).tables}["table_schema"] == 0
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["directory", "lock"])
+def test_a_backup_without_rights_names_what_it_may_not_write(tmp_path: Path, left: bool) -> None:
+    """It told of another backup, and nobody found one; a lock without rights is what a killed backup of another user left."""
+    lock = tmp_path / ".b.lock"
+    if left:
+        lock.touch()
+    with without_rights(lock if left else tmp_path), pytest.raises(PermissionError) as refused, being_made(tmp_path / "b"):
+        pass
+    assert refused.value.filename == str(lock)
 
 
 def test_a_backup_goes_by_a_name_of_its_own_where_nothing_keeps_locks(
