@@ -7,6 +7,8 @@ import re
 MISSING = "is missing"
 UNREADABLE = "cannot be read"
 """Of a file or directory that its store does not give; one whose bytes make no rows "cannot be decoded"."""
+CONTRADICTORY = "its manifests contradict each other"
+"""Of a data file that manifests tell of: what is wrong with it ends so."""
 
 _SIZE = re.compile(r"has [\d,]+ bytes where ")
 _METADATA = re.compile(r"(?:index-)?manifest-[^.]*|stat-[^.]*|(?:snapshot|schema|changelog)-\d+|tag-.*")
@@ -25,7 +27,8 @@ def is_absent(problem: str) -> bool:
 
 def needs_deep_look(name: str, problem: str) -> bool:
     """Whether a file's problem is found only by a look that reads data files whole; ``name`` is the file's, without directories."""
-    return not (is_absent(problem) or _SIZE.match(problem) or _METADATA.fullmatch(name))
+    by_metadata = problem.endswith(CONTRADICTORY) or _METADATA.fullmatch(name)
+    return not (by_metadata or is_absent(problem) or _SIZE.match(problem))
 
 
 def ways_out(table: str, name: str, problem: str, *, rest: str | None) -> tuple[str, str]:

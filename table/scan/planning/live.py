@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from model.damage import CONTRADICTORY
 from model.errors import TableDamaged
 from model.snapshot import Snapshot
 from table.format.cache import ByteCache
@@ -176,7 +177,7 @@ def only_added(manifests: Iterable[Sequence[ManifestEntry]], *, table: str) -> I
 
 def corrupt(table: str, entry: ManifestEntry, what: str, snapshot_id: int | None = None) -> TableDamaged:
     """The failure of a table whose manifests contradict each other."""
-    return TableDamaged(table, file=entry.file.file_name, problem=f"{what}: its manifests contradict each other", snapshot_id=snapshot_id)
+    return TableDamaged(table, file=entry.file.file_name, problem=f"{what}: {CONTRADICTORY}", snapshot_id=snapshot_id)
 
 
 def never_added(table: str, snapshot: Snapshot, entry: ManifestEntry) -> TableDamaged:

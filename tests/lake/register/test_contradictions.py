@@ -15,6 +15,7 @@ import pytest
 from gateway.gateway import Gateway
 from lake import Lake
 from lake.commit.built import BuiltCommit
+from model.errors import TableDamaged
 from model.identifier import Identifier
 from model.snapshot import CommitKind, Snapshot
 from table.format.manifests.entries import EntryKind, ManifestEntry
@@ -177,3 +178,21 @@ def test_lists_that_java_has_written_anew_are_no_fault(gateway: Gateway, lake: L
 
     assert lake.decide_repaired(table, build) is not None
     assert check(gateway) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_reader_meets_of_them_needs_no_look_at_all_data(gateway: Gateway, lake: Lake, place: Path, kind: str) -> None:
+    """All of a table was to be read for what its metadata tells, and a plain look that found all whole did not end the trouble."""
+    change, rows, _, _ = KINDS[kind]
+    decide(lake, change, rows=rows)
+    with pytest.raises(TableDamaged, match="contradict each other") as met:
+        gateway.run("SELECT id FROM t").collect()
+    lake.standing.met(met.value)
+    assert met.value.check == "CALL sys.check_table('default.t')"
+    assert "deep" not in met.value.whole
+    assert [trouble.statement for trouble in lake.standing.troubles()] == [met.value.check]
+    gateway.run("CALL sys.remove_unexisting_files('t', dry_run => false)").close()
+    gateway.run("CALL sys.compact('t')").close()
+    gateway.run("CALL sys.expire_snapshots(`table` => 't', retain_max => 1, retain_min => 1)").close()
+    assert check(gateway) == []
+    assert lake.standing.troubles() == []
