@@ -65,7 +65,8 @@ class BodyTask:
             branch=document["branch"],
             schema=_schema(document["schema"]),
             names=None if document["names"] is None else tuple(document["names"]),
-            store_seconds=document[STORE_SECONDS_LEFT],
+            # A server that runs on after its code was replaced by this one's starts workers of this code, and names none.
+            store_seconds=document.get(STORE_SECONDS_LEFT, STORE_SECONDS),
         )
 
 

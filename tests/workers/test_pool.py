@@ -8,10 +8,11 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
+import orjson
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -103,6 +104,23 @@ def test_failures_come_back_as_what_they_are(workers: WorkerPool, tmp_path: Path
             workers.write(exact, held.fileno(), LocalFileIO().delete)
     assert files(tmp_path) == []
     assert len(write(workers, tmp_path, stream(ROWS))) == 1
+
+
+class _EarlierTask(BodyTask):
+    """As a server writes it that runs on after its code was replaced, and names no time for the store."""
+
+    def to_json(self) -> bytes:
+        document = orjson.loads(super().to_json())
+        del document["storeSeconds"]
+        return orjson.dumps(document)
+
+
+def test_a_worker_reads_tasks_of_a_server_of_an_earlier_version(workers: WorkerPool, tmp_path: Path) -> None:
+    now = task(tmp_path)
+    earlier = _EarlierTask(**{field.name: getattr(now, field.name) for field in fields(now)})
+    with BodyFiles().spooled(io.BytesIO(stream(ROWS))) as held:
+        (new,) = workers.write(earlier, held.fileno(), LocalFileIO().delete)
+    assert new.file.row_count == 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL])
