@@ -39,6 +39,11 @@ class _NoPlace(Exception):
     """None came free in time."""
 
 
+def is_held(problem: Unavailable) -> bool:
+    """Whether somebody else held for too long what a transaction wanted to lock."""
+    return isinstance(problem.__cause__, psycopg.errors.LockNotAvailable)
+
+
 def waited_in_vain(problem: Unavailable) -> bool:
-    """Whether Postgres answers, and somebody else held for too long what a transaction wanted."""
-    return isinstance(problem.__cause__, psycopg.errors.LockNotAvailable | _NoPlace)
+    """Whether Postgres answers, and others held for too long what a transaction wanted: a lock, or the places beside the store."""
+    return is_held(problem) or isinstance(problem.__cause__, _NoPlace)

@@ -17,8 +17,10 @@ from model.errors import Unavailable
 from tests.lake.rewrite.test_compaction import append
 from tests.sql.tables import make_table
 
+_PLACES = 4
+"""Of sixteen connections."""
 _WAITING = 6
-"""More than the four places of sixteen connections."""
+"""More than there are places."""
 
 
 def _tag(lake: Lake, table: LakeTable) -> None:
@@ -81,3 +83,38 @@ def test_what_stays_somebodys_is_told_in_time(lake: Lake, dsn: str, catalog: Cat
     with _held(dsn, table), pytest.raises(Unavailable), waits:
         pytest.fail("it was held")
     assert 0.9 < time.monotonic() - begin < 15.0
+
+
+def _lock_nothing(_: CatalogTransaction) -> None:
+    """What is to be locked is free."""
+
+
+def test_a_place_that_does_not_come_is_waited_for_once(catalog: CatalogStore) -> None:
+    with contextlib.ExitStack() as slow:
+        for _ in range(_PLACES):
+            slow.enter_context(catalog.beside_store())
+        begin = time.monotonic()
+        waits = locked_beside_store(catalog, _lock_nothing, place_seconds=0.4, patience=8.0)
+        with pytest.raises(Unavailable, match="The store answers slowly"), waits:
+            pytest.fail("no place was free")
+        assert 0.35 < time.monotonic() - begin < 4.0
+
+
+def test_places_that_are_taken_while_a_table_is_held_add_nothing_to_the_wait_for_it(lake: Lake, dsn: str, catalog: CatalogStore) -> None:
+    table = make_table(lake, "held", id="INT")
+    slow = contextlib.ExitStack()
+    tries: list[float] = []
+
+    def lock(tx: CatalogTransaction) -> None:
+        if not tries:
+            for _ in range(_PLACES - 1):
+                slow.enter_context(catalog.beside_store())
+            threading.Thread(target=lambda: slow.enter_context(catalog.beside_store())).start()  # once this one's is free
+        tries.append(time.monotonic())
+        tx.tables.hold(table.table_id)
+        assert tx.tables.by_id(table.table_id) is not None
+
+    waits = locked_beside_store(catalog, lock, place_seconds=30.0, patience=2.0)
+    with slow, _held(dsn, table), pytest.raises(Unavailable), waits:
+        pytest.fail("it was held")
+    assert 1.5 < time.monotonic() - tries[0] < 15.0
