@@ -15,6 +15,8 @@ T = TypeVar("T")
 
 _THREADS = 24
 """About the connections that Arrow has to a store."""
+_ASKING_THREADS = 16
+"""Besides those for puts, of which an INSERT begins thousands at once: CREATE and ALTER TABLE ask little, and wait for the answer."""
 _MOST_BYTES = 64 << 20
 """What the objects of one block may hold in memory together before the next waits for the first."""
 
@@ -64,6 +66,11 @@ def _threads() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(_THREADS, thread_name_prefix="store-put")
 
 
+@cache
+def _asking_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_ASKING_THREADS, thread_name_prefix="store-ask")
+
+
 @contextlib.contextmanager
 def puts_beside() -> Iterator[None]:
     """Let the objects that this thread adds to a store in the block be put meanwhile; at its end all are there.
@@ -87,9 +94,9 @@ def puts_beside() -> Iterator[None]:
 
 
 def begun(io: Storage, call: Callable[[], T]) -> Future[T]:
-    """Ask meanwhile what does not depend on anything else; on a disk, which answers at once, the call has ended then."""
+    """Ask meanwhile what does not depend on anything else, beside all puts; on a disk, which answers at once, the call has ended then."""
     if not io.atomic_rename:
-        return _threads().submit(carried(call))
+        return _asking_threads().submit(carried(call))
     answer: Future[T] = Future()
     try:
         answer.set_result(call())

@@ -9,12 +9,14 @@ import pytest
 
 from model.errors import Unavailable
 from table.format.io import beside
-from table.format.io.beside import put, puts_beside, wait_for
+from table.format.io.beside import begun, put, puts_beside, wait_for
 from tests.waiting import eventually
 
 
 class Store:
-    """Puts that wait until they may go on."""
+    """An object store whose puts wait until they may go on."""
+
+    atomic_rename = False
 
     def __init__(self) -> None:
         self.begun: list[str] = []
@@ -91,3 +93,16 @@ def test_so_many_bytes_wait_for_those_before(monkeypatch: pytest.MonkeyPatch) ->
         assert store.go_on.is_set(), "the first was waited for"
         put("large", store.put("large"), 1000)
     assert sorted(store.there) == ["a", "b", "c", "large"]
+
+
+def test_what_is_asked_does_not_wait_for_the_puts_of_others() -> None:
+    store = Store()
+    with puts_beside():
+        for number in range(200):
+            put(str(number), store.put(str(number)), 1)
+        try:
+            assert begun(store, lambda: "answer").result(30) == "answer"
+            assert store.there == []
+        finally:
+            store.go_on.set()
+    assert len(store.there) == 200
