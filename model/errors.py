@@ -374,7 +374,7 @@ class StorageFull(LakeError, status=507):
 class OutcomeUnknown(LakeError, status=503):
     """The answer to a commit was lost: it may or may not have happened. Never clean up after this."""
 
-    repeatable: bool = False  # whether the same request, sent again, is known for the one that was done
+    repeatable = ended = False  # whether the same request, sent again, is known for the one that was done; or does the rest of it
 
 
 class NotAuthorized(LakeError, status=401):

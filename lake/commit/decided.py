@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from uuid import uuid4
 
-from model.errors import LakeError
+from model.errors import LakeError, StorageFull
 from model.repeats import REPEATS
 from table.format.io.beside import begun
 from table.format.io.file_io import FileIO
@@ -68,6 +68,12 @@ def require_table_writable(files: TableFiles) -> None:
     """The same for a table that is about to be changed, whose directory is not made anew where it is not there."""
     files.require_there()
     require_writable(files.io, files.layout.manifest_dir())
+
+
+def require_table_not_read_only(files: TableFiles) -> None:
+    """The same for what only takes away, which goes on where the store is full: it is what frees it."""
+    with contextlib.suppress(StorageFull):
+        require_table_writable(files)
 
 
 def follow(action: Callable[[], object], what: str) -> bool:

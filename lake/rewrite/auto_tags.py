@@ -168,7 +168,7 @@ def expire_tags(lake: Lake, table: LakeTable, *, older_than: dt.datetime | None 
     now = time.time_ns() // 1_000_000
     limit = None if older_than is None else older_than.timestamp() * 1000
     gone: list[Tag] = []
-    with Steps("The expiry of tags") as steps:
+    with Steps("The expiry of tags"):
         branched = _branched(lake, table)
         for tag in tags_of(lake, table):
             if tag.name in branched:
@@ -179,5 +179,4 @@ def expire_tags(lake: Lake, table: LakeTable, *, older_than: dt.datetime | None 
                 gone.append(tag)
                 if not dry_run:
                     retention.delete_tag(lake, table, tag.name)
-                    steps.made()
     return gone

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import time
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from catalog import CatalogTransaction
 from catalog.records import TagRow
 from lake.commit.claims import Claim, claimed_in
-from lake.commit.decided import follow, require_table_writable
+from lake.commit.decided import follow, require_table_not_read_only, require_table_writable
 from lake.register.expired import forget_expired
 from lake.register.known_lines import known_lines
 from lake.register.unknown_branches import snapshots_kept
@@ -24,7 +24,7 @@ from lake.register.whole import require_newest_readable, require_whole
 from lake.rewrite.changelogs import spared
 from lake.tables.consumers import Filed, filed_consumers, first_unread
 from lake.tables.handle import LakeTable
-from lake.tables.history import clear_all_expired
+from lake.tables.history import clear_stale_snapshots
 from lake.tables.tag_files import stored_retention
 from lake.tables.tags import hold_retention, to_tag
 from model.access import Access, table_resource
@@ -149,7 +149,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
     table.latest()  # publishes what is decided, so that no file is missing below
     forget_expired(lake.catalog, table)
     if not dry_run:
-        require_table_writable(table.files)
+        require_table_not_read_only(table.files)
     now = time.time_ns() // 1_000_000 if now_millis is None else now_millis
     filed = filed_consumers(lake.catalog, table, settled=True)
     with lake.catalog.reading() as tx:
@@ -180,7 +180,7 @@ def expire_snapshots(lake: Lake, table: LakeTable, rules: ExpiryRules, *, dry_ru
         # First, so that nobody who goes by files finds a snapshot whose rows are gone.
         gone = {snapshot.key for snapshot in expired}
         cleared = follow(
-            lambda: clear_stale_snapshots(lake, table, gone), f"Snapshot files of {table.identifier} that expired are still there"
+            lambda: clear_stale_snapshots(lake.catalog, table, gone), f"Snapshot files of {table.identifier} that expired are still there"
         )
         if not (cleared and _deleted(table, garbage)):
             garbage = Garbage()
@@ -207,13 +207,6 @@ def _too_old(
 
 def _came_back(tx: CatalogTransaction, table: LakeTable, first: Snapshot) -> list[Snapshot]:
     return [Snapshot.from_json(row.body) for row in tx.snapshots.taking_files(table.table_id, table.identifier.branch, above=first.id)]
-
-
-def clear_stale_snapshots(lake: Lake, table: LakeTable, gone: Container[str] = ()) -> None:
-    """Delete the files of expired snapshots, those with the keys of ``gone`` among them, and tell readers where history begins."""
-    earliest = clear_all_expired(lake.catalog, table, gone=gone)
-    if earliest is not None and table.files.read_hint(table.files.layout.earliest_hint()) != earliest:
-        table.files.io.write(table.files.layout.earliest_hint(), str(earliest).encode())
 
 
 def create_tag(  # noqa: PLR0913 - the arguments of a statement

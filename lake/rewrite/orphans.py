@@ -10,8 +10,9 @@ from lake.register.expired import left_by_expiry
 from lake.register.known_lines import known_lines
 from lake.register.unknown_branches import snapshots_kept
 from lake.rewrite.changelogs import names_in_changelogs
-from lake.rewrite.expiry import clear_stale_snapshots, tags_of
+from lake.rewrite.expiry import tags_of
 from lake.tables.handle import LakeTable
+from lake.tables.history import clear_stale_snapshots
 from model.access import Access, table_resource
 from model.errors import InvalidOption
 from model.snapshot import Snapshot
@@ -63,7 +64,7 @@ def remove_orphan_files(
         check()
         table.files.delete(status.path for status in orphans[at : at + _BETWEEN_CHECKS])
     if expired and not dry_run:
-        clear_stale_snapshots(lake, table)
+        clear_stale_snapshots(lake.catalog, table)
     orphans += expired
     return Orphans(paths=tuple(status.path for status in orphans), size=sum(status.size for status in orphans))
 

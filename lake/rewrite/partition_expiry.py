@@ -74,11 +74,10 @@ def expire_partitions(
 ) -> None:
     """Remove partitions that are too old, in commits of `partition.expiration-batch-size` each; once under a claim that the last holds."""
     size = rules.batch or max(1, len(partitions))
-    with Steps("The expiry of partitions") as steps:
+    with Steps("The expiry of partitions"):
         for at in range(0, len(partitions), size):
             batch, claimed = partitions[at : at + size], claim if at + size >= len(partitions) else None
             drop_partitions(lake, table, batch, claim=claimed, idle=rules.strategy == "update-time")
-            steps.made()
 
 
 def drop_partitions(

@@ -320,6 +320,22 @@ def clear_all_expired(catalog: CatalogStore, table: LakeTable, *, gone: Containe
     return None if earliest is None else earliest.snapshot_id
 
 
+def clear_stale_snapshots(catalog: CatalogStore, table: LakeTable, gone: Container[str] = ()) -> None:
+    """Delete the files of expired snapshots, those with the keys of ``gone`` among them, and tell readers where history begins.
+
+    Where that cannot be told they look for it, as the hint names a file that is not there: no reason to keep what those files needed.
+    """
+    earliest = clear_all_expired(catalog, table, gone=gone)
+    if earliest is not None:
+        follow(lambda: _tell_earliest(table, earliest), f"The hint where the history of {table.identifier} begins is still the old one")
+
+
+def _tell_earliest(table: LakeTable, earliest: int) -> None:
+    hint = table.files.layout.earliest_hint()
+    if table.files.read_hint(hint) != earliest:
+        table.files.io.write(hint, str(earliest).encode())
+
+
 def clear_expired(tx: CatalogTransaction, table: LakeTable) -> None:
     """The same for the few that may have come since, the caller holding the table.
 

@@ -6,7 +6,7 @@ A commit may be decided on another's thread (`lake.commit.group`), so each takes
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -54,10 +54,15 @@ def present_decider() -> Decider:
 
 
 @contextmanager
-def to_the_end() -> Iterator[None]:
-    """What the block decides only completes, or takes back, what was decided before: nothing stops it."""
-    token = _PRESENT.set(NEVER_STOPPED)
+def deciding_as(decider: Decider) -> Iterator[None]:
+    """All decisions of the block are this one's."""
+    token = _PRESENT.set(decider)
     try:
         yield
     finally:
         _PRESENT.reset(token)
+
+
+def to_the_end() -> AbstractContextManager[None]:
+    """What the block decides only completes, or takes back, what was decided before: nothing stops it."""
+    return deciding_as(NEVER_STOPPED)

@@ -100,7 +100,7 @@ def hint_holds(world: World, table: str) -> None:
     assert hint is None or files.io.exists(files.layout.snapshot_file(hint)), f"{hint} is not there"
 
 
-def _surely_failed(answer: Answer) -> bool:
+def surely_failed(answer: Answer) -> bool:
     """Whether an error says that nothing has happened; the protocol of the REST catalog has one word for both."""
     return (
         not answer.ok
@@ -113,7 +113,7 @@ def verified(world: World, operation: Operation, table: str, answers: Sequence[A
     """Compare a table with what its clients were told, by a server that knows nothing of it, and use it on."""
     done = all(answer.ok for answer in answers)
     assert all(answer.ok or answer.status in REFUSALS for answer in answers), answers
-    refused = bool(answers) and all(map(_surely_failed, answers))
+    refused = bool(answers) and all(map(surely_failed, answers))
     name = operation.check(world, table, Told.DONE if done else Told.REFUSED if refused else Told.UNKNOWN)
     found = world.ids(name)
     hint_holds(world, name)

@@ -15,6 +15,7 @@ from model.identifier import Identifier
 from tests.erased import SEEN, VALUE, decoded
 from tests.faults.below import each
 from tests.faults.failing_io import SHORT_WRITE, FailingFileIO, Faults
+from tests.faults.operation import surely_failed
 from tests.faults.world import World, world
 
 ERRORS = (errno.EIO, errno.ENOSPC, errno.EACCES, errno.EMFILE, SHORT_WRITE)
@@ -62,6 +63,8 @@ class _Erasing:
         finally:
             self._faults.disarm()
         assert answer.ok or answer.status < 500 or answer.status in (503, 507), answer
+        if surely_failed(answer):
+            self._as_before(table)
         if answer.ok and all(row[3] is None for row in answer.body["rows"]):
             assert self.holders(table) == [], "it said that nothing is left"
         with world(self._dsn, self._failing.directory, begins=True) as fresh:
@@ -70,6 +73,13 @@ class _Erasing:
             assert fresh.ids(table) == [1, 3, 4]
             assert fresh.rows(f"CALL sys.check_table('{table}', deep => true)") == []
         return self._faults.calls >= fail_at, self._faults.faults > 0
+
+    def _as_before(self, table: str) -> None:
+        """Who is refused finds the table as it was."""
+        failing = self._failing
+        assert failing.ids(table) == [1, 2, 3, 4, 5], "it said that nothing was changed"
+        assert failing.rows(f"SELECT tag_name FROM {table}$tags") == [("with",)]
+        assert failing.rows(f"SELECT COUNT(*) FROM {table}$snapshots") == [(3,)]
 
     @staticmethod
     def _again(fresh: World, table: str, call: str) -> None:

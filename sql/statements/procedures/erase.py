@@ -72,12 +72,8 @@ def erase_rows(context: ExecutionContext, arguments: Arguments) -> ResultSet:
     require_erasable(table)
     # Under the key of a repeat stands this call's own answer, none of a commit in it.
     erasing = _Erasing(replace(context, idempotency=None), table, str(arguments["where"]), dry_run=arguments.dry_run)
-    places = []
-    with Steps("sys.erase") as steps:
-        for place in erasing.places():
-            places.append(place)
-            if not arguments.dry_run and place.left is None:
-                steps.made()
+    with Steps("sys.erase"):
+        places = list(erasing.places())
     rows = [(one.what, one.name, one.rows, one.left, arguments.dry_run) for one in places]
     result = ResultSet.of_rows(_COLUMNS, rows)
     if not arguments.dry_run:

@@ -66,12 +66,11 @@ def rescale_partitions(context: ExecutionContext, arguments: Arguments) -> Resul
         rows = where(table.schema, rows, arguments["where"], name)
     outgrown_partitions = [partition for partition in outgrown_partitions if partition.row in rows]
     context.progress.begin("writing partitions anew", total=len(outgrown_partitions))
-    with Steps("sys.rescale") as steps:
+    with Steps("sys.rescale"):
         for partition in () if arguments.dry_run else outgrown_partitions:
             context.cancellation.check()
             with context.lake.reserve.promise(partition.size):
                 rescale(context.lake, table, partition, buckets=buckets, check=context.cancellation.check)
-            steps.made()
             context.progress.advance(size=partition.size)
     result_rows = [
         (partition.name, partition.buckets, buckets, len(partition.entries), partition.rows, partition.size, arguments.dry_run)
@@ -105,7 +104,6 @@ def purge_files(context: ExecutionContext, arguments: Arguments) -> ResultSet:
         with Steps("sys.purge_files") as steps:
             kept.expire_snapshots(lake, table, _ALL_BUT_THE_LAST)
             for what, name in gone:
-                steps.made()  # from the first on: what has expired is gone
                 match what:
                     case "branch":
                         lake.branches.drop(table, [name])
@@ -113,9 +111,9 @@ def purge_files(context: ExecutionContext, arguments: Arguments) -> ResultSet:
                         kept.delete_tag(lake, table, name)
                     case "consumer":
                         lake.forget_consumer(table, name)
+                        steps.made()  # of some only the file
             request = CommitRequest(kind=CommitKind.OVERWRITE, overwrite=everything, commit_user=str(uuid4()), operation="TRUNCATE")
             # Once under a key: what was written since belongs to nobody who repeats this. Before it a repeat goes on where it ended.
             lake.commit(table, request, claim=context.idempotency, answer=lambda _: DONE)
-            steps.made()
             kept.expire_snapshots(lake, table, _ALL_BUT_THE_LAST)
     return ResultSet.of_rows(_PURGED, [(*row, arguments.dry_run) for row in gone])

@@ -334,7 +334,7 @@ def clear_consumers(context: ExecutionContext, arguments: Arguments) -> ResultSe
     with Steps("sys.clear_consumers") as steps:
         for name in () if arguments.dry_run else gone:  # a repeat goes on where the last one ended; with the last name all is done
             context.lake.forget_consumer(table, name, claim=context.idempotency if name == gone[-1] else None)
-            steps.made()
+            steps.made()  # of some only the file
     return ResultSet.of_rows([ResultColumn("cleared_consumers", STRING), DRY_COLUMN], [(name, arguments.dry_run) for name in gone])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import errno
 import os
 import time
 from dataclasses import replace
@@ -20,6 +21,7 @@ from model.snapshot import CommitKind, Snapshot
 from table.format import store
 from table.format.consumers import read_consumers, write_consumer
 from table.retention.expiry import ExpiryRules, expired_before
+from tests.faults.failing_io import FailingFileIO, Faults
 from tests.lake.kept import all_files, at, data_files, go_on, history, keep, overwrite, six_commits, with_options
 from tests.lake.rewrite.test_compaction import QUEUE, append, ids
 from tests.lake.tables.test_tables import Crash, crashing_at
@@ -268,3 +270,26 @@ def test_orphans_are_found_and_nothing_else(lake: Lake, table: LakeTable) -> Non
     assert at(table, tags_of(lake, table)[0].snapshot) == [0, 1]
     with pytest.raises(InvalidOption, match="future"):
         remove_orphan_files(lake, table, older_than_millis=2**50, check=go_on)
+
+
+class _NoRoomForHint(Faults):
+    """Who freed the space did not get it: another writer was first."""
+
+    def come(self, path: str, data: bytes | None = None) -> None:
+        if self.armed and path.endswith("/EARLIEST"):
+            self._fail(errno.ENOSPC, path)
+
+
+def test_files_of_expired_snapshots_go_though_the_hint_cannot_be_written(catalog: CatalogStore, tmp_path: Path) -> None:
+    faults = _NoRoomForHint()
+    full = Lake(catalog, str(tmp_path / "warehouse"), file_io=FailingFileIO(faults))
+    try:
+        table = six_commits(full)
+        faults.arm()
+        done = expire_snapshots(full, table, keep(1))
+        assert done.snapshots == (1, 2, 3, 4, 5)
+        assert done.metadata_files > 0
+        assert table.files.snapshot_ids() == [6]
+        assert remove_orphan_files(full, table, older_than_millis=time.time_ns() // 1_000_000, dry_run=True, check=go_on).paths == ()
+    finally:
+        full.close()
