@@ -8,23 +8,28 @@ from the catalog, if that is all it holds; a query that keeps state, or whose so
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
 from lake import LakeTable
 from lake.commit.writers import same_committer
+from lake.register.looks.side_by_side import SideBySide
 from model.errors import JobCheckpointDamaged
+from model.location import Location
 from model.text.file_name import file_name
 from sql.spark.streaming.checkpoints import Checkpoint, ends_of, log_ends
 from sql.statements.base import ExecutionContext
-from table.format.io.file_io import file_io_for
+from table.format.io.file_io import FileIO, file_io_for
 
 _log = logging.getLogger(__name__)
 _TOLD = 5
 """So many files that are gone are named."""
+_ASKED_AT_ONCE = 24
+"""Files looked for at once: each is a request where a store holds them."""
 NONE = -1
 """The last batch of a query that has committed none."""
 
@@ -105,12 +110,19 @@ def require_same(checkpoint: Checkpoint, applied: Mapping[str, Any], batch: int)
         raise _damaged(checkpoint, fault)
 
 
-def require_files(checkpoint: Checkpoint, batch: int) -> None:
+def require_files(checkpoint: Checkpoint, batch: int, go_on: Callable[[], None]) -> None:
     """A batch that is done again needs the files that it had planned to read: those that are gone Spark passes over without a word.
 
-    Each is asked for. Raises `JobCheckpointDamaged`, naming them, and what a store says that does not tell.
+    Each is asked for, many at once, as a first batch may have all of a bucket. Raises `JobCheckpointDamaged`, naming those that are gone,
+    what a store says that does not tell, and what ``go_on`` does, which is called in between.
     """
-    gone = [path for path in checkpoint.planned_files(batch) if not file_io_for(path).file_exists(path)]
+    gone: list[str] = []
+    looks = SideBySide(_ASKED_AT_ONCE).each(lambda asked: asked[0].file_exists(asked[1]), _in_stores(checkpoint.planned_files(batch)))
+    with contextlib.closing(looks):
+        for (_, path), is_there in looks:
+            go_on()
+            if not is_there:
+                gone.append(path)
     if gone:
         names = ", ".join(map(file_name, gone[:_TOLD])) + (f" and {len(gone) - _TOLD:,} more" if len(gone) > _TOLD else "")
         raise JobCheckpointDamaged(
@@ -118,6 +130,17 @@ def require_files(checkpoint: Checkpoint, batch: int) -> None:
             f"{'is' if len(gone) == 1 else 'are'} gone. Nothing of it was written anew. Put back what it needs and ALTER JOB … RESTART, or "
             "start a new job over the files that are left."
         )
+
+
+def _in_stores(paths: Iterator[str]) -> Iterator[tuple[FileIO, str]]:
+    """Each path with what reads it: one for a store, as each has connections of its own."""
+    stores: dict[tuple[str, str], FileIO] = {}
+    for path in paths:
+        place = Location.parse(path)
+        store = (place.scheme, place.authority)
+        if store not in stores:
+            stores[store] = file_io_for(path)
+        yield stores[store], path
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,8 +173,7 @@ class JobQuery:
         watermark = ((self._progress() or {}).get("eventTime") or {}).get("watermark")
         self._alignment.advance((millis_of(watermark) or None) if watermark else None)
         self._alignment.wait(lambda: self._stopping)
-        if self._stopping:
-            raise StreamEnded("The job is stopping.")
+        self._go_on()
 
     @property
     def ended(self) -> bool:
@@ -272,8 +271,7 @@ class JobQuery:
 
     def _take_one(self, frame: DataFrame, number: int) -> None:
         try:
-            if self._stopping:
-                raise StreamEnded("The job is stopping.")
+            self._go_on()
             self._ready.wait()
             assert self._query is not None
             assert self._rights is not None
@@ -304,7 +302,11 @@ class JobQuery:
     def _require_files(self, number: int) -> None:
         """Of a batch that is done again its files must be there: Spark passes over those that are gone."""
         if number == self._begun_before:
-            require_files(self._checkpoint, number)
+            require_files(self._checkpoint, number, self._go_on)
+
+    def _go_on(self) -> None:
+        if self._stopping:
+            raise StreamEnded("The job is stopping.")
 
     def _claim(self, number: int, checkpoint: str, *, rows: int, watermark: int | None) -> BatchClaim:
         lease = JobLease(job_id=self._job.job_id, epoch=self._job.epoch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,11 @@ from urllib.parse import quote
 
 import pytest
 
-from model.errors import JobCheckpointDamaged
+from model.errors import JobCheckpointDamaged, StreamEnded
 from sql.spark.streaming.agreement import InTarget, LastBatch, agreed, require_files, require_same
 from sql.spark.streaming.checkpoints import Checkpoint
-from table.format.io.file_io import LocalFileIO
+from table.format.io.file_io import FileIO, LocalFileIO, file_io_for
+from tests.lake.kept import go_on
 
 
 @pytest.fixture
@@ -471,10 +473,47 @@ def test_files_of_a_batch_that_is_done_again_must_be_there(tmp_path: Path) -> No
     checkpoint = Checkpoint(str(at))
     for batch in (0, 9, 11):
         assert list(checkpoint.planned_files(batch)) == [str(files / f"{batch}.csv")]
-        require_files(checkpoint, batch)
+        require_files(checkpoint, batch, go_on)
         (files / f"{batch}.csv").unlink()
         with pytest.raises(JobCheckpointDamaged, match=rf"Batch {batch} of the job .* needs {batch}\.csv, which is gone"):
-            require_files(checkpoint, batch)
-    require_files(checkpoint, 10)
+            require_files(checkpoint, batch, go_on)
+    require_files(checkpoint, 10, go_on)
     (at / "offsets/11").write_text(plan(10, log=True))
     assert list(checkpoint.planned_files(11)) == [], "a batch without new files"
+
+
+def test_files_of_a_batch_are_looked_for_many_at_once_and_by_one_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first batch may have all files of a bucket: one after the other they took an hour, in which no job could be stopped."""
+    at = of_batches(tmp_path / "c", 1, log=True)
+    paths = [tmp_path / f"{number}.csv" for number in range(400)]
+    for path in paths:
+        path.touch()
+    lines = [json.dumps({"path": f"file://{path}", "timestamp": 1, "batchId": 0}) for path in paths]
+    (at / "sources/0/0").write_text("\n".join(["v1", *lines]))
+    beside, asked, made = threading.Barrier(8), list[str](), list[str]()
+    real = LocalFileIO.file_exists
+
+    def waiting(io: LocalFileIO, path: str) -> bool:
+        asked.append(path)
+        beside.wait(timeout=20)
+        return real(io, path)
+
+    def making(location: str) -> FileIO:
+        made.append(location)
+        return file_io_for(location)
+
+    def stopping() -> None:
+        if len(asked) >= 8:
+            raise StreamEnded("The job is stopping.")
+
+    monkeypatch.setattr(LocalFileIO, "file_exists", waiting)
+    monkeypatch.setattr("sql.spark.streaming.agreement.file_io_for", making)
+    require_files(Checkpoint(str(at)), 0, go_on)
+    assert sorted(asked) == sorted(map(str, paths))
+    assert made == [str(paths[0])]
+    asked.clear()
+    beside.reset()
+    with pytest.raises(StreamEnded):
+        require_files(Checkpoint(str(at)), 0, stopping)
+    beside.abort()
+    assert len(asked) < len(paths)
