@@ -27,12 +27,7 @@ from table.format.io.reach import Reach
 from table.format.json_document import parse_to_keep
 from table.format.layout import EARLIEST, LATEST, TableLayout
 from table.format.manifests.avro_name import wrong_name
-from table.format.manifests.codec import (
-    decode_manifest_list,
-    encode_manifest_list,
-    encode_manifests,
-    entry_record,
-)
+from table.format.manifests.codec import decode_manifest_list, encode_manifest_list, encode_manifests, entry_record
 from table.format.manifests.columns import ManifestColumns, entry_count, many_entries
 from table.format.manifests.entries import ManifestEntry, ManifestFile, entries_bytes, list_bytes, manifest_file
 from table.format.manifests.lists import LIST_PREFIX, way_out_of
