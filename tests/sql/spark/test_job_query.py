@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import errno
+import json
 import os
 import threading
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
@@ -16,15 +18,17 @@ import pyarrow as pa
 import pytest
 
 from lake import Lake, LakeTable
-from model.errors import JobLeaseLost
+from model.errors import JobLeaseLost, StreamEnded
 from model.work.job import JobLease, JobState
 from sql.spark.streaming import job_query
 from sql.spark.streaming.agreement import LastBatch
+from sql.spark.streaming.checkpoints import Checkpoint
 from sql.spark.streaming.job_query import JobQuery
 from sql.spark.streaming.streams import StartPositions
 from table.format.manifests.entries import NewFile
 from table.format.rows.cast import fit
 from table.write.writer import write_batches
+from tests.sql.spark.test_checkpoints import of_batches
 from tests.sql.tables import make_table
 
 
@@ -95,6 +99,19 @@ def test_a_batch_that_is_passed_over_leaves_its_state(monkeypatch: pytest.Monkey
     frame: Any = SimpleNamespace(write=Writer())
     query._take_one(frame, 7)
     assert ran == [("noop", "overwrite")] * state
+
+
+def test_a_stop_ends_the_look_for_files_of_a_batch_that_is_done_again(tmp_path: Path) -> None:
+    at = of_batches(tmp_path / "c", 1, log=True)
+    file = tmp_path / "a.csv"
+    file.touch()
+    (at / "sources/0/0").write_text("v1\n" + json.dumps({"path": f"file://{file}", "timestamp": 1, "batchId": 0}))
+    query = object.__new__(JobQuery)
+    query.__dict__.update(_stopping=False, _begun_before=0, _checkpoint=Checkpoint(str(at)))
+    query._require_files(0)
+    query.ask_to_stop()
+    with pytest.raises(StreamEnded):
+        query._require_files(0)
 
 
 def test_a_batch_that_the_catalog_has_forgotten_is_noted_before_the_next_and_passed_over(lake: Lake) -> None:
