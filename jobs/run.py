@@ -295,7 +295,9 @@ def _stays(problem: BaseException) -> bool:
     """
     if isinstance(problem, TableDamaged):
         return problem.stays
-    return isinstance(problem, AnalysisError | JobCheckpointDamaged | SnapshotNotExist) or (
+    if isinstance(problem, AnalysisError):  # ours, as where tables were altered, is told again when the job begins, or not at all
+        return problem.__cause__ is not None and not isinstance(problem.__cause__, LakeError)
+    return isinstance(problem, JobCheckpointDamaged | SnapshotNotExist) or (
         isinstance(problem, ExecutionError) and problem.sqlstate is not None
     )
 

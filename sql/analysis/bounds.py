@@ -107,7 +107,8 @@ def multiplies(tree: exp.Expr) -> bool:
     Joins that compare columns count where the statement makes rows itself, which may all be equal.
     """
     generators = [node for node in tree.find_all(*_GENERATORS, exp.Anonymous) if _makes_rows(node)]
-    makes_equals = bool(generators) or any(True for _ in tree.find_all(exp.Values)) or any(map(_is_range, tree.find_all(exp.Anonymous)))
+    of_nothing = any(select.args.get("from_") is None for select in tree.find_all(exp.Select))
+    makes_equals = of_nothing or bool(generators or list(tree.find_all(exp.Values))) or any(map(_is_range, tree.find_all(exp.Anonymous)))
     joins = [join for join in tree.find_all(exp.Join) if not isinstance(join.this, exp.Lateral | exp.Unnest)]
     joins = [join for join in joins if str(join.args.get("kind", "")).upper() not in ("SEMI", "ANTI")]
     if makes_equals:

@@ -13,6 +13,8 @@ from table.format.json_document import parse_json
 
 STATISTICS_PREFIX = "stat-"
 """How their names begin."""
+_UNKNOWN = -1
+"""What Flink's ANALYZE says of sizes it does not know."""
 _WHOLE = (TinyIntType, SmallIntType, IntType, BigIntType)
 _NUMBERS = (FloatType, DoubleType, DecimalType)
 
@@ -52,7 +54,7 @@ def _require_columns(columns: Mapping[str, Mapping[str, Any]], schema: Schema) -
 
 def _require_count(body: Mapping[str, Any], name: str) -> None:
     value = body.get(name)
-    if value is not None and not (type(value) is int and 0 <= value < 1 << 63):
+    if value is not None and not (type(value) is int and _UNKNOWN <= value < 1 << 63):
         raise ValueError(f"its {name} is {value!r:.80}")
 
 

@@ -245,7 +245,7 @@ class Projection:
         for raw in self._alive(files, self._checked(files)):
             shaped = self._in_shape(files, raw)
             for name, values in zip(shaped.schema.names, shaped.columns, strict=True):
-                if (fault := value_fault(values)) is not None:
+                if name not in self._partition and (fault := value_fault(values)) is not None:
                     raise files.damaged(self._planned.path, f"holds in column {name} what is no value of its type: {fault}")
             yield shaped
 
@@ -344,6 +344,10 @@ class Projection:
             return self._shaped(raw)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as problem:
             raise files.damaged(self._planned.path, f"has values that are none of its schema's types: {problem}") from problem
+        except OverflowError as problem:
+            raise UnsupportedType(
+                f"Partition {self._planned.partition} of {files.name} is of a time that no client here can show."
+            ) from problem
 
     def _shaped(self, raw: pa.RecordBatch) -> pa.RecordBatch:
         columns = []

@@ -337,9 +337,20 @@ def test_what_sparks_planner_refuses_fails_a_job(lake: Lake, maker: Maker, start
     job_id = made(lake)
     start()
     until(lambda: maker.queries)
-    maker.queries[0].problem = AnalysisError("Stream-stream join without equality predicate is not supported.")
+    refused = AnalysisError("Stream-stream join without equality predicate is not supported.")
+    refused.__cause__ = RuntimeError("as Spark says it")
+    maker.queries[0].problem = refused
     until(lambda: lake.jobs.get(job_id).state is JobState.FAILED)
     assert len(maker.queries) == 1
+
+
+def test_what_does_not_fit_an_altered_table_is_begun_again(lake: Lake, maker: Maker, start: Start) -> None:
+    """With the columns that source and target have by now."""
+    made(lake)
+    start()
+    until(lambda: maker.queries)
+    maker.queries[0].problem = AnalysisError("2 values for 3 columns.")
+    until(lambda: len(maker.queries) == 2)
 
 
 def test_a_run_that_takes_long_to_end_ends_nothing_of_the_next_one(lake: Lake, maker: Maker, start: Start) -> None:

@@ -17,8 +17,11 @@ from model.schema.types import BigIntType, DataType
 from table.format.manifests.codec import VERSION
 from table.format.manifests.entries import DataFile, EntryKind, SimpleStats
 from table.format.rows import binary_row
+from table.format.rows.domain import END_DAY, FIRST_DAY
+from table.format.rows.moments import FarDate, FarTime
 from table.format.store import TableFiles
 
+_DAY_MICROS = 86_400_000_000
 _UNKNOWN = -1
 """How many values of a column are NULL, where a Parquet file does not say so: Java passes it on."""
 _SYSTEM = frozenset({"_ROW_ID", "_SEQUENCE_NUMBER"})
@@ -43,12 +46,12 @@ def name_fault(file: DataFile) -> str | None:
     return None
 
 
-def fault_of_records(records: Sequence[Mapping[str, Any]], files: TableFiles, schema: Schema) -> str | None:
+def fault_of_records(records: Sequence[Mapping[str, Any]], files: TableFiles, schema: Schema, *, anew: bool = False) -> str | None:
     """What of the records of a manifest a reader could not decode as rows and numbers.
 
-    A file that is taken away and added with the same words, as one that gets another index, is as it was.
+    A file that is taken away and added with the same words, as one that gets another index, is as it was; ``anew`` looks at it, too.
     """
-    again = {_words(record) for record in records if record["_KIND"] == EntryKind.DELETE}
+    again = {_words(record) for record in records if record["_KIND"] == EntryKind.DELETE and not anew}
     for record in records:
         if record["_VERSION"] != VERSION:
             return f"an entry is of version {record['_VERSION']}, which no reader knows."
@@ -56,12 +59,24 @@ def fault_of_records(records: Sequence[Mapping[str, Any]], files: TableFiles, sc
             return f"an entry tells of {record['_TOTAL_BUCKETS']} buckets."
         if record["_KIND"] == EntryKind.ADD and not (again and _words(record) in again):
             file = record["_FILE"]
+            if (far := _far_column(record["_PARTITION"], schema)) is not None:
+                return f"a partition is of a year of column {far} before -32767 or after 32767, of which nobody here makes a text."
             try:
                 written_by = files.read_schema(file["_SCHEMA_ID"])
             except LakeError:  # there is none of that version, which the judge tells
                 continue
             if (problem := _fault(file, written_by, schema)) is not None:
                 return f"of file {str(file['_FILE_NAME'])[:80]} it tells {problem}."
+    return None
+
+
+def _far_column(partition: bytes, schema: Schema) -> str | None:
+    """The first column of a partition's days and times that lies so far."""
+    fields = schema.partition_fields
+    for field, value in zip(fields, binary_row.decode([field.type for field in fields], partition), strict=True):
+        day = int(value) if isinstance(value, FarDate) else int(value) // _DAY_MICROS if isinstance(value, FarTime) else 0
+        if not FIRST_DAY <= day < END_DAY:
+            return field.name
     return None
 
 

@@ -31,6 +31,7 @@ from model.schema.schema import Schema
 from model.snapshot import CommitKind, Snapshot
 from model.snapshot_numbers import CLOCK_SKEW_MILLIS, fault_of_numbers, fault_of_times
 from table.format.cache import ByteCache
+from table.format.manifests.codec import manifest_records
 from table.format.manifests.columns import digest_of
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile, bounds_of, partition_stats
 from table.format.manifests.typed import Look, wrong_entries
@@ -176,7 +177,7 @@ class _Case:
         self.index = index_change(self.files, None if base is None else base.index_manifest, new.index_manifest)
         if new.statistics is not None and (base is None or base.statistics != new.statistics):
             self._check_file(path := self.files.layout.statistics_file(new.statistics), None, f"the statistics {new.statistics}")
-            statistics_in(self.files.io.read(path), self.schema)
+            statistics_in(self.files.io.read(path), self.files.read_schema(new.schema_id))
         rows = 0
         if new.changelog_manifest_list is not None:
             for meta in self.files.claimed_list(new.changelog_manifest_list):
@@ -242,10 +243,9 @@ class _Case:
 
     def _told_before(self, manifests: Iterable[ManifestFile]) -> bool:
         """Whether manifests that are live tell what no reader can decode: earlier versions took such, and whoever merges them copies it."""
-        records: list[Mapping[str, Any]] = []
-        for meta in manifests:
-            self.files.claimed_entries(meta, look=records.extend)
-        return fault_of_records(records, self.files, self.schema) is not None
+        paths = [self.files.layout.manifest(meta.file_name) for meta in manifests]
+        records = [record for path in paths for record in manifest_records(self.files.io.read(path))]
+        return fault_of_records(records, self.files, self.schema, anew=True) is not None
 
     def _count_renumbered(self) -> int:
         end = self.snapshot.next_row_id

@@ -7,6 +7,7 @@ Python holds the frame.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections import Counter, deque
@@ -51,8 +52,9 @@ class Leftovers:
             self._context = context
             if self._thread is None and not self._closed:
                 thread = threading.Thread(target=self._serve, name="sluice-shuffles", daemon=True)
-                thread.start()  # where the machine has none to give, the next that ends tries again
-                self._thread = thread
+                with contextlib.suppress(RuntimeError):  # where the machine has none to give, the next that ends tries again
+                    thread.start()
+                    self._thread = thread
             self._woken.notify()
 
     def close(self) -> None:
@@ -67,35 +69,37 @@ class Leftovers:
                 self._woken.wait_for(lambda: self._closed or self._ended)
                 if self._closed:
                     return
-                ended = [statement for statement in self._ended if statement not in self._running]
+                ended = list(self._ended)
                 self._ended.clear()
                 context = self._context
             try:
-                if not _remove(context, ended):
+                if not self._remove(context, ended):
                     with self._woken:  # with the next that ends
                         self._ended.extend(ended)
                         self._woken.wait(_LAG_MILLIS / 1000)
             except Exception:  # the JVM is gone, and with it what it had
                 _log.debug("Shuffles of ended statements could not be removed", exc_info=True)
 
+    def _remove(self, context: Any, ended: list[str]) -> bool:
+        """Remove the shuffles of statements that have ended, wherever their files lie; False where Spark's account does not tell all yet.
 
-def _remove(context: Any, ended: list[str]) -> bool:
-    """Remove the shuffles of statements that have ended, wherever their files lie; False where Spark's account does not tell all yet.
-
-    A shuffle is known by a task that wrote a part of it (`MapStatus.mapId`), which is one of the statement's stages'. One of which that
-    is not known goes when the heap is collected.
-    """
-    scala = context._jsc.sc()
-    statuses = scala.taskScheduler().mapOutputTracker().shuffleStatuses()
-    if statuses.isEmpty():
+        A shuffle is known by a task that wrote a part of it (`MapStatus.mapId`), which is one of the statement's stages'. One of which that
+        is not known goes when the heap is collected. Spark itself ends where one goes that is still written.
+        """
+        scala = context._jsc.sc()
+        statuses = scala.taskScheduler().mapOutputTracker().shuffleStatuses()
+        if statuses.isEmpty():
+            return True
+        if not _told(scala):
+            return False
+        stages = {statement: {stage for _, stage in stages_of(context, statement)} for statement in ended}
+        with self._woken:  # by now: one that goes on with another block may have stages of that among these, and ends once more
+            over = [statement for statement in ended if statement not in self._running]
+        written = dict(_tasks(scala, {stage for statement in over for stage in stages[statement]}))
+        if written:
+            for shuffle in [shuffle for shuffle, status in _entries(statuses) if _wrote(status, written)]:
+                scala.cleaner().get().doCleanupShuffle(shuffle, False)
         return True
-    if not _told(scala):
-        return False
-    written = dict(_tasks(scala, {stage for one in ended for _, stage in stages_of(context, one)}))
-    if written:
-        for shuffle in [shuffle for shuffle, status in _entries(statuses) if _wrote(status, written)]:
-            scala.cleaner().get().doCleanupShuffle(shuffle, False)
-    return True
 
 
 def _told(scala: Any) -> bool:

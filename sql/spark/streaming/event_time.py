@@ -118,15 +118,16 @@ def _check_named(tree: exp.Expr, node: exp.Subquery, window: Window) -> None:
 
 
 def _windowed(session: SparkSession, node: exp.Subquery, window: Window, views: Collection[str]) -> DataFrame:
-    if not frame_of(session, exp.select("*").from_(exp.Subquery(this=node.this.copy())), views).isStreaming:
-        return frame_of(session, exp.select("*").from_(node.copy()), views)  # a table that is read as it is now, beside a stream
+    alone = exp.Subquery(this=node.this.copy())  # without what is joined with it, which stays beside
+    if not frame_of(session, exp.select("*").from_(alone.copy()), views).isStreaming:
+        alone.meta.update(node.meta)
+        return frame_of(session, exp.select("*").from_(alone), views)  # a table that is read as it is now, beside a stream
     if window.kind == "SESSION":
         raise UnsupportedStatement(
             "SESSION in a stream is not available: its windows have no end before the next row comes; TUMBLE, HOP and CUMULATE are, and "
             "SET 'execution.runtime-mode' = 'batch' runs SESSION over what is there.",
             fragment="SESSION",
         )
-    alone = exp.Subquery(this=node.this.copy())
     alone.meta.update(node.meta)
     with_bounds(session, alone, views)
     frame = frame_of(session, exp.select("*").from_(alone), views)

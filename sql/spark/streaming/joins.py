@@ -47,7 +47,8 @@ def check_equalities(session: SparkSession, tree: exp.Expr, views: Collection[st
     Spark keeps the rows of both by the values that are equal, and finds in its first micro-batch that there are none. Where an equality
     stands elsewhere in the query it may move it into the join: then Spark's own word counts.
     """
-    if tree.find(exp.EQ, exp.NullSafeEQ, exp.In) is not None:
+    equal_by_name = any(call.name.lower() == "equal_null" for call in tree.find_all(exp.Anonymous))
+    if equal_by_name or tree.find(exp.EQ, exp.NullSafeEQ, exp.In, exp.NEQ) is not None:
         return
     for select in tree.find_all(exp.Select):
         joins = select.args.get("joins") or []

@@ -31,7 +31,8 @@ from model.schema.types import (
 from sql.spark.read.reads import named
 from sql.spark.read.types import composed, from_spark, in_file, to_spark
 from sql.spark.session.texts import column_of
-from table.format.rows.cast import END_SECOND, FIRST_SECOND, default_of
+from table.format.rows.cast import default_of
+from table.format.rows.domain import END_DAY, FIRST_DAY
 
 _NUMBERS = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"})
 _TEXTS = frozenset({"CHAR", "VARCHAR"})
@@ -113,20 +114,21 @@ def stored(field: Field, source: tuple[Column, st.StructField] | None, fixed: Co
 
 
 def in_years(column: Column, field: Field) -> Column:
-    """The values of a partition column, failing at a time before the year 1 or after 9999: nobody could name its partition."""
+    """The values of a partition column, failing at a time of a year that has no text here: nobody could name its partition."""
+    first, end = (F.date_from_unix_date(F.lit(day)) for day in (FIRST_DAY, END_DAY))
     match field.type:
         case DateType():
-            first, end = (F.date_from_unix_date(F.lit(second // _DAY)) for second in (FIRST_SECOND, END_SECOND))
+            pass
         case TimestampType():
-            first, end = (F.date_from_unix_date(F.lit(second // _DAY)).cast("timestamp_ntz") for second in (FIRST_SECOND, END_SECOND))
+            first, end = first.cast("timestamp_ntz"), end.cast("timestamp_ntz")
         case LocalZonedTimestampType():
-            first, end = (F.timestamp_seconds(F.lit(second)) for second in (FIRST_SECOND, END_SECOND))
+            first, end = (F.timestamp_seconds(F.lit(day * _DAY)) for day in (FIRST_DAY, END_DAY))
         case _:
             return column
     said = (
         F.lit(f"Column {field.name}: the value "),
         column.cast("string"),
-        F.lit(" is before the year 1 or after 9999: no partition can be."),
+        F.lit(" is before the year -32767 or after 32767: no partition can be."),
     )
     return F.when((column < first) | (column >= end), F.raise_error(F.concat(*said))).otherwise(column)
 

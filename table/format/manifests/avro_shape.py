@@ -15,6 +15,8 @@ from table.format.manifests.codec import MANIFEST_LIST_SCHEMA, MANIFEST_SCHEMA
 
 _CODECS = frozenset({b"null", b"deflate", b"snappy", b"zstandard"})
 """What every reader unpacks."""
+_MOST_KEPT_BYTES = 64 << 10
+"""Of a schema's text; Paimon's have some thousand."""
 _VECTORS = {
     "type": "record",
     "name": "record__DELETIONS_VECTORS_RANGES",
@@ -53,8 +55,12 @@ def shape_fault(data: bytes, kind: str) -> str | None:
     return "it has no schema" if text is None else _fault_of_schema(text, kind)
 
 
-@lru_cache(maxsize=200)
 def _fault_of_schema(text: bytes, kind: str) -> str | None:
+    return (_known_fault if len(text) <= _MOST_KEPT_BYTES else _known_fault.__wrapped__)(text, kind)
+
+
+@lru_cache(maxsize=200)
+def _known_fault(text: bytes, kind: str) -> str | None:
     """The same by the schema's text, of which each writer has one."""
     return _fault(json.loads(text), _SHAPES[kind], {}, "")
 
@@ -72,15 +78,21 @@ def _fault(written: Any, ours: Any, named: dict[str, Any], where: str) -> str | 
 
 
 def _fault_of_fields(written: Any, ours: Any, named: dict[str, Any], where: str) -> str | None:
-    """Fields come in the order in which versions of Paimon added them: an older writer lacks the last ones."""
-    for place, field in enumerate(ours):
-        if place >= len(written):
-            return None if isinstance(field["type"], list) else f"it has no {where}{field['name']}"
-        if written[place]["name"] != field["name"]:
-            return f"field {place} of its {where or 'record'} is {str(written[place]['name'])[:40]}, and not {field['name']}"
-        if (problem := _fault(written[place]["type"], field["type"], named, field["name"])) is not None:
-            return problem
-    return None
+    """Fields come in the order in which versions of Paimon added them; those that may be NULL are left out by some writers.
+
+    As by older ones, and those between by pypaimon 1.4.
+    """
+    place = 0
+    for field in ours:
+        if place < len(written) and written[place]["name"] == field["name"]:
+            if (problem := _fault(written[place]["type"], field["type"], named, field["name"])) is not None:
+                return problem
+            place += 1
+        elif not isinstance(field["type"], list):
+            there = f"is {str(written[place]['name'])[:40]}, and not" if place < len(written) else "is missing:"
+            return f"field {place} of its {where or 'record'} {there} {field['name']}"
+    strange = {one["name"] for one in written[place:]} & {field["name"] for field in ours}
+    return f"{min(strange)} of its {where or 'record'} is out of order" if strange else None
 
 
 def _plain(type_: Any, named: Mapping[str, Any]) -> Any:

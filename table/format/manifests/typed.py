@@ -63,16 +63,16 @@ def claimed_list(data: bytes, carried: Collection[str] = ()) -> list[ManifestFil
 
     Lines of manifests that are ``carried`` on are as they were.
     """
+    records = list(manifest_records(data))  # which bounds what a header may have
     _require_shape(data, "list")
-    records = list(manifest_records(data))
     _require_version([record for record in records if record["_FILE_NAME"] not in carried], VERSION)
     return list_of(records)
 
 
 def claimed_index(data: bytes, types: Sequence[DataType] | None) -> list[dict[str, Any]]:
     """The same of an index manifest."""
-    _require_shape(data, "index")
     records = index_records(data, types)
+    _require_shape(data, "index")
     _require_version(records, _INDEX_VERSION)
     return records
 

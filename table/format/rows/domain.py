@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-_FIRST_DAY, _END_DAY = -12_687_428, 11_248_738
+FIRST_DAY, END_DAY = -12_687_428, 11_248_738
 """From the first day of the year -32767 to that after the last of 32767: beyond them no text of a day is made or read here."""
 _DAY_SECONDS = 86_400
 _UNITS = {"s": 1, "ms": 1_000, "us": 1_000_000}
@@ -33,10 +33,10 @@ def _moment_fault(array: pa.Array) -> str | None:
     if types.is_list(type_) or types.is_large_list(type_):
         return _moment_fault(array.flatten())
     if types.is_date32(type_):
-        first, end, numbers = _FIRST_DAY, _END_DAY, array.view(pa.int32())
+        first, end, numbers = FIRST_DAY, END_DAY, array.view(pa.int32())
     elif types.is_timestamp(type_) and type_.unit != "ns":  # of which none reaches so far
         day = _DAY_SECONDS * _UNITS[type_.unit]
-        first, end, numbers = _FIRST_DAY * day, _END_DAY * day, array.view(pa.int64())
+        first, end, numbers = FIRST_DAY * day, END_DAY * day, array.view(pa.int64())
     else:
         return None
     bounds = pc.min_max(numbers)
