@@ -1,6 +1,6 @@
 """A job that runs while its source, and then its target, is dropped and brought back: it goes on where it was, each row once.
 
-Also where an older copy of its checkpoint lies there by then.
+Also where an older copy of its checkpoint lies there by then. A new table that has got the target's name takes none of its rows.
 """
 
 from __future__ import annotations
@@ -60,3 +60,45 @@ def test_a_job_goes_on_where_it_was_once_its_table_is_back(server: RunningServer
         until(lambda: job(server, job_id)["state"] == "RUNNING")
     server.sql(f"STOP JOB '{job_id}'")
     assert arrived() == all_of_it()
+
+
+AWAY = {
+    "dropped": ("DROP TABLE {d}", "DROP TABLE {d} PURGE; UNDROP TABLE {d}"),
+    "renamed": ("ALTER TABLE {d} RENAME TO {d}_old", "DROP TABLE {d}; ALTER TABLE {d}_old RENAME TO {d}"),
+}
+"""How a target goes, and how it comes back."""
+
+
+@pytest.mark.parametrize("running", [True, False], ids=["running", "stopped"])
+def test_a_new_table_of_the_targets_name_takes_no_rows_of_the_job(server: RunningServer, database: str, *, running: bool) -> None:
+    src = f"{database}.src"
+    server.sql(f"CREATE TABLE {src} (n INT) WITH ('bucket' = '1'); INSERT INTO {src} VALUES (0)")
+    jobs = {}
+    for how in AWAY:
+        server.sql(f"CREATE TABLE {database}.{how} (n INT) WITH ('bucket' = '1')")
+        jobs[how] = start_job(server, f"INSERT INTO {database}.{how} SELECT n FROM {src} /*+ OPTIONS('scan.mode' = 'latest-full') */")
+
+    def rows(how: str) -> list[int]:
+        return [row[0] for row in server.sql(f"SELECT n FROM {database}.{how}")]
+
+    def state(how: str) -> str:
+        return str(job(server, jobs[how])["state"])
+
+    until(lambda: all(rows(how) == [0] for how in AWAY), what=lambda: [job(server, job_id) for job_id in jobs.values()])
+    for how, (away, _) in AWAY.items():
+        if not running:
+            server.sql(f"STOP JOB '{jobs[how]}'")
+        server.sql(f"{away}; CREATE TABLE {{d}} (n INT) WITH ('bucket' = '1')".format(d=f"{database}.{how}"))
+    server.sql(f"INSERT INTO {src} VALUES (1)")
+    for how, (_, back) in AWAY.items():
+        if not running:
+            server.sql(f"ALTER JOB '{jobs[how]}' RESTART")
+        until(lambda how=how: state(how) == "FAILED", seconds=120, what=lambda how=how: (rows(how), job(server, jobs[how])))  # type: ignore[misc]
+        assert "is another one than the job writes to" in job(server, jobs[how])["error"]
+        assert rows(how) == []
+        server.sql(back.format(d=f"{database}.{how}"))
+        server.sql(f"ALTER JOB '{jobs[how]}' RESTART")
+    server.sql(f"INSERT INTO {src} VALUES (2)")
+    until(lambda: all(rows(how) == [0, 1, 2] for how in AWAY), what=lambda: [(rows(how), job(server, jobs[how])) for how in AWAY])
+    for job_id in jobs.values():
+        server.sql(f"STOP JOB '{job_id}'")

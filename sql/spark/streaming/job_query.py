@@ -48,7 +48,7 @@ from sql.spark.streaming.streams import StartPositions
 from sql.spark.write.assign import assigned, literals
 from sql.spark.write.writes import write
 from sql.statements.base import ExecutionContext
-from sql.statements.insert import Target, target_of
+from sql.statements.insert import Target
 from table.format.manifests.entries import NewFile
 from table.write.event_time import telling_time
 
@@ -64,7 +64,7 @@ def check(context: ExecutionContext, insert: exp.Insert) -> StartPositions | Non
     Otherwise where its tables begin, which is the job's for good: a batch that is repeated after a crash reads from the same place.
     """
     starts = StartPositions()
-    sink = JobSink(context, insert)
+    sink = JobSink(context, insert, starts)
     sink.check_apart()
     sources = JobSources(context, insert)
     sources.alignment()
@@ -83,7 +83,8 @@ class JobQuery:
         self._alone = alone
         self._insert = insert
         self._checkpoint = Checkpoint(checkpoint)
-        self._sink = JobSink(context, insert)
+        self._starts = StartPositions(job.starts.get(part))
+        self._sink = JobSink(context, insert, self._starts)
         self._query: StreamingQuery | Once | None = None
         self._rowtime: tuple[int, int] | None = None
         self._late: dict[int, int] = {}
@@ -112,7 +113,9 @@ class JobQuery:
         now = drain or sources.end_now
         once = sources.are_one_batch
         ends = drain and sources.are_held_back
-        starts = StartPositions(self._job.starts.get(self._part))
+        starts = self._starts
+        if self._sink.connector is None:
+            self._sink.target()  # before the checkpoint is held to what it has
         last = None if once else self._agreed(keeps_state=sources.are_held_back)
         self._begun_before = NONE if once else max(self._checkpoint.planned(), default=NONE)
         with prepared(self._context, self._sink.query(), stream=not once, starts=starts, micro_batch=_BATCH_BYTES, drain=ends) as query:
@@ -146,7 +149,7 @@ class JobQuery:
         return agreed(self._checkpoint, self._applied, keeps_state=keeps_state, in_target=in_target)
 
     def _in_target(self, checkpoint: str) -> InTarget:
-        return last_in(self._context, target_of(self._context, self._insert).table, f"{self._job.job_id}-{checkpoint}")
+        return last_in(self._context, self._sink.target().table, f"{self._job.job_id}-{checkpoint}")
 
     def _fix(self, starts: StartPositions, last: LastBatch | None) -> None:
         """Keep with the job where its tables begin, and whose its checkpoint is, before its first batch. Raises `JobLeaseLost`.
@@ -339,7 +342,7 @@ class JobQuery:
             self._claim(number, checkpoint, rows=rows, watermark=None).finish(tx)
 
     def _commit(self, frame: DataFrame, number: int, checkpoint: str) -> None:
-        target = target_of(self._context, self._insert)
+        target = self._sink.target()
         aside = bad_rows_of(self._context)
         if aside is None:
             fitted = assigned(frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))

@@ -11,22 +11,31 @@ from sql.connectors import ConnectorTable
 from sql.execution.session_settings import BAD_ROWS
 from sql.spark.connectors import spark_connector
 from sql.spark.streaming.bad_rows import bad_rows_of, given, tried
+from sql.spark.streaming.streams import StartPositions
 from sql.spark.write.assign import assigned, literals
 from sql.statements.base import ExecutionContext
-from sql.statements.insert import connector_sink, sink_columns, sink_schema, source_of, target_of
+from sql.statements.insert import Target, connector_sink, sink_columns, sink_schema, source_of, target_of
 
 
 class JobSink:
     """Where the rows go."""
 
-    def __init__(self, context: ExecutionContext, insert: exp.Insert) -> None:
+    def __init__(self, context: ExecutionContext, insert: exp.Insert, starts: StartPositions) -> None:
+        """``starts`` keep which table it is."""
         self.context = context
+        self._starts = starts
         self.insert = insert
         self.connector: ConnectorTable | None = connector_sink(context, insert)
         aside = bad_rows_of(context)
         self.sifts = aside is not None
         if aside is not None and (self.connector is not None or aside.table.table_id == target_of(context, insert).table.table_id):
             raise InvalidOption(f"'{BAD_ROWS.key}' is for jobs into tables without a connector, and names another table than theirs.")
+
+    def target(self) -> Target:
+        """The table as it is now; raises `JobTargetReplaced` where it is not the one that the job began with."""
+        target = target_of(self.context, self.insert)
+        self._starts.into(target.table)
+        return target
 
     def query(self) -> exp.Expr:
         """What gives the rows."""
@@ -51,7 +60,7 @@ class JobSink:
     def _fitted(self, frame: DataFrame) -> DataFrame:
         if self.connector is not None:
             return assigned(frame, sink_schema(self.connector), sink_columns(self.insert), {}, self.connector.name)
-        target = target_of(self.context, self.insert)
+        target = self.target()
         return assigned(frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
 
     def pass_on(self, frame: DataFrame) -> int:

@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from lake import LakeTable
 from model.access import WHOLE
+from model.catalog_errors import JobTargetReplaced
 from model.errors import InvalidOption, UnsupportedStatement
 from model.options.table import TABLE_OPTIONS, stream_options
 from model.options.watermark import watermark_of
@@ -31,13 +32,16 @@ from sql.spark.streaming.partitions import Partitions
 from sql.statements.base import ExecutionContext
 from sql.system.names import is_system
 
+_TARGET = "target"
+"""Beside the mentions, which have a number in front."""
+
 
 class StartPositions:
-    """Where the tables of a query begin. A position that is known stays as it is, whatever its table holds by now."""
+    """Where the tables of a query begin, and which its rows go to. What is known stays as it is, whatever its table holds by now."""
 
     def __init__(self, known: Mapping[str, Any] | None = None) -> None:
         self.known: dict[str, Any] = dict(known or {})
-        """Offsets of `format("sluice")` as JSON, by mention: its place in the query, and the table's id and branch."""
+        """Offsets of `format("sluice")` as JSON, by mention: its place in the query, and the table's id and branch; these of the target."""
 
     def begin(self, context: ExecutionContext, place: int, table: LakeTable, options: Mapping[str, str]) -> str:
         """The offset a mention of a table begins with. Raises what `LakeStreams.follow` raises."""
@@ -48,6 +52,12 @@ class StartPositions:
             # Now, and not when Spark asks for it: what is committed after the answer belongs to the stream.
             self.known[mention] = Position(cursor=context.lake.stream_start(table, options, zone=context.zone)).to_json()
         return json.dumps(self.known[mention])
+
+    def into(self, table: LakeTable) -> None:
+        """Keep whose the rows are, which earlier versions did not; raises `JobTargetReplaced` where the name is another table's by now."""
+        target = f"{table.table_id}/{table.identifier.branch}"
+        if self.known.setdefault(_TARGET, target) != target:
+            raise JobTargetReplaced(table.identifier)
 
 
 def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's source is told; a mention of a table and the query it stands in
