@@ -13,12 +13,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from model.errors import StorageFull
 
 SHARE, MOST_BYTES = 0.05, 2 << 30
 """Of a disk, and of any disk at most, where the setting does not say."""
+MOST_FILES = 1000
+"""Of the files (inodes) that a disk has for all, where space is kept free: the same share, and so many at most."""
 COMMIT_BYTES = 64 << 10
 """What a commit adds besides its rows: manifests, lists, a snapshot, rows in Postgres, each rounded up to pages."""
 _LOOK_SECONDS = 0.25
@@ -32,11 +34,19 @@ class DiskSpace:
     free: int
     reserved: int
     promised: int = 0
+    free_files: int | None = None
+    """How many files and directories may still be made; None where the file system has no such number."""
+    reserved_files: int = 0
 
     @property
     def short(self) -> bool:
         """Whether the reserve is being used, or nothing is left where none is kept."""
-        return self.left < self.reserved or not self.free
+        return self.left < self.reserved or not self.free or self.few_files
+
+    @property
+    def few_files(self) -> bool:
+        """Whether no more files can be made than those kept for what must go on, or none."""
+        return self.free_files is not None and (self.free_files < self.reserved_files or not self.free_files)
 
     @property
     def left(self) -> int:
@@ -46,9 +56,11 @@ class DiskSpace:
     @property
     def nearly_gone(self) -> bool:
         """Whether less than half of the reserve is free."""
-        return self.free < self.reserved / 2
+        return self.free < self.reserved / 2 or (self.free_files is not None and self.free_files < self.reserved_files / 2)
 
     def __str__(self) -> str:
+        if self.few_files:
+            return f"{self.free_files:,} files can still be made at {self.directory}, and {self.reserved_files:,} are kept free there"
         promised = f", {self.promised >> 20:,} MiB of them promised to what is under way" if self.promised >> 20 else ""
         return f"{self.free >> 20:,} MiB are free at {self.directory}{promised}, and {self.reserved >> 20:,} MiB are kept free there"
 
@@ -105,7 +117,7 @@ class StorageReserve:
         if not space.reserved or not (more or any(promises)):
             return space  # where nothing is to be kept free, the disk itself says what there is
         promised = space.promised + sum(promises) + more
-        return DiskSpace(directory=space.directory, free=space.free, reserved=space.reserved, promised=promised)
+        return replace(space, promised=promised)
 
     def _space(self, directory: str) -> DiskSpace | None:
         try:
@@ -116,7 +128,14 @@ class StorageReserve:
         reserved = min(MOST_BYTES, int(whole * SHARE)) if self._reserved is None else self._reserved
         log = self._log
         grows = log.most() if log is not None and reserved and _device(log.directory) == _device(directory) else 0
-        return DiskSpace(directory=directory, free=disk.f_bavail * disk.f_frsize, reserved=reserved, promised=grows)
+        return DiskSpace(
+            directory=directory,
+            free=disk.f_bavail * disk.f_frsize,
+            reserved=reserved,
+            promised=grows,
+            free_files=disk.f_favail if disk.f_files else None,  # some make inodes as they are needed, and tell of none
+            reserved_files=min(MOST_FILES, int(disk.f_files * SHARE)) if reserved else 0,
+        )
 
     def short(self) -> DiskSpace | None:
         """A disk whose reserve is being used; None where all have space."""

@@ -42,6 +42,11 @@ def _remount(disk: Path, how: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], check=True)
 
 
+def with_inodes(disk: Path, left: int) -> None:
+    """Let a mounted disk hold so many files more."""
+    _remount(disk, f"nr_inodes={(stat := os.statvfs(disk)).f_files - stat.f_ffree + left}")
+
+
 def fill(ballast: Path, *, leave: int) -> None:
     """Let a file take its disk but for so many bytes."""
     with contextlib.suppress(OSError), ballast.open("ab", buffering=0) as file:

@@ -59,6 +59,8 @@ class OfServer:
         yield _gauges("sluice_disk_free_bytes", "Bytes that can still be written.", "directory", free)
         reserved = {space.directory: space.reserved for space in spaces}
         yield _gauges("sluice_disk_reserved_bytes", "Bytes kept free: below them new rows are refused.", "directory", reserved)
+        free_files = {space.directory: space.free_files for space in spaces if space.free_files is not None}
+        yield _gauges("sluice_disk_free_files", "Files that can still be made, where a disk has a number of them.", "directory", free_files)
         standing = gateway.lake.standing
         damaged = "Tables found damaged or diverged by this server."
         yield GaugeMetricFamily("sluice_tables_in_trouble", damaged, value=len(standing.troubles()))

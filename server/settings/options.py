@@ -256,7 +256,8 @@ STORAGE_RESERVE = SERVER_OPTIONS.declare(
         None,
         "Bytes kept free on the disks of `data` and of a local warehouse, beside what is promised to work under way: below them new rows, "
         "large results and compactions are refused with 507 before they begin, and everything else goes on. Without it: 5 % of the disk, "
-        "at most 2 GiB. `0` keeps nothing free.",
+        "at most 2 GiB. `0` keeps nothing free. Of the files (inodes) a disk can hold "
+        "5 % are kept as well, at most 1,000, unless it is `0`.",
     )
 )
 STORAGE_PATIENCE = SERVER_OPTIONS.declare(storage_options.PATIENCE)

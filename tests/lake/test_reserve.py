@@ -13,7 +13,7 @@ import pytest
 from lake.growing import GrowingWork
 from lake.reserve import COMMIT_BYTES, MOST_BYTES, SHARE, DiskSpace, LogSpace, StorageReserve
 from model.errors import LakeError, StorageFull
-from tests.disks import MEGABYTE, fill, mounted
+from tests.disks import MEGABYTE, fill, mounted, with_inodes
 from tests.waiting import eventually
 
 
@@ -37,6 +37,28 @@ def test_the_reserve_is_a_share_of_the_disk_and_bounded(tmp_path: Path) -> None:
 def test_a_disk_without_a_byte_left_is_short_whatever_is_kept_free() -> None:
     assert DiskSpace(directory="/x", free=0, reserved=0).short
     assert not DiskSpace(directory="/x", free=1, reserved=0).short
+
+
+def test_a_disk_that_can_hold_no_more_files_is_short_though_it_has_bytes(disk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lake.reserve._LOOK_SECONDS", 0)
+    kept, nothing_kept = (StorageReserve([str(disk)], reserved=reserved, warehouse=str(disk)) for reserved in (4 * MEGABYTE, 0))
+    with_inodes(disk, 200)
+    made = [disk / str(number) for number in range(200)]
+    for left, path in zip(range(199, -1, -1), made, strict=True):
+        path.touch()
+        assert (kept.short() is not None, nothing_kept.short() is not None) == (left < 10, left == 0), left
+        assert (kept.nearly_gone() is not None) == (left < 5)
+    with pytest.raises(StorageFull, match=r"0 files can still be made at .*, and 10 are kept"), kept.promise(MEGABYTE):
+        pass
+    for path in made:
+        path.unlink()
+    nothing_kept.require()
+    with kept.promise(MEGABYTE):
+        pass
+
+
+def test_a_disk_without_a_number_of_files_is_not_short_of_them() -> None:
+    assert not DiskSpace(directory="/x", free=1, reserved=0, free_files=None).short
 
 
 @pytest.fixture
