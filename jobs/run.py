@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, Protocol
 
 from lake import Lake
-from model.catalog_errors import JobTargetReplaced
+from model.catalog_errors import JobTableReplaced
 from model.errors import (
     AnalysisError,
     ExecutionError,
@@ -298,7 +298,7 @@ def _stays(problem: BaseException) -> bool:
         return problem.stays
     if isinstance(problem, AnalysisError):  # ours, as where tables were altered, is told again when the job begins, or not at all
         return problem.__cause__ is not None and not isinstance(problem.__cause__, LakeError)
-    return isinstance(problem, JobCheckpointDamaged | JobTargetReplaced | SnapshotNotExist) or (
+    return isinstance(problem, JobCheckpointDamaged | JobTableReplaced | SnapshotNotExist) or (
         isinstance(problem, ExecutionError) and problem.sqlstate is not None
     )
 

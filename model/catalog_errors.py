@@ -237,14 +237,14 @@ class TableChanged(Unavailable):
         super().__init__(f"{table} was changed while rows were being written; nothing was committed, repeat it.")
 
 
-class JobTargetReplaced(ResourceError, status=409):
-    """The name of the table a job writes to is another table's by now, which takes none of its rows."""
+class JobTableReplaced(ResourceError, status=409):
+    """The name of a table a job reads or writes to is another table's by now, of which it takes no rows and to which it gives none."""
 
     resource_type = "TABLE"
 
-    def __init__(self, table: object) -> None:
+    def __init__(self, table: object, does: str) -> None:
         super().__init__(
-            f"Table {table} is another one than the job writes to, which was dropped or renamed since. Nothing was written. Bring that one "
+            f"Table {table} is another one than the job {does}, which was dropped or renamed since. Nothing was written. Bring that one "
             "back under its name (UNDROP TABLE, ALTER TABLE … RENAME TO) and ALTER JOB … RESTART, or start the INSERT as a new job.",
             resource_name=str(table),
         )

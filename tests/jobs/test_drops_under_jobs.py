@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,4 +102,30 @@ def test_a_new_table_of_the_targets_name_takes_no_rows_of_the_job(server: Runnin
     server.sql(f"INSERT INTO {src} VALUES (2)")
     until(lambda: all(rows(how) == [0, 1, 2] for how in AWAY), what=lambda: [(rows(how), job(server, jobs[how])) for how in AWAY])
     for job_id in jobs.values():
+        server.sql(f"STOP JOB '{job_id}'")
+
+
+@pytest.mark.parametrize("read", [True, False], ids=["read", "empty"])
+def test_a_new_table_of_the_sources_name_gives_the_job_no_rows(server: RunningServer, database: str, *, read: bool) -> None:
+    src, dst = f"{database}.src", f"{database}.dst"
+    server.sql(f"CREATE TABLE {src} (n INT) WITH ('bucket' = '1'); CREATE TABLE {dst} (n INT) WITH ('bucket' = '1')")
+    if read:
+        server.sql(f"INSERT INTO {src} VALUES (0)")
+    job_id = start_job(server, f"INSERT INTO {dst} SELECT n FROM {src} /*+ OPTIONS('scan.mode' = 'latest-full') */")
+
+    def rows() -> list[int]:
+        return [row[0] for row in server.sql(f"SELECT n FROM {dst}")]
+
+    def found() -> dict[str, Any]:
+        return job(server, job_id)
+
+    until(lambda: found()["state"] == "RUNNING" and rows() == [0] * read, what=found)
+    server.sql(f"DROP TABLE {src}; CREATE TABLE {src} (n INT) WITH ('bucket' = '1')")
+    server.sql(f"INSERT INTO {src} VALUES (7); INSERT INTO {src} VALUES (8)")
+    until(lambda: found()["state"] == "FAILED", seconds=120, what=lambda: (rows(), found()))
+    assert "is another one than the job reads" in found()["error"]
+    assert rows() == [0] * read
+    if read:
+        server.sql(f"DROP TABLE {src} PURGE; UNDROP TABLE {src}; INSERT INTO {src} VALUES (1); ALTER JOB '{job_id}' RESTART")
+        until(lambda: rows() == [0, 1], what=lambda: (rows(), found()))
         server.sql(f"STOP JOB '{job_id}'")

@@ -32,7 +32,7 @@ class JobSink:
             raise InvalidOption(f"'{BAD_ROWS.key}' is for jobs into tables without a connector, and names another table than theirs.")
 
     def target(self) -> Target:
-        """The table as it is now; raises `JobTargetReplaced` where it is not the one that the job began with."""
+        """The table as it is now; raises `JobTableReplaced` where it is not the one that the job began with."""
         target = target_of(self.context, self.insert)
         self._starts.into(target.table)
         return target

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from lake import LakeTable
 from model.access import WHOLE
-from model.catalog_errors import JobTargetReplaced
+from model.catalog_errors import JobTableReplaced
 from model.errors import InvalidOption, UnsupportedStatement
 from model.options.table import TABLE_OPTIONS, stream_options
 from model.options.watermark import watermark_of
@@ -44,20 +44,22 @@ class StartPositions:
         """Offsets of `format("sluice")` as JSON, by mention: its place in the query, and the table's id and branch; these of the target."""
 
     def begin(self, context: ExecutionContext, place: int, table: LakeTable, options: Mapping[str, str]) -> str:
-        """The offset a mention of a table begins with. Raises what `LakeStreams.follow` raises."""
+        """The offset a mention of a table begins with. Raises what `LakeStreams.follow` raises, and `JobTableReplaced`."""
         mention = f"{place}:{table.table_id}/{table.identifier.branch}"
         if mention in self.known:
             context.lake.require_stream(table, options)
+        elif any(known.startswith(f"{place}:") for known in self.known):
+            raise JobTableReplaced(table.identifier, "reads")
         else:
             # Now, and not when Spark asks for it: what is committed after the answer belongs to the stream.
             self.known[mention] = Position(cursor=context.lake.stream_start(table, options, zone=context.zone)).to_json()
         return json.dumps(self.known[mention])
 
     def into(self, table: LakeTable) -> None:
-        """Keep whose the rows are, which earlier versions did not; raises `JobTargetReplaced` where the name is another table's by now."""
+        """Keep whose the rows are, which earlier versions did not; raises `JobTableReplaced` where the name is another table's by now."""
         target = f"{table.table_id}/{table.identifier.branch}"
         if self.known.setdefault(_TARGET, target) != target:
-            raise JobTargetReplaced(table.identifier)
+            raise JobTableReplaced(table.identifier, "writes to")
 
 
 def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's source is told; a mention of a table and the query it stands in
