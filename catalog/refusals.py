@@ -21,7 +21,9 @@ _NONE_FREE_STATE = "53300"
 class Refusals:
     """The last refusal of a connection, of those whose words are anybody's to read: they name no address and no user."""
 
-    def __init__(self) -> None:
+    def __init__(self, others: Refusals | None = None) -> None:
+        """``others``: of connections that can be made, too, once one of these was; that none of these can says nothing of them."""
+        self._others = others
         self._lock = threading.Lock()
         self._last: tuple[float, str] | None = None
         self._failing = False
@@ -41,6 +43,8 @@ class Refusals:
     def made(self) -> None:
         """A connection was made."""
         self._failing = False
+        if self._others is not None:
+            self._others.made()
 
     def cause(self) -> str | None:
         """The last refusal, where it was said just now."""

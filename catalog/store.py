@@ -73,6 +73,8 @@ TURN_CONNECTIONS = 8
 """For turns (`catalog.commits.reservations`), besides the others; there only while several writers write a table."""
 OWN_CONNECTIONS = 2
 """For what must not wait for slow statements: signs of life, leases, and whether Postgres answers (`CatalogStore.own`)."""
+_OWN_SHARE = 0.25
+"""Of a wait for one of them; for the rest one of the statements' is taken, too."""
 TURN_IDLE_SECONDS = 30.0
 READER_SECONDS = 1.0
 """Connections that lead to a Postgres that can only be read are made anew once in so long: the DSN may lead to the primary by now."""
@@ -150,9 +152,10 @@ class CatalogStore:
         self._worked: WeakKeyDictionary[CatalogConnection, float] = WeakKeyDictionary()
         """When each connection last gave an answer."""
         self._refusals = Refusals()
+        self._own_refusals = Refusals(self._refusals)
         self._damage = RememberedDamage()
         self._in_vain = False
-        """Whether the last wait for a connection was."""
+        """Whether the last wait for a connection of statements was."""
         self._leaving = threading.Lock()
         self._left = -READER_SECONDS
         """When connections were let go last because they lead to a Postgres that can only be read."""
@@ -160,13 +163,13 @@ class CatalogStore:
         self._store_places = StorePlaces(max_connections)
         self._turn_pool = self._made(dsn, "turns", least=0, most=TURN_CONNECTIONS)
         """Turns wait and hold their connections while they look at the catalog through others."""
-        self._own_pool = self._made(dsn, "signs", least=0, most=OWN_CONNECTIONS)
+        self._own_pool = self._made(dsn, "signs", least=0, most=OWN_CONNECTIONS, refusals=self._own_refusals)
 
-    def _made(self, dsn: str, name: str, *, least: int, most: int) -> Pool:
+    def _made(self, dsn: str, name: str, *, least: int, most: int, refusals: Refusals | None = None) -> Pool:
         own = _THROUGH_A_POOLER if self._pooled else {"application_name": APPLICATION, "options": limiting_options(dsn)}
         pool = ConnectionPool(
             dsn,
-            connection_class=self._refusals.told_by(PooledConnection if self._pooled else CatalogConnection),
+            connection_class=(refusals or self._refusals).told_by(PooledConnection if self._pooled else CatalogConnection),
             min_size=least,
             max_size=most,
             max_idle=TURN_IDLE_SECONDS if not least else 600.0,
@@ -217,11 +220,11 @@ class CatalogStore:
     def own(self) -> Iterator[CatalogTransaction]:
         """A brief `transaction` of the server's own, on a connection that no statement takes: for its leases and signs of life.
 
-        However many slow statements hold all others, nobody else takes this server for gone.
+        However many slow statements hold all others, nobody else takes this server for gone; nor where Postgres has none free but theirs.
         """
         done = False
         with self._problems_told(lambda: done):
-            with self._begun(keep=True, one_moment=False, brief=True, pool=self._own_pool) as conn:
+            with self._begun(keep=True, one_moment=False, brief=True, own=True) as conn:
                 yield CatalogTransaction(conn)
                 done = True
             self._worked[conn] = time.monotonic()
@@ -279,8 +282,8 @@ class CatalogStore:
             raise damage from problem
 
     @contextlib.contextmanager
-    def _begun(self, *, keep: bool, one_moment: bool, brief: bool, pool: Pool | None = None) -> Iterator[CatalogConnection]:
-        with self._connection(pool=pool) as conn:
+    def _begun(self, *, keep: bool, one_moment: bool, brief: bool, own: bool = False) -> Iterator[CatalogConnection]:
+        with self._own_connection() if own else self._connection() as conn:
             conn.begin(one_moment=one_moment, brief=brief)
             try:
                 yield conn
@@ -290,15 +293,26 @@ class CatalogStore:
                 conn.forsake()
 
     @contextlib.contextmanager
-    def _connection(self, seconds: float = WAIT_SECONDS, pool: Pool | None = None) -> Iterator[CatalogConnection]:
-        """One of a pool's, of the statements' unless it is told otherwise; raises `PoolTimeout` where none comes in time."""
+    def _connection(self, seconds: float = WAIT_SECONDS) -> Iterator[CatalogConnection]:
+        """One of the statements'; raises `PoolTimeout` where none comes in time."""
         with contextlib.ExitStack() as lent:
             try:
-                conn = lent.enter_context((pool or self._pool).connection(timeout=self._patience(seconds)))
+                conn = lent.enter_context(self._pool.connection(timeout=self._patience(seconds)))
             except PoolTimeout:
                 self._in_vain = True
                 raise
             self._in_vain = False
+            yield conn
+
+    @contextlib.contextmanager
+    def _own_connection(self, seconds: float = WAIT_SECONDS) -> Iterator[CatalogConnection]:
+        """One of the server's own, or of the statements' where none can be made; raises `PoolTimeout` where none comes in time."""
+        with contextlib.ExitStack() as lent:
+            own_seconds = min(seconds * _OWN_SHARE, HOPELESS_SECONDS if self._own_refusals.failing else seconds)
+            try:
+                conn = lent.enter_context(self._own_pool.connection(timeout=own_seconds))
+            except PoolTimeout:
+                conn = lent.enter_context(self._connection(seconds - own_seconds))
             yield conn
 
     def _patience(self, seconds: float) -> float:
@@ -375,24 +389,24 @@ class CatalogStore:
 
     def _cause(self) -> str:
         """Why Postgres is away, to follow what is said of it; empty where nobody knows."""
-        problem = self._refusals.cause() or (self._problem() if self._problem is not None else None)
+        problem = self._refusals.cause() or self._own_refusals.cause() or (self._problem() if self._problem is not None else None)
         return f" ({problem})" if problem else ""
 
     def ping(self) -> None:
         """Raise `Unavailable` unless Postgres answers and can be written."""
         with self._problems_told():
-            is_writable = self._is_writable(self._own_pool, PING_SECONDS if self._refusals.failing else WAIT_SECONDS)
+            with self._own_connection(PING_SECONDS if self._refusals.failing else WAIT_SECONDS) as conn:
+                is_writable = self._is_writable(conn)
             if is_writable and self._pool.get_stats()["pool_available"]:  # those of statements may lead elsewhere
-                with contextlib.suppress(PoolTimeout):  # a statement was quicker
-                    is_writable = self._is_writable(self._pool, PING_SECONDS)
+                with contextlib.suppress(PoolTimeout), self._connection(PING_SECONDS) as conn:  # a statement may be quicker
+                    is_writable = self._is_writable(conn)
         if not is_writable:
             self._connect_anew()
             raise read_only()
 
-    def _is_writable(self, pool: Pool, seconds: float) -> bool:
-        with self._connection(seconds, pool) as conn:
-            is_writable = StateRepository(conn).is_writable()
-            self._worked[conn] = time.monotonic()
+    def _is_writable(self, conn: CatalogConnection) -> bool:
+        is_writable = StateRepository(conn).is_writable()
+        self._worked[conn] = time.monotonic()
         return is_writable
 
     def require_whole(self) -> None:

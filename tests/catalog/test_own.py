@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
 from typing import cast
 
+import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from catalog import CatalogStore
 from jobs.run import MakeQueries
@@ -18,6 +21,7 @@ from maintenance.coordinator import Coordinator
 from model.errors import Unavailable
 from model.work.work_limits import JobLimits, MaintenanceLimits
 from tests.catalog.test_store import kill_all
+from tests.waiting import eventually
 
 _MOST = 2
 
@@ -85,4 +89,41 @@ def test_its_connection_is_made_anew_when_it_is_lost(dsn: str, full: CatalogStor
         with contextlib.suppress(Unavailable):  # it was trusted, and is replaced
             full.ping()
         with full.own() as tx:
+            assert tx.databases.names() == ["default"]
+
+
+@pytest.fixture
+def crowded(dsn: str, server_dsn: str) -> Iterator[CatalogStore]:
+    """A catalog whose Postgres lets nobody in beside the statements' connections, which work."""
+    store = CatalogStore(dsn, max_connections=_MOST)
+    try:
+        assert eventually(lambda: store.pool_stats()["available"] == _MOST)
+        with psycopg.connect(server_dsn, autocommit=True) as conn:
+            conn.execute(f"ALTER DATABASE {conninfo_to_dict(dsn)['dbname']} ALLOW_CONNECTIONS false".encode())
+        yield store
+    finally:
+        store.close()
+
+
+def test_where_postgres_is_full_the_statements_connections_do(crowded: CatalogStore) -> None:
+    crowded.ping()
+    peers = Peers(crowded, "space/1")
+    peers._url = "http://127.0.0.1:1"
+    peers._tell()
+    assert peers._telling_since is not None
+    begin = time.monotonic()
+    with crowded.own() as tx:
+        assert tx.databases.names() == ["default"]
+    assert time.monotonic() - begin < 1.0, "it is known that none can be made"
+    peers.leave()
+
+
+def test_own_connections_that_cannot_be_made_let_no_statement_give_up_early(crowded: CatalogStore) -> None:
+    with contextlib.ExitStack() as statements:
+        for _ in range(_MOST):
+            statements.enter_context(crowded.transaction()).databases.names()
+        with pytest.raises(Unavailable):
+            crowded.ping()
+        threading.Timer(1.0, statements.close).start()
+        with crowded.reading() as tx:
             assert tx.databases.names() == ["default"]
