@@ -109,8 +109,12 @@ class Jvm:
 
     def end(self, seconds: float = _END_SECONDS) -> None:
         """See to it that it is gone after so many seconds: it ends by itself when the pipe to it is closed, unless it is stuck."""
+        last = threading.Timer(seconds, self.kill)  # one that stands still answers no goodbye, either
+        last.daemon = True
+        last.start()
         with contextlib.suppress(Exception):  # whatever its connections are in the middle of
             self.gateway.shutdown()
+        last.cancel()
         with contextlib.suppress(OSError):
             if self._process.stdin is not None:
                 self._process.stdin.close()

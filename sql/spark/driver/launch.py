@@ -8,7 +8,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from sql.spark.driver.jvm import Jvm
+from sql.spark.driver.jvm import LAUNCH_SECONDS, Jvm
 from sql.spark.driver.standby import StartedJvm
 from sql.spark.scheduling.shares import allocations
 from sql.spark.session.gone import load_natives
@@ -69,8 +69,14 @@ class Launcher:
         return Jvm({key: value for key, value in conf.items() if key not in _ELSEWHERE}, self._settings.log)
 
     def launch_with_context(self) -> StartedJvm:
-        """A JVM with a context that has run a small query, so that the classes of one are loaded; pyspark knows nothing of it yet."""
+        """A JVM with a context that has run a small query, so that the classes of one are loaded; pyspark knows nothing of it yet.
+
+        Raises what Py4J raises where it stands still meanwhile, and is killed.
+        """
         java = self.launch()
+        last = threading.Timer(LAUNCH_SECONDS, java.kill)
+        last.daemon = True
+        last.start()
         try:
             jvm = java.gateway.jvm
             conf = jvm.org.apache.spark.SparkConf(False)
@@ -84,6 +90,8 @@ class Launcher:
             java.kill()
             java.end()
             raise
+        finally:
+            last.cancel()
         return StartedJvm(java, context)
 
 

@@ -144,14 +144,15 @@ class SparkPool(Work):
                 started = self._standby.take() or StartedJvm(self._launcher.launch())
                 self._java, conf = started.java, started.java.conf
                 self._warm = started.context is not None
+                # It may stand still while its context is made, too, and nobody else would end this wait.
+                self._watch = JvmWatch(self._java, limit=self._settings.standstill, lost=self.lost, prepare=self.prepare)
+                self._watch.start()
                 try:
                     spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
                     SparkContext(conf=spark_conf, gateway=self._java.gateway, jsc=started.context)
                 except BaseException:
                     self._forget_jvm()
                     raise
-                self._watch = JvmWatch(self._java, limit=self._settings.standstill, lost=self.lost, prepare=self.prepare)
-                self._watch.start()
             else:
                 conf = self._launcher.configuration()
             builder = SparkSession.builder
@@ -378,7 +379,7 @@ class SparkPool(Work):
         with self._lock:
             self._stopped = True
             self._stopping.set()
-            root, self._root = self._root, None
+            root, java, self._root = self._root, self._java, None
         self._probe.close()
         self._leftovers.close()
         self._standby.close()
@@ -389,8 +390,9 @@ class SparkPool(Work):
                 stop_in_any_case(root)
             else:
                 self._end_jvm(root)
-        elif self._java is not None:  # it came up, and no context did
-            self._java.end()
+        elif java is not None:  # it came up, and no context did; it may stand still, and who waits for it forgets it now
+            java.kill()
+            java.end()
         else:
             self._scratch.end_jvm()
         self._scratch.remove()

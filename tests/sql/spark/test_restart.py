@@ -126,3 +126,66 @@ def test_spark_that_cannot_unpack_its_codecs_does_not_start_until_it_can(tmp_pat
     done = ran(UNPACKS, tmp_path, str(tmp_path / "obstacle"))
     assert done.stdout.splitlines()[-1:] == ["done"], done.stdout + done.stderr
     assert "told: Spark did not start, which is tried again" in done.stdout
+
+
+STANDS_STILL = """
+import os, signal, threading, time
+from pathlib import Path
+from sql.spark.driver import launch
+from sql.spark.driver.launch import Launcher
+from sql.spark.session.pool import SparkPool
+from sql.spark.session.settings import SparkSettings
+
+launched = []
+do_launch = Launcher.launch
+stands_still = True
+
+def launch_one(launcher):
+    java = do_launch(launcher)
+    launched.append(java)
+    if stands_still:
+        os.kill(java._process.pid, signal.SIGSTOP)  # before its context is made
+    return java
+
+Launcher.launch = launch_one
+
+def begun(number):
+    while len(launched) < number:
+        time.sleep(0.1)
+
+pool = SparkPool(SparkSettings(master="local[1]", driver_memory="512m", standstill=3.0))
+pool.start_in_background()
+begun(1)
+stands_still = False
+while not pool.ready:  # the first start is told as failed, and tried again
+    time.sleep(0.1)
+assert len(launched) == 2 and not launched[0].lives()
+print("started")
+pool.stop()
+
+stands_still = True
+pool = SparkPool(SparkSettings(master="local[1]", driver_memory="512m"))
+pool.start_in_background()
+begun(3)
+while pool._java is None:
+    time.sleep(0.1)
+begin = time.monotonic()
+pool.stop()
+assert time.monotonic() - begin < 60
+assert not launched[2].lives()
+print("stopped")
+
+launch.LAUNCH_SECONDS = 3.0
+standby = SparkPool(SparkSettings(master="local[1]", driver_memory="512m"))
+try:
+    standby._launcher.launch_with_context()
+except Exception:
+    assert not launched[3].lives()
+    print("given up")
+standby.stop()
+"""
+
+
+def test_a_jvm_that_stands_still_while_it_starts_holds_up_neither_a_start_nor_a_stop(tmp_path: Path) -> None:
+    done = ran(STANDS_STILL, tmp_path)
+    assert done.stdout.splitlines() == ["started", "stopped", "given up"], done.stdout + done.stderr
