@@ -81,7 +81,9 @@ class _Stopping:
         self.give_up = give_up
         self.since = time.monotonic()
         self.waited = 0.0
-        """For its tasks to end, by Spark's own clock."""
+        """For its tasks to end, in seconds of Spark's own clock."""
+        self.unanswered = 0.0
+        """Of them those since its tasks were counted last: it may turn out that Spark's JVM stood still."""
         self.given_up = False
         self.stages: set[tuple[str, int]] = set()
         """All that were ever seen: Spark forgets a job after a thousand others."""
@@ -225,8 +227,15 @@ class Canceller:
     def _count_seconds(self, stopping: Sequence[_Stopping]) -> None:
         """Say how long each has been waited for, by a clock that several statements cannot each ask for themselves."""
         before, self._seconds = self._seconds, self._spark.seconds() if stopping else self._seconds
+        stands_still = not self._spark.answers()
         for statement in stopping:
-            statement.waited += min(self._seconds - before, time.monotonic() - statement.since)
+            if not statement.counted and stands_still:  # no cancel reaches tasks meanwhile
+                statement.waited -= statement.unanswered
+                statement.unanswered = 0.0
+                continue
+            seconds = min(self._seconds - before, time.monotonic() - statement.since)
+            statement.waited += seconds
+            statement.unanswered = 0.0 if statement.counted else statement.unanswered + seconds
 
     def _renew_starved(self, stopping: Sequence[_Stopping]) -> list[_Stopping]:
         """Start Spark anew where some have left nobody a core for too long; those that end with it."""

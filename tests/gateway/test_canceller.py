@@ -166,6 +166,41 @@ def test_a_call_that_does_not_come_back_holds_up_no_other_statement(
     canceller.close()
 
 
+def test_seconds_in_which_the_jvm_stood_still_are_not_counted_against_tasks(
+    spark: Hanging, operation: Operation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A collection of garbage that begins as a statement is canceled: its tasks hear of that once it is over."""
+    goes_on = threading.Event()
+
+    def stages_of(_: str) -> set[tuple[str, int]]:
+        assert goes_on.wait(60)
+        return {("app-1", 7)}
+
+    monkeypatch.setattr(spark, "stages_of", stages_of)
+    spark.live = [("app-1", 7), ("app-1", 7)]
+    spark.stands = True
+    canceller = Canceller(spark, waiting=lambda: True, patience=Patience(answer=0.2, waited_for=5.0, starved=30.0, restart=60.0))
+    canceller._seconds = spark.now
+    canceller.stop(operation)
+    (statement,) = canceller._stopping
+    statement.since -= 1000
+    spark.now += 10
+    wait_for(lambda: statement.waited == 10)
+    spark.silent = True
+    spark.now += 25
+    looked = spark.looked
+    wait_for(lambda: spark.looked > looked + 1)
+    spark.silent = False
+    goes_on.set()
+    looked = spark.looked
+    wait_for(lambda: statement.tasks == 2 and spark.looked > looked + 2)
+    assert spark.restarted == []
+    assert statement.waited == 0
+    spark.now += 6
+    wait_for(lambda: bool(spark.restarted))
+    canceller.close()
+
+
 def test_tasks_that_leave_nobody_a_core_end_with_spark_at_once(spark: Hanging, operation: Operation) -> None:
     """Also where each of two statements holds only a part of them; one that holds a part alone is given its time."""
     canceller = Canceller(spark, patience=Patience(starved=0.5, restart=60.0))
