@@ -132,6 +132,8 @@ class TableWriter:
         """Of all writers together: a batch may have one row, and be one of as many as there are writers."""
         self._with_file: dict[_Key, _BucketWriter] = {}
         """Those whose file is open."""
+        self._with_rows: dict[_Key, _BucketWriter] = {}
+        """Those with rows in memory: whoever sees to that need not go through all."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Route the batch's rows to their files."""
@@ -149,6 +151,7 @@ class TableWriter:
             before = writer.pending_bytes
             writer.write(rows)
             self._pending_bytes += writer.pending_bytes - before
+            self._with_rows[key] = writer
             self._note_file(key, writer)
         self._routed += batch.nbytes
         self._keep_small()
@@ -158,14 +161,16 @@ class TableWriter:
         most = self._rules.memory_bytes
         # A few rows waiting for their like keep the whole batch they came in from being freed, so now and then all go.
         if self._routed > _ROUTED_TIMES * most or self._pending_bytes > most:
+            waiting, self._with_rows = self._with_rows, {}
             many = self._rules.writers is not None and len(self._open) > self._rules.writers
             if many and not self._spill.full:
-                self._spill.put((key, rows) for key, writer in self._open.items() for rows in writer.put_aside())
+                self._spill.put((key, rows) for key, writer in waiting.items() for rows in writer.put_aside())
                 self._routed = 0
             else:
-                self._flush(0 if self._routed > _ROUTED_TIMES * most else most // 2)
-            self._pending_bytes = sum(writer.pending_bytes for writer in self._open.values())
-            for key, writer in self._open.items():
+                self._flush(list(waiting.values()), to=0 if self._routed > _ROUTED_TIMES * most else most // 2)
+            self._with_rows = {key: writer for key, writer in waiting.items() if writer.pending_bytes}
+            self._pending_bytes = sum(writer.pending_bytes for writer in self._with_rows.values())
+            for key, writer in waiting.items():
                 self._note_file(key, writer)
         if len(self._with_file) > _MOST_OPEN_FILES:
             fullest = sorted(self._with_file.items(), key=lambda opened: -opened[1].open_bytes)
@@ -179,12 +184,12 @@ class TableWriter:
         else:
             self._with_file.pop(key, None)
 
-    def _flush(self, to: int) -> None:
-        """Write rows to files, the fullest writers' first, until so many bytes are left."""
+    def _flush(self, waiting: list[_BucketWriter], *, to: int) -> None:
+        """Write rows of writers to files, the fullest ones' first, until so many bytes are left."""
         pending = self._pending_bytes
         if not to:
             self._routed = 0
-        for at, writer in enumerate(sorted(self._open.values(), key=lambda w: -w.pending_bytes)):
+        for at, writer in enumerate(sorted(waiting, key=lambda w: -w.pending_bytes)):
             if pending <= to or not writer.pending_bytes:
                 return
             pending -= writer.pending_bytes

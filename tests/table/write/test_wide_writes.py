@@ -182,8 +182,11 @@ def test_few_files_are_open_at_once(files: TableFiles, monkeypatch: pytest.Monke
     assert all(numbers == sorted(numbers) for numbers in found.values())
 
 
-def test_what_a_batch_costs_does_not_grow_with_the_buckets_before_it(files: TableFiles, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client chooses how many rows a batch has: one in each, to as many buckets, took the square of their number."""
+@pytest.mark.parametrize("options", [{}, {"write-buffer-size": "1 kb"}, {"write-buffer-size": "1 kb", "write-buffer-spillable": "false"}])
+def test_what_a_batch_costs_does_not_grow_with_the_buckets_before_it(
+    files: TableFiles, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+) -> None:
+    """A client chooses how many rows a batch has, and a table's owner the memory: one row in each took the square of their number."""
     looks = 0
     pending = writer._BucketWriter.pending_bytes
 
@@ -193,9 +196,9 @@ def test_what_a_batch_costs_does_not_grow_with_the_buckets_before_it(files: Tabl
         return int(pending.__get__(of))
 
     monkeypatch.setattr(writer._BucketWriter, "pending_bytes", property(looked))
-    schema, count = schema_of(bucket="1000"), 300
+    schema, count = schema_of(bucket="1000", **options), 300
     rows = [fit(pa.RecordBatch.from_pydict({"p": ["p"], "k": [n], "n": [n]}), schema) for n in range(count)]
     written = write_batches(files, schema, rows)
     assert sum(new.file.row_count for new in written) == count
     assert len(written) > count // 2
-    assert looks <= 3 * count
+    assert looks <= 10 * count
