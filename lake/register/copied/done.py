@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -54,8 +55,8 @@ class WarehouseCopy:
         copied = copy_files(copies, source=from_io, target=to_io, threads=PARALLEL)
         self.tables += 1
         self.count(copied)
-        told = {what.partition(" ")[0] for of, what in self.troubles if of == table.told}  # by whoever looked for what it names
-        self.troubles += [(table.told, f"{path} {MISSING}") for path in copied.missing if path.partition(" ")[0] not in told]
+        told = sorted(what for of, what in self.troubles if of == table.told)  # by whoever looked for what it names
+        self.troubles += [(table.told, f"{path} {MISSING}") for path in copied.missing if not _begins_one(told, f"{path} ")]
         for problem in copied.unreadable:
             self.trouble(table, f"a file was not copied: {problem.message}")
         return copied
@@ -63,6 +64,12 @@ class WarehouseCopy:
     def count(self, copied: Copied) -> None:
         """Add what was copied, and what was there."""
         self.files, self.size, self.there = self.files + copied.files, self.size + copied.size, self.there + copied.there
+
+
+def _begins_one(texts: Sequence[str], beginning: str) -> bool:
+    """Whether one of some sorted texts begins so."""
+    place = bisect_left(texts, beginning)
+    return place < len(texts) and texts[place].startswith(beginning)
 
 
 def why_refused(copied: Copied) -> dict[str, str]:

@@ -370,7 +370,7 @@ STATISTICS: dict[str, bytes] = {
     "noise": b"\xff\x00garbage",
     "no object": b"[1]",
     "a text for a number": b'{"snapshotId": "one", "schemaId": 0}',
-    "a count below none": b'{"snapshotId": 1, "schemaId": 0, "mergedRecordCount": -1}',
+    "a count below none": b'{"snapshotId": 1, "schemaId": 0, "mergedRecordCount": -2}',
     "columns of none": b'{"snapshotId": 1, "schemaId": 0, "colStats": {"zz": {"colId": 0}}}',
     "a column that is no object": b'{"snapshotId": 1, "schemaId": 0, "colStats": {"id": 3}}',
     "a bound of another type": b'{"snapshotId": 1, "schemaId": 0, "colStats": {"id": {"colId": 0, "min": "x"}}}',
