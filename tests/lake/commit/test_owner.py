@@ -29,7 +29,8 @@ DELETES = {
     "table/format/discard.py": "what its callers, which are on this list, clean up",
     "table/format/consumers.py": "consumers",
     "table/compaction/rewrite.py": "files merged before anybody was given them",
-    "table/format/store.py": "metadata files marked as stale",
+    "table/format/marked_file.py": "metadata files marked as stale",
+    "table/format/store.py": "what its callers, which are on this list, name",
     "table/retention/empty_directories.py": "the markers of partitions without a file",
     "table/write/writer.py": "files of a write that failed before it gave any away",
 }
