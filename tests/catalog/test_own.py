@@ -111,10 +111,8 @@ def test_where_postgres_is_full_the_statements_connections_do(crowded: CatalogSt
     peers._url = "http://127.0.0.1:1"
     peers._tell()
     assert peers._telling_since is not None
-    begin = time.monotonic()
     with crowded.own() as tx:
         assert tx.databases.names() == ["default"]
-    assert time.monotonic() - begin < 1.0, "it is known that none can be made"
     peers.leave()
 
 

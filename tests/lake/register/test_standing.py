@@ -28,6 +28,7 @@ from model.identifier import Identifier
 from model.schema.change import UpdateComment
 from model.schema.schema import column, new_schema
 from model.view import View
+from table.format.io.file_io import LocalFileIO
 from table.retention.expiry import ExpiryRules
 from tests.fix_postgres import database
 from tests.lake.kept import keep
@@ -146,23 +147,30 @@ def test_a_directory_stays_where_the_warehouse_became_anothers_just_now(lake: La
     assert files_below(warehouse) == before
 
 
-def test_a_server_that_could_not_compare_at_its_start_removes_and_writes_nothing(lake: Lake, other: Lake, warehouse: Path) -> None:
+def test_a_server_that_could_not_compare_at_its_start_removes_and_writes_nothing(
+    lake: Lake, other: Lake, warehouse: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its catalog has a directory on record as garbage that is, by now, another catalog's table."""
     lake.standing.compare()
     lake.create_table(T, SCHEMA)
     lake.commit(lake.open(T), append("a"))
     with other.catalog.transaction() as tx:
         tx.directories.discard(lake.open(T).location)
-    marker = warehouse / MARKER
-    moved = marker.rename(marker.parent / "moved")
-    marker.symlink_to(marker)  # as a store that does not give the file for a moment
+    read, marker = LocalFileIO.read, warehouse / MARKER
+
+    def refuses(io: LocalFileIO, path: str) -> bytes:
+        if path == str(marker):
+            raise Unavailable("The warehouse cannot be used: Input/output error.")
+        return read(io, path)
+
+    monkeypatch.setattr(LocalFileIO, "read", refuses)
     other.standing.compare_at_start()
     assert "could not be told at the start" in (other.standing.mismatch or "")
     with pytest.raises(Unavailable, match="Nothing is written until it is"):
         other.finish_half_done()
     with pytest.raises(Unavailable):
         other.create_database("more")
-    moved.rename(marker)
+    monkeypatch.undo()
     other.standing.compare()
     with pytest.raises(WarehouseMismatch):
         other.finish_half_done()
