@@ -28,7 +28,7 @@ def statistics_in(data: bytes, schema: Schema | None = None) -> Mapping[str, Any
     if not isinstance(body, dict):
         raise ValueError("it is no JSON object")
     for name in ("snapshotId", "schemaId"):
-        if name not in body:
+        if schema is None and name not in body:  # Java's readers take one that is not there for 0
             raise ValueError(f"it has no {name}")
     for name in ("snapshotId", "schemaId", "mergedRecordCount", "mergedRecordSize"):
         _require_count(body, name)

@@ -30,8 +30,8 @@ from tests.server.paimon.speaking import Rest
 GOLDEN = Path(__file__).parent / "golden"
 OF_OTHER_DOORS = {
     "TableChanged",
-    "AccessAlreadyExist", "ConsumerTaken", "DropNotExist", "JobCheckpointDamaged", "JobLeaseLost", "JobNotExist", "StreamChanged",
-    "StreamEnded",
+    "AccessAlreadyExist", "ConsumerTaken", "DropNotExist", "JobCheckpointDamaged", "JobLeaseLost", "JobNotExist", "JobTableReplaced",
+    "StreamChanged", "StreamEnded",
     "AnalysisError", "ExecutionError", "IdempotencyInProgress", "IdempotencyMismatch", "IllegalMove", "InvalidData", "InvalidParameter",
     "InvalidToken", "NotAcceptable", "OperationNotExist", "OutOfMemory", "ResultTooLarge", "RewriteConflict", "ServerGone",
     "SessionNotExist", "SqlError", "IdempotencyKeyTaken",
