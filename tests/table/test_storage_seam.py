@@ -26,7 +26,7 @@ ELSEWHERE = {
     "sql/spark/driver/jvm.py": "Spark's scratch package",
 }
 PURE = {"path.join", "path.split", "path.basename", "path.dirname", "path.normpath", "path.isabs", "fspath", "pathsep.join"}
-PURE |= {"getpid", "kill", "environ.get", "environ.setdefault", "cpu_count", "sched_getaffinity", "register_at_fork"}
+PURE |= {"getpid", "kill", "strerror", "environ.get", "environ.setdefault", "cpu_count", "sched_getaffinity", "register_at_fork"}
 OPENING = {"open_input_file", "open_input_stream", "open_output_stream", "open_append_stream", "open_input", "open_output"}
 HANDS_ON = SEAM | {"table/format/io/guarded_io.py"}
 """Where ``open_input`` and ``open_output`` are: who calls them translates."""
