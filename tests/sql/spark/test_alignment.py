@@ -61,7 +61,7 @@ def running(alignment: Alignment, *, active: bool, ends: bool) -> JobQuery:
     progress = {"sources": [{"endOffset": {"snapshot": 3} | ({"end": True} if ends else {})}]}
     query = object.__new__(JobQuery)
     spark = SimpleNamespace(isActive=active, lastProgress=progress, recentProgress=[])
-    query.__dict__.update(_query=spark, _topics=(), _tables=None, _late={}, _alignment=alignment)
+    query.__dict__.update(_query=spark, _topics=(), _tables=None, _late={}, _late_before=0, _alignment=alignment)
     return query
 
 
