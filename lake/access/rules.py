@@ -7,7 +7,7 @@ another name, or another column under its name: either is kept from whom the rul
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -41,11 +41,11 @@ def ids_of(schema: AnySchema) -> Ids:
     return {field["name"]: int(field["id"]) for field in schema["fields"]}
 
 
-def _types_of(schema: AnySchema) -> dict[int, DataType]:
-    """The types of a schema's columns, by their ids."""
+def _types_of(schema: AnySchema, ids: Collection[int]) -> dict[int, DataType]:
+    """The types of those of a schema's columns that have these ids, by them."""
     if isinstance(schema, Schema):
-        return {field.id: field.type for field in schema.fields}
-    return {int(field["id"]): parse_type(field["type"]) for field in schema["fields"]}
+        return {field.id: field.type for field in schema.fields if field.id in ids}
+    return {number: parse_type(field["type"]) for field in schema["fields"] if (number := int(field["id"])) in ids}
 
 
 def read_rules(catalog: CatalogStore, caller: Caller, table: Identifier, table_id: UUID, schema: AnySchema) -> ReadRules:
@@ -94,16 +94,15 @@ def _judged(catalog: CatalogStore, table: Identifier, table_id: UUID, main: AnyS
     They may be where the types differ, and a version of the table or of the branch has one that does not keep the values of another: 300 is
     44 as TINYINT.
     """
-    numbers, of_main, of_read = ids_of(read), _types_of(main), _types_of(read)
-    doubtful = {numbers[name] for name in named & numbers.keys()}
-    doubtful = {
-        number for number in doubtful if number in of_main and of_read[number] != of_main[number].with_nullable(of_read[number].nullable)
-    }
+    numbers = ids_of(read)
+    ruled = {numbers[name] for name in named & numbers.keys()}
+    of_main, of_read = _types_of(main, ruled), _types_of(read, ruled)
+    doubtful = {number for number, type_ in of_main.items() if of_read[number] != type_.with_nullable(of_read[number].nullable)}
     if not doubtful:
         return numbers
     branches = {MAIN_BRANCH, table.branch}
     with catalog.reading() as tx:
-        versions = [[_types_of(body) for _, body in tx.tables.schemas(table_id, branch)] for branch in branches]
+        versions = [[_types_of(body, doubtful) for _, body in tx.tables.schemas(table_id, branch)] for branch in branches]
     cast = {number for number in doubtful for each in versions if not _only_widened([one[number] for one in each if number in one])}
     cast |= {
         number
@@ -240,7 +239,7 @@ def require_columns_kept(
     if not (tx.policies.name_columns(table_id) if named is None else named()):
         return
     old, new = ids_of(before), ids_of(after)
-    old_types, new_types = _types_of(before), _types_of(after)
+    old_types, new_types = (_types_of(schema, old.values()) for schema in (before, after))
     for rule, names, way_out, by_value in _rules_of(tx, table, table_id):
         for name in sorted(names):
             # A branch may get a column under a name that a rule of main has; it is kept from whom the rule binds.

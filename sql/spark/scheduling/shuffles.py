@@ -95,7 +95,7 @@ class Leftovers:
         stages = {statement: {stage for _, stage in stages_of(context, statement)} for statement in ended}
         with self._woken:  # by now: one that goes on with another block may have stages of that among these, and ends once more
             over = [statement for statement in ended if statement not in self._running]
-        written = dict(_tasks(scala, {stage for statement in over for stage in stages[statement]}))
+        written = _tasks(scala, {stage for statement in over for stage in stages[statement]})
         if written:
             for shuffle in [shuffle for shuffle, status in _entries(statuses) if _wrote(status, written)]:
                 scala.cleaner().get().doCleanupShuffle(shuffle, False)
@@ -113,18 +113,19 @@ def _told(scala: Any) -> bool:
     return True
 
 
-def _tasks(scala: Any, stages: set[int]) -> list[tuple[int, int]]:
-    """A task of each stage that is known: its number, and the partition that it wrote."""
+def _tasks(scala: Any, stages: set[int]) -> dict[int, int]:
+    """A task of each stage that is known, by its number: the partition that it wrote."""
     from py4j.protocol import Py4JJavaError
 
-    store, tasks = scala.statusStore(), []
+    store = scala.statusStore()
+    tasks: dict[int, int] = {}
     for stage in stages:
         try:
             listed = store.taskList(stage, store.lastStageAttempt(stage).attemptId(), 1)
         except Py4JJavaError:  # a NoSuchElementException: the stage was skipped, or is forgotten
             continue
         if not listed.isEmpty():
-            tasks.append((int(listed.head().taskId()), int(listed.head().index())))
+            tasks[int(listed.head().taskId())] = int(listed.head().index())
     return tasks
 
 

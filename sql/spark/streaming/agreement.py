@@ -21,7 +21,7 @@ from lake.register.looks.side_by_side import SideBySide
 from model.errors import JobCheckpointDamaged
 from model.location import Location
 from model.text.file_name import file_name
-from sql.spark.streaming.checkpoints import Checkpoint, ends_of, log_ends
+from sql.spark.streaming.checkpoints import NONE, Checkpoint, ends_of, log_ends
 from sql.statements.base import ExecutionContext
 from table.format.io.file_io import FileIO, file_io_for
 
@@ -30,8 +30,6 @@ _TOLD = 5
 """So many files that are gone are named."""
 _ASKED_AT_ONCE = 24
 """Files looked for at once: each is a request where a store holds them."""
-NONE = -1
-"""The last batch of a query that has committed none."""
 
 
 @dataclass(frozen=True, slots=True)

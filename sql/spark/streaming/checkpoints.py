@@ -14,8 +14,8 @@ from sql.spark.streaming.kept_state import KeptState
 from table.format.io.file_io import FileIO, FileStatus, file_io_for
 from table.format.io.storage_errors import translating
 
-NOTHING = -1
-"""The batch before the first."""
+NONE = -1
+"""The batch before the first: the last one of a query that has committed none."""
 _COMMITTED = "committed"
 _COMPACT = ".compact"
 """What the name of a log's entry ends with that holds all before it, too."""
@@ -85,7 +85,7 @@ class Checkpoint:
                 of_nothing = name.endswith(".crc") and name[1:].removesuffix(".crc") not in names
                 if name.startswith(".") and (name.endswith((".tmp", ".tmp.crc")) or of_nothing):
                     self._io.delete(f"{self.location}/{directory}/{name}")
-        self.drop_state_of(NOTHING)
+        self.drop_state_of(NONE)
 
     def drop_state_of(self, batch: int) -> None:
         """Where there is no plan, and state of no later batch: the first batch finds none."""

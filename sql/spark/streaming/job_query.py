@@ -31,11 +31,11 @@ from sql.local import check_drain
 from sql.spark.read.prepared import prepared
 from sql.spark.session.damage import Reading
 from sql.spark.session.errors import failure_of
-from sql.spark.streaming.agreement import NONE, InTarget, LastBatch, agreed, last_in, require_files, require_same
+from sql.spark.streaming.agreement import InTarget, LastBatch, agreed, last_in, require_files, require_same
 from sql.spark.streaming.alignment import Alignment
 from sql.spark.streaming.bad_rows import Sifted, bad_rows_of, given
 from sql.spark.streaming.batch import Batch, batch_watermark
-from sql.spark.streaming.checkpoints import Checkpoint
+from sql.spark.streaming.checkpoints import NONE, Checkpoint
 from sql.spark.streaming.event_time import rowtime_of
 from sql.spark.streaming.job_sink import JobSink
 from sql.spark.streaming.job_sources import JobSources

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,20 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark_sluice.history._MOST_WAIT_SECONDS", 1.0)
 
 
+def rows_after(reader: Any, end: Any, count: int) -> tuple[list[tuple[int, int]], Any]:
+    """What a reader gives behind an offset, once it is so many rows at least, and where it is then."""
+    found: list[tuple[int, int]] = []
+
+    def all_of_it() -> bool:
+        nonlocal end
+        before, end = end, reader.latestOffset(end, reader.getDefaultReadLimit())
+        found.extend(rows(reader, before, end) if before != end else [])
+        return len(found) >= count
+
+    eventually(all_of_it)
+    return found, end
+
+
 @pytest.mark.parametrize("taken_by", AFTERWARDS)
 @pytest.mark.parametrize("consumer", [{}, {"consumer-id": "c"}], ids=["", "with a consumer"])
 def test_a_stream_follows_its_table_to_another_name(
@@ -48,15 +63,7 @@ def test_a_stream_follows_its_table_to_another_name(
         gateway.run(text).close()
     reader.commit(end)
     append(queue, 7, name=U)
-    found: list[tuple[int, int]] = []
-
-    def all_of_it() -> bool:
-        nonlocal end
-        before, end = end, reader.latestOffset(end, reader.getDefaultReadLimit())
-        found.extend(rows(reader, before, end) if before != end else [])
-        return len(found) >= 3
-
-    eventually(all_of_it)
+    found, end = rows_after(reader, end, 3)
     assert found == [(0, 7), (1, 7), (2, 7)]
     reader.commit(end)
     if consumer:
@@ -76,15 +83,7 @@ def test_a_stream_of_a_branch_follows_its_table_to_another_name(queue: Lake, gat
     for text in (*AFTERWARDS[taken_by], *(("CALL sys.create_branch('t', 'b')",) if AFTERWARDS[taken_by] else ())):
         gateway.run(text).close()
     append(queue, 7, name=replace(U, branch="b"))
-    found: list[tuple[int, int]] = []
-
-    def all_of_it() -> bool:
-        nonlocal end
-        before, end = end, reader.latestOffset(end, reader.getDefaultReadLimit())
-        found.extend(rows(reader, before, end) if before != end else [])
-        return len(found) >= 3
-
-    eventually(all_of_it)
+    found, end = rows_after(reader, end, 3)
     assert found == [(0, 7), (1, 7), (2, 7)]
 
 
