@@ -294,8 +294,7 @@ class Publisher:
         """
         if not self.is_own:
             return 0
-        removed = self._remove_some_stale(table_id, files, wait=wait)
-        count = removed
+        count = removed = self._remove_some_stale(table_id, files, wait=wait)
         while removed == _STALE_AT_ONCE:
             count += (removed := self._remove_some_stale(table_id, files, wait=wait))
         return count
@@ -303,19 +302,20 @@ class Publisher:
     def _remove_some_stale(self, table_id: UUID, files: TableFiles, *, wait: bool) -> int:
         with self._catalog.transaction() as tx:
             rows = tx.stale.lock(table_id, most=_STALE_AT_ONCE, wait=wait)
+            if not rows:
+                return 0
+            tx.allow_silence()
             for row in rows:
                 remove_marked(files, row.path, row.mark)
             lower_hints(tx, table_id, files, {row.path for row in rows})
-            if rows:
-                # A power cut that brought a file back, of which nothing is on record any more, would make the table diverged.
-                with contextlib.suppress(FileNotFoundError):
-                    files.io.sync({files.layout.inside(row.path).rpartition("/")[0] for row in rows})
-                tx.stale.removed(table_id, [row.path for row in rows])
-        if rows:  # one of them may be the newest snapshot's again, taken away and put back
-            self._notifier.forget(table_id)
-            with self._lock:
-                for key in [key for key in self._newest if key[0] == table_id]:
-                    del self._newest[key]
+            # A power cut that brought a file back, of which nothing is on record any more, would make the table diverged.
+            with contextlib.suppress(FileNotFoundError):
+                files.io.sync({files.layout.inside(row.path).rpartition("/")[0] for row in rows})
+            tx.stale.removed(table_id, [row.path for row in rows])
+        self._notifier.forget(table_id)  # one of them may be the newest snapshot's again, taken away and put back
+        with self._lock:
+            for key in [key for key in self._newest if key[0] == table_id]:
+                del self._newest[key]
         return len(rows)
 
     def check_free(self, table_id: UUID, files: TableFiles, table: Identifier, snapshot_id: int, base: str | None) -> None:

@@ -45,7 +45,7 @@ class StandsStill:
 def test_a_commit_of_a_server_that_stands_still_keeps_nobody_from_committing(
     lake: Lake, dsn: str, monkeypatch: pytest.MonkeyPatch, *, later: bool
 ) -> None:
-    monkeypatch.setattr(connection, "BRIEF_SILENCE_MILLIS", 200)
+    monkeypatch.setattr(connection, "BRIEF_SILENCE_MILLIS", 1_000)
     claim, other = StandsStill(), Lake(CatalogStore(dsn), lake.warehouse)
     if later:
         held = claim.finish
