@@ -30,6 +30,8 @@ from model.schema.types import DataType, Field
 from sql.parsing import trees
 from sql.parsing.columns import NO_KEYS, ColumnParser
 
+_NO_DISTRIBUTION = "DISTRIBUTION is not available; the options 'bucket' and 'bucket-key' part rows: SET ('bucket' = 'N')."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikeClause:
@@ -365,6 +367,8 @@ class DdlParser(ColumnParser):
             return [DropWatermark()]
         if self.word() in ("PRIMARY", "CONSTRAINT"):
             self.refuse(f"ALTER TABLE DROP {self.word()} is not available.")
+        if self.word() == "DISTRIBUTION" and self.word(1) in ("", ";"):
+            self.refuse(f"{_NO_DISTRIBUTION} A column of this name is DROP COLUMN `DISTRIBUTION`.")
         self.eat("COLUMN") or self.eat("COLUMNS")
         listed = self.eat("(")
         names = [self._changed_column()]
@@ -383,7 +387,7 @@ class DdlParser(ColumnParser):
 
     def _refuse_distribution(self) -> None:
         if self.word() == "DISTRIBUTION" and self.word(1) in ("BY", "INTO"):
-            self.refuse("DISTRIBUTION is not available; the options 'bucket' and 'bucket-key' part rows: SET ('bucket' = 'N').")
+            self.refuse(_NO_DISTRIBUTION)
 
     def _alter_column(self) -> list[SchemaChange]:
         name = self._changed_column()

@@ -691,6 +691,11 @@ ALTER TABLE t MODIFY DISTRIBUTION BY HASH(id) INTO 4 BUCKETS
 =>
 1:22 DISTRIBUTION is not available
 
+-- a distribution dropped
+ALTER TABLE t DROP DISTRIBUTION
+=>
+1:20 DISTRIBUTION is not available
+
 -- a part of a ROW added
 ALTER TABLE t ADD (r.d INT)
 =>
