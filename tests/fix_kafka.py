@@ -17,7 +17,7 @@ from tests.running import RunningServer, free_port
 BROKER = ("org.apache.kafka:kafka_2.13:4.1.1", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
 _LOGGING = """<Configuration status="error"><Appenders><Console name="o"><PatternLayout pattern="%d %p %c %m%n"/></Console></Appenders>
 <Loggers><Root level="WARN"><AppenderRef ref="o"/></Root></Loggers></Configuration>"""
-_START_SECONDS = 60.0
+_START_SECONDS = 240.0
 
 
 class Broker:
@@ -113,7 +113,7 @@ class Broker:
                     client.poll(0.1)
             if number % 1000 == 0:
                 client.poll(0)
-        assert client.flush(60) == 0
+        assert client.flush(120) == 0
         assert not failures, failures[:3]
 
     def consume(self, topic: str, count: int) -> list[Any]:
@@ -123,7 +123,7 @@ class Broker:
         client = Consumer({"bootstrap.servers": self.address, "group.id": "test", "auto.offset.reset": "earliest", "log_level": 0})
         client.subscribe([topic])
         found: list[Any] = []
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while len(found) < count and time.monotonic() < until:
             found += [message for message in client.consume(count - len(found), 1.0) if not message.error()]
         client.close()

@@ -10,6 +10,7 @@ from collections.abc import Generator
 from importlib.metadata import version
 
 import pytest
+from httpx._config import DEFAULT_TIMEOUT_CONFIG as HTTP_TIMEOUT
 from hypothesis import settings
 
 from tests import brief_jvm
@@ -44,6 +45,8 @@ PASSED = pytest.StashKey[bool]()
 ROOM = 8 << 30
 """Bytes a run of many tests needs to begin with: what it writes at once, beside the reserve that servers keep free."""
 
+HTTP_SECONDS = 60.0
+
 SHARED = {
     "spark": {"spark", "pool", "any_server", "standalone_server"},
     "kafka": {"broker", "kafka_server"},
@@ -74,6 +77,8 @@ def pytest_configure(config: pytest.Config) -> None:
     examples = WHOLE if _torture(config) else SHORT
     settings.register_profile("run", derandomize="CI" in os.environ, deadline=None, max_examples=examples)
     settings.load_profile("run")
+    for step in ("connect", "read", "write", "pool"):  # of a request that names no limit: 5 s are too few for a busy machine
+        setattr(HTTP_TIMEOUT, step, HTTP_SECONDS)
     # As the server does: what a fork, such as one that starts Postgres, wakes of gRPC ends the new process.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     if "SPARK_SUBMIT_OPTS" not in os.environ:

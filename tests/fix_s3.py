@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,8 @@ from uuid import uuid4
 
 import httpx
 import pytest
+
+from tests.running import free_port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,20 +40,20 @@ def s3_endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     command = shutil.which("moto_server", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if command is None:
         pytest.skip("moto cannot be had here: S3 is not tried.")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with (tmp_path_factory.mktemp("moto") / "log").open("wb") as log:
         process = subprocess.Popen([command, "-H", "127.0.0.1", "-p", str(port)], stdout=log, stderr=log)
         endpoint = f"http://127.0.0.1:{port}"
         try:
-            for _ in range(300):
+            for _ in range(1200):
                 try:
                     httpx.get(endpoint, timeout=5)
                     break
                 except httpx.TransportError:
                     assert process.poll() is None, "the S3 server died"
                     time.sleep(0.1)
+            else:
+                pytest.fail("The S3 server does not answer.")
             yield endpoint
         finally:
             process.terminate()

@@ -33,7 +33,7 @@ class Follower:
     """``POST /sql?mode=streaming`` as NDJSON; `rows` waits for so many."""
 
     def __init__(self, url: str, statement: str, *, accept: str = "application/x-ndjson") -> None:
-        self._client = httpx.Client(timeout=httpx.Timeout(90))
+        self._client = httpx.Client(timeout=httpx.Timeout(180))
         request = self._client.build_request(
             "POST", f"{url}/sql", params={"mode": "streaming"}, content=statement.encode(), headers={"Accept": accept}
         )
@@ -52,7 +52,7 @@ class Follower:
                     self.lines.put((time.perf_counter(), line))
         self.ended.set()
 
-    def timed(self, count: int, *, seconds: float = 60) -> list[tuple[float, dict[str, Any]]]:
+    def timed(self, count: int, *, seconds: float = 180) -> list[tuple[float, dict[str, Any]]]:
         """So many rows, each with the moment it came; fails where they do not come in time."""
         until = time.monotonic() + seconds
         found: list[tuple[float, dict[str, Any]]] = []
@@ -64,7 +64,7 @@ class Follower:
             found.append((at, json.loads(line.removeprefix("data: "))))
         return found
 
-    def rows(self, count: int, *, seconds: float = 60) -> list[dict[str, Any]]:
+    def rows(self, count: int, *, seconds: float = 180) -> list[dict[str, Any]]:
         """So many rows."""
         return [row for _, row in self.timed(count, seconds=seconds)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import re
 import signal
 import socket
@@ -19,18 +20,23 @@ import psutil
 
 from tests import new_cluster
 
-START_SECONDS = 60.0
+START_SECONDS = STOP_SECONDS = 180.0
+"""What a start and an end may take on a machine that starts Spark elsewhere."""
 ARROW = "application/vnd.apache.arrow.stream"
 PARQUET = "application/vnd.apache.parquet"
+_NOT_GIVEN = range(15_000, 32_000)
+"""Linux gives ports from 32768 on: whoever is told one of those may find it taken by then."""
 _URL = re.compile(r"answers at (https?://\S+)")
 _FLIGHT_URL = re.compile(r"Arrow Flight SQL \(.*\): (\S+)\n")
 
 
 def free_port() -> int:
-    """A port of this machine that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port of this machine that nobody listens at, and that the kernel gives nobody who asks for any."""
+    for port in random.SystemRandom().sample(_NOT_GIVEN, 100):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise RuntimeError(f"No port of {_NOT_GIVEN} is free.")
 
 
 def postgres_pid(data: Path) -> int | None:
@@ -141,13 +147,13 @@ class RunningServer:
         self._process.kill()
         self._process.wait()
 
-    def terminate(self, timeout: float = 60) -> int:
+    def terminate(self, timeout: float = STOP_SECONDS) -> int:
         """SIGTERM, and the exit status."""
         assert self._process is not None
         self._process.terminate()
         return self._process.wait(timeout)
 
-    def wait(self, timeout: float = 60) -> int:
+    def wait(self, timeout: float = STOP_SECONDS) -> int:
         """Until it has ended by itself; its exit status."""
         assert self._process is not None
         return self._process.wait(timeout)
@@ -214,7 +220,7 @@ class RunningServer:
             raise Refused(response.status_code, response.json())
         return dict(response.json())
 
-    def wait_for_spark(self, timeout: float = 120) -> None:
+    def wait_for_spark(self, timeout: float = 300) -> None:
         """Let Spark start where it has not, until ``/readyz`` says that everything can be used."""
         until = time.monotonic() + timeout
         if self._settings["SLUICE_SPARK_START"] == "when-needed":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from sql.spark.driver.class_archive import spark_home
 from tests.brief_jvm import spark_options
+from tests.running import free_port
 
 ROOT = Path(__file__).parents[1]
 MASTER = "org.apache.spark.deploy.master.Master"
@@ -31,9 +31,7 @@ class StandaloneSpark:
         self._directory = directory
         self._hidden = hidden
         self._running: list[subprocess.Popen[bytes]] = []
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.url = f"spark://127.0.0.1:{probe.getsockname()[1]}"
+        self.url = f"spark://127.0.0.1:{free_port()}"
 
     def start(self) -> None:
         """Start the master and its workers, and wait until they know each other."""
@@ -87,7 +85,7 @@ class StandaloneSpark:
         """End them."""
         for process in reversed(self._running):  # spark-class has replaced itself by the JVM
             process.terminate()
-            process.wait(30)
+            process.wait(120)
         self._running.clear()
 
 
@@ -115,7 +113,7 @@ def _linked(source: str, target: str) -> str:
     return target
 
 
-def _wait_for(log: Path, words: str, seconds: float = 60) -> None:
+def _wait_for(log: Path, words: str, seconds: float = 180) -> None:
     until = time.monotonic() + seconds
     while words not in log.read_text():
         assert time.monotonic() < until, log.read_text()[-3000:]

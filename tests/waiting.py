@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 
-def eventually(condition: Callable[[], bool], seconds: float = 90, *, pause: float = 0.1) -> bool:
+def eventually(condition: Callable[[], bool], seconds: float = 180, *, pause: float = 0.1) -> bool:
     """Whether the condition came true in time."""
     until = time.monotonic() + seconds
     while not condition():
