@@ -161,7 +161,7 @@ def test_a_machine_that_is_gone_without_a_word_is_noticed(postgres_proxy: Postgr
         postgres_proxy.vanish()
         threading.Thread(target=asks_again, daemon=True).start()
         for one in answered:
-            assert one.wait(20)
+            assert one.wait(120)
     finally:
         store.close()
 

@@ -31,6 +31,7 @@ def full(dsn: str) -> Iterator[CatalogStore]:
     """A catalog whose connections are all held by statements."""
     store = CatalogStore(dsn, max_connections=_MOST)
     try:
+        store.ping()  # its own connection is there: on a busy machine making one takes longer than is waited for it
         yield store
     finally:
         store.close()

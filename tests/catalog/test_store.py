@@ -84,7 +84,7 @@ def test_who_asks_several_times_waits_once_for_a_postgres_that_lets_nobody_in(
             catalog.ping()
         assert waits == [WAIT_SECONDS, *[HOPELESS_SECONDS] * 4]
         conn.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(name))
-    assert eventually(lambda: _answers(catalog), seconds=60)
+    assert eventually(lambda: _answers(catalog))
     waits.clear()
     with contextlib.suppress(Unavailable), catalog.reading():
         """Its connection may be one that is still being made."""
@@ -124,7 +124,7 @@ def on_a_reader(dsn: str) -> Iterator[CatalogStore]:
         conn.execute(sql.SQL("ALTER DATABASE {} SET default_transaction_read_only = on").format(name))
         catalog = CatalogStore(dsn, max_connections=4)
         try:
-            with catalog.reading(), catalog.reading(), catalog.turn([PLACE], seconds=0.1) as turn:
+            with catalog.reading(), catalog.reading(), catalog.turn([PLACE], seconds=20) as turn:
                 assert turn is not None
                 conn.execute(sql.SQL("ALTER DATABASE {} RESET default_transaction_read_only").format(name))
             yield catalog
@@ -167,7 +167,7 @@ def test_connections_that_stayed_on_a_standby_after_a_failover_are_let_go(dsn: s
     with on_a_reader(dsn) as catalog:
         with pytest.raises(Unavailable, match="can only be read"):
             repeated(catalog, change)
-        assert eventually(lambda: all(goes(catalog, one) for one in (change, decided, committed) for _ in range(8)), seconds=20)
+        assert eventually(lambda: all(goes(catalog, one) for one in (change, decided, committed) for _ in range(8)))
         with catalog.reading() as first, catalog.reading() as second, catalog.reading() as third:
             assert [tx.state.is_writable() for tx in (first, second, third)] == [True] * 3
 

@@ -48,13 +48,13 @@ def _held(merge: Callable[[Any], object], reached: threading.Event) -> Callable[
 
 def test_a_merge_that_does_not_end_is_left_alone_with_all_it_reads(lake: Lake, due: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
     reached, goes_on, canceled = threading.Event(), threading.Event(), list[str]()
-    monkeypatch.setattr("maintenance.runner._spark", _held(lambda _: goes_on.wait(60), reached))
+    monkeypatch.setattr("maintenance.runner._spark", _held(lambda _: goes_on.wait(240), reached))
     coordinator = Coordinator(lake, LIMITS, background=lambda _: contextlib.nullcontext())
     coordinator.start()
     assert reached.wait(60)
     begin = time.monotonic()
     coordinator.close(2.5, canceled.append)
-    assert 2.0 < time.monotonic() - begin < 20.0
+    assert 2.0 < time.monotonic() - begin < 60.0
     assert set(canceled) == {f"compaction-{due.table_id}"}
     assert len(canceled) >= 2, "Spark forgets a cancel that comes between two jobs"
     assert (len(live(due)), ids(due)) == (8, list(range(8)))
@@ -68,24 +68,24 @@ def test_a_merge_that_does_not_end_is_left_alone_with_all_it_reads(lake: Lake, d
 
 def test_a_cancel_that_does_not_come_back_is_not_waited_for(lake: Lake, due: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:
     reached, goes_on = threading.Event(), threading.Event()
-    monkeypatch.setattr("maintenance.runner._spark", _held(lambda _: goes_on.wait(60), reached))
+    monkeypatch.setattr("maintenance.runner._spark", _held(lambda _: goes_on.wait(240), reached))
     coordinator = Coordinator(lake, LIMITS, background=lambda _: contextlib.nullcontext())
     coordinator.start()
     assert reached.wait(60)
     begin = time.monotonic()
     coordinator.close(2.5, lambda _: _wait(goes_on))
-    assert time.monotonic() - begin < 20.0
+    assert time.monotonic() - begin < 60.0
     goes_on.set()
 
 
 def _wait(event: threading.Event) -> None:
-    assert event.wait(60)
+    assert event.wait(240)
 
 
 @pytest.mark.spark
 def test_a_merge_on_spark_is_canceled(lake: Lake, due: LakeTable, pool: SparkPool, monkeypatch: pytest.MonkeyPatch) -> None:
     def sleeps(batches: Iterator[Any]) -> Iterator[Any]:
-        time.sleep(120)
+        time.sleep(600)
         yield from batches
 
     reached, ended = threading.Event(), threading.Event()
@@ -107,7 +107,7 @@ def test_a_merge_on_spark_is_canceled(lake: Lake, due: LakeTable, pool: SparkPoo
     assert reached.wait(60)
     time.sleep(2)
     begin = time.monotonic()
-    coordinator.close(60.0, pool.cancel)
-    assert time.monotonic() - begin < 50.0
+    coordinator.close(240.0, pool.cancel)
+    assert time.monotonic() - begin < 200.0
     assert ended.is_set()
     assert (len(live(due)), ids(due)) == (8, list(range(8)))

@@ -49,7 +49,7 @@ def test_a_merge_that_failed_is_tried_again_though_nothing_is_committed(lake: La
             coordinator.round()
             return bool(what())
 
-        until(one, seconds=30)
+        until(one)
 
     try:
         with monkeypatch.context() as broken:
