@@ -41,7 +41,7 @@ def work(server: RunningServer, database: str) -> None:
     assert server.sql(f"SELECT count(*), sum(id) FROM {queue}") == [[1000, 499500]]
     server.sql(f"CREATE TABLE {copied} (id BIGINT, v STRING) WITH ('bucket' = '-1')")
     server.sql(f"SET 'execution.runtime-mode' = 'streaming'; INSERT INTO {copied} SELECT * FROM {queue}")
-    assert eventually(lambda: server.sql(f"SELECT count(*), sum(id) FROM {copied}") == [[1000, 499500]], seconds=120)
+    assert eventually(lambda: server.sql(f"SELECT count(*), sum(id) FROM {copied}") == [[1000, 499500]], seconds=300)
     (job,) = server.sql("SHOW JOBS")
     server.sql(f"STOP JOB '{job[0]}'")
 

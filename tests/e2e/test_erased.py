@@ -107,7 +107,7 @@ def test_no_file_and_no_dump_holds_the_value(start_server: StartServer, options:
     assert SEEN in _dump(dsn)
     told = _erase(server)
     assert {"table", "branch", "tag", "expired snapshots", "dropped table", "statistics", "texts in the audit log"} <= set(told)
-    assert eventually(lambda: not holders(server.directory, but=postgres), 30), holders(server.directory, but=postgres)
+    assert eventually(lambda: not holders(server.directory, but=postgres)), holders(server.directory, but=postgres)
     assert SEEN not in _dump(dsn)
     assert sorted(tuple(row) for row in server.sql("SELECT id, name, p FROM t")) == KEPT
     assert sorted(tuple(row) for row in server.sql("SELECT id, name FROM t$branch_b")) == [(1, "Ada"), (4, "Bob"), (6, "Eve"), (7, "Fay")]

@@ -217,7 +217,7 @@ def test_a_client_that_hangs_up_ends_what_another_server_reads(client: Client, p
     def open_streams() -> float:
         return sum(float(line.split()[-1]) for server in pair for line in _metrics(server) if line.startswith("sluice_streams"))
 
-    assert eventually(lambda: open_streams() == 0, 30), [line for line in _metrics(pair[0]) if "stream" in line]
+    assert eventually(lambda: open_streams() == 0), [line for line in _metrics(pair[0]) if "stream" in line]
 
 
 def _metrics(server: RunningServer) -> list[str]:
@@ -286,7 +286,7 @@ def test_what_a_server_held_that_is_gone_is_told_so(client: Client, pair: tuple[
             client.ids(info)
         return "ServerGone" in str(now.value.details())
 
-    assert eventually(is_gone, 30)
+    assert eventually(is_gone)
     for handle in prepared:  # as every client does at the end of its work, wherever that was
         assert not client.act("ClosePreparedStatement", packed("ActionClosePreparedStatementRequest", prepared_statement_handle=handle))
     (body,) = client.act("CancelFlightInfo", message("CancelFlightInfoRequest", info=info.SerializeToString()).SerializeToString())

@@ -123,7 +123,7 @@ def asked_at_each(server: RunningServer, disk: Path, pages: Sequence[int], prepa
 @pytest.mark.slow
 def test_postgres_ends_in_the_middle_of_a_commit(one_disk: Path, tmp_path: Path, start_server: StartServer) -> None:
     server = start_server(SLUICE_DATA=str(one_disk), SLUICE_WAREHOUSE=str(tmp_path / "warehouse"), SLUICE_STORAGE_RESERVE="0")
-    assert asked_at_each(server, one_disk, SHORT_FORM, at_the_end_of_the_log, again=4).unavailable
+    assert asked_at_each(server, one_disk, SHORT_FORM, at_the_end_of_the_log, again=14).unavailable
 
 
 @pytest.mark.torture

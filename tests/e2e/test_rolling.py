@@ -16,6 +16,8 @@ from tests.waiting import eventually
 
 pytestmark = pytest.mark.slow
 CLIENTS = 4
+DELAY_SECONDS = 10
+"""Longer than the balancer needs to hear of it on a busy machine."""
 
 
 class Balancer:
@@ -30,7 +32,7 @@ class Balancer:
 
     def probe(self) -> None:
         while not self.stop.wait(0.2):
-            self.ready = [url for url in self.urls if self._takes(url)]
+            self.ready = [url for url in self.urls if self._takes(url)] or self.ready
 
     def _takes(self, url: str) -> bool:
         try:
@@ -42,7 +44,8 @@ class Balancer:
         turn = number
         with httpx.Client(timeout=60) as client:
             while not self.stop.is_set():
-                url = self.ready[turn % len(self.ready)]
+                ready = self.ready
+                url = ready[turn % len(ready)]
                 turn += 1
                 try:
                     answer = client.post(f"{url}/sql", content="INSERT INTO t VALUES (1)", headers={"Idempotency-Key": uuid4().hex})
@@ -52,7 +55,7 @@ class Balancer:
 
 
 def test_no_request_fails_while_one_of_two_servers_stops(start_server: StartServer, dsn: str, tmp_path: Path) -> None:
-    shared = {"SLUICE_CATALOG_DSN": dsn, "SLUICE_WAREHOUSE": str(tmp_path / "warehouse"), "SLUICE_DRAIN_DELAY_SECONDS": "6"}
+    shared = {"SLUICE_CATALOG_DSN": dsn, "SLUICE_WAREHOUSE": str(tmp_path / "warehouse"), "SLUICE_DRAIN_DELAY_SECONDS": str(DELAY_SECONDS)}
     servers = [start_server(name, **shared) for name in ("one", "two")]
     servers[0].sql("CREATE TABLE t (id INT)")
     balancer = Balancer(servers)
@@ -61,12 +64,12 @@ def test_no_request_fails_while_one_of_two_servers_stops(start_server: StartServ
     for thread in threads:
         thread.start()
     try:
-        assert eventually(lambda: all(any(one.startswith(url) for one in list(balancer.done)) for url in balancer.urls), 60)
+        assert eventually(lambda: all(any(one.startswith(url) for one in list(balancer.done)) for url in balancer.urls))
         began = time.monotonic()
-        assert servers[0].terminate(120) == 0
-        assert time.monotonic() - began >= 6
+        assert servers[0].terminate() == 0
+        assert time.monotonic() - began >= DELAY_SECONDS
         after = len(balancer.done)
-        assert eventually(lambda: len(balancer.done) > after + 5, 60), "the other one goes on"
+        assert eventually(lambda: len(balancer.done) > after + 5), "the other one goes on"
     finally:
         balancer.stop.set()
         for thread in threads:
