@@ -118,7 +118,7 @@ def threads_of_server() -> list[str]:
 
 def settled(threads: int) -> bool:
     """Whether no more threads are there than before, soon: pools may keep a few more."""
-    return eventually(lambda: len(threads_of_server()) <= threads + _POOLED, 20)
+    return eventually(lambda: len(threads_of_server()) <= threads + _POOLED)
 
 
 def tells_which(answer: Answer) -> bool:

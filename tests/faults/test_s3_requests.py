@@ -67,7 +67,7 @@ def test_a_look_at_a_table_takes_the_requests_that_the_document_tells(on_s3: Wor
 class Rounds:
     """Holds requests until no other comes, lets those there are go on together, and counts how often: what is waited for in turn."""
 
-    _QUIET_SECONDS = 0.4
+    _QUIET_SECONDS = 1.0
 
     def __init__(self, proxy: Proxy) -> None:
         self._come = proxy.come
@@ -85,7 +85,7 @@ class Rounds:
             number = len(self.rounds)
             self._held.append(kind_of(f"{method} {path}"))
             self._moved.notify_all()
-            self._moved.wait_for(lambda: len(self.rounds) > number, timeout=30)
+            self._moved.wait_for(lambda: len(self.rounds) > number, timeout=120)
         return fate
 
     def _run(self) -> None:
@@ -101,7 +101,7 @@ class Rounds:
         with self._moved:
             self._ended = True
             self._moved.notify_all()
-        self._thread.join(20)
+        self._thread.join(60)
         return self.rounds
 
 
@@ -182,7 +182,7 @@ def test_small_files_are_asked_for_all_at_once(on_s3: World, s3_proxy: Proxy, mo
 
 
 class Together:
-    """Holds each request that deletes a file until another such is there, for some seconds."""
+    """Holds each request that deletes a file until another such is there, for a minute."""
 
     def __init__(self, proxy: Proxy, names: str) -> None:
         self._come, self._names = proxy.come, names
@@ -197,7 +197,7 @@ class Together:
                 self._waiting += 1
                 self.most = max(self.most, self._waiting)
                 self._moved.notify_all()
-                self._moved.wait_for(lambda: self.most > 1, timeout=3)
+                self._moved.wait_for(lambda: self.most > 1, timeout=60)
                 self._waiting -= 1
         return fate
 

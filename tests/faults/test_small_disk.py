@@ -43,6 +43,7 @@ def at_every_page(dsn: str, directory: Path, operation: Operation, pages: Sequen
             table = f"t{number}"
             made(full, table, operation.options)
             operation.prepare(full, table)
+            full.settle()
             ballast = filled(directory / "warehouse", leave=number)
             answers = operation.run(full, table)
             ballast.unlink()

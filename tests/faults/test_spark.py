@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -76,7 +76,7 @@ class SparkCampaign:
         body = answer.json()
         return Answer(status=body["error"]["status"] if answer.status_code == 200 and "error" in body else answer.status_code, body=body)
 
-    @contextmanager
+    @contextlib.contextmanager
     def _failing(self, fail_at: int, error: int, *, reads: bool = False) -> Iterator[None]:
         self.shim.load(fail_at=fail_at, error=error, reads=reads)
         self.shim.arm()
@@ -102,7 +102,8 @@ class SparkCampaign:
         """Which process could not read."""
         for line in lines_of(self.shim.journal):
             if line.startswith("X\t"):
-                self.readers[psutil.Process(int(line.split("\t")[3])).name()] += 1
+                with contextlib.suppress(psutil.NoSuchProcess):  # one that could not go on
+                    self.readers[psutil.Process(int(line.split("\t")[3])).name()] += 1
 
     def batch(self, job_id: str, *, fail_at: int, error: int = 0, reads: bool = False) -> tuple[bool, bool]:
         """Let one call fail while a job brings a row from ``src`` to ``dst``; returns whether the call came, and whether it failed."""

@@ -17,9 +17,12 @@ from typing import Any
 
 from tests.faults.operation import BEFORE, Operation
 from tests.faults.operations import BY_NAME
-from tests.faults.world import World
+from tests.faults.world import SETTLE_SECONDS, World
 
-_ARMED = 0
+_ARMED, _FAIL_AT = 0, 16
+"""Where they lie in the control file (`tests.faults.shim`)."""
+_FLUSHED_SECONDS = 60.0
+"""What a busy disk may take for what no fault puts off."""
 
 
 def _arm(control: mmap.mmap, armed: int) -> None:
@@ -31,11 +34,12 @@ def _run(request: dict[str, Any], control: mmap.mmap) -> list[dict[str, Any]]:
     operation, table = BY_NAME[request["operation"]], request["table"]
     world = World(request["dsn"], Path(request["directory"]))
     world.settle()
+    none_fails = not struct.unpack_from("q", control, _FAIL_AT)[0]
     world.ids("t0")  # connections are open and modules loaded: what is counted is the operation
     _arm(control, 1)
     try:
         answers = operation.run(world, table)
-        world.settle()
+        world.settle(_FLUSHED_SECONDS if none_fails else SETTLE_SECONDS)
     finally:
         _arm(control, 0)
     if request["goes_on"]:

@@ -27,7 +27,7 @@ from table.format.io.patience import STORE_SECONDS
 from tests import fix_gateway
 from tests.server.conftest import NoSpark
 
-_SETTLE_SECONDS = 0.5
+SETTLE_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,12 +121,12 @@ class World:
         """Where the warehouse and what others wrote lie, as somebody else reaches it: nothing fails there."""
         return file_io_for(self.warehouse)
 
-    def settle(self) -> None:
+    def settle(self, seconds: float = SETTLE_SECONDS) -> None:
         """Wait for the thread that flushes and notes what was published, so that its calls count for the operation they belong to.
 
         What a fault has put off stays behind, and is not waited for again.
         """
-        until = time.monotonic() + _SETTLE_SECONDS
+        until = time.monotonic() + seconds
         while (behind := self._behind() - self._put_off) and time.monotonic() < until:
             time.sleep(0.005)
         self._put_off |= behind

@@ -76,7 +76,7 @@ def test_a_machine_ahead_of_postgres_waits_until_they_agree(clock: Clock, hands:
 def test_a_jump_of_all_clocks_is_noticed_by_the_count_of_seconds(clock: Clock, hands: Hands, conn: psycopg.Connection) -> None:
     clock.require()
     hands.elapsed -= 3600  # as if the clocks had moved an hour and the machine none
-    with pytest.raises(ClockInDoubt, match="jumped 1:00:00 ahead"):
+    with pytest.raises(ClockInDoubt, match=r"jumped 1:00:0\d ahead"):
         clock.require()
     hands.elapsed += 3600
     clock.require()

@@ -146,7 +146,7 @@ def test_a_takeover_waits_for_the_commit_that_is_being_decided(lake: Lake, catal
             assert other.jobs.take(OTHER, "there", most=5) == [], "held by the commit, it is passed over"
     thread = threading.Thread(target=take_over)
     thread.start()
-    thread.join(10)
+    thread.join(120)
     assert taken.is_set()
 
 
@@ -268,7 +268,7 @@ def test_a_job_that_ends_while_it_is_about_to_be_taken_stays_so(lake: Lake, dsn:
             before = lake.jobs.get(job_id)
         finally:
             gate.execute("SELECT pg_advisory_unlock_all()")
-            slow.join(20)
+            slow.join(120)
             gate.execute("DROP SCHEMA slow CASCADE")
     assert taken == []
     assert lake.jobs.get(job_id) == before

@@ -39,7 +39,7 @@ else:
 def die(dsn: str, warehouse: Path, step: str, work: str) -> None:
     """Do the work in a process that kills itself right after the step."""
     command = [sys.executable, "-c", _DYING, dsn, str(warehouse), step, work]
-    ended = subprocess.run(command, timeout=60, check=False, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    ended = subprocess.run(command, timeout=300, check=False, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert ended.returncode == -signal.SIGKILL, ended.stderr
 
 

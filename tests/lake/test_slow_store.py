@@ -23,7 +23,7 @@ class SlowIO(LocalFileIO):
     removes = 1_000
 
     def delete_tree(self, path: str) -> None:
-        time.sleep(1.5)
+        time.sleep(4.0)
         super().delete_tree(path)
 
     def delete(self, path: str) -> None:
@@ -35,7 +35,7 @@ class SlowIO(LocalFileIO):
 
 @pytest.fixture
 def slow(lake: Lake, dsn: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake]:
-    monkeypatch.setattr(connection, "SILENCE_MILLIS", 500)
+    monkeypatch.setattr(connection, "SILENCE_MILLIS", 3_000)  # a busy disk flushes for a second
     catalog = CatalogStore(dsn)
     made = Lake(catalog, lake.warehouse, file_io=SlowIO())
     yield made

@@ -19,7 +19,7 @@ from tests.fix_postgres_proxy import PostgresProxy
 from tests.lake.test_commit import T, append, names
 from tests.lake.test_commit import table as table
 
-WAITED = 20
+WAITED = 120
 
 
 class StandsStill:
@@ -45,7 +45,7 @@ class StandsStill:
 def test_a_commit_of_a_server_that_stands_still_keeps_nobody_from_committing(
     lake: Lake, dsn: str, monkeypatch: pytest.MonkeyPatch, *, later: bool
 ) -> None:
-    monkeypatch.setattr(connection, "BRIEF_SILENCE_MILLIS", 1_000)
+    monkeypatch.setattr(connection, "BRIEF_SILENCE_MILLIS", 3_000)
     claim, other = StandsStill(), Lake(CatalogStore(dsn), lake.warehouse)
     if later:
         held = claim.finish

@@ -97,7 +97,7 @@ def test_a_place_that_does_not_come_is_waited_for_once(catalog: CatalogStore) ->
         waits = locked_beside_store(catalog, _lock_nothing, place_seconds=0.4, patience=8.0)
         with pytest.raises(Unavailable, match="The store answers slowly"), waits:
             pytest.fail("no place was free")
-        assert 0.35 < time.monotonic() - begin < 4.0
+        assert 0.35 < time.monotonic() - begin < 7.0
 
 
 def test_places_that_are_taken_while_a_table_is_held_add_nothing_to_the_wait_for_it(lake: Lake, dsn: str, catalog: CatalogStore) -> None:

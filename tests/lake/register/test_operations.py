@@ -127,7 +127,7 @@ def test_old_files_are_written_again(lake: Lake, old: LakeTable, dsn: str, wareh
 @pytest.mark.parametrize(("step", "count"), [("operation rewritten", 1), ("operation rewritten", 3), ("tag's operation rewritten", 2)])
 def test_killed_while_files_are_written_again(lake: Lake, old: LakeTable, dsn: str, warehouse: Path, step: str, count: int) -> None:
     command = [sys.executable, "-c", _UPGRADING, dsn, str(warehouse), step, str(count)]
-    ended = subprocess.run(command, timeout=60, check=False, capture_output=True, text=True, cwd=Path(__file__).parents[3])
+    ended = subprocess.run(command, timeout=300, check=False, capture_output=True, text=True, cwd=Path(__file__).parents[3])
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert "COMPACT" in spelled(dsn)  # files are ahead of their rows, which is no divergence:
     append(lake, old, [12])
