@@ -123,7 +123,7 @@ def test_rules_that_another_server_makes_while_it_waits_for_spark_hold(
         assert kept is not None
         first = held("first", needs_spark=True)
         before = in_background(lambda: one.run("SELECT first()"))
-        assert first.reached.wait(10)
+        assert first.reached.wait(60)
         waiting = in_background(lambda: one.run(QUERY, caller=ada, analysed=kept).collect())
         wait_for(lambda: one.queued()["spark"] == 1)
         other.run(_CHANGED[changed]).close()

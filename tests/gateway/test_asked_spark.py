@@ -67,7 +67,7 @@ def test_what_spark_says_is_told_each_time(spark: _Still) -> None:
 
 
 def test_a_thread_that_could_not_be_started_is_started_by_the_next_who_asks(spark: _Still, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = AskedSpark(spark, seconds=5.0)
+    asked = AskedSpark(spark, seconds=60.0)
     spark.goes_on.set()
 
     def none_left(_: threading.Thread) -> None:

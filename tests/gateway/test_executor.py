@@ -38,7 +38,7 @@ class Gate:
 
     def __call__(self) -> None:
         self.reached.set()
-        assert self.opened.wait(10)
+        assert self.opened.wait(60)
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
@@ -73,7 +73,7 @@ def test_never_more_spark_work_at_once_than_threads() -> None:
 
     for _ in range(20):
         executor.submit(on_spark(work))
-    assert executor.drain(10)
+    assert executor.drain(60)
     executor.close()
     assert most == 2
 
@@ -157,7 +157,7 @@ def test_work_abandoned_in_a_queue_is_closed_without_waiting_for_spark(executor:
     executor.abandon(waiting)
     assert closed.wait(60)
     gate.opened.set()
-    assert executor.drain(5)
+    assert executor.drain(60)
     assert not ran.is_set()
 
 
@@ -167,7 +167,7 @@ def test_work_abandoned_in_a_session_never_starts(executor: Executor) -> None:
     assert gate.reached.wait(60)
     executor.abandon(executor.submit(doing(ran.set), chain=chain))
     gate.opened.set()
-    assert executor.drain(5)
+    assert executor.drain(60)
     assert not ran.is_set()
 
 
@@ -181,13 +181,13 @@ def test_draining_refuses_new_work_and_waits_for_the_old(executor: Executor) -> 
     with pytest.raises(Unavailable), executor.outside():
         pass
     gate.opened.set()
-    assert executor.drain(5)
+    assert executor.drain(60)
 
 
 def test_draining_waits_for_work_on_the_callers_thread(executor: Executor) -> None:
     with executor.outside():
         assert not executor.drain(0.05)
-    assert executor.drain(1)
+    assert executor.drain(60)
 
 
 def test_an_error_let_out_ends_the_work_and_not_the_thread(executor: Executor, caplog: pytest.LogCaptureFixture) -> None:
@@ -205,11 +205,11 @@ def test_an_error_let_out_ends_the_work_and_not_the_thread(executor: Executor, c
 
 def test_threads_do_not_grow_with_work() -> None:
     executor = Executor(local_threads=3, spark_threads=1, queue_limit=1000)
-    before = threading.active_count()
+    before = set(threading.enumerate())
     for _ in range(200):
         executor.submit(on_spark(lambda: None))
-    assert executor.drain(10)
-    assert threading.active_count() == before
+    assert executor.drain(60)
+    assert set(threading.enumerate()) <= before
     executor.close()
 
 
@@ -324,7 +324,7 @@ def test_a_thread_that_does_not_come_back_is_replaced() -> None:
         assert executor.stuck() == 1
         executor.submit(on_spark(next_one.set), owner="a")
         assert next_one.wait(60), "the place of the stuck one was taken"
-        assert executor.drain(1)
+        assert executor.drain(60)
         gate.opened.set()
         wait_for(lambda: executor.stuck() == 0)
     finally:

@@ -103,16 +103,16 @@ def test_running_statements_wait_for_their_users_turn_and_queued_ones_are_bounde
             gateway.run(f"SET QUOTA {name} = {value} FOR USER anna").close()
         first, second, bens = (held(name, needs_spark=True) for name in ("first", "second", "bens"))
         one = in_background(lambda: gateway.run("SELECT first()", caller=ANNA))
-        assert first.reached.wait(10)
+        assert first.reached.wait(60)
         two = in_background(lambda: gateway.run("SELECT second()", caller=ANNA))
         wait_for(lambda: gateway.queued()["spark"] == 1)
         with pytest.raises(QuotaExceeded, match=r"quota statements.queued = 1"):
             gateway.run("SELECT second()", caller=ANNA)
         three = in_background(lambda: gateway.run("SELECT bens()", caller=BEN))
-        assert bens.reached.wait(10), "others are not held up"
+        assert bens.reached.wait(60), "others are not held up"
         assert not second.reached.is_set()
         first.let_go.set()
-        assert second.reached.wait(10)
+        assert second.reached.wait(60)
         second.let_go.set()
         bens.let_go.set()
         for join in (one, two, three):
@@ -272,7 +272,7 @@ def test_a_statement_waits_for_one_on_another_server(gateway: Gateway, other: Ga
     gateway.run("SET QUOTA statements.running = 1 FOR USER anna").close()
     first, second, bens = (held(name, needs_spark=True) for name in ("first", "second", "bens"))
     one = in_background(lambda: gateway.run("SELECT first()", caller=ANNA))
-    assert first.reached.wait(10)
+    assert first.reached.wait(60)
 
     def left() -> int | None:
         other.lake.quotas.note(ANNA)
@@ -281,11 +281,11 @@ def test_a_statement_waits_for_one_on_another_server(gateway: Gateway, other: Ga
     wait_for(lambda: left() == 0)
     two = in_background(lambda: other.run("SELECT second()", caller=ANNA))
     three = in_background(lambda: other.run("SELECT bens()", caller=BEN))
-    assert bens.reached.wait(10), "others are not held up"
+    assert bens.reached.wait(60), "others are not held up"
     bens.let_go.set()
     assert not second.reached.wait(0.5), "though a thread is free"
     first.let_go.set()
-    assert second.reached.wait(10), "within seconds"
+    assert second.reached.wait(60), "within seconds"
     second.let_go.set()
     for join in (one, two, three):
         join().close()

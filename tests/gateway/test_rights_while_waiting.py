@@ -42,7 +42,7 @@ def ada(lake: Lake, narrow: Gateway) -> Caller:
 def test_a_statement_that_waits_for_its_thread(lake: Lake, narrow: Gateway, ada: Caller, held: Callable[..., Held], text: str) -> None:
     first = held("first")
     one = in_background(lambda: narrow.run("SELECT first()"))
-    assert first.reached.wait(10)
+    assert first.reached.wait(60)
     two = in_background(lambda: narrow.run(text, caller=ada))
     wait_for(lambda: narrow.queued()["local"] == 1)
     lake.permissions.revoke(table_resource(T), [Access.SELECT], "ada")
@@ -72,7 +72,7 @@ def test_a_statement_that_waits_for_spark(lake: Lake, narrow: Gateway, ada: Call
     second.asks = _reads
     second.let_go.set()
     one = in_background(lambda: narrow.run("SELECT first()"))
-    assert first.reached.wait(10)
+    assert first.reached.wait(60)
     two = in_background(lambda: narrow.run("SELECT second()", caller=ada))
     wait_for(lambda: narrow.queued()["spark"] == 1)
     take(lake)

@@ -36,7 +36,7 @@ def fetch_all(gateway: Gateway, session: str, operation: str) -> list[dict[str, 
     rows: list[dict[str, Any]] = []
     token: int | None = 0
     while token is not None:
-        page = gateway.fetch(session, operation, token, wait=5)
+        page = gateway.fetch(session, operation, token, wait=60)
         assert isinstance(page, ResultPage)
         for batch in page.batches:
             rows += batch.to_pylist()
@@ -75,7 +75,7 @@ def test_an_operation_is_not_ready_until_it_has_run(gateway: Gateway, held: Call
     with pytest.raises(InvalidToken):
         gateway.fetch(session, operation, 1)
     stuck.let_go.set()
-    page = gateway.fetch(session, operation, 0, wait=5)
+    page = gateway.fetch(session, operation, 0, wait=60)
     assert isinstance(page, ResultPage)
     assert [batch.to_pylist() for batch in page.batches] == [[{"result": "OK"}]]
     assert gateway.status(session, operation) is OperationState.FINISHED
@@ -109,7 +109,7 @@ def test_an_error_in_the_text_shows_when_it_is_fetched(gateway: Gateway) -> None
     session = gateway.open_session()
     operation = gateway.submit(session, "SELEC 1")
     with pytest.raises(SqlSyntaxError):
-        gateway.fetch(session, operation, 0, wait=5)
+        gateway.fetch(session, operation, 0, wait=60)
     assert gateway.status(session, operation) is OperationState.ERROR
 
 
@@ -143,11 +143,13 @@ def test_there_are_only_so_many_sessions(gateway: Gateway) -> None:
 
 
 def test_an_idle_session_is_closed_but_not_while_it_works(lake: Lake, spark_stub: NoSpark, held: Callable[..., Held]) -> None:
-    gateway = Gateway(lake, spark_stub, limits=GatewayLimits(local_threads=2, session_idle_seconds=0.2))
+    gateway = Gateway(lake, spark_stub, limits=GatewayLimits(local_threads=2, session_idle_seconds=60))
     gateway.start()
     stuck = held()
-    idle, working = gateway.open_session(), gateway.open_session()
+    working = gateway.open_session()
     gateway.submit(working, "SELECT held()")
+    gateway._sessions.get(working)._used -= 61.0
+    idle = _session_in(gateway._sessions, 61.0).handle
     until = time.monotonic() + 60
     while idle in [session.handle for session in gateway.sessions()]:
         assert time.monotonic() < until
@@ -228,7 +230,7 @@ def test_operations_nobody_closes_do_not_pile_up(gateway: Gateway, monkeypatch: 
     for _ in range(5):
         handles.append(gateway.submit(session, "SELEC 1"))
         with pytest.raises(SqlSyntaxError):
-            gateway.fetch(session, handles[-1], 0, wait=5)
+            gateway.fetch(session, handles[-1], 0, wait=60)
     for gone in handles[:2]:
         with pytest.raises(OperationNotExist):
             gateway.status(session, gone)
@@ -309,7 +311,9 @@ def test_time_limits_hold_while_a_session_is_closed_slowly(gateway: Gateway, mon
         closing.set()
         assert goes_on.wait(60)
 
-    _session_in(gateway._sessions, 1e6).on_close = close
+    slow = _session_in(gateway._sessions, 0.0)
+    slow.on_close = close
+    slow._used -= 1e6
     try:
         assert closing.wait(60)
         monkeypatch.setattr(gateway._running, "at_work", lambda: overdue.set() or [])  # type: ignore[func-returns-value]
