@@ -17,6 +17,8 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
+from jobs import run as run_module
+from jobs import runner as runner_module
 from jobs.run import said
 from jobs.runner import JobRunner
 from lake import Lake
@@ -30,6 +32,7 @@ from model.work.work_limits import JobLimits
 from table.format.io.storage_errors import storage_error
 
 SETTINGS = {"restart-strategy.exponential-delay.initial-backoff": "100 ms", "restart-strategy.exponential-delay.max-backoff": "150 ms"}
+_ROUND_SECONDS = 0.1
 
 
 class Scripted:
@@ -100,7 +103,11 @@ def maker() -> Maker:
 
 
 @pytest.fixture
-def start(lake: Lake, maker: Maker) -> Iterator[Start]:
+def start(lake: Lake, maker: Maker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Begins runners that look oftener than a server's: most of a test here would be waiting for the next round."""
+    for name in ("_ROUND_SECONDS", "_IDLE_ROUND_SECONDS"):
+        monkeypatch.setattr(runner_module, name, _ROUND_SECONDS)
+    monkeypatch.setattr(run_module, "_TELL_SECONDS", _ROUND_SECONDS)
     runners = []
 
     def begin(server: str = "a", *, most: int = 8, lease_seconds: float = 1.0, make: Maker | None = None) -> JobRunner:
