@@ -12,7 +12,7 @@ from tests.faults.test_system_calls import reported
 
 @pytest.mark.parametrize("name", ["SELECT", "compaction", "merge", "expiry"])
 def test_the_disk_fails_at_some_readings(below: CampaignBelow, name: str) -> None:
-    reported(name, *unread(below, BY_NAME[name], every=11, begin=3))
+    reported(name, *unread(below, BY_NAME[name], every=33, begin=3))
 
 
 @pytest.mark.torture

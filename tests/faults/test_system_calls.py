@@ -24,12 +24,12 @@ def reported(name: str, calls: int, faults: int) -> None:
 
 @pytest.mark.parametrize("name", SHORT_FORM)
 def test_some_calls_fail(below: CampaignBelow, name: str) -> None:
-    reported(name, *counted(below, BY_NAME[name], ERRORS, every=17, begin=4))
+    reported(name, *counted(below, BY_NAME[name], ERRORS, every=51, begin=4))
 
 
 @pytest.mark.parametrize("left", Left)
 def test_the_power_goes_at_some_calls(below: CampaignBelow, left: Left) -> None:
-    reported("insert", *cut(below, BY_NAME["insert"], left, every=20, begin=12))
+    reported("insert", *cut(below, BY_NAME["insert"], left, every=60, begin=12))
 
 
 @pytest.mark.parametrize("name", ["rollback", "drop", "tag removed"])
@@ -58,7 +58,7 @@ def reported_kills(name: str, moments: int, kills: int) -> None:
 
 @pytest.mark.parametrize("name", ["insert with a key", "rename"])
 def test_the_server_is_killed_at_some_moments(below: CampaignBelow, name: str) -> None:
-    reported_kills(name, *killed(below, BY_NAME[name], every=25, begin=8))
+    reported_kills(name, *killed(below, BY_NAME[name], every=60, begin=8))
 
 
 @pytest.mark.torture
