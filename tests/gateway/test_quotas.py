@@ -28,6 +28,12 @@ ANNA = Caller(principal="anna", administrator=True, roles=frozenset({"analysts"}
 BEN = Caller(principal="ben", administrator=True)
 
 
+@pytest.fixture(autouse=True)
+def _often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers tell each other oftener than they do by themselves: most of a test here would be waiting for the next round."""
+    monkeypatch.setattr("lake.access.quotas.ROUND_SECONDS", 0.2)
+
+
 def _quota(holder: Holder, principal: str, value: int) -> Quota:
     return Quota(holder=holder, principal=principal, name=RUNNING, value=value)
 

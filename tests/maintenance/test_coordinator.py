@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 
 from catalog import CatalogStore
@@ -192,13 +193,15 @@ def test_snapshots_go_by_the_options(lake: Lake, start: Start) -> None:
 
 
 @pytest.mark.usefixtures("unsettled")
-def test_one_server_looks_after_a_table_and_another_takes_over(catalog: CatalogStore, lake: Lake, warehouse: Path, start: Start) -> None:
+def test_one_server_looks_after_a_table_and_another_takes_over(
+    catalog: CatalogStore, lake: Lake, dsn: str, warehouse: Path, start: Start
+) -> None:
     table = make_table(lake, options=QUEUE, id="INT")
     append(lake, table, [0])
-    first = start(lease_seconds=10.0)
+    first = start(lease_seconds=3600.0)
     until(lambda: first.looks_after(table.table_id))
     elsewhere = Lake(catalog, str(warehouse))
-    second = start(elsewhere, lease_seconds=10.0)
+    second = start(elsewhere, lease_seconds=3.0)  # it looks for leases that ran out as often as it renews its own
     for n in range(1, 8):
         append(lake, table, [n])
     until(lambda: len(live(table)) < 8)
@@ -207,7 +210,11 @@ def test_one_server_looks_after_a_table_and_another_takes_over(catalog: CatalogS
     first._wake.set()
     first._thread.join()
     append(lake, table, [8])  # there is something to look after
+    with psycopg.connect(dsn) as conn:  # the hour is over
+        conn.execute("UPDATE maintenance_owner SET lease_until = now() WHERE owner = %s", (first.owner,))
     until(lambda: second.looks_after(table.table_id))
+    first._leases._renewed = 0.0
+    first._renew()  # as it would after some minutes
     assert not first.looks_after(table.table_id)
     for n in range(9, 15):
         append(lake, table, [n])
@@ -416,6 +423,8 @@ def test_a_table_that_makes_trouble_is_not_taken_for_one_that_wants_nothing(
     def fail(*_: object, **__: object) -> None:
         raise Unavailable("the disk is away")
 
+    monkeypatch.setattr("maintenance.coordinator._FIRST_PAUSE", 0.2)
+    monkeypatch.setattr("maintenance.retention._PAUSE_SECONDS", 0.2)
     with monkeypatch.context() as broken:
         broken.setattr(step, fail)
         only = start()
