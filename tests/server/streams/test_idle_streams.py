@@ -19,7 +19,7 @@ from tests.server.conftest import NoSpark
 from tests.server.streams.test_streams import QUEUE, insert, sql
 from workers.pool import WorkerPool
 
-_SECONDS = 4.0
+_SECONDS = 2.0
 _STREAM = "SELECT {columns} FROM t /*+ OPTIONS('scan.mode' = 'latest', 'continuous.discovery-interval' = '200 ms') */"
 
 
