@@ -75,9 +75,18 @@ def spark() -> Hanging:
     return Hanging()
 
 
+@pytest.fixture(autouse=True)
+def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(canceller_module, "_AGAIN_SECONDS", 0.05)
+
+
+LONG = 40.0
+"""Seconds beyond the patience of `canceller`, of which none comes by itself."""
+
+
 @pytest.fixture
 def canceller(spark: Hanging) -> Iterator[Canceller]:
-    made = Canceller(spark, patience=Patience(interrupt=0.0, thread=0.0, told=0.0, starved=60.0, restart=2.5))
+    made = Canceller(spark, patience=Patience(interrupt=0.0, thread=0.0, told=0.0, starved=60.0, restart=30.0))
     yield made
     made.close()
 
@@ -102,8 +111,10 @@ def test_a_worker_that_does_not_end_loses_its_place_and_spark_is_started_anew(
 
     canceller.stop(operation, give_up)
     assert gave_up.wait(60)
+    wait_for(lambda: len(spark.canceled) >= 2)  # Spark forgets a cancel that comes between two jobs
+    assert spark.restarted == []
+    canceller._stopping[0].waited += LONG
     wait_for(lambda: bool(spark.restarted))
-    assert len(spark.canceled) >= 2, "Spark forgets a cancel that comes between two jobs"
     assert operation.handle in spark.restarted[0]
     assert operation.handle in spark.interrupted
     wait_for(lambda: canceller.outliving() == [])
@@ -116,6 +127,8 @@ def test_tasks_that_outlive_their_statement_are_told_and_end_with_spark(cancelle
     spark.live = [("app-1", 7), ("app-1", 7), ("app-1", 8)]
     canceller.stop(operation)
     wait_for(lambda: canceller.outliving() == [operation.handle])
+    assert spark.restarted == []
+    canceller._stopping[0].waited += LONG
     wait_for(lambda: bool(spark.restarted))
     assert spark.canceled == []
     assert "2 tasks" in spark.restarted[0]
@@ -279,7 +292,6 @@ def test_whatever_fails_once_the_next_statement_is_stopped_all_the_same(
     spark: Hanging, operation: Operation, failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(canceller_module, "_LOOK_SECONDS", 0.0)
-    monkeypatch.setattr(canceller_module, "_AGAIN_SECONDS", 0.05)
     failed: list[str] = []
 
     def once(call: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -396,5 +408,5 @@ def test_tasks_that_get_no_processor_do_not_end_spark(canceller: Canceller, spar
     looked = spark.looked
     wait_for(lambda: spark.looked > looked + 3)
     assert spark.restarted == []
-    spark.stands = False
+    spark.now += LONG
     wait_for(lambda: bool(spark.restarted))
