@@ -43,6 +43,8 @@ class DiscardedRow:
     dropped_at: dt.datetime
     known: Mapping[str, Any] | None
     """Of the table or branch it was of: the times of its ``schemas``, the uuids of its ``snapshots``, and ``stale`` paths."""
+    being_filled: bool
+    """Whether somebody fills it now for a table that is to be: it is garbage only where that does not come to be."""
 
     @property
     def renamed(self) -> tuple[UUID, str] | None:

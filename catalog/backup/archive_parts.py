@@ -146,10 +146,13 @@ _ADDED: dict[str, Callable[[PartTable, Row], None]] = {
 """What is read of a table from each of the archive's."""
 
 
-def restore_tables(dsn: str, path: Path, parts: Sequence[Part], *, databases: Sequence[str] = ()) -> None:
+def restore_tables(
+    dsn: str, path: Path, parts: Sequence[Part], *, databases: Sequence[str] = (), require_kept: Callable[[], object] = lambda: None
+) -> None:
     """Add tables of an archive to a catalog, with their schemas, snapshots, branches, tags, grants and policies, all or none.
 
-    Of ``databases`` come the views, functions and grants on the database, too. Databases that are not there are made. Raises
+    Of ``databases`` come the views, functions and grants on the database, too. Databases that are not there are made. What was filled
+    for a table in a directory of its own goes off the record of garbage; ``require_kept`` raises where that may be gone. Raises
     `IllegalMove` where a name, an id or a place is taken, and `InvalidData` for an archive that is damaged or of another schema.
     """
     with opened(path) as tar, connected(dsn) as conn, conn.transaction():
@@ -163,7 +166,7 @@ def restore_tables(dsn: str, path: Path, parts: Sequence[Part], *, databases: Se
         tables = {table.name: table for table in head.tables}
         try:
             _databases(conn, tables, tar, path, sorted({part.name.database for part in parts} | set(databases)))
-            _entries(conn, tables["table_entry"], tar, path, parts)
+            _entries(conn, tables["table_entry"], tar, path, parts, require_kept)
             for name in _OF_A_TABLE:
                 _of_tables(conn, tables[name], tar, path, parts)
             for name in databases:
@@ -202,19 +205,25 @@ def _databases(conn: Connection, tables: Mapping[str, ArchivedTable], tar: tarfi
     _insert(conn, tables["database_entry"], loaded, rest=" ON CONFLICT (name) DO NOTHING")
 
 
-def _entries(conn: Connection, table: ArchivedTable, tar: tarfile.TarFile, path: Path, parts: Sequence[Part]) -> None:
+def _entries(
+    conn: Connection, table: ArchivedTable, tar: tarfile.TarFile, path: Path, parts: Sequence[Part], require_kept: Callable[[], object]
+) -> None:
     loaded = _loaded(conn, table, tar, path)
     _keep_only(conn, loaded, parts)
     _change(conn, table, loaded)
     for part in parts:
+        moved = part.location != part.of.location
         conn.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (part.location,))
+        if moved:  # by whoever removes garbage nothing is removed any more, and nothing was before where it was kept until now
+            require_kept()
+            if not conn.execute("DELETE FROM dropped_directory WHERE location = %s", (part.location,)).rowcount:
+                raise IllegalMove(f"{part.location}, which was filled for {part.name}, was removed meanwhile: repeat the command.")
         query = """
             SELECT 'another table' FROM table_entry WHERE location = %(at)s OR moving_from = %(at)s
             UNION ALL SELECT 'a directory that is being removed' FROM dropped_directory WHERE location = %(at)s
         """
         if (taken := conn.execute(query, {"at": part.location}).fetchone()) is not None:
             raise IllegalMove(f"{part.location}, where {part.name} lay, is {taken[0]} now; nothing was changed.")
-        moved = part.location != part.of.location
         conn.execute(
             sql.SQL(
                 "UPDATE {} SET table_id = %s, database = %s, name = %s, location = %s, moving_from = NULL, diverged_at = NULL, "

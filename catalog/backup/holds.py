@@ -7,18 +7,21 @@ before is in the backup, and nothing is decided after. The lock goes with the ba
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import psycopg
 from psycopg import Cursor
 
 from catalog.connection import CatalogConnection, connect, notice_this_machine
+from catalog.objects.directories import FILLED_KEY
 from model.catalog_errors import BackupRunning
 from model.errors import IllegalMove, Unavailable
 
 BACKUP = "sluice-backup"
 """What a backup calls its connection."""
+_FILLS = "sluice-restore"
+"""What a restore calls the connection that keeps the directory it fills."""
 _KEY = "hashtextextended('sluice backup', 0)"
 _TRY = f"SELECT pg_try_advisory_xact_lock_shared({_KEY})"
 _WAIT = "60s"
@@ -58,16 +61,39 @@ def holding(dsn: str) -> Iterator[Callable[[], None]]:
 
     Raises `IllegalMove` where another backup runs, and `Unavailable` where Postgres is away.
     """
+    taken = "Another backup of this catalog runs: wait until it has ended."
+    lost = "Postgres went away while the backup ran, so that files it names may have expired meanwhile: make another one."
+    with _locked(dsn, BACKUP, f"SELECT pg_advisory_xact_lock({_KEY})", None, taken=taken, lost=lost) as check:
+        yield check
+
+
+@contextlib.contextmanager
+def filling(dsn: str, directory: str) -> Iterator[Callable[[], None]]:
+    """Let nobody remove a directory that is on record as garbage until the block ends, while it is filled for a table that is to be.
+
+    What is yielded raises `Unavailable` where that did not hold all the time, as this does where Postgres is away.
+    """
+    taken = f"{directory} is being removed or filled: repeat the command."
+    lost = f"Postgres went away while {directory} was filled, so that it may have been removed meanwhile: repeat the command."
+    with _locked(dsn, _FILLS, f"SELECT pg_advisory_xact_lock({FILLED_KEY})", {"location": directory}, taken=taken, lost=lost) as check:
+        yield check
+
+
+@contextlib.contextmanager
+def _locked(
+    dsn: str, application_name: str, lock: str, of: Mapping[str, str] | None, *, taken: str, lost: str
+) -> Iterator[Callable[[], None]]:
+    """Hold a lock in a transaction of a connection's own until the block ends; what is yielded raises where that is lost."""
     with contextlib.ExitStack() as open_:
         try:
-            conn = open_.enter_context(connect(dsn, application_name=BACKUP))
+            conn = open_.enter_context(connect(dsn, application_name=application_name))
             open_.enter_context(conn.transaction())
             conn.execute(f"SET LOCAL lock_timeout = '{_WAIT}'")
             conn.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             notice_this_machine(conn)  # else files are kept for hours after it is gone
-            conn.execute(f"SELECT pg_advisory_xact_lock({_KEY})")
+            conn.execute(lock, of)
         except psycopg.errors.LockNotAvailable:
-            raise IllegalMove("Another backup of this catalog runs: wait until it has ended.") from None
+            raise IllegalMove(taken) from None
         except (psycopg.OperationalError, psycopg.InterfaceError) as problem:
             raise Unavailable(f"The catalog database cannot be used now: {problem}") from problem
 
@@ -75,9 +101,7 @@ def holding(dsn: str) -> Iterator[Callable[[], None]]:
             try:
                 conn.execute("SELECT 1")
             except psycopg.Error as problem:
-                raise Unavailable(
-                    "Postgres went away while the backup ran, so that files it names may have expired meanwhile: make another one."
-                ) from problem
+                raise Unavailable(lost) from problem
 
         yield check
         with contextlib.suppress(psycopg.Error):  # all is done, and what was held has ended with the connection

@@ -28,6 +28,8 @@ _FOR = f" WHERE known -> 'renamed' = {_RENAMED.format('branch')}"
 """The directories of all earlier names of a branch."""
 
 
+FILLED_KEY = "hashtextextended('sluice filled ' || %(location)s, 0)"
+"""The lock of who fills a directory that is on record as garbage until it is a table's (`catalog.backup.holds.filling`)."""
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 
@@ -87,7 +89,11 @@ class DirectoryRepository:
     def discarded(self, location: str) -> DiscardedRow | None:
         """What is on record of a directory that is garbage; None where it is none."""
         with self._conn.cursor(row_factory=class_row(DiscardedRow)) as cur:
-            return cur.execute("SELECT dropped_at, known FROM dropped_directory WHERE location = %s", (location,)).fetchone()
+            query = f"""
+                SELECT dropped_at, known, NOT pg_try_advisory_xact_lock_shared({FILLED_KEY}) AS being_filled
+                FROM dropped_directory WHERE location = %(location)s
+            """  # noqa: S608 - the key is a literal of this module
+            return cur.execute(query, {"location": location}).fetchone()
 
     def lock_location(self, location: str) -> bool:
         """Keep others from making or removing this directory until the transaction ends; True when it is garbage now."""

@@ -105,6 +105,8 @@ def _carry(tx: CatalogTransaction, io: FileIO, directory: str, row: DiscardedRow
 def _removed_unless_anothers(
     tx: CatalogTransaction, io: FileIO, standing: Standing, directory: str, row: DiscardedRow, *, later: bool
 ) -> bool:
+    if row.being_filled:
+        return False
     files, path = TableFiles(io, directory), None
     with contextlib.nullcontext() if later else contextlib.suppress(TableDamaged):  # what lies there in place of files tells nothing
         path = _anothers(files, row, later=later)
@@ -221,6 +223,16 @@ def put_on_record_again(catalog: CatalogStore, table_id: UUID, directory: str) -
                 return False
             tx.directories.discard(directory)
     return True
+
+
+def put_on_record(catalog: CatalogStore, directory: str) -> None:
+    """Remember as garbage what is about to be written into the directory of a table that is not there yet, until it is that table's.
+
+    Whoever writes keeps it meanwhile (`catalog.backup.holds.filling`); where that ends early, whoever removes garbage removes it.
+    """
+    with catalog.transaction() as tx:
+        tx.directories.lock_location(directory)
+        tx.directories.discard(directory)
 
 
 def remove_unowned(catalog: CatalogStore, io: FileIO, standing: Standing, table_id: UUID, directory: str) -> None:

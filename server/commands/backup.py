@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -11,7 +11,7 @@ from uuid import uuid4
 from catalog import CatalogStore, CatalogTransaction
 from catalog.backup.archive import copy_id_of, put_in_place, read_head, write_archive
 from catalog.backup.archive_parts import Part, PartTable, archived_databases, archived_tables, no_database, restore_tables
-from catalog.backup.holds import holding
+from catalog.backup.holds import filling, holding
 from catalog.damage import telling_damage
 from lake import Lake
 from lake.access.allowed_locations import refuse_overlap, table_location
@@ -19,7 +19,7 @@ from lake.register.copied.copies import copy_back, copy_to, relative, require_ap
 from lake.register.copied.done import WarehouseCopy
 from lake.register.copied.record import CopyRecord, read_record, write_record
 from lake.register.restored.after_restore import Difference, differences
-from lake.rewrite.garbage import remove_unowned
+from lake.rewrite.garbage import put_on_record, remove_unowned
 from lake.tables.names import check_table_name
 from migrations import newest, revision_of
 from model.access import Grant
@@ -149,13 +149,14 @@ def restore_parts(  # noqa: PLR0913 - each is an option of the command
                 with catalog.transaction(keep=False) as tx:
                     _require_places_free(tx, part)
             copied = WarehouseCopy()
-            with _no_copy_left(lake, parts if to is not None else ()):
+            with _no_copy_left(lake, dsn, parts if to is not None else ()) as require_kept:
                 if files_from is not None or to is not None:
                     record = None if files_from is None else recorded_in(path, files_from, copied)
                     with orc_decoded_beside(settings):
                         copy_back(
                             [(part.of, _source(part, settings, files_from), part.location) for part in parts], copied, verify=verify,
-                            record=record, import_dirs=settings.import_dirs, require_free=partial(_require_free, catalog),
+                            record=record, import_dirs=settings.import_dirs,
+                            require_free=partial(_require_free, catalog) if to is None else lambda _: require_kept(),
                         )  # fmt: skip
                 if to is not None and copied.troubles:
                     raise IllegalMove(f"Not all files of {parts[0].of.name} could be copied; nothing was changed: {copied.troubles[0][1]}.")
@@ -164,7 +165,7 @@ def restore_parts(  # noqa: PLR0913 - each is an option of the command
                         f"Not all files could be copied, so nothing was changed in the catalog: {copied.unreadable[0].rstrip('.')}. Repeat "
                         "the command; a file that can never be read again is left out, and told, once it is taken out of the copy."
                     )
-                restore_tables(dsn, path, parts, databases=databases)
+                restore_tables(dsn, path, parts, databases=databases, require_kept=require_kept)
             restored = {part.table_id for part in parts}
             differing = list(_looks(catalog, lake, settings, {str(part.name) for part in parts}))
             differing += grants_given_again((), tuple(g for g in present_rights(settings, dsn).grants if _is_of(g, parts, databases)))
@@ -185,10 +186,24 @@ def _require_databases(catalog: CatalogStore, path: Path, names: Collection[str]
 
 
 @contextlib.contextmanager
-def _no_copy_left(lake: Lake, parts: Sequence[Part]) -> Iterator[None]:
-    """Remove what was copied for tables in directories of their own where they do not come to be: the next attempt takes other ones."""
+def _no_copy_left(lake: Lake, dsn: str, parts: Sequence[Part]) -> Iterator[Callable[[], None]]:
+    """Remove what is copied for tables in directories of their own where they do not come to be: the next attempt takes other ones.
+
+    Until they do their directories are on record as garbage, which servers and the next restore remove once this one was killed. What is
+    yielded raises `Unavailable` where they may have done so already.
+    """
+    checks: list[Callable[[], None]] = []
     try:
-        yield
+        with contextlib.ExitStack() as kept:
+            for part in parts:
+                checks.append(kept.enter_context(filling(dsn, part.location)))
+                put_on_record(lake.catalog, part.location)
+
+            def require_kept() -> None:
+                for check in checks:
+                    check()
+
+            yield require_kept
     except BaseException:
         for part in parts:
             remove_unowned(lake.catalog, lake.file_io, lake.standing, part.table_id, part.location)

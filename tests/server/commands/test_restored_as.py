@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -10,8 +13,11 @@ from typing import Any
 
 import pytest
 
-from model.errors import IllegalMove, InvalidName
+from catalog.backup.archive_parts import restore_tables
+from lake.tables import drops
+from model.errors import IllegalMove, InvalidName, Unavailable
 from model.identifier import Identifier
+from server.commands import backup as commands
 from server.commands.backup import backup, restore_parts
 from tests.faults.below import each
 from tests.faults.failing_io import Faults
@@ -136,3 +142,91 @@ def test_a_copy_that_lacks_a_file_leaves_nothing_behind(shop: Server, of: Of, tm
     with pytest.raises(IllegalMove, match="nothing was changed"):
         restore_parts(of(shop.dsn), file, tables=[ORDERS], to=Identifier("shop", "beside"), files_from=str(tmp_path / "copy"))
     assert files_of(tmp_path / "warehouse") == files
+
+
+RESTORE = """
+import os, signal, sys
+from pathlib import Path
+from model.identifier import Identifier
+from server.commands import backup
+from server.settings.settings import read_settings
+from table.format.io import copying
+
+dsn, below, step = sys.argv[1:]
+
+def kill(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def copied(*args, _copied=copying._copied):
+    _copied(*args)
+    kill()
+
+if step == "a file":
+    copying._copied = copied
+else:
+    backup.restore_tables = kill
+settings = read_settings(
+    {"SLUICE_DATA": f"{below}/none", "SLUICE_WAREHOUSE": f"{below}/warehouse", "SLUICE_CATALOG_DSN": dsn})
+backup.restore_parts(
+    settings, Path(f"{below}/b"), tables=[Identifier("shop", "orders")], to=Identifier("shop", "beside"), files_from=f"{below}/copy")
+"""
+
+
+@pytest.mark.parametrize("step", ["a file", "all files"])
+def test_a_copy_that_is_killed_is_removed_by_the_next_restore(shop: Server, of: Of, tmp_path: Path, step: str) -> None:
+    """It lay in the warehouse for ever: each attempt takes a directory of its own, and nothing named that of the one before."""
+    backup(of(shop.dsn), tmp_path / "b", files_to=str(tmp_path / "copy"))
+    shop.lake.recover()
+    before = files_of(tmp_path / "warehouse")
+    command = [sys.executable, "-c", RESTORE, shop.dsn, str(tmp_path), step]
+    ended = subprocess.run(command, timeout=120, check=False, capture_output=True, text=True, cwd=Path(__file__).parents[3])
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert any("/beside-" in path and path.count("/") > 2 for path in files_of(tmp_path / "warehouse") - before)
+    restore_parts(of(shop.dsn), tmp_path / "b", tables=[QUEUE], to=Identifier("shop", "queue2"), files_from=str(tmp_path / "copy"))
+    beside = {path.partition("/bucket")[0] for path in files_of(tmp_path / "warehouse") - before}
+    assert {path.split("/")[1].split("-")[0] for path in beside} == {"queue2"}
+    assert shop.rows("SELECT * FROM shop.queue2") == shop.rows("SELECT * FROM shop.queue")
+
+
+def test_servers_leave_alone_what_a_restore_copies(shop: Server, of: Of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    backup(of(shop.dsn), tmp_path / "b", files_to=str(tmp_path / "copy"))
+    left = set[str]()
+
+    def swept(*args: Any, **more: Any) -> None:
+        before = files_of(tmp_path / "warehouse")
+        monkeypatch.setattr(drops, "_TRIED_AGAIN_AFTER", timedelta(0))
+        shop.lake.sweep_drops()
+        shop.lake.recover()  # as at a server's start
+        left.update(before - files_of(tmp_path / "warehouse"))
+        restore_tables(*args, **more)
+
+    monkeypatch.setattr(commands, "restore_tables", swept)
+    restore_parts(of(shop.dsn), tmp_path / "b", tables=[ORDERS], to=Identifier("shop", "beside"), files_from=str(tmp_path / "copy"))
+    assert left == set()
+    assert shop.rows("SELECT * FROM shop.beside") == shop.rows("SELECT * FROM shop.orders")
+    shop.lake.recover()
+    assert shop.rows("CALL sys.check_table('shop.beside', deep => true)") == []
+
+
+@pytest.mark.parametrize("removed", [True, False])
+def test_a_copy_that_was_not_kept_all_the_time_does_not_come_back(
+    shop: Server, of: Of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, removed: bool
+) -> None:
+    """Postgres ended the connection that kept it: a server may be removing it, or has."""
+    backup(of(shop.dsn), tmp_path / "b", files_to=str(tmp_path / "copy"))
+    before = files_of(tmp_path / "warehouse")
+
+    def forgotten(*args: Any, **more: Any) -> None:
+        with shop.catalog.transaction() as tx:
+            tx.drops._conn.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sluice-restore'")
+        if removed:
+            shop.lake.recover()
+            assert files_of(tmp_path / "warehouse") == before
+            more["require_kept"] = lambda: None  # as where Postgres itself was started again in between, and all seems well
+        restore_tables(*args, **more)
+
+    monkeypatch.setattr(commands, "restore_tables", forgotten)
+    with pytest.raises(IllegalMove if removed else Unavailable, match="removed meanwhile"):
+        restore_parts(of(shop.dsn), tmp_path / "b", tables=[ORDERS], to=Identifier("shop", "beside"), files_from=str(tmp_path / "copy"))
+    assert files_of(tmp_path / "warehouse") == before
+    assert ("beside",) not in shop.rows("SHOW TABLES IN shop")
