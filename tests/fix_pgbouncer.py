@@ -76,8 +76,8 @@ def leading_to(server_dsn: str, *, waits: int = WAITS_SECONDS) -> Iterator[int]:
             pytest.fail(f"PgBouncer lets nobody in: {(place / 'log').read_text()}")
         yield port
     finally:
-        process.terminate()
-        process.wait(20)
+        process.kill()  # told to end it may wait for its clients
+        process.wait(60)
         shutil.rmtree(place, ignore_errors=True)
 
 

@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 import pytest
 from httpx._config import DEFAULT_TIMEOUT_CONFIG as HTTP_TIMEOUT
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests import brief_jvm
 from tests.short import SHORT, WHOLE
@@ -75,7 +75,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     # CI judges a change, not the luck of the draw: there the same examples are tried every time. A busy machine is no failure anywhere.
     examples = WHOLE if _torture(config) else SHORT
-    settings.register_profile("run", derandomize="CI" in os.environ, deadline=None, max_examples=examples)
+    busy = [HealthCheck.too_slow]  # which goes by the seconds that ten examples took
+    settings.register_profile("run", derandomize="CI" in os.environ, deadline=None, max_examples=examples, suppress_health_check=busy)
     settings.load_profile("run")
     for step in ("connect", "read", "write", "pool"):  # of a request that names no limit: 5 s are too few for a busy machine
         setattr(HTTP_TIMEOUT, step, HTTP_SECONDS)

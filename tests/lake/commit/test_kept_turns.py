@@ -85,13 +85,13 @@ def stands_in_line(lake: Lake, table: LakeTable) -> None:
 def test_a_turn_is_kept_while_its_writer_is_slow(
     catalog: CatalogStore, lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reservations, "HELD_SECONDS", 0.3)
+    monkeypatch.setattr(reservations, "HELD_SECONDS", 2.0)
     monkeypatch.setattr(reservations, "HEARD_SECONDS", 0.05)
     stands_in_line(lake, table)
     held: list[int] = []
 
     def slow() -> None:
-        threading.Event().wait(0.6)
+        threading.Event().wait(3.0)
         held.append(holders(catalog))
 
     monkeypatch.setattr(lake._core, "_hook", once("built", slow))
@@ -104,9 +104,15 @@ def test_a_turn_is_kept_while_its_writer_is_slow(
 def test_a_writer_that_stood_still_in_its_turn_stands_in_line_anew(
     catalog: CatalogStore, lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch, *, keyed: bool
 ) -> None:
+    usual = reservations.HELD_SECONDS
+
+    def stand_still() -> None:
+        is_over(catalog)
+        monkeypatch.setattr(reservations, "HELD_SECONDS", usual)
+
     monkeypatch.setattr(reservations, "HELD_SECONDS", 0.1)  # of which it is not heard before it is over
     stands_in_line(lake, table)
-    monkeypatch.setattr(lake._core, "_hook", once("built", lambda: is_over(catalog)))
+    monkeypatch.setattr(lake._core, "_hook", once("built", stand_still))
     if keyed:
         insert_under_key(lake, 1)
     else:

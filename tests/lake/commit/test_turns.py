@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Iterator
@@ -174,7 +175,7 @@ def test_a_reservation_keeps_others_from_deciding_until_it_is_over(catalog: Cata
     place = (table.table_id, MAIN_BRANCH)
     with catalog.turn([place], seconds=30) as turn:
         assert turn is not None
-        turn.reserve(Client("principal", "client"), 0.5)
+        turn.reserve(Client("principal", "client"), 2.0)
     with catalog.reading() as tx:
         assert tx.turns.line(*place).reserved_seconds > 0
     insert(lake, 1)
@@ -263,17 +264,17 @@ def test_a_rewrite_that_fails_gives_its_turn_up(
     catalog: CatalogStore, lake: Lake, other: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = tuple(table.files.live_entries(table.latest()))
-    turns = iter(["built"])
+    steps = iter(["built"])
 
     def overwritten(step: str) -> None:
-        if step == next(turns, None):
+        if step == next(steps, None):
             with other.open(T).write() as write:
                 other.commit(other.open(T), write.request(CommitKind.OVERWRITE, overwrite=everything))
 
     monkeypatch.setattr(lake._core, "_hook", overwritten)
     with table.write() as write, pytest.raises(RewriteConflict):
         lake.commit(table, write.request(CommitKind.COMPACT, deletes=entries))
-    with catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=0.01) as turn:
+    with catalog.turn([(table.table_id, MAIN_BRANCH)], seconds=turns.HELD_SECONDS / 2) as turn:
         assert turn is not None
 
 
@@ -317,13 +318,20 @@ def test_the_next_decision_is_kept_for_twice_what_a_client_took_within_bounds(ag
 def test_a_quick_client_keeps_others_for_a_moment(catalog: CatalogStore, table: LakeTable) -> None:
     """One that came again at once, of which nobody knows whether it comes a third time; a slow one for longer."""
     asked, place = ClientTurns(catalog), (table.table_id, MAIN_BRANCH)
-    for user, pause, least, most in (("quick", 0.0, 0.0, 1.0), ("slow", 1.0, 1.0, 3.0)):
+    numbers, told = itertools.count(), list[float]()
+
+    def kept(pause: float, least: float, most: float) -> bool:
+        user = str(next(numbers))  # each has lost nothing before; on a busy machine the moment may be over by the look
         asked.lost(place, Client(user, user), lambda: nullcontext(True))
         goes_by(catalog, pause)
         asked.lost(place, Client(user, user), lambda: nullcontext(True))
         with catalog.reading() as tx:
-            assert least < tx.turns.line(*place).reserved_seconds <= most
+            told.append(tx.turns.line(*place).reserved_seconds)
         goes_by(catalog, 10.0)
+        return least < told[-1] <= most
+
+    for bounds in ((0.0, 0.0, 1.0), (1.0, 1.0, 3.0)):
+        assert eventually(lambda bounds=bounds: kept(*bounds), 60), told  # type: ignore[misc]
 
 
 def test_losers_beyond_their_places_hear_at_once(catalog: CatalogStore, lake: Lake, other: Lake, table: LakeTable) -> None:

@@ -52,6 +52,6 @@ def data_files(directory: Path) -> list[Path]:
 
 
 def metadata_files(directory: Path, kind: str) -> list[Path]:
-    """Manifests, or manifest lists, the newest last."""
+    """Manifests, or manifest lists, the newest last; of those of one tick of the clock the one made later."""
     found = [path for path in (directory / "manifest").iterdir() if path.name.startswith("manifest-list-") == (kind == "list")]
-    return sorted(found, key=lambda path: path.stat().st_mtime_ns)
+    return sorted(found, key=lambda path: ((status := path.stat()).st_mtime_ns, status.st_ino))

@@ -70,7 +70,7 @@ def partitions_kept(lake: Lake, options: Mapping[str, str]) -> int:
 
 
 def looks_often(lake: Lake, options: Mapping[str, str]) -> bool:
-    """Whether who waits for its alignment group looks more than three times in 0.9 seconds."""
+    """Whether who waits for its alignment group looks more than three times in 1.9 seconds."""
     for name in ("slow", "fast"):
         lake.jobs.create(name=name, statement="INSERT …", database="default", settings={}, tables={})
     with lake.catalog.transaction() as tx:
@@ -82,13 +82,13 @@ def looks_often(lake: Lake, options: Mapping[str, str]) -> bool:
     slow.advance(0)
     fast.advance(dt.timedelta(hours=1) // dt.timedelta(milliseconds=1))
     tell(lake, JobLease(job_id=jobs[0].job_id, epoch=jobs[0].epoch), **{"0": slow.told(over=False)})
-    until = time.monotonic() + 0.9
+    until = time.monotonic() + 1.9
     looks = 0
 
     def stopping() -> bool:
         nonlocal looks
         looks += 1
-        return time.monotonic() > until
+        return looks > 3 or time.monotonic() > until
 
     fast.wait(stopping)
     return looks > 3

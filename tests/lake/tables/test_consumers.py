@@ -446,7 +446,7 @@ def test_consumers_of_a_table_that_is_held_keep_no_other_table_from_its_files(la
             telling = [pool.submit(each.tell, table, 1) for each in progress]
             assert eventually(lambda: waits_for_a_lock(catalog))
             for number in range(8):
-                with catalog.beside_store(seconds=1.0) as beside:
+                with catalog.beside_store(seconds=10.0) as beside:
                     beside.tables.hold(other.table_id)
                 reset_consumer(catalog, other, f"c{number}", 1)
             assert not any(each.done() for each in telling)

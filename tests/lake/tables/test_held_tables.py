@@ -27,6 +27,7 @@ from tests.lake.test_commit import T, append
 from tests.lake.test_commit import table as table
 
 HOLD = "SELECT 1 FROM table_entry FOR UPDATE"
+HOLD_BESIDE_COMMITS = "SELECT 1 FROM table_entry FOR NO KEY UPDATE"
 
 
 class WatchedIO(LocalFileIO):
@@ -170,7 +171,7 @@ def test_a_branchs_directory_is_deleted_while_others_use_the_table(lake: Lake, d
 def held_for(dsn: str, seconds: float) -> Iterator[None]:
     """Somebody holds the table from now on for so long, and lets commits go on."""
     with psycopg.connect(dsn) as conn:
-        conn.execute(f"{HOLD.removesuffix('UPDATE')}NO KEY UPDATE")
+        conn.execute(HOLD_BESIDE_COMMITS)
         timer = threading.Timer(seconds, conn.rollback)
         timer.start()
         try:
@@ -202,9 +203,14 @@ def test_no_snapshot_is_published_before_its_schema(lake: Lake, dsn: str) -> Non
     files = lake.open(T).files
     leave_unpublished(dsn)
     files.io.delete(files.layout.schema_file(1))
-    with held_for(dsn, 3.0):  # opening waits 2 s, and the commit 2 s more at most
-        opened = lake.open(T)
+    with contextlib.ExitStack() as holding:
+        conn = holding.enter_context(psycopg.connect(dsn))
+        conn.execute(HOLD_BESIDE_COMMITS)
+        opened = lake.open(T)  # which waits 2 s at most, as the commit does
         assert files.schema_ids() == [0]
+        timer = threading.Timer(1.0, conn.rollback)
+        timer.start()
+        holding.callback(timer.join)
         lake.commit(opened, append("f"))
         assert files.snapshot_ids() == [1]
         assert files.schema_ids() == [0, 1]

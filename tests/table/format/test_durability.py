@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import time
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ from model.errors import StorageFull, Unavailable
 from model.schema.schema import column, new_schema
 from table.format.io.file_io import LocalFileIO, file_io_for
 from table.format.store import Published, TableFiles
+
+_TICK_SECONDS = 0.02
+"""Longer than a tick of the clock that files are stamped by."""
 
 
 class Flushed:
@@ -145,6 +149,7 @@ def test_a_directory_whose_flush_failed_is_changed_and_flushed_again(
             with pytest.raises(Unavailable, match="at t:"):
                 io.sync([str(place)])
     before = place.stat().st_mtime_ns
+    time.sleep(_TICK_SECONDS)
     io.sync([str(place)])
     changed = place.stat().st_mtime_ns
     assert changed > before, "there is something to write"
@@ -168,6 +173,7 @@ class ForgettingDisk:
         if path in self.failing:
             self.failing.discard(path)
             self.dropped[path] = changed
+            time.sleep(_TICK_SECONDS)
             raise OSError(errno.EIO, "told to")
         if self.dropped.pop(path, None) == changed:
             self.unsafe.add(path)
@@ -220,6 +226,7 @@ def test_a_flush_beside_one_that_fails_is_repeated(tmp_path: Path, io: LocalFile
             with pytest.raises(Unavailable):
                 io.sync([place])
         elif len(flushes) == 2:
+            time.sleep(_TICK_SECONDS)
             raise OSError(errno.EIO, "told to")
 
     monkeypatch.setattr("os.fsync", fsync)

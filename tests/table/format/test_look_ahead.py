@@ -75,8 +75,7 @@ def test_what_a_consumer_waits_for_is_read_whatever_others_hold(monkeypatch: pyt
     for reader in standing:
         reader.close()  # type: ignore[attr-defined]
     assert eventually(budget.has_space)
-    assert threading.active_count() < threads
-    assert budget._held == 0
+    assert eventually(lambda: threading.active_count() < threads and budget._held == 0)
 
 
 @pytest.mark.parametrize(
