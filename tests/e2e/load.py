@@ -38,10 +38,10 @@ def insert(server: RunningServer, table: str, what: Insert) -> None:
     """One insert of `ROWS` rows under a key of its own."""
     client, n = what
     rows = ", ".join(f"({client}, {n}, {part})" for part in range(ROWS))
-    server.sql(f"INSERT INTO {table} VALUES {rows}", timeout=60, Idempotency_Key=f"{table}-{client}-{n}")
+    server.sql(f"INSERT INTO {table} VALUES {rows}", timeout=180, Idempotency_Key=f"{table}-{client}-{n}")
 
 
-def insert_until_known(server: RunningServer, table: str, what: Insert, seconds: float = 90) -> None:
+def insert_until_known(server: RunningServer, table: str, what: Insert, seconds: float = 240) -> None:
     """Repeat an insert under its key until the server says that it is in; raises `Refused` for a refusal that waiting does not mend."""
     until = time.monotonic() + seconds
     while True:

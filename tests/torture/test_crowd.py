@@ -52,7 +52,7 @@ class _Crowd:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(60)
+            self._process.wait(300)
         finally:
             self._process.kill()
             self._process.wait()
@@ -108,7 +108,7 @@ def _campaign(
         before = crowd.told["rows"]
         for number in range(tables):
             server.sql(f"INSERT INTO crowd{number} VALUES ({number})")
-        assert eventually(lambda: crowd.stands(rows=before + streams), 120), crowd.told
+        assert eventually(lambda: crowd.stands(rows=before + streams), 300), crowd.told
         assert crowd.told["failures"] == 0, crowd.told
     finally:
         crowd.go()
