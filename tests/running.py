@@ -226,7 +226,7 @@ class RunningServer:
         if self._settings["SLUICE_SPARK_START"] == "when-needed":
             with contextlib.suppress(httpx.HTTPError):
                 self.post("SELECT sum(id * 2) FROM range(10)", timeout=timeout)
-        while (answer := httpx.get(f"{self.url}/readyz", timeout=30)).status_code != 200:
+        while (answer := httpx.get(f"{self.url}/readyz", timeout=60)).status_code != 200:
             if time.monotonic() > until:
                 raise TimeoutError(f"Not ready: {answer.text}\n{self.words()}")
             time.sleep(0.2)

@@ -125,7 +125,7 @@ def test_a_job_of_a_join_of_streams_that_end_writes_them(joined: RunningServer, 
     answer = httpx.post(f"{joined.url}/sql?mode=streaming&database={DATABASE}", content=body.encode(), timeout=120)
     assert answer.status_code == 200, answer.text
     ((job_id,),) = answer.json()["rows"]
-    assert eventually(lambda: joined.sql(f"DESCRIBE JOB '{job_id}'")[0][2] in ("FINISHED", "FAILED"), 120)
+    assert eventually(lambda: joined.sql(f"DESCRIBE JOB '{job_id}'")[0][2] in ("FINISHED", "FAILED"), 300)
     told = joined.sql(f"DESCRIBE JOB '{job_id}'")
     assert told[0][2] == "FINISHED", told
     assert Counter((a, b) for a, b in joined.sql(f"SELECT a, b FROM {DATABASE}.pairs")) == join(kind, matches)

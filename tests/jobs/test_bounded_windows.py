@@ -24,7 +24,7 @@ def finished(server: RunningServer, database: str, text: str) -> None:
     answer = httpx.post(f"{server.url}/sql?mode=streaming&database={database}", content=text.encode(), timeout=120)
     assert answer.status_code == 200, answer.text
     ((job_id,),) = answer.json()["rows"]
-    assert eventually(lambda: server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] in ("FINISHED", "FAILED"), 120)
+    assert eventually(lambda: server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] in ("FINISHED", "FAILED"), 300)
     assert server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] == "FINISHED"
 
 
@@ -45,7 +45,7 @@ def bounded(server: RunningServer) -> Any:
         values = ", ".join(f"({minute * 10 + n}, '{'ab'[n % 2]}', TIMESTAMP '2024-01-01 00:{minute:02}:{10 * n:02}')" for n in range(5))
         server.sql(f"INSERT INTO {name}.source VALUES {values}")
         rows = 5 * (minute + 1)
-        assert eventually(lambda: bool(server.value(f"SELECT count(*) FROM {name}.t") == rows), 60)  # noqa: B023 - asked at once
+        assert eventually(lambda: bool(server.value(f"SELECT count(*) FROM {name}.t") == rows), 300)  # noqa: B023 - asked at once
     server.sql(f"STOP JOB '{job_id}'")
     yield name
     server.sql(f"DROP DATABASE {name} CASCADE")

@@ -17,7 +17,7 @@ def test_a_plan_that_was_being_written_stops_no_job(server: RunningServer, datab
     id_ = start_job(server, f"INSERT INTO {target} SELECT n FROM {source}")
     until(lambda: job(server, id_)["state"] == "RUNNING")
     server.sql(f"STOP JOB '{id_}'")
-    until(lambda: job(server, id_)["state"] == "STOPPED", seconds=30, what=lambda: job(server, id_))
+    until(lambda: job(server, id_)["state"] == "STOPPED", what=lambda: job(server, id_))
     checkpoint = server.warehouse / ".sluice" / "jobs" / id_ / "0"
     assert not list(checkpoint.glob("offsets/[0-9]*")), "there was nothing to read yet"
     for directory in ("offsets", "commits", "state/0/0"):
