@@ -290,9 +290,9 @@ def test_a_job_whose_source_was_rolled_back_fails_for_good(lake: Lake, maker: Ma
 def test_a_server_that_could_not_run_a_job_yet_leaves_it_to_another(lake: Lake, maker: Maker, start: Start) -> None:
     starting = Maker()
     starting.ready = False
-    start("starting", make=starting).hurry()
+    start("starting", make=starting, lease_seconds=60.0).hurry()  # none may lose its job because it waits for a processor
     job_id = made(lake)
-    start("warm", most=1)
+    start("warm", most=1, lease_seconds=60.0)
     until(lambda: lake.jobs.get(job_id).state is JobState.RUNNING)
     other = made(lake)
     assert (lake.jobs.get(job_id).server, starting.queries) == ("warm", [])
@@ -385,7 +385,7 @@ def test_a_job_that_another_server_runs_while_it_ends_here_is_left_to_it(lake: L
     maker.queries[0].problem = ExecutionError("a row that does not fit")
     until(lambda: lake.jobs.get(job_id).state is JobState.RESTARTING)
     other = Maker()
-    start("b", make=other)
+    start("b", make=other, lease_seconds=60.0)  # the first would take the job back were it late once
     until(lambda: other.queries and lake.jobs.get(job_id).lag)
     maker.queries[0].lets_go.set()
     until(lambda: not first.running())
@@ -428,7 +428,7 @@ def test_a_stopping_server_hands_its_jobs_on(lake: Lake, maker: Maker, start: St
     until(lambda: maker.queries)
     other = Maker()
     start("b", make=other)
-    first.drain(5)
+    first.drain(60)
     until(lambda: other.queries)
     found = lake.jobs.get(job_id)
     assert (found.state, found.server, found.epoch) == (JobState.RUNNING, "b", 2)

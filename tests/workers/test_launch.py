@@ -69,7 +69,7 @@ def test_a_pool_without_processes_says_so_and_finds_them_later(monkeypatch: pyte
         pool.start()  # the server starts all the same
         with pytest.raises(Unavailable, match="Resource temporarily unavailable"):
             pool.ask(b"{}", 0)
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert len(os.listdir("/proc/self/fd")) <= before  # what others left may go meanwhile
         with pytest.raises(Exception, match="KeyError"):  # a worker answers: the task itself is none
             pool.ask(b"{}", 0)
     finally:
