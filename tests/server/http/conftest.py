@@ -27,7 +27,7 @@ class Site:
             {
                 "SLUICE_DATA": str(directory),
                 "SLUICE_LISTEN": "127.0.0.1:0",
-                "SLUICE_DRAIN_SECONDS": "2",
+                "SLUICE_DRAIN_SECONDS": "20",
                 "SLUICE_HTTP_THREADS": "8",
             }
             | settings
@@ -72,7 +72,7 @@ class Site:
         @app.get("/wait")
         def wait() -> str:
             request.environ[CONNECTION].watch(self.gone.set)
-            self.release.wait(20)
+            self.release.wait(60)
             return "waited"
 
         @app.get("/flood")
@@ -92,7 +92,7 @@ class Site:
                 request.environ[ENDLESS] = True
             else:
                 self.arrived.release()
-                self.start.wait(20)
+                self.start.wait(60)
 
             request.environ[CONNECTION].watch((gone := threading.Event()).set)
 
@@ -118,7 +118,7 @@ class Site:
 
     def connect(self) -> socket.socket:
         """A new connection."""
-        return socket.create_connection(self.address, timeout=10)
+        return socket.create_connection(self.address, timeout=60)
 
     def ask(self, sent: bytes) -> bytes:
         """All that is answered to some bytes, until the server closes."""

@@ -99,7 +99,7 @@ def test_who_buffers_most_gives_way_and_nobody_else(monkeypatch: pytest.MonkeyPa
 
 
 def _asked(site: Site, opened: ExitStack, path: str, who: str, *, close: bool = True, source: str = "127.0.0.1") -> socket.socket:
-    client = opened.enter_context(socket.create_connection(site.address, timeout=30, source_address=(source, 0)))
+    client = opened.enter_context(socket.create_connection(site.address, timeout=60, source_address=(source, 0)))
     ending = "Connection: close\r\n" if close else ""
     client.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {who}\r\n{ending}\r\n".encode())
     return client
@@ -153,13 +153,14 @@ def test_an_answer_with_an_end_is_given_and_its_connection_closes_where_there_is
     try:
         with ExitStack() as opened:
             clients = [_asked(site, opened, "/long", "ada", close=False, source=_SOURCES[at % 2]) for at in range(12)]
-            assert all(site.arrived.acquire(timeout=30) for _ in clients), "nobody knows yet whose they are"
+            assert all(site.arrived.acquire(timeout=60) for _ in clients), "nobody knows yet whose they are"
             site.start.set()
-            assert all(site.begun.acquire(timeout=30) for _ in clients)
+            assert all(site.begun.acquire(timeout=60) for _ in clients)
             site.release.set()
             assert all(b"ended" in _until(client, b"0\r\n\r\n") for client in clients)
+            assert eventually(lambda: sum(site.http.connections().values()) == 8)
             assert sum(map(_closes, clients)) == 4
-            assert eventually(lambda: site.http.connections()["authenticated"] == 8)
+            assert site.http.connections()["authenticated"] == 8
     finally:
         site.stop()
 

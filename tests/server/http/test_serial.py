@@ -25,17 +25,17 @@ def test_a_stuck_job_holds_up_no_other_and_a_failing_one_neither() -> None:
 
     def stuck() -> None:
         began.release()
-        go.wait(30)
+        go.wait(60)
 
     for _ in range(2):
         workers.submit(stuck)
-    assert all(began.acquire(timeout=10) for _ in range(2))
+    assert all(began.acquire(timeout=60) for _ in range(2))
     workers.submit(lambda: [][1])
     for number in range(20):
         workers.submit(lambda number=number: done.append(number))  # type: ignore[misc]
     assert eventually(lambda: done == list(range(20)))
     workers.submit(stuck)  # the last thread: what comes now waits until one is free
-    assert began.acquire(timeout=10)
+    assert began.acquire(timeout=60)
     workers.submit(lambda: done.append(99))
     assert workers.counts() == {"busy": 3, "idle": 0, "waiting": 1}
     go.set()

@@ -6,7 +6,6 @@ import errno
 import io
 import json
 import logging
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from gateway.gateway import Gateway
 from lake.commit.decided import follow
 from model.errors import StorageFull, Unavailable
 from server.app import create_app
-from server.observe.logs import Masker, OncePerMinute, set_up
+from server.observe.logs import REPEATS_SECONDS, Masker, OncePerMinute, set_up
 from server.process.services import Services
 from server.settings.settings import Settings, read_settings
 
@@ -146,11 +145,10 @@ def test_a_long_message_is_masked_in_no_time() -> None:
     assert len(masked) < 30_000
 
 
-def test_a_failure_that_goes_on_is_logged_once_a_minute_and_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.observe.logs.REPEATS_SECONDS", 0.2)
+def test_a_failure_that_goes_on_is_logged_once_a_minute_and_without_a_traceback() -> None:
     written = io.StringIO()
     handler = logging.StreamHandler(written)
-    handler.addFilter(OncePerMinute())
+    handler.addFilter(once := OncePerMinute())
     log = logging.Logger("beats")
     log.addHandler(handler)
     full, bug = StorageFull("No space left."), ValueError("a bug")
@@ -162,16 +160,15 @@ def test_a_failure_that_goes_on_is_logged_once_a_minute_and_without_a_traceback(
     assert written.getvalue().count("Looking after t failed") == 2
     assert "StorageFull" not in written.getvalue()
     assert written.getvalue().count("ValueError: a bug") == 2
-    time.sleep(0.3)
+    a_minute_later(once)
     log.warning("Looking after %s failed", "t", exc_info=full)
     assert "Looking after t failed: No space left. (49 more like it since the last one)\n" in written.getvalue()
 
 
-def test_lines_that_repeat_are_one_a_minute_whatever_they_are_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.observe.logs.REPEATS_SECONDS", 0.2)
+def test_lines_that_repeat_are_one_a_minute_whatever_they_are_of() -> None:
     written = io.StringIO()
     handler = logging.StreamHandler(written)
-    handler.addFilter(OncePerMinute())
+    handler.addFilter(once := OncePerMinute())
     log = logging.getLogger("lake.commit.decided")
     log.addHandler(handler)
     try:
@@ -182,11 +179,15 @@ def test_lines_that_repeat_are_one_a_minute_whatever_they_are_of(monkeypatch: py
         for number in range(2):
             follow(lambda: raised(ValueError("a bug")), f"Directory {number} is still there")
         assert written.getvalue().count("ValueError: a bug") == 2, "bugs are told each time"
-        time.sleep(0.3)
+        a_minute_later(once)
         follow(lambda: raised(Unavailable("away")), "Directory 7 is still there")
         assert written.getvalue().endswith("Directory 7 is still there, which is tried again: away (39 more like it since the last one)\n")
     finally:
         log.removeHandler(handler)
+
+
+def a_minute_later(once: OncePerMinute) -> None:
+    once._told.expire(once._told.timer() + REPEATS_SECONDS)
 
 
 def raised(problem: Exception) -> None:

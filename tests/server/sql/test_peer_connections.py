@@ -10,7 +10,6 @@ from threading import Thread
 import pytest
 
 from catalog.records import ServerRow
-from server.sql import peer_connections
 from server.sql.peer_connections import NoAnswer, NotReached, PeerConnections, PeerRequest
 
 Speak = Callable[[socket.socket, list[bytes]], None]
@@ -121,11 +120,8 @@ def test_a_connection_is_anothers_once_its_answer_is_over(peers: Callable[[Speak
     assert statuses == [200]
 
 
-def test_what_was_waited_for_in_vain_is_not_asked_again(
-    peers: Callable[[Speak], Peer], connections: PeerConnections, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_waited_for_in_vain_is_not_asked_again(peers: Callable[[Speak], Peer], connections: PeerConnections) -> None:
     """It was, on a new connection: the caller waited twice, and the other server did the same work twice."""
-    monkeypatch.setattr(peer_connections, "_ANSWER_SECONDS", 0.5)
 
     def once(connection: socket.socket, asked: list[bytes]) -> None:
         shows(connection)
@@ -136,6 +132,8 @@ def test_what_was_waited_for_in_vain_is_not_asked_again(
 
     peer = peers(once)
     assert b"".join(connections.send(peer.row, seal, GET).pieces()) == b"ok"
+    (((_, kept),),) = connections._idle.values()  # on which the next request is sent
+    kept.sock.settimeout(0.5)
     with pytest.raises(NoAnswer):
         connections.send(peer.row, seal, GET)
     assert len(peer.asked) == 2

@@ -19,7 +19,7 @@ def test_a_silent_stream_sends_lines_until_it_speaks() -> None:
 
     def chunks() -> Iterator[bytes]:
         yield b"first\n"
-        gate.wait(10)
+        gate.wait(60)
         yield b"second\n"
 
     sent = with_idle_lines(chunks(), b"\n", seconds=0.05)
