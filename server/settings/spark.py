@@ -44,7 +44,8 @@ STANDSTILL = Option(
     integer(at_least=10),
     180,
     "For so long the JVM of Spark's driver may answer nothing, as while it collects garbage; then it is killed and Spark started anew, and "
-    "what ran there is answered 503. From 30 s on statements that need Spark are refused at once (503).",
+    "what ran there is answered 503. From 30 s on, or three quarters of it where that is less, statements that need Spark are refused at "
+    "once (503).",
 )
 STREAMS = Option(
     "spark.streams",

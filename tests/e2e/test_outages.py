@@ -87,49 +87,84 @@ def _jvm(server: RunningServer) -> psutil.Process | None:
     return next((child for child in server.process.children(recursive=True) if child.name() == "java"), None)
 
 
+STANDSTILL_SECONDS, TOLD_SECONDS = 24, 18
+"""When a JVM that answers nothing is killed, and when statements that need it are told."""
+
+
+def at_work(server: RunningServer, name: str) -> bool:
+    """Whether a statement's tasks have begun."""
+    answer = httpx.get(f"{server.url}/statements/{name}", timeout=60)
+    return answer.status_code == 200 and any(stage["active"] for stage in answer.json()["progress"]["stages"])
+
+
+class Refusals:
+    """Somebody who asks, once statements are told, for what needs Spark; gives up soon, asks again, and keeps the answers.
+
+    Those who ask before that wait, and keep their places though nobody waits for them any more.
+    """
+
+    def __init__(self, server: RunningServer, text: str) -> None:
+        self._server, self._text = server, text
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.answers: list[httpx.Response] = []
+
+    def __enter__(self) -> Refusals:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._ends.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        ended = self._ends.wait(TOLD_SECONDS + 1)
+        while not ended:
+            with contextlib.suppress(httpx.ReadTimeout):  # it waits: nobody has counted so many seconds yet
+                self.answers.append(self._server.post(self._text, timeout=3))
+            ended = self._ends.wait(0.5)
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_jvm_of_spark_stands_still(start_server: StartServer) -> None:
     """What runs there is told once the JVM was killed, all else goes on meanwhile, and another one takes its place."""
-    server = start_server(SLUICE_SPARK_STANDSTILL_SECONDS="50")
+    server = start_server(SLUICE_SPARK_STANDSTILL_SECONDS=str(STANDSTILL_SECONDS))
     server.wait_for_spark()
     server.sql("CREATE TABLE t (id INT); INSERT INTO t VALUES (1)")
     on_spark = "SELECT count(DISTINCT id) FROM t"
     assert server.sql(on_spark) == [[1]]
     first = _jvm(server)
     assert first is not None
-    at_work: list[httpx.Response] = []
+    told: list[httpx.Response] = []
     long = "SELECT max(a.id * b.id) FROM range(1000000) AS a, range(1000000) AS b"
-    working = threading.Thread(target=lambda: at_work.append(server.post(long)))
+    working = threading.Thread(target=lambda: told.append(server.post(long, X_Request_Id="long")))
     working.start()
-    time.sleep(10)  # its tasks have begun
-    assert not at_work
+    until(lambda: at_work(server, "long"))
+    assert not told
     first.send_signal(signal.SIGSTOP)
     begin = time.monotonic()
     waiting: list[httpx.Response] = []
     asking = threading.Thread(target=lambda: waiting.append(server.post(on_spark)))
     asking.start()
     inserted, longest = 1, 0.0
-    refused: httpx.Response | None = None
-    while runs(first.pid):
-        assert time.monotonic() - begin < 200, "it lives on"
-        at = time.monotonic()
-        inserted += 1
-        server.sql(f"INSERT INTO t VALUES ({inserted})", timeout=30)
-        assert len(server.sql("SELECT id FROM t", timeout=30)) == inserted
-        longest = max(longest, time.monotonic() - at)
-        if refused is None and at - begin > 31:
-            with contextlib.suppress(httpx.ReadTimeout):  # it waits: nobody has counted so many seconds yet
-                refused = server.post(on_spark, timeout=3)
-        time.sleep(0.5)
-    killed = time.monotonic() - begin
+    with Refusals(server, on_spark) as refusals:
+        while runs(first.pid):
+            assert time.monotonic() - begin < 200, "it lives on"
+            at = time.monotonic()
+            inserted += 1
+            server.sql(f"INSERT INTO t VALUES ({inserted})", timeout=30)
+            assert len(server.sql("SELECT id FROM t", timeout=30)) == inserted
+            longest = max(longest, time.monotonic() - at)
+            time.sleep(0.5)
+        killed = time.monotonic() - begin
     working.join(60)
     asking.join(180)
-    assert killed > 49
+    assert killed > STANDSTILL_SECONDS - 1
     assert longest < 20, "statements that need no Spark wait for none"
-    assert refused is not None, "statements that come are told"
-    assert "It is started anew after 50 s" in refused.text
-    for answer in (refused, *at_work):
+    refused = [answer for answer in refusals.answers if f"It is started anew after {STANDSTILL_SECONDS} s" in answer.text]
+    assert refused, "statements that come are told"
+    for answer in (*refused, *told):
         assert (answer.status_code, "Retry-After" in answer.headers) == (503, True), answer.text
     assert waiting[0].status_code in (200, 503), waiting[0].text
     until(lambda: server.post(on_spark).status_code == 200, 180)

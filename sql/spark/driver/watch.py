@@ -17,8 +17,8 @@ _LOOK_SECONDS = 1.0
 _AGAIN_SECONDS = 5.0
 _SHORT_OF_MEMORY_SECONDS = 10.0
 """So long one that ran out of memory has to answer."""
-_TOLD_SECONDS = 30.0
-"""After so long without an answer statements are refused at once: a collection of garbage takes a part of it."""
+_TOLD_SECONDS, _TOLD_PART = 30.0, 0.75
+"""After so long without an answer, or this part of the limit, statements are refused at once: a collection of garbage takes less."""
 
 
 class WatchedJvm(Protocol):
@@ -56,7 +56,7 @@ class JvmWatch:
 
     def require(self) -> None:
         """Raise `Unavailable` where it has not answered for so long that nobody should wait for it."""
-        if self.silent > min(_TOLD_SECONDS, self._limit):
+        if self.silent > min(_TOLD_SECONDS, _TOLD_PART * self._limit):
             raise Unavailable(
                 f"Spark has not answered for {self.silent:.0f} s: its JVM stands still, or has no memory left. It is started anew after "
                 f"{self._limit:g} s (SLUICE_SPARK_STANDSTILL_SECONDS) unless it answers."

@@ -87,6 +87,17 @@ def test_one_that_stands_still_is_told_and_then_killed(java: _Jvm, told: _Told) 
     assert java.asked == ["spark-answer"]
 
 
+def test_where_the_limit_is_short_statements_are_told_before_it_is_over(java: _Jvm) -> None:
+    watch = JvmWatch(java, limit=20, lost=lambda: None, prepare=lambda: None)
+    java.goes_on.clear()
+    _look(watch, 16)
+    watch.require()
+    _look(watch, 1)
+    with pytest.raises(Unavailable, match=r"has not answered for 16 s: .*after 20 s"):
+        watch.require()
+    assert not java.killed
+
+
 def test_a_pause_is_forgotten_once_it_is_over(java: _Jvm, told: _Told) -> None:
     java.goes_on.clear()
     _look(told.watch, 39)
