@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from table.format.io import object_store
 from tests.faults.below import below as below
 from tests.faults.s3_campaign import s3_campaign as s3_campaign
 from tests.faults.shim import shim_library as shim_library
@@ -21,6 +22,20 @@ def lakeside(bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -
     for name, value in {**bucket.environment, "AWS_ENDPOINT_URL": s3_proxy.endpoint}.items():
         monkeypatch.setenv(name, value)
     return f"s3://{bucket.name}/lake"
+
+
+BRISK_SECONDS = 3.0
+
+
+@pytest.fixture
+def brisk_store(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A request that is not answered is given up sooner than by a server: most of a test would be waiting for that."""
+    sooner = BRISK_SECONDS / object_store._S3_ANSWER_SECONDS
+    for name in ("_S3_ANSWER_SECONDS", "_S3_PUT_SECONDS", "_S3_PATIENT_SECONDS"):
+        monkeypatch.setattr(object_store, name, sooner * getattr(object_store, name))
+    object_store._s3.cache_clear()
+    yield
+    object_store._s3.cache_clear()
 
 
 @pytest.fixture

@@ -57,16 +57,19 @@ def _sent(to: Path, key: str) -> list[str]:
     return [line for line in to.read_text(errors="replace").splitlines() if _SENDS.search(line) and "socket:" in line and key in line]
 
 
-def test_all_is_on_disk_before_postgres_is_told(start_server: StartServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("bulk", [False, pytest.param(True, marks=pytest.mark.torture)], ids=["here", "also on Spark"])
+def test_all_is_on_disk_before_postgres_is_told(start_server: StartServer, tmp_path: Path, bulk: bool) -> None:
+    """What Spark writes is asked of the library in `tests/faults/test_spark.py`."""
     server = start_server()
-    server.wait_for_spark()
+    if bulk:
+        server.wait_for_spark()
     server.sql("CREATE TABLE t (id BIGINT, v STRING) WITH ('bucket' = '-1')")
     server.sql("INSERT INTO t VALUES (0, 'the first makes directories')")
     statements = {
         "insert": "INSERT INTO t VALUES (1, 'a')",
-        "bulk": "INSERT INTO t SELECT id, CAST(id AS STRING) FROM range(20000)",
+        **({"bulk": "INSERT INTO t SELECT id, CAST(id AS STRING) FROM range(20000)"} if bulk else {}),
         "compaction": "CALL sys.compact(`table` => 'default.t', compact_strategy => 'full')",
     }
     snapshots = [checked(server, "default.t", statement, tmp_path / name) for name, statement in statements.items()]
     kinds = [json.loads(file.read_text())["commitKind"] for file in snapshots]
-    assert kinds == ["APPEND", "APPEND", "COMPACT"]
+    assert kinds == [*["APPEND"] * (len(statements) - 1), "COMPACT"]

@@ -64,7 +64,7 @@ class Clients:
 
 @pytest.mark.parametrize(
     ("fate", "seconds"),
-    short([(Fate.FORBIDDEN, 4), (Fate.AWAY, 4), (Fate.FORBIDDEN, 60), (Fate.AWAY, 60), (Fate.HELD, 60)], [(Fate.AWAY, 4)]),
+    short([(Fate.FORBIDDEN, 4), (Fate.AWAY, 2), (Fate.FORBIDDEN, 60), (Fate.AWAY, 60), (Fate.HELD, 60)], [(Fate.AWAY, 2)]),
 )
 def test_a_store_that_is_away_for_a_while_loses_no_row(
     on_s3: World, s3_proxy: Proxy, dsn: str, lakeside: str, tmp_path: Path, fate: Fate, seconds: float
@@ -95,8 +95,9 @@ def test_a_store_that_is_away_for_a_while_loses_no_row(
     assert settled(threads), threads_of_server()
 
 
+@pytest.mark.usefixtures("brisk_store")
 def test_a_request_of_any_kind_that_hangs_holds_no_thread_for_ever(lakeside: str, s3_proxy: Proxy) -> None:
-    """The first of each kind is never answered; all at once, as each is given up after ten seconds."""
+    """The first of each kind is never answered; all at once, as each is given up after seconds."""
     io = file_io_for(lakeside)
     for name in ("read", "looked-for", "removed"):
         io.add(f"{lakeside}/{name}/a", b"1")

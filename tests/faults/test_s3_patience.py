@@ -19,6 +19,7 @@ from model.schema.schema import new_schema
 from model.schema.types import BigIntType, Field
 from table.format.io.file_io import file_io_for
 from table.format.io.patience import StorePatience, patient_for, seconds_left
+from tests.faults.conftest import BRISK_SECONDS
 from tests.faults.s3_campaign import settled, tells_which, threads_of_server
 from tests.faults.world import Answer, world
 from tests.fix_s3_proxy import Fate, Proxy
@@ -27,7 +28,7 @@ from tests.short import short
 from workers.pool import WorkerLimits, WorkerPool
 from workers.task import BodyTask
 
-_SECONDS = 8.0
+_SECONDS = 6.0
 _A_REQUEST_MORE = 30.0
 """The last one is given up by AWS's library, a PUT after twelve seconds; without a budget each is tried several times."""
 
@@ -42,6 +43,7 @@ def timed(ask: Callable[[], Answer]) -> tuple[Answer, float]:
     return answer, time.monotonic() - began
 
 
+@pytest.mark.usefixtures("brisk_store")
 def test_each_statement_is_told_within_its_time_and_names_the_object(dsn: str, lakeside: str, s3_proxy: Proxy, tmp_path: Path) -> None:
     with world(dsn, tmp_path, warehouse=lakeside, store_seconds=_SECONDS) as asked:
         asked.must("CREATE TABLE t (id INT)", "INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)", "CREATE TABLE d (id INT)")
@@ -95,8 +97,9 @@ def test_a_worker_has_the_time_of_the_statement_it_writes_for(lakeside: str, s3_
         workers.close()
 
 
+@pytest.mark.usefixtures("brisk_store")
 def test_one_budget_for_all_requests_of_a_statement(lakeside: str, s3_proxy: Proxy) -> None:
-    """Each object is answered at the second try: five seconds are lost to each."""
+    """Each object is answered at the second try: three seconds are lost to each, and after two there is no place for a third and more."""
     io = file_io_for(lakeside)
     for number in range(4):
         io.add(f"{lakeside}/o-{number}", b"1")
@@ -108,7 +111,7 @@ def test_one_budget_for_all_requests_of_a_statement(lakeside: str, s3_proxy: Pro
         return Fate.HELD if is_new else Fate.SERVED
 
     s3_proxy.reset(first_time)
-    with patient_for(17.0):
+    with patient_for(3.5 * BRISK_SECONDS):
         assert [io.read(f"{lakeside}/o-{number}") for number in range(2)] == [b"1", b"1"]
         with pytest.raises(Unavailable, match=re.escape("cannot be used at o-2: this statement has waited for requests")):
             io.read(f"{lakeside}/o-2")
