@@ -8,15 +8,23 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake
+from tests.fix_postgres import database
 from tests.running import RunningServer
 
 
-@pytest.fixture(scope="module")
-def shared(module_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Lake]]:
+@pytest.fixture(scope="session")
+def golden_dsn(server_dsn: str, template: str) -> Iterator[str]:
+    """DSN of the catalog of `shared`."""
+    with database(server_dsn, template) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def shared(golden_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Lake]]:
     """A server, and its lake in this process too: SQL alone makes no watermarks as they are wanted."""
     directory = tmp_path_factory.mktemp("golden")
-    server = RunningServer(directory, SLUICE_CATALOG_DSN=module_dsn, SLUICE_WAREHOUSE=str(directory / "warehouse"))
-    catalog = CatalogStore(module_dsn)
+    server = RunningServer(directory, SLUICE_CATALOG_DSN=golden_dsn, SLUICE_WAREHOUSE=str(directory / "warehouse"))
+    catalog = CatalogStore(golden_dsn)
     lake = Lake(catalog, str(directory / "warehouse"))
     try:
         server.start()

@@ -30,6 +30,7 @@ from tests.server.streams.golden import (
     history,
     streams,
 )
+from tests.short import short
 
 MOST_OPEN = 40
 FOLLOWED_BY_FLINK = 4
@@ -89,7 +90,7 @@ def by_flink(url: str, statement: str) -> list[Row]:
         return stream.rows()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", short(LAYOUTS, ("a queue", "buckets of partitions")))
 def test_streams_are_the_models(lake: Lake, url: str, layout: str) -> None:
     """Some of them with each layout, others with the next."""
     agrees(lake, url, layout, one_in=len(LAYOUTS) * 7)

@@ -32,6 +32,7 @@ from tests.server.streams.golden import (
     starts,
     streams,
 )
+from tests.short import short
 
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261124"))
 LIMITS: tuple[dict[str, str], ...] = ({}, {"maxRowsPerTrigger": "3"}, {"maxFilesPerTrigger": "2"}, {"maxBytesPerTrigger": "1 kb"})
@@ -83,7 +84,7 @@ class Query:
         self._reader.stop()
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", short(LAYOUTS, ("no buckets", "queues of partitions")))
 def test_streams_of_the_source_are_the_models(lake: Lake, url: str, layout: str) -> None:
     agrees(lake, url, layout, one_in=len(LAYOUTS) * 7)
 

@@ -86,7 +86,7 @@ def agrees(server: RunningServer, lake: Lake, layout: str, *, one_in: int, jobs_
 
 @pytest.mark.parametrize("short", ["buckets of partitions", pytest.param("no buckets", marks=pytest.mark.torture)])
 def test_some_windows_are_the_models(shared: tuple[RunningServer, Lake], short: str) -> None:
-    agrees(*shared, short, one_in=311, jobs_one_in=4)
+    agrees(*shared, short, one_in=550, jobs_one_in=4)
 
 
 @pytest.mark.torture
