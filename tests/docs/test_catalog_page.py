@@ -44,9 +44,13 @@ def test_clients_are_pointed_here_as_the_page_says(server: RunningServer, reques
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("extensions", [True, pytest.param(False, marks=pytest.mark.torture)])
+@pytest.mark.torture
+@pytest.mark.parametrize("extensions", [True, False])
 def test_spark_is_pointed_here_as_the_page_says(server: RunningServer, database: str, tmp_path: Path, extensions: bool) -> None:
-    """The page's command with the jar it names; without the setting of extensions what they bring is a syntax error."""
+    """The page's command with the jar it names; without the setting of extensions what they bring is a syntax error.
+
+    The same Spark with the same options asks more in `tests/interop/test_spark.py`.
+    """
     python, jar = given()
     (command,) = [text for language, text in BLOCKS if language == "" and text.startswith("spark-sql")]
     program, *words = shlex.split(command.replace("\\\n", " ").replace("http://127.0.0.1:8083", server.url))

@@ -126,7 +126,7 @@ def test_others_have_all_connections(catalog: Catalog) -> None:
         pytest.param("a backend is killed", marks=pytest.mark.torture),
         "the postmaster is killed",
         pytest.param("stopped at once", marks=pytest.mark.torture),
-        "connections are ended",
+        pytest.param("connections are ended", marks=pytest.mark.torture),
     ],
 )
 def test_postgres_ends_while_it_commits(start_server: StartServer, how: str) -> None:

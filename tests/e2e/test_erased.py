@@ -94,7 +94,13 @@ def _erase(server: RunningServer) -> list[str]:
     raise AssertionError(left)
 
 
-@pytest.mark.parametrize("options", ["'bucket' = '1', 'bucket-key' = 'id'", "'bucket' = '-1', 'file.format' = 'orc'"], ids=["queue", "orc"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param("'bucket' = '1', 'bucket-key' = 'id'", marks=pytest.mark.torture, id="queue"),
+        pytest.param("'bucket' = '-1', 'file.format' = 'orc'", id="orc"),
+    ],
+)
 def test_no_file_and_no_dump_holds_the_value(start_server: StartServer, options: str) -> None:
     server = start_server(SLUICE_LOG_REQUESTS="true")
     postgres = server.data / "postgres"

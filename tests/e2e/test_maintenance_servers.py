@@ -1,4 +1,7 @@
-"""Two servers on one Postgres: each table is merged by one of them, and by the other within half a minute of its end."""
+"""Two servers on one Postgres: each table is merged by one of them, and by the other within half a minute of its end.
+
+Their coordinators alone, in one process: `tests/maintenance/test_coordinator.py`.
+"""
 
 from __future__ import annotations
 
@@ -110,6 +113,7 @@ def until_merged(server: RunningServer, leases: Leases) -> float:
     return taken
 
 
+@pytest.mark.torture
 def test_the_other_takes_over_from_a_killed_one(start_server: StartServer, dsn: str, tmp_path: Path) -> None:
     servers, bucket = begin(start_server, dsn, tmp_path)
     leases = Leases(dsn)

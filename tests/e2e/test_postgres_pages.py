@@ -19,7 +19,7 @@ from tests.running import RunningServer
 from tests.waiting import eventually
 
 PAGES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 1024, 4096, 8192)
-SHORT_FORM = (1, 24)
+SHORT_FORM = (1,)
 _CLOSE_BYTES = 2000
 """Less than a commit's own records."""
 _MOST_MESSAGES = 5000

@@ -165,6 +165,7 @@ def _side_by_side(start_server: StartServer, dsn: str, tmp_path: Path, *, writer
     assert servers[1].value("SELECT COUNT(DISTINCT id) FROM t") == servers[0].value("SELECT COUNT(*) FROM t") == acknowledged
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 def test_two_servers_that_write_one_table_share_it(start_server: StartServer, dsn: str, tmp_path: Path) -> None:
     _side_by_side(start_server, dsn, tmp_path, writers=3, seconds=4, least=0.2)

@@ -1,4 +1,8 @@
-"""The power goes while Spark writes: what it wrote is there whole or not at all, as clients were told, and the server begins again."""
+"""The power goes while Spark writes: what it wrote is there whole or not at all, as clients were told, and the server begins again.
+
+All of it is in `make torture`; `make test` lets the power go under what is written here (`test_system_calls`), and asks of what Spark
+writes whether it is on disk before Postgres is told (`test_spark`).
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,7 @@ def power(dsn: str, template: str, tmp_path: Path, shim_library: Path) -> Iterat
 
 
 @pytest.mark.slow
+@pytest.mark.torture
 def test_the_power_goes_while_spark_writes(power: PowerCuts) -> None:
     for at in (60, 120):
         assert power.hold([BULK, OVERWRITE, SORT], at=at)
@@ -33,6 +38,7 @@ def test_the_power_goes_while_spark_writes(power: PowerCuts) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.torture
 def test_the_power_goes_in_the_batch_of_a_job(power: PowerCuts) -> None:
     power.with_job()
     assert power.hold([], at=40)

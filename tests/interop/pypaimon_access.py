@@ -98,4 +98,5 @@ def rules(url: str, root: str, ada: str) -> None:
 
 
 if __name__ == "__main__":
-    {"grants": grants, "columns": columns, "rules": rules}[sys.argv[1]](*sys.argv[2:5])
+    for part in sys.argv[1].split(","):
+        {"grants": grants, "columns": columns, "rules": rules}[part](*sys.argv[2:5])

@@ -22,8 +22,8 @@ def test_grants_columns_and_rules_hold_for_pypaimon(start_server: StartServer) -
     admin = {"Authorization": "Bearer r00t"}
     ada = httpx.post(f"{server.url}/tokens", json={"name": "ada"}, headers=admin).json()["token"]
 
-    def as_users(part: str) -> None:
-        command = [str(python), str(HERE / "pypaimon_access.py"), part, server.url, "r00t", ada]
+    def as_users(parts: str) -> None:
+        command = [str(python), str(HERE / "pypaimon_access.py"), parts, server.url, "r00t", ada]
         done = subprocess.run(command, env=os.environ | {"no_proxy": "*"}, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr[-3000:]
 
@@ -32,8 +32,7 @@ def test_grants_columns_and_rules_hold_for_pypaimon(start_server: StartServer) -
             response = httpx.post(f"{server.url}/sql", content=statement.encode(), headers=admin, timeout=60)
             assert response.status_code == 200, response.text
 
-    as_users("grants")
-    as_users("columns")
+    as_users("grants,columns")
     sql(
         "GRANT SELECT ON acl.t TO ada",
         "CREATE POLICY europe ON acl.t TO ada USING (region = 'eu' AND id IS NOT NULL)",

@@ -249,10 +249,11 @@ def cells(found: dict[tuple[str, str], str], doers: Sequence[str]) -> list[str]:
     return lines
 
 
+@pytest.mark.parametrize("every", [pytest.param(2, id="short"), pytest.param(1, id="whole", marks=pytest.mark.torture)])
 def test_what_sql_pypaimon_and_java_do_is_read_by_all(
-    server: RunningServer, database: str, pypaimon_client: Pypaimon, java_client: Java
+    server: RunningServer, database: str, pypaimon_client: Pypaimon, java_client: Java, every: int
 ) -> None:
-    light = [operation for operation in OPERATIONS if not operation.heavy]
+    light = [operation for operation in OPERATIONS if not operation.heavy][::every]
     clients: dict[str, Client] = {"sql": Sql(server), "pypaimon": pypaimon_client, "java": java_client}
     found = run(server, database, clients, light, doers=lambda at: ("sql", ("pypaimon", "java")[at % 2]))
     assert {key: said for key, said in found.items() if said not in ("yes", "–")} == {}

@@ -125,7 +125,7 @@ def _campaign(
 
 @pytest.mark.slow
 def test_a_small_crowd_costs_no_thread_and_leaves_nothing(start_server: StartServer) -> None:
-    _campaign(start_server(), idle=200, half=80, slow=20, streams=60, tables=20, seconds=0.5)
+    _campaign(start_server(), idle=100, half=40, slow=10, streams=30, tables=6, seconds=0.2)
 
 
 @pytest.mark.torture

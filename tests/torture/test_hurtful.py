@@ -52,7 +52,7 @@ def _campaign(server: RunningServer, texts: list[str], seconds: float) -> Probes
 def test_one_of_each_kind_leaves_the_server_to_others(start_server: StartServer) -> None:
     assert len(SHORT) == 8
     assert len(ALL) >= 60  # of the campaign below, which no run of `make test` begins
-    _campaign(start_server(), SHORT, 1.5)
+    _campaign(start_server(), SHORT, 0.7)
 
 
 @pytest.mark.torture

@@ -12,8 +12,10 @@ from tests.torture.campaign import run
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261121"))
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 def test_a_kill(start_server: StartServer) -> None:
+    """`make test` kills a server under statements of every kind: `tests/torture/kills/test_kills.py`."""
     run(start_server(), kills=1, seed=SEED, longest=2.0)
 
 

@@ -37,7 +37,7 @@ def _told(server: RunningServer, table: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tables", [20, pytest.param(1000, marks=[pytest.mark.torture, pytest.mark.timeout(3600)])])
+@pytest.mark.parametrize("tables", [8, pytest.param(1000, marks=[pytest.mark.torture, pytest.mark.timeout(3600)])])
 def test_the_others_do_not_feel_it(start_server: StartServer, tmp_path: Path, tables: int) -> None:
     server = start_server()
     names = [f"t{number:04}" for number in range(tables)]

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import httpx
@@ -13,6 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from gateway.gateway import Gateway
+from tests.short import short
 
 expect.set_options(timeout=30_000)
 ROOT = Path(__file__).parents[3]
@@ -102,18 +104,12 @@ class Watched:
         assert not self.complaints
 
 
-IN_EVERY_LOOK = pytest.mark.parametrize(
-    ("shape", "scheme"),
-    [
-        ("desktop", "light"),
-        ("phone", "dark"),
-        pytest.param("desktop", "dark", marks=pytest.mark.torture),
-        pytest.param("phone", "light", marks=pytest.mark.torture),
-    ],
-)
+def in_every_look(shape: str, scheme: str) -> pytest.MarkDecorator:
+    """One look in `make test`, and all others in `make torture` only."""
+    return pytest.mark.parametrize(("shape", "scheme"), short(product(_SHAPES, ("light", "dark")), [(shape, scheme)]))
 
 
-@IN_EVERY_LOOK
+@in_every_look("phone", "dark")
 def test_every_page_is_accessible_and_fits(browser: Browser, shop: str, gateway: Gateway, shape: str, scheme: str) -> None:
     found: list[tuple[str, str]] = []
     watched = Watched(browser, shop, shape, scheme)

@@ -19,7 +19,7 @@ from model.identifier import Identifier
 from model.work.job import JobLease, JobState
 from model.work.job_lag import JobLag
 from tests.running import RunningServer
-from tests.server.pages.test_browser import IN_EVERY_LOOK, Watched, faults, keep
+from tests.server.pages.test_browser import Watched, faults, in_every_look, keep
 from tests.server.pages.test_browser import browser as browser
 
 _RUN, _EXPLAIN = "button[value=run]", "button[value=explain]"
@@ -142,7 +142,7 @@ _VIEWS: tuple[tuple[str, str, Callable[[Page], None] | None], ...] = (
 )
 
 
-@IN_EVERY_LOOK
+@in_every_look("desktop", "light")
 def test_every_page_is_accessible_and_fits(browser: Browser, shop: str, shape: str, scheme: str) -> None:
     watched = Watched(browser, shop, shape, scheme)
     page = watched.page

@@ -255,7 +255,8 @@ def test_a_text_of_fifty_megabytes_is_refused_and_said_so(server: RunningServer)
         assert (answer.status_code, json.loads(answer.content)["errorClass"]) == (413, "StatementTooLarge")
 
 
-def test_a_stream_goes_on_after_the_server_was_killed(start_server: StartServer) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.torture)])
+def test_a_stream_goes_on_after_the_server_was_killed(start_server: StartServer, kills: int) -> None:
     from tests.following import Follower
 
     server = start_server()
@@ -267,7 +268,7 @@ def test_a_stream_goes_on_after_the_server_was_killed(start_server: StartServer)
     def told(next_snapshot: int) -> bool:
         return eventually(lambda: file.exists() and json.loads(file.read_text())["nextSnapshot"] == next_snapshot)
 
-    for round_ in range(2):
+    for round_ in range(kills):
         with Follower(server.url, statement) as stream:
             for number in range(5):
                 server.sql(f"INSERT INTO q VALUES ({round_ * 10 + number})")
@@ -281,7 +282,7 @@ def test_a_stream_goes_on_after_the_server_was_killed(start_server: StartServer)
         with Follower(server.url, statement) as stream:
             seen += [row["id"] for row in stream.rows(1)]
             assert told(round_ * 6 + 7)
-    assert seen == [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15]
+    assert seen == [10 * kill + number for kill in range(kills) for number in range(6)]
 
 
 def test_a_stop_ends_streams_at_once(start_server: StartServer) -> None:

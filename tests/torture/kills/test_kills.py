@@ -46,10 +46,10 @@ def _others(campaign: Campaign, server: RunningServer, logs: Path) -> Iterator[N
         yield
 
 
-def _rounds(campaign: Campaign, kills: int, victims: list[str]) -> None:
+def _rounds(campaign: Campaign, kills: int, victims: list[str], *, longest: float = 4.0) -> None:
     try:
         for number in range(kills):
-            campaign.round(number, victims, longest=4.0)
+            campaign.round(number, victims, longest=longest)
             print(number, campaign.told, flush=True)
     finally:
         print(campaign.told)
@@ -59,7 +59,7 @@ def _rounds(campaign: Campaign, kills: int, victims: list[str]) -> None:
 @pytest.mark.slow
 def test_a_kill(start_server: StartServer) -> None:
     server = start_server()
-    _rounds(Campaign([server], dsn=lambda: embedded_dsn(server), seed=SEED, clients=4, renames=True), 1, [SERVER])
+    _rounds(Campaign([server], dsn=lambda: embedded_dsn(server), seed=SEED, clients=4, renames=True), 1, [SERVER], longest=2.0)
 
 
 @pytest.mark.torture
