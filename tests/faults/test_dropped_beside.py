@@ -12,6 +12,7 @@ from tests.faults.failing_io import FailingFileIO, Faults
 from tests.faults.operation import Operation, made
 from tests.faults.operations import OPERATIONS
 from tests.faults.world import World, world
+from tests.short import one_in
 from tests.waiting import eventually
 
 WRITERS = [one for one in OPERATIONS if one.name in ("insert", "inserts at once", "rows by body", "overwrite", "truncate", "compaction")]
@@ -61,7 +62,7 @@ def campaign(dsn: str, tmp_path: Path, operation: Operation, every: int) -> None
     assert number > every
 
 
-@pytest.mark.parametrize("operation", WRITERS, ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", one_in(2, WRITERS), ids=lambda operation: operation.name)
 def test_some_calls_beside_a_drop_leave_nothing(dsn: str, tmp_path: Path, operation: Operation) -> None:
     campaign(dsn, tmp_path, operation, every=7)
 

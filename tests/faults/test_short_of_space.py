@@ -10,6 +10,7 @@ from lake.reserve import DiskSpace, StorageReserve
 from tests.faults.operation import Operation, made, verified
 from tests.faults.operations import OPERATIONS
 from tests.faults.world import world
+from tests.short import one_in
 
 REFUSED = {
     "insert", "insert with a key", "inserts at once", "rows by body", "ingest in the place of a table", "insert into a branch",
@@ -25,7 +26,7 @@ def used(_: StorageReserve, directory: str) -> DiskSpace:
     return DiskSpace(directory=directory, free=1 << 40, reserved=1 << 50)
 
 
-@pytest.mark.parametrize("operation", [one for one in OPERATIONS if one.name not in BELOW], ids=lambda operation: operation.name)
+@pytest.mark.parametrize("operation", one_in(3, [one for one in OPERATIONS if one.name not in BELOW]), ids=lambda operation: operation.name)
 def test_what_adds_to_a_short_disk_is_refused_and_all_else_is_done(
     dsn: str, tmp_path: Path, operation: Operation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from tests.disks import PAGE, fill, mounted
 from tests.faults.operation import BEFORE, KEY, Operation, Told, asking, made, verified
 from tests.faults.operations import BY_NAME, OPERATIONS
 from tests.faults.world import Answer, World, world
+from tests.short import diagonal
 
 MEGABYTES = 16
 MOST_PAGES = 60
@@ -152,8 +153,7 @@ def _full_of_what_goes(full: World, directory: Path, *, unpublished: bool) -> No
     filled(directory / "warehouse", leave=0)
 
 
-@pytest.mark.parametrize("going", GOING_ON, ids=lambda going: going.text)
-@pytest.mark.parametrize("unpublished", [False, True], ids=["published", "unpublished"])
+@pytest.mark.parametrize(("going", "unpublished"), diagonal(GOING_ON, [False, True]))
 def test_what_frees_a_disk_without_a_page_goes_on(dsn: str, small: Path, going: Going, *, unpublished: bool) -> None:
     with world(dsn, small, begins=True) as full:
         _full_of_what_goes(full, small, unpublished=unpublished)

@@ -11,7 +11,7 @@ from tests.fuzz.inputs import BODIES, DDL, deep, drawn, mutated
 from tests.fuzz.oracle import Flat, failed_once, judged, sql, tree_digest
 from workers.pool import WorkerPool
 
-SHORT, PART, PARTS = 30, 3_000, 10
+SHORT, PART, PARTS = 15, 3_000, 10
 
 
 @pytest.fixture

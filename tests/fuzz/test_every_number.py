@@ -18,6 +18,7 @@ from model.snapshot import NO_WATERMARK
 from tests.fuzz.oracle import sql
 from tests.fuzz.test_hostile_tables import said
 from tests.lake.register.damage import forget_metadata
+from tests.short import one_in, short
 
 _ENDS = (-(2**63), -(2**53), -1, 0, 2**31, 10**15, 253_402_300_799_999, 253_402_300_800_000, 2**62, 2**63 - 1)
 _NUMBERS = (
@@ -71,7 +72,7 @@ def _tags(client: FlaskClient) -> list[list[Any]]:
     return rows
 
 
-@pytest.mark.parametrize("member", _NUMBERS)
+@pytest.mark.parametrize("member", one_in(3, _NUMBERS))
 def test_in_a_tag_that_came_as_a_file(client: FlaskClient, place: Path, member: str) -> None:
     (place / "tag").mkdir(exist_ok=True)
     body = json.loads((place / "snapshot/snapshot-2").read_text())
@@ -93,7 +94,7 @@ def test_in_a_tag_that_came_as_a_file(client: FlaskClient, place: Path, member: 
         assert ["laid"] not in _tags(client)
 
 
-@pytest.mark.parametrize("member", _NUMBERS)
+@pytest.mark.parametrize("member", short(_NUMBERS, ("watermark", "deltaRecordCount", "schemaId", "nextRowId")))
 def test_in_a_table_that_is_registered(client: FlaskClient, gateway: Gateway, place: Path, import_dirs: list[str], member: str) -> None:
     body = json.loads((place / "snapshot/snapshot-2").read_text())
     for number, (end, text) in enumerate(_strange(body, member)):

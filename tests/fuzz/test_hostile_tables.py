@@ -16,6 +16,7 @@ from tests.fuzz.inputs import drawn, mutated, value
 from tests.fuzz.oracle import Flat, judged, sql, tree_digest
 from tests.fuzz.records import retold, rewritten
 from tests.lake.register.damage import forget_metadata
+from tests.short import one_in
 
 SHORT, PART, PARTS = 12, 1_250, 8
 FAILED_ONCE = (7745, 9503)
@@ -252,7 +253,7 @@ _PIPES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", _PIPES)
+@pytest.mark.parametrize("name", one_in(3, _PIPES))
 def test_nobody_waits_for_a_pipe_in_place_of_a_file(client: FlaskClient, warehouse: Path, name: str) -> None:
     sql(client, "CREATE TABLE t (id INT, s STRING, c STRING) PARTITIONED BY (s)")
     sql(client, "INSERT INTO t VALUES (1, 'a', 'x'), (2, 'b', 'x')")

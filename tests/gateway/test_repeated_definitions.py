@@ -28,6 +28,7 @@ from sql.statements import base
 from sql.statements.procedures.calls import PROCEDURES
 from table.write.snapshot_builder import CommitRequest
 from tests.fix_gateway import NoSpark
+from tests.short import one_in
 
 ME = Caller(principal="me", administrator=True)
 JOB = UUID(int=7)
@@ -144,7 +145,7 @@ AGAIN = {
 OF_THE_SESSION = {"UseDatabase", "UseCatalog", "SetOption", "ResetOption", "Query", "Explain", "DescribeTable"}
 
 
-@pytest.mark.parametrize("text", CASES)
+@pytest.mark.parametrize("text", one_in(3, CASES))
 def test_what_was_decided_is_not_done_again(
     text: str, catalog_lake: Lake, spark_stub: NoSpark, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

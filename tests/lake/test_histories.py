@@ -22,6 +22,7 @@ from tests.lake.kept import go_on, keep
 from tests.lake.mortal import Killed, MortalIO
 from tests.lake.rewrite.test_compaction import QUEUE, append, ids
 from tests.lake.tables.test_tables import Crash, crashing_at
+from tests.short import one_in
 from tests.sql.tables import make_table
 
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261121"))
@@ -39,7 +40,7 @@ def live(catalog: CatalogStore, warehouse: Path, mode: str, seed: int, *, steps:
     check_warehouse(warehouse)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", one_in(2, range(2)))
 @pytest.mark.parametrize("mode", MODES)
 def test_any_history(catalog: CatalogStore, warehouse: Path, mode: str, seed: int) -> None:
     live(catalog, warehouse, mode, SEED + seed, steps=40)

@@ -16,6 +16,7 @@ from model.schema.schema import column, new_schema
 from tests.lake.register.test_standing import older
 from tests.lake.rewrite.test_compaction import append, ids
 from tests.lake.tables.test_branch_races import EVERYTHING
+from tests.short import one_in
 
 T = Identifier("default", "t")
 SCHEMA = new_schema([column("id", "BIGINT")], options={"bucket": "1", "bucket-key": "id"})
@@ -70,7 +71,7 @@ def rows(lake: Lake) -> list[int]:
     return sorted(ids(lake.open(T)))
 
 
-@pytest.mark.parametrize("kind", MEANWHILE)
+@pytest.mark.parametrize("kind", one_in(2, MEANWHILE))
 def test_nothing_of_what_is_no_more_comes_back(catalog: CatalogStore, lake: Lake, place: str, kind: str) -> None:
     meanwhile, expected = MEANWHILE[kind]
     lake.create_table(T, SCHEMA)

@@ -18,6 +18,7 @@ from tests.lake.kept import keep
 from tests.lake.register.test_standing import older
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
+from tests.short import one_in
 
 LINE = ["f1", "f2", "new3", "new4"]
 
@@ -65,7 +66,7 @@ def forward(lake: Lake) -> None:
         lake.branches.fast_forward(lake.open(T), "b")
 
 
-@pytest.mark.parametrize("sweep", [young_orphans, all_orphans, expiry, forward])
+@pytest.mark.parametrize("sweep", one_in(2, [young_orphans, all_orphans, expiry, forward]))
 def test_a_line_below_the_catalogs_ids_stays_and_is_registered(
     lake: Lake, catalog: CatalogStore, warehouse: Path, dsn: str, old: Path, sweep: Callable[[Lake], None]
 ) -> None:

@@ -26,6 +26,7 @@ from tests.lake.kept import at, data_files, go_on, keep, overwrite, six_commits,
 from tests.lake.register.damage import forget_metadata
 from tests.lake.register.test_standing import older
 from tests.lake.rewrite.test_compaction import append
+from tests.short import short
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ WRITES: dict[str, tuple[Callable[[Lake, LakeTable], object], list[str]]] = {
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("stored", [False, True])
-@pytest.mark.parametrize("branch", [False, True])
+@pytest.mark.parametrize("branch", short([False, True], [True]))
 def test_a_tag_that_is_written_where_all_were_lost_leaves_the_others(
     lake: Lake, on_a_store: Lake, monkeypatch: pytest.MonkeyPatch, write: str, killed: bool, stored: bool, branch: bool
 ) -> None:

@@ -17,6 +17,7 @@ from model.schema.types import BigIntType
 from tests.lake.register.test_standing import older
 from tests.lake.test_commit import T, append, names
 from tests.lake.test_commit import table as table
+from tests.short import one_in
 
 B = replace(T, branch="b")
 Change = Callable[[Lake], object]
@@ -38,7 +39,7 @@ TAGS: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("change", TAGS)
+@pytest.mark.parametrize("change", one_in(3, TAGS))
 def test_tags_and_schemas_stay_while_files_are_ahead(
     lake: Lake, table: LakeTable, dsn: str, catalog: CatalogStore, warehouse: Path, tmp_path: Path, change: str
 ) -> None:

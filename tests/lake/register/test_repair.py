@@ -28,6 +28,7 @@ from tests.faults.failing_io import FailingFileIO, Faults
 from tests.lake.kept import go_on
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
+from tests.short import one_in
 from tests.waiting import eventually
 
 
@@ -275,7 +276,7 @@ def gone_at_the_end(*_: object) -> None:
     raise Unavailable("Postgres went away.")
 
 
-@pytest.mark.parametrize("cut_off", [*range(1, CALLS + 1), "Postgres"])
+@pytest.mark.parametrize("cut_off", one_in(4, ["Postgres", *range(1, CALLS + 1)]))
 def test_what_is_set_aside_stays_readable_wherever_a_repair_is_cut_off(
     catalog: CatalogStore, lake: Lake, table: LakeTable, warehouse: Path, monkeypatch: pytest.MonkeyPatch, cut_off: int | str
 ) -> None:

@@ -12,6 +12,7 @@ from lake import Lake, LakeTable
 from model.errors import TableDamaged
 from tests.lake.kept import at, history, six_commits
 from tests.lake.register.damage import cut, remove
+from tests.short import diagonal
 
 BREAKS: dict[str, Callable[[Path], None]] = {"missing": remove, "cut": cut}
 ACTIONS: dict[str, Callable[[Lake, LakeTable], object]] = {
@@ -23,9 +24,7 @@ ACTIONS: dict[str, Callable[[Lake, LakeTable], object]] = {
 }
 
 
-@pytest.mark.parametrize("how", BREAKS)
-@pytest.mark.parametrize("kind", ["base", "delta", "manifest"])
-@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize(("how", "kind", "action"), diagonal(BREAKS, ["base", "delta", "manifest"], ACTIONS))
 def test_a_snapshot_that_cannot_be_read_is_not_gone_on_from(lake: Lake, action: str, kind: str, how: str) -> None:
     table = six_commits(lake)
     lake.tags.create(table, "kept", snapshot_id=3)

@@ -17,6 +17,7 @@ from model.schema.change import SetOption
 from table.format.io.file_io import LocalFileIO
 from tests.lake.tables.test_drops import make
 from tests.lake.test_commit import append
+from tests.short import one_in
 from tests.waiting import eventually
 
 _TABLES = [Identifier("default", f"t{number}") for number in range(20)]
@@ -61,7 +62,7 @@ def hanging(catalog: CatalogStore, warehouse: Path) -> Iterator[tuple[Lake, _Han
         store.goes_on.set()
 
 
-@pytest.mark.parametrize("work", _WORK)
+@pytest.mark.parametrize("work", one_in(2, _WORK))
 def test_a_store_that_hangs_leaves_connections_to_others(hanging: tuple[Lake, _Hanging], catalog: CatalogStore, work: str) -> None:
     lake, store = hanging
     for identifier in _TABLES:
