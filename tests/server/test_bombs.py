@@ -16,6 +16,7 @@ from server.flight.wire.messages import message, packed
 from tests import fix_postgres
 from tests.running import ARROW, PARQUET
 from tests.server.flight.conftest import Endpoint
+from tests.short import one_in
 from tests.workers import bombs
 from workers.pool import WorkerLimits, WorkerPool
 
@@ -46,7 +47,9 @@ def count(client: FlaskClient) -> Any:
     return client.post("/sql", data="SELECT count(*) FROM t").get_json()["rows"]
 
 
-@pytest.mark.parametrize(("media_type", "name"), [*((PARQUET, name) for name in bombs.PARQUET), *((ARROW, name) for name in bombs.ARROW)])
+@pytest.mark.parametrize(
+    ("media_type", "name"), one_in(3, [*((PARQUET, name) for name in bombs.PARQUET), *((ARROW, name) for name in bombs.ARROW)])
+)
 def test_a_body_that_unfolds_past_a_workers_memory_is_refused(client: FlaskClient, media_type: str, name: str) -> None:
     made = (bombs.PARQUET if media_type == PARQUET else bombs.ARROW)[name]
     answer = told(client, media_type, name, made())

@@ -76,7 +76,7 @@ def single(faults: Faults, shop: Server, run: Callable[[], tuple[str, Sequence[A
     return calls >= at, failed > 0
 
 
-@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.torture)])
+@pytest.mark.parametrize("every", [25, pytest.param(1, marks=pytest.mark.torture)])
 def test_a_table_comes_back_whole_or_not_at_all(shop: Server, of: Of, failing: Faults, tmp_path: Path, every: int) -> None:
     before = [shop.history(name) for name in ASKED[:2]]
     copy, file = str(tmp_path / "copy"), tmp_path / "b"
@@ -111,7 +111,7 @@ def whole(
     return calls >= at, failed > 0
 
 
-@pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.torture)])
+@pytest.mark.parametrize("every", [45, pytest.param(1, marks=pytest.mark.torture)])
 def test_a_warehouse_comes_back_whole_in_the_end(
     shop: Server, opened: Open, of: Of, dsn: str, failing: Faults, tmp_path: Path, every: int
 ) -> None:

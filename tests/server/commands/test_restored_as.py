@@ -121,7 +121,7 @@ def beside(faults: Faults, shop: Server, run: Callable[[], tuple[str, Sequence[A
     return calls >= at, failed > 0
 
 
-@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.torture)])
+@pytest.mark.parametrize("every", [25, pytest.param(1, marks=pytest.mark.torture)])
 def test_a_copy_that_fails_leaves_nothing_behind(shop: Server, of: Of, failing: Faults, tmp_path: Path, every: int) -> None:
     """Each attempt took a directory of its own, which nothing named and nothing removed."""
     copy, file = str(tmp_path / "copy"), tmp_path / "b"

@@ -27,6 +27,7 @@ from table.format.io.file_io import LocalFileIO
 from table.format.io.storage_errors import translating
 from tests.lake.register.damage import forget_metadata
 from tests.server.commands.conftest import Of, Open, Server
+from tests.short import diagonal
 from tests.sql.statements.test_deletions import delete
 
 ORDERS = Identifier("shop", "orders")
@@ -313,8 +314,7 @@ KINDS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize(("kind", "wrong"), diagonal(KINDS, WRONG))
 def test_one_file_that_cannot_be_copied_keeps_no_other_out_of_the_copy(shop: Server, of: Of, tmp_path: Path, kind: str, wrong: str) -> None:
     """A directory of which one entry could not be looked at left the whole table out, and its rows were lost with the warehouse."""
     reset_consumer(shop.catalog, shop.lake.open(ORDERS), "c", 1)

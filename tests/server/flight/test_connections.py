@@ -27,6 +27,7 @@ from server.settings.settings import read_settings
 from tests.server.access.test_tls import Files
 from tests.server.flight.conftest import Endpoint, rows
 from tests.server.flight.raw import begun, ended, greet
+from tests.short import one_in
 from tests.waiting import eventually
 
 
@@ -202,7 +203,7 @@ INGEST = packed(
 
 @pytest.mark.parametrize(
     ("method", "descriptor"),
-    [("DoPut", None), ("DoPut", fl.FlightDescriptor.for_command(INGEST).serialize()), ("GetFlightInfo", None), ("DoGet", None)],
+    one_in(2, [("DoPut", None), ("DoPut", fl.FlightDescriptor.for_command(INGEST).serialize()), ("GetFlightInfo", None), ("DoGet", None)]),
     ids=["put", "rows without columns", "a statement", "a ticket"],
 )
 def test_who_begins_to_send_and_sends_nothing_is_cut_off(dsn: str, tmp_path: Path, method: str, descriptor: bytes | None) -> None:

@@ -27,6 +27,7 @@ from table.format.rows.arrow import arrow_schema
 from table.write.snapshot_builder import CommitRequest, build_snapshot, everything
 from table.write.writer import write_batches
 from tests.server.paimon.speaking import Rest
+from tests.short import one_in
 from tests.sql.statements.test_history_at_once import LAYOUTS, Historians, whole
 from tests.sql.statements.test_names_at_once import TOLD
 
@@ -156,7 +157,7 @@ def crowd(gateways: Sequence[Gateway], lake: Lake, warehouse: Path, layout: str,
     print(many.statuses)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", one_in(3, LAYOUTS))
 def test_the_past_is_whole_beside_clients(gateway: Gateway, other_server: Gateway, lake: Lake, warehouse: Path, layout: str) -> None:
     crowd([gateway, other_server], lake, warehouse, layout, SEED, callers=4, statements=30)
 

@@ -22,6 +22,7 @@ from tests.fix_postgres_proxy import Lost, PostgresProxy
 from tests.server.conftest import NoSpark
 from tests.server.paimon.committing import Writer
 from tests.server.paimon.speaking import PLAIN, Rest, new_table
+from tests.short import one_in
 from tests.waiting import eventually
 
 _REPEATED = (429, 503)
@@ -101,7 +102,7 @@ def _run(gateway: Gateway, texts: Sequence[str], table: str) -> None:
         gateway.run(text.format(t=table)).close()
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", one_in(2, CHANGES))
 def test_what_a_client_repeats_by_itself_has_not_been_done(behind: tuple[Rest, Gateway], postgres_proxy: PostgresProxy, name: str) -> None:
     """The answer to each COMMIT of the request is lost once; until it is repeated others commit, whose rows it would take away."""
     change, (rest, gateway) = CHANGES[name], behind

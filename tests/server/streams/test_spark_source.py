@@ -29,6 +29,7 @@ from model.schema.change import AddColumn, RenameColumn, SchemaChange, SetOption
 from model.schema.schema import column, new_schema
 from model.schema.types import parse_type
 from model.snapshot import CommitKind
+from pyspark_sluice import history
 from pyspark_sluice.pieces import Split
 from pyspark_sluice.position import Position
 from pyspark_sluice.pushed import predicate_of, predicate_text
@@ -467,7 +468,8 @@ def test_options_that_mean_nothing(url: str, queue: Lake, options: dict[str, str
         reader_of(url, **options).initialOffset()
 
 
-def test_a_token_is_wanted_and_a_part_of_a_table_is_not_given(url: str, queue: Lake) -> None:
+def test_a_token_is_wanted_and_a_part_of_a_table_is_not_given(url: str, queue: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "_MOST_WAIT_SECONDS", 1.0)  # so long a request lasts that the server let in
     _, admin = queue.permissions.create_token("root", administrator=True)
     _, ada = queue.permissions.create_token("ada")
     with pytest.raises(NotAuthorized):

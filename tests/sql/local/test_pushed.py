@@ -24,7 +24,7 @@ from sql.execution.writing import append_batches
 from table.format.rows.arrow import arrow_schema
 from table.scan.planning.entry_scan import exactly, only_columns
 from table.scan.skipping.prune import may_match
-from tests.short import share
+from tests.short import one_in, share
 from tests.sql.local.test_scan import COLUMNS, CONDITIONS, ROWS, Condition
 from tests.sql.tables import make_table
 
@@ -48,7 +48,7 @@ SHAPES: dict[str, tuple[str, dict[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", one_in(2, SHAPES))
 def test_pruning_changes_no_result(gateway: Gateway, lake: Lake, monkeypatch: pytest.MonkeyPatch, shape: str) -> None:
     """The local executor, once with files skipped and once reading all of them; and what the condition is of each row."""
     partition, options = SHAPES[shape]

@@ -63,10 +63,10 @@ def test_comments_and_literals_are_one_word() -> None:
 
 
 OPEN = {
-    "escaped quotes": """"SELECT " + "\\\\'" * 480_000""",
-    "double quotes": """"SELECT " + '\\\\"' * 480_000""",
-    "comments": '"SELECT 1 " + "/* " * 330_000',
-    "spaces behind rows": '"INSERT INTO t VALUES (1)" + " " * 900_000 + "x"',
+    "escaped quotes": """"SELECT " + "\\\\'" * 240_000""",
+    "double quotes": """"SELECT " + '\\\\"' * 240_000""",
+    "comments": '"SELECT 1 " + "/* " * 165_000',
+    "spaces behind rows": '"INSERT INTO t VALUES (1)" + " " * 450_000 + "x"',
 }
 
 

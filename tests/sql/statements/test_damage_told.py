@@ -20,6 +20,7 @@ from model.identifier import Identifier
 from sql.statements.procedures.analyze import commit_statistics
 from tests.bare import without_rights
 from tests.lake.register.damage import BREAKS, data_files, forget_metadata, metadata_files
+from tests.short import diagonal, one_in
 
 T = Identifier("default", "t")
 STATEMENTS = re.compile(r"CALL sys\.\w+\((?:[^()']|'[^']*')*\)")
@@ -63,8 +64,7 @@ def met(gateway: Gateway) -> TableDamaged | None:
     return None
 
 
-@pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("format_", ["parquet", "orc"])
+@pytest.mark.parametrize(("how", "format_"), diagonal(HOW, ["parquet", "orc"]))
 def test_what_is_told_of_a_data_file_finds_and_mends_it(gateway: Gateway, lake: Lake, warehouse: Path, format_: str, how: str) -> None:
     run(gateway, f"CREATE TABLE t (id INT, name STRING) WITH ('file.format' = '{format_}')")
     for part in range(3):
@@ -189,7 +189,7 @@ NO_CONSUMERS = (
 )
 
 
-@pytest.mark.parametrize("text", NO_CONSUMERS)
+@pytest.mark.parametrize("text", one_in(3, NO_CONSUMERS))
 def test_a_file_that_tells_no_consumer_is_damage_until_it_is_reset(gateway: Gateway, warehouse: Path, text: str) -> None:
     run(gateway, "CREATE TABLE t (id INT) WITH ('bucket' = '1', 'bucket-key' = 'id')")
     run(gateway, "INSERT INTO t VALUES (1)")
@@ -213,8 +213,7 @@ STRAYS = {
 
 
 @pytest.mark.damages
-@pytest.mark.parametrize("text", ["", "{", "[]", "\x00\xff"])
-@pytest.mark.parametrize("name", STRAYS)
+@pytest.mark.parametrize(("text", "name"), diagonal(["", "{", "[]", "\x00\xff"], STRAYS))
 def test_what_stops_expiry_is_found_by_what_its_refusal_names(gateway: Gateway, warehouse: Path, name: str, text: str) -> None:
     """A file that a client left torn stopped expiry for good, and each way out that was named found nothing."""
     expire = "CALL sys.expire_snapshots(`table` => 't', retain_max => 1, retain_min => 1)"

@@ -11,6 +11,7 @@ import sql.statements.all  # noqa: F401 - procedures register themselves
 from gateway.gateway import Gateway
 from model.errors import LakeError
 from sql.statements.procedures.calls import PROCEDURES, Procedure
+from tests.short import one_in
 
 _LONG = "y" * 5000
 _TEXTS = (
@@ -77,7 +78,7 @@ def _made(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.torture)], ids=["short", "whole"])
-@pytest.mark.parametrize("name", sorted(PROCEDURES))
+@pytest.mark.parametrize("name", one_in(3, sorted(PROCEDURES)))
 def test_whatever_stands_for_an_argument(gateway: Gateway, name: str, whole: bool) -> None:
     _made(gateway)
     wrong: list[tuple[object, ...]] = []

@@ -15,6 +15,7 @@ from lake.inspect.counts import totals
 from lake.tables.partitions import partitions
 from model.identifier import Identifier
 from tests.interop.strict import check_warehouse
+from tests.short import one_in
 from tests.sql.statements.test_names_at_once import Crowd
 
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261126"))
@@ -95,7 +96,7 @@ def whole(many: Crowd, warehouse: Path, layout: str) -> None:
     check_warehouse(warehouse)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", one_in(2, LAYOUTS))
 def test_the_past_is_whole(gateway: Gateway, other_server: Gateway, lake: Lake, warehouse: Path, layout: str) -> None:
     crowd([gateway, other_server], lake, warehouse, layout, SEED, callers=4, statements=30)
 

@@ -13,6 +13,7 @@ from model.identifier import Identifier
 from sql.system.names import _ABOUT_ROWS
 from table.format.consumers import write_consumer
 from tests.lake.access.test_access import user
+from tests.short import one_in
 from tests.sql.tables import make_table
 
 CALLS = [
@@ -111,7 +112,7 @@ SEVERAL_STEPS = {
 """What lets go several things, one after the other, with the sets of rights each of which is enough, beside SELECT."""
 
 
-@pytest.mark.parametrize("call", SEVERAL_STEPS)
+@pytest.mark.parametrize("call", one_in(3, SEVERAL_STEPS))
 def test_a_call_of_several_steps_is_refused_before_its_first_or_ends(gateway: Gateway, lake: Lake, call: str) -> None:
     ada = user(lake, "ada")
     for number, held in enumerate(chain.from_iterable(combinations(RIGHTS, size) for size in range(len(RIGHTS) + 1))):

@@ -13,6 +13,7 @@ from model.identifier import Identifier
 from model.schema.schema import Schema
 from model.schema.type_parts import nullable_throughout
 from tests.fix_gateway import Ask
+from tests.short import diagonal
 from tests.sql.tables import put_unchecked
 
 T = Identifier("default", "t")
@@ -38,8 +39,7 @@ def nullable(schema: Schema) -> Schema:
     return replace(schema, fields=tuple(replace(field, type=nullable_throughout(field.type)) for field in schema.fields))
 
 
-@pytest.mark.parametrize("statement", REWRITES)
-@pytest.mark.parametrize("format_", ["parquet", "orc"])
+@pytest.mark.parametrize(("statement", "format_"), diagonal(REWRITES, ["parquet", "orc"]))
 def test_every_rewrite_keeps_them(ask: Ask, lake: Lake, statement: str, format_: str) -> None:
     options = f"'bucket' = '2', 'bucket-key' = 'n', 'file.format' = '{format_}', 'rows.erasable' = 'true', 'write-only' = 'true'"
     options += ", 'compaction.force-rewrite-all-files' = 'true'"

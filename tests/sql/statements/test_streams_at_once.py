@@ -16,6 +16,7 @@ from lake import Lake
 from model.errors import SnapshotNotExist, StatementCanceled
 from sql.execution.results import ResultSet
 from tests.interop.strict import check_warehouse
+from tests.short import one_in
 from tests.sql.statements.test_names_at_once import Crowd
 
 SEED = int(os.environ.get("SLUICE_TEST_SEED", "20261126"))
@@ -145,7 +146,7 @@ def crowd(gateways: Sequence[Gateway], lake: Lake, warehouse: Path, layout: str,
     check_warehouse(warehouse)
 
 
-@pytest.mark.parametrize("layout", _LAYOUTS)
+@pytest.mark.parametrize("layout", one_in(2, _LAYOUTS))
 def test_every_row_comes_once(gateway: Gateway, other_server: Gateway, lake: Lake, warehouse: Path, layout: str) -> None:
     crowd([gateway, other_server], lake, warehouse, layout, SEED, callers=4, statements=12)
 
