@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 QUERIES = sorted((Path(__file__).parent / "tpch").glob("q*.sql"))
-SHORT = ("q09", "q13", "q21")
+SHORT = ("q09", "q13")
 """Those of `make test`: joins of each kind, subqueries, and sorts of what is grouped."""
 OPTIONS = {
     "lineitem": "WITH ('bucket'='4','bucket-key'='l_orderkey')",

@@ -19,6 +19,7 @@ from sql.spark.session.pool import SparkPool
 from tests.gateway.held import Held, in_background
 from tests.gateway.test_executor import wait_for
 from tests.lake.access.test_access import user
+from tests.short import short
 from tests.sql.tables import make_table
 
 pytestmark = pytest.mark.spark
@@ -101,7 +102,7 @@ _CHANGED = {
 }
 
 
-@pytest.mark.parametrize("changed", _CHANGED)
+@pytest.mark.parametrize("changed", short(_CHANGED, ["a mask", "a grant"]))
 def test_rules_that_another_server_makes_while_it_waits_for_spark_hold(
     catalog: CatalogStore, warehouse: Path, lake: Lake, pool: SparkPool, held: Callable[..., Held], changed: str
 ) -> None:

@@ -12,6 +12,7 @@ from tests.interop import canonical
 from tests.interop.answering import shown
 from tests.interop.conftest import HERE, ROOT, Reader
 from tests.running import Refused, RunningServer
+from tests.short import short
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -64,7 +65,7 @@ OTHERWISE: dict[str, set[str]] = {
 """Of these what pypaimon 2.1 reads as other values, or not at all."""
 
 
-@pytest.mark.parametrize("format_", ["parquet", "orc"])
+@pytest.mark.parametrize("format_", short(["parquet", "orc"], ["orc"]))
 def test_values_are_cast_as_java_casts_them(server: RunningServer, database: str, java_paimon: Reader, format_: str) -> None:
     table = f"{database}.t"
     columns = _cast(server, table, format_)

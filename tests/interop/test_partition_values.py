@@ -16,6 +16,7 @@ import pytest
 from tests.interop.conftest import HERE, ROOT, Reader
 from tests.interop.test_tables import same_rows
 from tests.running import RunningServer
+from tests.short import diagonal
 
 pytestmark = [pytest.mark.interop, pytest.mark.spark]
 
@@ -131,8 +132,7 @@ FAR = {
 """Beside a near one those outside the years 1 to 9999, which Paimon knows and Python does not."""
 
 
-@pytest.mark.parametrize("legacy", ["true", "false"])
-@pytest.mark.parametrize("type_", FAR)
+@pytest.mark.parametrize(("type_", "legacy"), diagonal(FAR, ["true", "false"]))
 def test_days_that_python_has_not(server: RunningServer, database: str, java_paimon: Reader, type_: str, legacy: str) -> None:
     table, values = f"{database}.t", FAR[type_]
     options = f"WITH ('bucket' = '-1', 'partition.legacy-name' = '{legacy}', 'rows.erasable' = 'true')"

@@ -17,7 +17,7 @@ from model.schema.change import AddColumn, ColumnChange, DropColumn, Nested, Ren
 from model.schema.types import BigIntType, VarCharType
 from tests.erased import VALUE
 from tests.lake.access.test_access import user
-from tests.short import diagonal
+from tests.short import diagonal, short
 from tests.sql.spark.conftest import Run
 from tests.sql.statements.test_erase import holders
 from tests.sql.tables import make_table
@@ -61,7 +61,7 @@ PARTS: list[ColumnChange] = [
 """Of a ROW inside an ARRAY and a MAP, as only clients of the REST catalog can ask for."""
 
 
-@pytest.mark.parametrize("format_", ["parquet", "orc"])
+@pytest.mark.parametrize("format_", short(["parquet", "orc"], ["orc"]))
 def test_both_lanes_match_parts_inside_arrays_and_maps_by_id(run: Run, lake: Lake, format_: str) -> None:
     """And what is compacted, updated or sorted has the same values after."""
     part = "ROW<a INT, b INT, gone INT>"

@@ -16,12 +16,13 @@ from sql.spark.session.pool import SparkPool
 from table.format.io.file_io import FileIO
 from table.format.orc import Here, OrcPart, Wanted, decode_with, decode_without
 from tests.lake.access.test_access import user
+from tests.short import short
 from tests.sql.spark.conftest import Run
 
 ERASABLE = "'rows.erasable' = 'true'"
 
 
-@pytest.mark.parametrize("format_", ["parquet", "orc"])
+@pytest.mark.parametrize("format_", short(["parquet", "orc"], ["parquet"]))
 def test_subqueries_and_functions_choose_rows_by_their_places(run: Run, format_: str) -> None:
     options = f"'bucket' = '2', 'bucket-key' = 'id', 'file.format' = '{format_}', 'write-only' = 'true', {ERASABLE}"
     run(f"CREATE TABLE t (id INT, s STRING, ts TIMESTAMP(3), p STRING) PARTITIONED BY (p) WITH ({options})")

@@ -17,6 +17,7 @@ from sql.spark.session.pool import SparkPool
 from sql.spark.write.writes import write
 from table.scan.planning.entry_scan import plan_scan
 from table.write.snapshot_builder import CommitRequest
+from tests.short import short
 from tests.table.vectors import with_deleted
 
 pytestmark = pytest.mark.spark
@@ -26,7 +27,7 @@ VALUES = (
 )
 
 
-@pytest.mark.parametrize("how", ["joined", "orc", "not counted", "very many"])
+@pytest.mark.parametrize("how", short(["joined", "orc", "not counted", "very many"], ["orc", "very many"]))
 def test_spark_reads_the_rows_that_are_left(pool: SparkPool, lake: Lake, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     if how == "very many":
         monkeypatch.setattr("sql.spark.read.deletions._MOST_JOINED", 2)

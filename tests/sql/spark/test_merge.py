@@ -11,6 +11,7 @@ from model.errors import AnalysisError, ExecutionError, Forbidden, LakeError, Un
 from model.identifier import Identifier
 from model.snapshot import CommitKind, Operation
 from tests.lake.access.test_access import user
+from tests.short import short
 from tests.sql.spark.conftest import Run
 
 T = Identifier("default", "t")
@@ -137,7 +138,7 @@ def test_a_dry_run_and_explain_change_nothing(run: Run) -> None:
     assert run("SELECT * FROM t") == before
 
 
-@pytest.mark.parametrize("format_", ["parquet", "orc"])
+@pytest.mark.parametrize("format_", short(["parquet", "orc"], ["parquet"]))
 def test_partitions_buckets_and_nested_columns(run: Run, format_: str) -> None:
     options = f"'bucket' = '2', 'bucket-key' = 'id', 'file.format' = '{format_}', {ERASABLE}"
     run(f"CREATE TABLE t (id INT, p STRING, r ROW<a INT, b STRING>, ts TIMESTAMP(3)) PARTITIONED BY (p) WITH ({options})")

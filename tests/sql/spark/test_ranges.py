@@ -15,6 +15,7 @@ from model.schema.schema import column, new_schema
 from sql.spark.write.ranges import RangeRules, in_ranges
 from sql.spark.write.sorting import Order, sort_files
 from tests.lake.rewrite.test_compaction import append, live
+from tests.short import short
 from tests.sql.tables import make_table
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def parted(spark: SparkSession, keys: Sequence[Any], sizes: Sequence[int], range
     return [[k for k, at in placed if at == number] for number in range(ranges)]
 
 
-@pytest.mark.parametrize("ranges", [2, 4, 7])
+@pytest.mark.parametrize("ranges", short([2, 4, 7], [4]))
 def test_ranges_by_number_hold_as_many_rows_and_by_size_as_many_bytes(spark: SparkSession, ranges: int) -> None:
     sizes = [1000 if n < LARGE else 0 for n in range(ROWS)]
     by_number = parted(spark, range(ROWS), sizes, ranges, rules(**QUANTITY))
@@ -69,7 +70,7 @@ def test_the_magnification_says_how_many_rows_are_looked_at() -> None:
     assert rules().share(50, 10) == rules().share(0, 10) == 1.0
 
 
-@pytest.mark.parametrize("strategy", ["order", "zorder"])
+@pytest.mark.parametrize("strategy", short(["order", "zorder"], ["order"]))
 def test_a_compaction_that_sorts_parts_the_rows_of_its_tasks_so(spark: SparkSession, lake: Lake, strategy: str) -> None:
     """By number the first of four files' tasks has all the long texts; by size each has about as many bytes."""
     found = {}

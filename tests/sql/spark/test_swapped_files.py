@@ -12,6 +12,7 @@ import pytest
 from gateway.gateway import Gateway
 from model.errors import TableDamaged
 from tests.lake.register.damage import data_files, forget_metadata
+from tests.short import short
 
 OPTIONS = "'bucket' = '2', 'bucket-key' = 'b', 'file.compression' = 'none', 'parquet.enable.dictionary' = 'false', 'file.format' = '{}'"
 BUCKETS = (1, 3)
@@ -113,7 +114,7 @@ def test_files_in_each_others_place_are_told_here(gateway: Gateway, warehouse: P
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("format_", ["parquet", "orc"])
+@pytest.mark.parametrize("format_", short(["parquet", "orc"], ["orc"]))
 def test_files_of_spark_in_each_others_place_are_told(on_spark: Gateway, warehouse: Path, format_: str) -> None:
     filled(on_spark, format_, "INSERT INTO {} SELECT /*+ COALESCE(1) */ * FROM (VALUES {}) AS x(p, b, v) WHERE abs(v) >= 0")
     on_spark.run("CREATE TABLE copy (p INT, b INT, v BIGINT) WITH ('bucket' = '-1')")

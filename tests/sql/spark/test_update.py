@@ -11,13 +11,14 @@ from model.identifier import Identifier
 from model.snapshot import CommitKind, Operation
 from sql.parameters.parameters import Parameters
 from tests.lake.access.test_access import user
+from tests.short import short
 from tests.sql.spark.conftest import Run
 
 T = Identifier("default", "t")
 ERASABLE = "'rows.erasable' = 'true', 'write-only' = 'true'"
 
 
-@pytest.mark.parametrize("format_", ["parquet", "orc"])
+@pytest.mark.parametrize("format_", short(["parquet", "orc"], ["orc"]))
 def test_a_queue_keeps_its_order_and_only_files_with_such_rows_are_written_anew(run: Run, lake: Lake, format_: str) -> None:
     run(f"CREATE TABLE t (id INT, s STRING, n BIGINT) WITH ('bucket' = '1', 'file.format' = '{format_}', {ERASABLE})")
     for n in range(4):

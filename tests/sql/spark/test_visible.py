@@ -10,6 +10,7 @@ from lake import Lake
 from lake.access.callers import EVERYBODY
 from model.errors import Forbidden, InvalidSchemaChange, LakeError
 from tests.lake.access.test_access import user
+from tests.short import short
 from tests.sql.tables import make_table
 
 pytestmark = pytest.mark.spark
@@ -46,7 +47,7 @@ def test_rules_hold_for_every_kind_of_query(on_spark: Gateway, lake: Lake) -> No
     assert sorted(on_spark.run("SELECT id, salary FROM t").collect()) == [(1, 10), (2, 20), (3, 30), (4, 40)]
 
 
-@pytest.mark.parametrize("shape", ["plain", "evolved", "wide"])
+@pytest.mark.parametrize("shape", short(["plain", "evolved", "wide"], ["wide", "evolved"]))
 def test_no_condition_is_asked_of_rows_that_are_filtered_away(on_spark: Gateway, lake: Lake, shape: str) -> None:
     """Its failure would tell of them, and the values in it. Spark moves conditions, and infers one from two others.
 
