@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.running import RunningServer
+from tests.torture.job_campaign import start_job
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.spark
 DATABASE = "failed_jobs"
+Run = Callable[[str], str]
+"""Starts a job and gives its id."""
 
 
 @pytest.fixture
-def run(server: RunningServer) -> Iterator[Callable[[str], list[list[object]]]]:
+def run(server: RunningServer) -> Iterator[Run]:
     server.sql(f"CREATE DATABASE {DATABASE}")
-
-    def call(text: str) -> list[list[object]]:
-        answer = httpx.post(f"{server.url}/sql?mode=streaming&database={DATABASE}", content=text.encode(), timeout=120)
-        assert answer.status_code == 200, answer.text
-        rows: list[list[object]] = answer.json()["rows"]
-        return rows
-
-    yield call
+    yield partial(start_job, server, database=DATABASE)
     for job_id, *_ in server.sql("SHOW JOBS"):
         if server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] in ("CREATED", "RUNNING", "RESTARTING"):
             server.sql(f"STOP JOB '{job_id}'")
     server.sql(f"DROP DATABASE {DATABASE} CASCADE")
 
 
-def failed(server: RunningServer, job_id: object) -> str:
+def failed(server: RunningServer, job_id: str) -> str:
     """Wait until the job has failed for good; what it says."""
     assert eventually(lambda: server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] == "FAILED", 300), server.sql(f"DESCRIBE JOB '{job_id}'")
     with httpx.Client() as client:
@@ -44,11 +41,11 @@ def arrived(server: RunningServer, expected: list[int]) -> bool:
     return eventually(lambda: sorted(row[0] for row in server.sql(f"SELECT n FROM {DATABASE}.dst")) == expected, 300)
 
 
-def test_a_value_that_will_not_do_stops_its_job(server: RunningServer, run: Callable[[str], list[list[object]]]) -> None:
+def test_a_value_that_will_not_do_stops_its_job(server: RunningServer, run: Run) -> None:
     server.sql(f"CREATE TABLE {DATABASE}.src (n INT, s STRING)")
     server.sql(f"CREATE TABLE {DATABASE}.dst (n INT)")
     server.sql(f"INSERT INTO {DATABASE}.src VALUES (1, '1')")
-    ((job_id,),) = run("INSERT INTO dst SELECT CAST(s AS INT) FROM src")
+    job_id = run("INSERT INTO dst SELECT CAST(s AS INT) FROM src")
     assert arrived(server, [1])
     server.sql(f"INSERT INTO {DATABASE}.src VALUES (2, 'two')")
     told = failed(server, job_id)
@@ -58,14 +55,14 @@ def test_a_value_that_will_not_do_stops_its_job(server: RunningServer, run: Call
     assert arrived(server, [1])
 
 
-def test_rows_that_do_not_fit_are_put_aside(server: RunningServer, run: Callable[[str], list[list[object]]]) -> None:
+def test_rows_that_do_not_fit_are_put_aside(server: RunningServer, run: Run) -> None:
     """With the batch that had them, in one commit of both tables; the job goes on."""
     server.sql(f"CREATE TABLE {DATABASE}.src (s STRING, t STRING); CREATE TABLE {DATABASE}.dst (n INT NOT NULL, t VARCHAR(5))")
     aside = "(job STRING, batch BIGINT, source STRING, reason STRING, `row` STRING)"
     server.sql(f"CREATE TABLE {DATABASE}.aside {aside}")
     rows = "('1', 'fine'), ('two', 'fine'), ('3', 'far too long'), (NULL, 'x'), ('5000000000', 'y')"
     server.sql(f"INSERT INTO {DATABASE}.src VALUES {rows}")
-    ((job_id,),) = run("SET 'job.bad-rows' = 'aside'; INSERT INTO dst SELECT CAST(s AS INT) AS n, t FROM src")
+    job_id = run("SET 'job.bad-rows' = 'aside'; INSERT INTO dst SELECT CAST(s AS INT) AS n, t FROM src")
     assert arrived(server, [1]), httpx.get(f"{server.url}/jobs/{job_id}").text
     found = server.sql(f"SELECT job, batch, source, reason, `row` FROM {DATABASE}.aside")
     assert {(reason, row) for *_, reason, row in found} == {
@@ -91,12 +88,12 @@ def test_rows_that_do_not_fit_are_put_aside(server: RunningServer, run: Callable
         assert says in answer.text
 
 
-def test_an_element_that_does_not_fit_stops_its_job(server: RunningServer, run: Callable[[str], list[list[object]]]) -> None:
+def test_an_element_that_does_not_fit_stops_its_job(server: RunningServer, run: Run) -> None:
     """Also where bad rows are put aside: it must not become NULL within its array."""
     server.sql(f"CREATE TABLE {DATABASE}.src (n INT, a ARRAY<STRING>); CREATE TABLE {DATABASE}.dst (n INT, a ARRAY<INT>)")
     server.sql(f"CREATE TABLE {DATABASE}.aside (job STRING, batch BIGINT, source STRING, reason STRING, `row` STRING)")
     server.sql(f"INSERT INTO {DATABASE}.src VALUES (1, ARRAY['1', '2'])")
-    ((job_id,),) = run("SET 'job.bad-rows' = 'aside'; INSERT INTO dst SELECT n, CAST(a AS ARRAY<INT>) AS a FROM src")
+    job_id = run("SET 'job.bad-rows' = 'aside'; INSERT INTO dst SELECT n, CAST(a AS ARRAY<INT>) AS a FROM src")
     assert arrived(server, [1]), httpx.get(f"{server.url}/jobs/{job_id}").text
     server.sql(f"INSERT INTO {DATABASE}.src VALUES (2, ARRAY['1', 'two'])")
     told = failed(server, job_id)
@@ -105,7 +102,7 @@ def test_an_element_that_does_not_fit_stops_its_job(server: RunningServer, run: 
     assert arrived(server, [1])
 
 
-def test_a_damaged_table_stops_its_job_until_it_is_mended(server: RunningServer, run: Callable[[str], list[list[object]]]) -> None:
+def test_a_damaged_table_stops_its_job_until_it_is_mended(server: RunningServer, run: Run) -> None:
     server.sql(f"CREATE TABLE {DATABASE}.torn (n INT)")
     server.sql(f"CREATE TABLE {DATABASE}.dst (n INT)")
     server.sql(f"INSERT INTO {DATABASE}.torn VALUES (1)")
@@ -113,11 +110,11 @@ def test_a_damaged_table_stops_its_job_until_it_is_mended(server: RunningServer,
     (file,) = place.rglob("*.parquet")
     aside = Path(f"{file}.aside")
     file.rename(aside)
-    ((job_id,),) = run("INSERT INTO dst SELECT n FROM torn")
+    job_id = run("INSERT INTO dst SELECT n FROM torn")
     told = failed(server, job_id)
     assert f"{DATABASE}.torn is damaged: {file.name}" in told
     assert "CALL sys.check_table(" in told
-    ((other,),) = run("INSERT INTO dst SELECT n + 1 FROM torn")
+    other = run("INSERT INTO dst SELECT n + 1 FROM torn")
     assert failed(server, other) == told
     assert sum(f"{DATABASE}.torn is damaged" in line for line in server.log.read_text().splitlines()) == 1
     aside.rename(file)

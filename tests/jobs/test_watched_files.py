@@ -12,12 +12,18 @@ from tests.torture.job_campaign import job, start_job, until
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-class Windows:
-    """A job that counts the rows of files by minutes."""
+STEPWISE = "1 d"
+"""A pause between batches that no test waits for: the first one of each start of a job begins at once, and no other does."""
 
-    def __init__(self, server: RunningServer, database: str, directory: Path, *, every: str = "100 ms") -> None:
+
+class Windows:
+    """A job that counts the rows of files by minutes; ``first`` are those of a file that is there when it begins."""
+
+    def __init__(self, server: RunningServer, database: str, directory: Path, *first: int, every: str = "100 ms") -> None:
         self.server, self.directory = server, directory
         directory.mkdir()
+        if first:
+            self.add("a.csv", *first)
         self.target = f"{database}.w"
         options = f"'connector' = 'filesystem', 'format' = 'csv', 'path' = '{directory}', 'source.monitor-interval' = '1 s'"
         server.sql(f"CREATE TABLE {database}.f (id BIGINT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts) WITH ({options})")
@@ -60,6 +66,12 @@ class Windows:
         for name in (str(number), f".{number}.crc"):
             (self.checkpoint / "commits" / name).unlink(missing_ok=True)
 
+    def step(self, number: int) -> None:
+        """One more batch, and no other, of a job with `STEPWISE` that is stopped."""
+        self.restart()
+        self.wait_for_batch(number)
+        self.stop()
+
     def restart(self) -> None:
         self.server.sql(f"ALTER JOB '{self.id}' RESTART")
 
@@ -73,6 +85,7 @@ def windows(server: RunningServer, database: str, import_dir: Path) -> Windows:
     return Windows(server, database, import_dir / f"watched_{database}")
 
 
+@pytest.mark.torture
 def test_a_batch_that_is_done_again_names_a_file_that_is_gone(windows: Windows) -> None:
     """Spark passes over it without a word: its rows were in no window."""
     windows.add("a.csv", 0, 0, 1)
@@ -99,13 +112,12 @@ def test_a_batch_that_is_done_again_names_a_file_that_is_gone(windows: Windows) 
 
 def test_so_does_one_whose_windows_are_committed(server: RunningServer, database: str, import_dir: Path) -> None:
     """Its rows are written, and what it leaves in the state is made anew of its files."""
-    windows = Windows(server, database, import_dir / f"watched_{database}", every="20 s")
-    windows.add("a.csv", 0, 0, 1)
+    windows = Windows(server, database, import_dir / f"watched_{database}", 0, 0, 1, every=STEPWISE)
     windows.wait_for_batch(0)
-    file = windows.add("b.csv", 1, 1)
-    windows.wait_for((0, 2))
-    windows.wait_for_batch(1)
     windows.stop()
+    file = windows.add("b.csv", 1, 1)
+    windows.step(1)
+    assert windows.found() == [(0, 2)]
     windows.forget_note(1)
     kept = file.read_bytes()
     file.unlink()
@@ -113,23 +125,25 @@ def test_so_does_one_whose_windows_are_committed(server: RunningServer, database
     assert "needs b.csv, which is gone" in windows.error()
     assert windows.found() == [(0, 2)]
     file.write_bytes(kept)
-    windows.restart()
-    windows.add("d.csv", 7)
-    windows.wait_for((0, 2), (1, 3))
-    windows.stop()
+    windows.step(1)
+    for batch, minute in ((2, 7), (3, 8)):  # the window comes out with the rows behind those that end it
+        windows.add(f"{batch}.csv", minute)
+        windows.step(batch)
+    assert windows.found() == [(0, 2), (1, 3)]
 
 
 def test_a_window_job_that_is_stopped_before_its_batch_without_rows_goes_on(server: RunningServer, database: str, import_dir: Path) -> None:
     """By that the watermark alone moves on and windows come out: here with the next rows, each once."""
-    windows = Windows(server, database, import_dir / f"watched_{database}", every="20 s")
-    windows.add("a.csv", 0, 0, 1)
+    windows = Windows(server, database, import_dir / f"watched_{database}", 0, 0, 1, every=STEPWISE)
     windows.wait_for_batch(0)
     windows.stop()
-    assert (windows.found(), windows.batches("offsets")) == ([], [0]), "the next batch begins after 20 s"
-    windows.restart()
+    assert (windows.found(), windows.batches("offsets")) == ([], [0])
     windows.add("b.csv", 1, 5)
-    windows.wait_for((0, 2), (1, 2))
-    windows.stop()
+    windows.step(1)
+    assert windows.found() == [(0, 2)]
+    windows.add("c.csv", 6)
+    windows.step(2)
+    assert windows.found() == [(0, 2), (1, 2)]
 
 
 def test_a_batch_without_rows_that_is_done_again_gives_its_windows_once(windows: Windows) -> None:

@@ -13,12 +13,18 @@ import httpx
 
 from tests.running import Refused, RunningServer
 
-STREAM = {"execution.runtime-mode": "streaming", "execution.checkpointing.interval": "200 ms"}
+STREAM = {
+    "execution.runtime-mode": "streaming",
+    # What came is committed at once, and what failed begins again soon: by themselves jobs wait 10 s for the one and 1 s for the other.
+    "execution.checkpointing.interval": "200 ms",
+    "restart-strategy.exponential-delay.initial-backoff": "200 ms",
+}
 
 
-def start_job(server: RunningServer, statement: str, **settings: str) -> str:
+def start_job(server: RunningServer, statement: str, *, database: str = "default", **settings: str) -> str:
     """The id of a new job."""
-    body = {"statement": statement, "settings": STREAM | {key.replace("__", "."): value for key, value in settings.items()}}
+    asked = STREAM | {key.replace("__", "."): value for key, value in settings.items()}
+    body = {"statement": statement, "database": database, "settings": asked}
     answer = httpx.post(f"{server.url}/sql", json=body, headers={"Accept": "application/json"}, timeout=300)
     assert answer.status_code == 200, answer.text
     return str(answer.json()["rows"][0][0])
