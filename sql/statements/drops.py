@@ -19,6 +19,7 @@ from sql.analysis.views import expand_views
 from sql.dialect import parse_one
 from sql.execution.results import ResultColumn, ResultSet
 from sql.execution.session import Session
+from sql.execution.session_settings import BAD_ROWS
 from sql.parsing import trees
 from sql.parsing.turns import TURNS
 from sql.statements.base import ExecutionContext, LocalStatement, LookingStatement, handles
@@ -135,8 +136,10 @@ def _to_restart(context: ExecutionContext, jobs: Sequence[Job], tables: frozense
 
 
 def _mentioned(context: ExecutionContext, job: Job, views: Views) -> set[Identifier]:
-    """The stored tables a job reads, also by its views, and writes."""
+    """The stored tables a job reads, also by its views, and writes, also rows that do not fit."""
     tables: set[Identifier] = set()
+    bad_rows = BAD_ROWS.read(job.settings)
+    aside = [] if bad_rows is None else [tuple(part.name for part in exp.to_table(bad_rows).parts)]
     of_job = replace(context, session=Session.of_job(job, context.session.handle))
     try:
         inserts = trees.inserts_of(parse_one(job.statement, stored=True))
@@ -145,7 +148,7 @@ def _mentioned(context: ExecutionContext, job: Job, views: Views) -> set[Identif
     for insert in inserts:
         into = insert.this.this if isinstance(insert.this, exp.Schema) else insert.this
         written = [tuple(part.name for part in into.parts)] if isinstance(into, exp.Table) else []
-        for parts in (*written, *(reference.parts for reference in _read(of_job, insert, views))):
+        for parts in (*written, *aside, *(reference.parts for reference in _read(of_job, insert, views))):
             with contextlib.suppress(AnalysisError):  # of a catalog that is not this one
                 tables.add(replace(of_job.session.identifier(parts), branch=MAIN_BRANCH))
     return tables

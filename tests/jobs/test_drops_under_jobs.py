@@ -125,7 +125,34 @@ def test_a_new_table_of_the_sources_name_gives_the_job_no_rows(server: RunningSe
     until(lambda: found()["state"] == "FAILED", seconds=120, what=lambda: (rows(), found()))
     assert "is another one than the job reads" in found()["error"]
     assert rows() == [0] * read
-    if read:
-        server.sql(f"DROP TABLE {src} PURGE; UNDROP TABLE {src}; INSERT INTO {src} VALUES (1); ALTER JOB '{job_id}' RESTART")
-        until(lambda: rows() == [0, 1], what=lambda: (rows(), found()))
-        server.sql(f"STOP JOB '{job_id}'")
+    server.sql(f"DROP TABLE {src} PURGE; UNDROP TABLE {src}; INSERT INTO {src} VALUES (1); ALTER JOB '{job_id}' RESTART")
+    until(lambda: rows() == [0] * read + [1], what=lambda: (rows(), found()))
+    server.sql(f"STOP JOB '{job_id}'")
+
+
+def test_a_new_table_of_the_name_for_bad_rows_takes_none_of_them(server: RunningServer, database: str) -> None:
+    src, dst, aside = (f"{database}.{name}" for name in ("src", "dst", "aside"))
+    make_aside = f"CREATE TABLE {aside} (job STRING, batch BIGINT, source STRING, reason STRING, `row` STRING)"
+    server.sql(f"CREATE TABLE {src} (s STRING) WITH ('bucket' = '1'); CREATE TABLE {dst} (n INT); {make_aside}")
+    server.sql(f"INSERT INTO {src} VALUES ('1'), ('one')")
+    hint = "/*+ OPTIONS('scan.mode' = 'latest-full') */"
+    job_id = start_job(server, f"INSERT INTO {dst} SELECT CAST(s AS INT) AS n FROM {src} {hint}", **{"job.bad-rows": aside})
+
+    def rows() -> tuple[list[int], list[str]]:
+        return [row[0] for row in server.sql(f"SELECT n FROM {dst}")], [row[0] for row in server.sql(f"SELECT `row` FROM {aside}")]
+
+    def found() -> tuple[object, ...]:
+        return rows(), job(server, job_id)
+
+    def failed() -> bool:
+        return bool(job(server, job_id)["state"] == "FAILED")
+
+    until(lambda: rows() == ([1], ['{"n":"one"}']), what=found)
+    server.sql(f"DROP TABLE {aside}; {make_aside}; INSERT INTO {src} VALUES ('2'), ('two')")
+    until(failed, seconds=120, what=found)
+    assert "is another one than the job puts rows into that do not fit" in job(server, job_id)["error"]
+    assert rows() == ([1], [])
+    server.sql(f"DROP TABLE {aside} PURGE")
+    assert ["job", job_id] in server.sql(f"UNDROP TABLE {aside} RESTART JOBS")
+    until(lambda: rows() == ([1, 2], ['{"n":"one"}', '{"n":"two"}']), what=found)
+    server.sql(f"STOP JOB '{job_id}'")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -151,14 +151,17 @@ class InTarget:
     """Whether a later one would be named, too: none of those after what is known has expired, as expiry takes the oldest first."""
 
 
-def last_in(context: ExecutionContext, target: LakeTable, commit_user: str) -> InTarget:
-    """The last batch of a checkpoint that the target's snapshots name."""
-    with context.lake.catalog.reading() as tx:
-        history = tx.snapshots.history(target.table_id, target.identifier.branch)
+def last_in(context: ExecutionContext, targets: Iterable[LakeTable], commit_user: str) -> InTarget:
+    """The last batch of a checkpoint that snapshots name of the tables it goes into: its rows, and those that do not fit."""
     principal = context.lake.caller.principal
-    bodies = (row.body for row in history if row.body["commitUser"] == commit_user)
-    batch = max((body["commitIdentifier"] for body in bodies if same_committer(body, principal)), default=NONE)
-    return InTarget(batch, batch != NONE or not history or history[0].snapshot_id == 1)
+    last, whole = NONE, True
+    for target in targets:
+        with context.lake.catalog.reading() as tx:
+            history = tx.snapshots.history(target.table_id, target.identifier.branch)
+        bodies = (row.body for row in history if row.body["commitUser"] == commit_user)
+        batch = max((body["commitIdentifier"] for body in bodies if same_committer(body, principal)), default=NONE)
+        last, whole = max(last, batch), whole and (batch != NONE or not history or history[0].snapshot_id == 1)
+    return InTarget(last, whole)
 
 
 def _require_known(checkpoint: Checkpoint, last: LastBatch, there: InTarget) -> None:
@@ -168,8 +171,8 @@ def _require_known(checkpoint: Checkpoint, last: LastBatch, there: InTarget) -> 
         return
     if in_target < noted:
         problem = (
-            f"has committed batch {noted}, which the catalog does not know: it is older. Where the job's table is ahead of the catalog, "
-            "CALL sys.repair_table for it and restart the job; "
+            f"has committed batch {noted}, which the catalog does not know: it is older. Where the job's table, or that of its bad rows, "
+            "is ahead of the catalog, CALL sys.repair_table for it and restart the job; "
         )
         problem += (
             "where it is not, remove the checkpoint and restart the job, which begins behind its last batch in the catalog"

@@ -33,7 +33,7 @@ from sql.spark.session.damage import Reading
 from sql.spark.session.errors import failure_of
 from sql.spark.streaming.agreement import InTarget, LastBatch, agreed, last_in, require_files, require_same
 from sql.spark.streaming.alignment import Alignment
-from sql.spark.streaming.bad_rows import Sifted, bad_rows_of, given
+from sql.spark.streaming.bad_rows import Sifted, given
 from sql.spark.streaming.batch import Batch, batch_watermark
 from sql.spark.streaming.checkpoints import NONE, Checkpoint
 from sql.spark.streaming.event_time import rowtime_of
@@ -149,7 +149,7 @@ class JobQuery:
         return agreed(self._checkpoint, self._applied, keeps_state=keeps_state, in_target=in_target)
 
     def _in_target(self, checkpoint: str) -> InTarget:
-        return last_in(self._context, self._sink.target().table, f"{self._job.job_id}-{checkpoint}")
+        return last_in(self._context, self._sink.tables(), f"{self._job.job_id}-{checkpoint}")
 
     def _fix(self, starts: StartPositions, last: LastBatch | None) -> None:
         """Keep with the job where its tables begin, and whose its checkpoint is, before its first batch. Raises `JobLeaseLost`.
@@ -343,7 +343,7 @@ class JobQuery:
 
     def _commit(self, frame: DataFrame, number: int, checkpoint: str) -> None:
         target = self._sink.target()
-        aside = bad_rows_of(self._context)
+        aside = self._sink.aside()
         if aside is None:
             fitted = assigned(frame, target.table.schema, target.columns, literals(target.fixed), str(target.table.identifier))
             self._commit_rows(fitted, target, number, checkpoint)

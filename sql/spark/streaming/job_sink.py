@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from sqlglot import exp
 
+from lake import LakeTable
 from model.errors import InvalidOption
 from sql.analysis.views import sources_of
 from sql.connectors import ConnectorTable
@@ -26,7 +27,7 @@ class JobSink:
         self._starts = starts
         self.insert = insert
         self.connector: ConnectorTable | None = connector_sink(context, insert)
-        aside = bad_rows_of(context)
+        aside = self.aside()
         self.sifts = aside is not None
         if aside is not None and (self.connector is not None or aside.table.table_id == target_of(context, insert).table.table_id):
             raise InvalidOption(f"'{BAD_ROWS.key}' is for jobs into tables without a connector, and names another table than theirs.")
@@ -37,6 +38,17 @@ class JobSink:
         self._starts.into(target.table)
         return target
 
+    def aside(self) -> Target | None:
+        """The table for rows that do not fit, where there is one; raises as `target`, and what keeps them from being written there."""
+        aside = bad_rows_of(self.context)
+        if aside is not None:
+            self._starts.aside(aside.table)
+        return aside
+
+    def tables(self) -> list[LakeTable]:
+        """Both: a batch of bad rows alone is told by the snapshots of their table only."""
+        return [each.table for each in (self.target(), self.aside()) if each is not None]
+
     def query(self) -> exp.Expr:
         """What gives the rows."""
         query = source_of(self.insert)
@@ -44,7 +56,7 @@ class JobSink:
 
     def check_apart(self) -> None:
         """Raise `InvalidOption` for a job that would read the bad rows it puts aside."""
-        aside, session = bad_rows_of(self.context), self.context.session
+        aside, session = self.aside(), self.context.session
         if aside is None:
             return
         sources = {session.meant(reference.parts) for reference in sources_of(self.context, source_of(self.insert))}

@@ -32,7 +32,7 @@ from sql.spark.streaming.partitions import Partitions
 from sql.statements.base import ExecutionContext
 from sql.system.names import is_system
 
-_TARGET = "target"
+_TARGET, _BAD_ROWS = "target", "bad rows"
 """Beside the mentions, which have a number in front."""
 
 
@@ -41,7 +41,10 @@ class StartPositions:
 
     def __init__(self, known: Mapping[str, Any] | None = None) -> None:
         self.known: dict[str, Any] = dict(known or {})
-        """Offsets of `format("sluice")` as JSON, by mention: its place in the query, and the table's id and branch; these of the target."""
+        """Offsets of `format("sluice")` as JSON, by mention: its place in the query, and the table's id and branch; these of the target.
+
+        Also of the table for bad rows.
+        """
 
     def begin(self, context: ExecutionContext, place: int, table: LakeTable, options: Mapping[str, str]) -> str:
         """The offset a mention of a table begins with. Raises what `LakeStreams.follow` raises, and `JobTableReplaced`."""
@@ -57,9 +60,16 @@ class StartPositions:
 
     def into(self, table: LakeTable) -> None:
         """Keep whose the rows are, which earlier versions did not; raises `JobTableReplaced` where the name is another table's by now."""
-        target = f"{table.table_id}/{table.identifier.branch}"
-        if self.known.setdefault(_TARGET, target) != target:
-            raise JobTableReplaced(table.identifier, "writes to")
+        self._hold(_TARGET, table, "writes to")
+
+    def aside(self, table: LakeTable) -> None:
+        """The same for the rows that do not fit."""
+        self._hold(_BAD_ROWS, table, "puts rows into that do not fit")
+
+    def _hold(self, key: str, table: LakeTable, does: str) -> None:
+        present = f"{table.table_id}/{table.identifier.branch}"
+        if self.known.setdefault(key, present) != present:
+            raise JobTableReplaced(table.identifier, does)
 
 
 def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's source is told; a mention of a table and the query it stands in

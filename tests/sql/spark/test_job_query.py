@@ -8,6 +8,7 @@ import errno
 import json
 import os
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,10 +19,13 @@ import pyarrow as pa
 import pytest
 
 from lake import Lake, LakeTable
+from model.catalog_errors import JobTableReplaced
 from model.errors import JobLeaseLost, StreamEnded
+from model.identifier import Identifier
+from model.snapshot import CommitKind
 from model.work.job import JobLease, JobState
 from sql.spark.streaming import job_query
-from sql.spark.streaming.agreement import LastBatch
+from sql.spark.streaming.agreement import InTarget, LastBatch, last_in
 from sql.spark.streaming.checkpoints import Checkpoint
 from sql.spark.streaming.job_query import JobQuery
 from sql.spark.streaming.streams import StartPositions
@@ -115,7 +119,6 @@ def test_a_stop_ends_the_look_for_files_of_a_batch_that_is_done_again(tmp_path: 
 
 
 def test_a_batch_that_the_catalog_has_forgotten_is_noted_before_the_next_and_passed_over(lake: Lake) -> None:
-    """One with bad rows goes into two tables, of which nobody looks whether they have it."""
     lake.jobs.create(name="j", statement="INSERT …", database="default", settings={}, tables={})
     with lake.catalog.transaction() as tx:
         (job,) = tx.jobs.take(uuid4(), "here", most=1)
@@ -132,6 +135,38 @@ def test_a_batch_that_the_catalog_has_forgotten_is_noted_before_the_next_and_pas
         tx.jobs.end(lease, JobState.STOPPED)
     with pytest.raises(JobLeaseLost):
         query._fix(StartPositions(), LastBatch("c", 8, "p8"))
+
+
+def test_a_batch_of_bad_rows_alone_is_found_in_the_snapshots_of_their_table(lake: Lake) -> None:
+    """The target has none of it: once the catalog is older, the batch was taken for one that nobody has, and was to be done again."""
+    target, aside = (make_table(lake, name, id="INT") for name in ("dst", "aside"))
+    context: Any = SimpleNamespace(lake=lake)
+    for table, batch in ((target, 3), (aside, 4)):
+        with table.write() as written:
+            rows = pa.record_batch({"id": pa.array([batch], pa.int32())})
+            written.add(write_batches(table.files, table.schema, [fit(rows, table.schema)]))
+            lake.commit(table, written.request(CommitKind.APPEND, commit_user="job-c", commit_identifier=batch))
+    assert last_in(context, [target], "job-c").batch == 3
+    assert last_in(context, [target, aside], "job-c") == InTarget(4, whole=True)
+    assert last_in(context, [target, aside], "job-d") == InTarget(-1, whole=True)
+    with lake.catalog.transaction() as tx:
+        tx.jobs._conn.execute("UPDATE table_snapshot SET snapshot_id = 7 WHERE table_id = %s", (aside.table_id,))
+    assert last_in(context, [target, aside], "job-d") == InTarget(-1, whole=False)
+
+
+@pytest.mark.parametrize("keep", [StartPositions.into, StartPositions.aside])
+def test_a_job_keeps_to_the_tables_it_began_with(lake: Lake, keep: Callable[[StartPositions, LakeTable], None]) -> None:
+    name = Identifier("default", "t")
+    table = make_table(lake, "t", id="INT")
+    starts = StartPositions()
+    keep(starts, table)
+    again = StartPositions(json.loads(json.dumps(starts.known)))
+    keep(again, lake.open(name))
+    lake.rename_table(name, Identifier("default", "gone"))
+    lake.create_table(name, table.schema)
+    with pytest.raises(JobTableReplaced):
+        keep(again, lake.open(name))
+    assert again.known == starts.known
 
 
 def test_what_tells_of_idle_partitions_goes_with_the_query_although_its_jvm_is_gone() -> None:
