@@ -54,7 +54,11 @@ class RemoteTable:
         self.identifier = options.table
         try:
             self.prefix = self._ask("GET", "/v1/config")["defaults"]["prefix"]
-            self._open(self._ask("GET", self._path()))
+            if options.table_id is None:
+                self._open(self._ask("GET", self._path()))
+            else:
+                self.table_id = options.table_id
+                self.reopen()
         except BaseException:
             self.close()
             raise

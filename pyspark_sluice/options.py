@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 from model.errors import InvalidOption
 from model.identifier import MAIN_BRANCH, Identifier
@@ -41,6 +42,7 @@ _SOURCE_OPTIONS: dict[str, Option[Any]] = {
         ),
         Option("timeZone", text(), "UTC", "The zone of times written without one, as `scan.timestamp`."),
         Option("commitUser", optional(text()), None, "Who writes, for recognizing a repeated micro-batch; from the checkpoint without it."),
+        Option("tableId", optional(text()), None, "The table's id: a query of SQL's goes on with it whatever else has its name by now."),
         Option("queryName", optional(text()), None, "Spark's own."),
         Option("checkpointLocation", optional(text()), None, "Spark's own; the sink takes the query's id from there."),
     )
@@ -54,6 +56,8 @@ class SourceOptions:
     uri: str
     token: str | None
     table: Identifier
+    table_id: UUID | None = None
+    """None where whatever has the name is meant."""
     max_rows: int | None = None
     max_bytes: int | None = None
     max_files: int | None = None
@@ -87,6 +91,7 @@ class SourceOptions:
             uri=uri.rstrip("/"),
             token=value("token"),
             table=_table(value("path")),
+            table_id=None if (table_id := value("tableId")) is None else UUID(table_id),
             max_rows=value("maxRowsPerTrigger"),
             max_bytes=value("maxBytesPerTrigger"),
             max_files=value("maxFilesPerTrigger"),

@@ -135,6 +135,7 @@ def stream_of(  # noqa: C901, PLR0913 - each option of a table that Spark's sour
         columns = [*columns, watermark.column]
     reader_options = dict(reference.options) | {
         "uri": access.uri,
+        "tableId": str(table.table_id),
         "timeZone": context.zone,
         "columns": json.dumps(columns),
         "parallelism": str(session.sparkContext.defaultParallelism),

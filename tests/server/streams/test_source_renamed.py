@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -104,3 +105,20 @@ def test_rows_written_to_a_table_are_not_committed_to_another_of_its_name(
         write.writer().commit(messages, *((0,) if streaming else ()))
     assert gateway.run("SELECT * FROM t").collect() == []
     assert files_of(queue) == set()
+
+
+def test_a_query_that_knows_its_tables_id_plans_nothing_of_another_of_the_name(queue: Lake, gateway: Gateway, url: str) -> None:
+    """Also in a process that begins only then: what it planned lay in a job's checkpoint, which was of no use once the old one was back."""
+    queue.drop_retention = timedelta(days=1)
+    known = {"tableId": str(queue.open(T).table_id), "scan_mode": "from-snapshot", "scan_snapshot-id": "1"}
+    analyzed = reader_of(url, **known)
+    for text in ("DROP TABLE t", "CREATE TABLE t (id BIGINT, n INT)", "INSERT INTO t VALUES (9, 9)"):
+        gateway.run(text).close()
+    with pytest.raises(TableNotExist):
+        analyzed.initialOffset()
+    with pytest.raises(TableNotExist):
+        reader_of(url, **known)
+    for text in ("DROP TABLE t PURGE", "UNDROP TABLE t"):
+        gateway.run(text).close()
+    start = analyzed.initialOffset()
+    assert rows(analyzed, start, analyzed.latestOffset(start, analyzed.getDefaultReadLimit())) == ALL
