@@ -40,7 +40,7 @@ def slow() -> bytes:
     batch = pa.RecordBatch.from_arrays([shown], ["0"])
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
-        for _ in range(10):
+        for _ in range(5):
             writer.write_batch(batch)
     return bytes(sink.getvalue())
 

@@ -27,7 +27,7 @@ def test_tails_that_find_nothing_hold_up_nobodys_stream(url: str, gateway: Gatew
         lines = (line for line in row.iter_lines() if line.strip())
         tails = gateway.lake.open_streams.of(big.table_id)
         assert len(tails) == 10
-        append_batches(gateway.lake, big, [pa.RecordBatch.from_arrays([pa.array(["abcdefgh" * 40] * 100_000)], ["s"])] * 50)
+        append_batches(gateway.lake, big, [pa.RecordBatch.from_arrays([pa.array(["abcdefgh" * 40] * 100_000)], ["s"])] * 25)
         append_batches(gateway.lake, other, [pa.RecordBatch.from_arrays([pa.array(["found"])], ["s"])])
         assert next(lines) == '{"s":"found"}'
         assert [tail.cursor.next_snapshot_id for tail in tails] == [1] * 10
