@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,7 +39,7 @@ def test_several_tables_are_checked_at_once(settings: Settings, tables: list[str
     together, real = threading.Barrier(3), Lake.check_table
 
     def check_table(self: Lake, *args: Any, **options: Any) -> Iterator[Fault]:
-        together.wait(20)
+        together.wait(100)
         return real(self, *args, **options)
 
     monkeypatch.setattr(Lake, "check_table", check_table)
@@ -55,13 +54,16 @@ def test_several_tables_are_checked_at_once(settings: Settings, tables: list[str
 
 def test_lists_and_manifests_are_read_ahead(settings: Settings, tables: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     lock, at_once, most, real = threading.Lock(), 0, 0, TableCheck._read
+    all_there = threading.Event()
 
     def read(self: TableCheck, name: str, size: int | None) -> bytes | str:
         nonlocal at_once, most
         with lock:
             at_once += 1
             most = max(most, at_once)
-        time.sleep(0.05)
+        if most == 4:
+            all_there.set()
+        all_there.wait(1)  # for the other threads, where there is work for them
         with lock:
             at_once -= 1
         return real(self, name, size)

@@ -24,6 +24,7 @@ from model.errors import IllegalMove, Unavailable
 from server.commands.backup import backup
 from server.commands.restore import restore
 from tests.server.commands.conftest import Of, Open, Server
+from tests.waiting import eventually
 
 
 def test_what_hid_rows_of_tables_that_the_backup_lacks_is_told(shop: Server, opened: Open, of: Of, tmp_path: Path) -> None:
@@ -253,6 +254,7 @@ def test_who_keeps_servers_from_starting_is_named_and_can_be_ended(dsn: str) -> 
         query = "SELECT application_name FROM pg_stat_activity WHERE pid = %s"
         assert conn.execute(query, (int(pid[1]),)).fetchall() == [("sluice-restore",)]
         conn.execute(pid[0])
+        assert eventually(lambda: conn.execute(query, (int(pid[1]),)).fetchall() == [], pause=0.01)
         with starting(dsn):
             pass
 

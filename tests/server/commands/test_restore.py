@@ -25,6 +25,7 @@ from server.commands.backup import backup, restore_parts
 from server.commands.restore import restore
 from tests.lake.register.damage import change, cut, data_files, forget_metadata
 from tests.server.commands.conftest import Of, Open, Server
+from tests.waiting import eventually
 
 ORDERS = Identifier("shop", "orders")
 ASKED = ("shop.orders", "shop.orders$branch_b", "shop.queue")
@@ -118,7 +119,9 @@ def test_a_backup_whose_hold_was_lost_is_none(shop: Server, of: Of, tmp_path: Pa
 
     def cut(*arguments: Any, **named: Any) -> Any:
         with psycopg.connect(shop.dsn, autocommit=True) as conn:
-            conn.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", (BACKUP,))
+            holds = "FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
+            conn.execute(f"SELECT pg_terminate_backend(pid) {holds}", (BACKUP,))
+            assert eventually(lambda: conn.execute(f"SELECT pid {holds}", (BACKUP,)).fetchall() == [], pause=0.01)
         return copying(*arguments, **named)
 
     backup(of(shop.dsn), tmp_path / "before")

@@ -148,7 +148,7 @@ def test_a_directory_that_is_being_removed_is_waited_for(servers: tuple[Server, 
         assert eventually(lambda: waiting_for_a_lock(other.catalog))
         shutil.rmtree(place, ignore_errors=True)
         tx.directories.directory_removed(place)
-    restoring.join(30)
+    restoring.join(120)
     assert [differences for _, differences in done] == [[]]
     forget_metadata()
     assert server.rows("SELECT * FROM shop.t") == [(1,), (2,)]

@@ -33,7 +33,11 @@ from tests.waiting import eventually
 
 def test_a_session_is_its_clients_own_and_ends_with_it(endpoint: Endpoint, connection: Connection, cursor: Cursor) -> None:
     cursor.execute("CREATE DATABASE IF NOT EXISTS mine")
-    before = endpoint.gateway.open_sessions()
+    before = set(endpoint.gateway._sessions._sessions)  # those of the tests before end in their own time
+
+    def opened() -> int:
+        return len(set(endpoint.gateway._sessions._sessions) - before)
+
     assert (connection.adbc_current_catalog, connection.adbc_current_db_schema) == ("sluice", "default")
     cursor.execute("USE mine")
     cursor.execute("CREATE TABLE here (a INT)")
@@ -47,8 +51,8 @@ def test_a_session_is_its_clients_own_and_ends_with_it(endpoint: Endpoint, conne
             other.adbc_current_db_schema = "nowhere"
         with pytest.raises(ProgrammingError):
             other.adbc_current_catalog = "nowhere"
-        assert endpoint.gateway.open_sessions() == before + 2
-    assert eventually(lambda: endpoint.gateway.open_sessions() == before + 1)
+        assert opened() == 2
+    assert eventually(lambda: opened() == 1)
     cursor.adbc_ingest("there", pa.table({"a": [1]}), mode="create")
     assert rows(cursor, "SELECT * FROM mine.there") == [(1,)]
 
@@ -78,16 +82,16 @@ def test_cookies_name_a_session_from_any_connection(endpoint: Endpoint) -> None:
 
 
 def test_the_sessions_of_clients_that_hang_up_without_a_word_end(endpoint: Endpoint) -> None:
-    before = endpoint.gateway.open_sessions()
+    before = set(endpoint.gateway._sessions._sessions)
     client = fl.connect(endpoint.url)
     request = message("SetSessionOptionsRequest")
     request.session_options["schema"].string_value = "default"
     request.session_options["no.such"].int64_value = 3
     (answer,) = client.do_action(fl.Action("SetSessionOptions", request.SerializeToString()))
     assert b"no.such" in answer.body.to_pybytes()
-    assert endpoint.gateway.open_sessions() == before + 1
+    (mine,) = set(endpoint.gateway._sessions._sessions) - before
     client.close()
-    assert eventually(lambda: endpoint.gateway.open_sessions() == before)
+    assert eventually(lambda: mine not in endpoint.gateway._sessions._sessions)
 
 
 STREAM = "SET 'execution.runtime-mode' = 'streaming'"
@@ -112,7 +116,7 @@ def test_a_client_that_hangs_up_cancels_what_runs_for_it(endpoint: Endpoint, con
     hook = endpoint.lake.listeners
 
     def hold(table: UUID, added: int) -> None:  # a commit that takes its time
-        held.wait(20)
+        held.wait(100)
 
     hook.append(hold)
     try:
@@ -134,11 +138,9 @@ def test_rows_whose_sender_hangs_up_are_not_kept(endpoint: Endpoint, cursor: Cur
     )
     batch = pa.record_batch([pa.array(range(1000))], names=["a"])
     client = fl.connect(endpoint.url)
-    writer, _ = client.do_put(fl.FlightDescriptor.for_command(command), batch.schema, fl.FlightCallOptions(timeout=1.0))
-    writer.write_batch(batch)
-    writer.write_batch(batch)
 
     def send_for_ever() -> None:
+        writer, _ = client.do_put(fl.FlightDescriptor.for_command(command), batch.schema, fl.FlightCallOptions(timeout=2.0))
         while True:
             writer.write_batch(batch)
             threading.Event().wait(0.05)
@@ -154,7 +156,7 @@ INGESTED = "SELECT outcome FROM sys.audit_log WHERE action LIKE 'INGEST default.
 
 
 def test_clients_that_stall_are_cut_off_and_those_who_wait_for_us_are_not(dsn: str, tmp_path: Path) -> None:
-    endpoint = Endpoint(dsn, tmp_path, SLUICE_FLIGHT_STALL_SECONDS="1")
+    endpoint = Endpoint(dsn, tmp_path, SLUICE_FLIGHT_STALL_SECONDS="3")
     try:
         with dbapi.connect(endpoint.url, autocommit=True) as waits, waits.cursor() as cursor, fl.connect(endpoint.url) as stalls:
             cursor.execute("CREATE DATABASE mine; USE mine; CREATE TABLE flowing (a INT)")
@@ -401,7 +403,7 @@ def test_a_door_that_closes_frees_those_who_read(dsn: str, tmp_path: Path) -> No
         assert endpoint.gateway.streams() == 1
         began = time.monotonic()
         endpoint.endpoint.stop(0.5)
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60
         with pytest.raises(fl.FlightError):
             reader.read_chunk()
         assert endpoint.gateway.streams() == 0

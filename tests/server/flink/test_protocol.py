@@ -52,7 +52,7 @@ def submit(client: FlaskClient, session: str, statement: str) -> str:
 
 def page(client: FlaskClient, uri: str) -> dict[str, Any]:
     """The page under a URI, as soon as it is ready."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while (body := body_of(ask(client, "GET", uri)))["resultType"] == "NOT_READY":
         assert body == {"resultType": "NOT_READY", "nextResultUri": uri}
         assert time.monotonic() < until

@@ -73,7 +73,7 @@ def test_a_statement_at_work_is_seen_and_canceled(visitor: Asker, gateway: Gatew
     assert "Nothing runs." in visitor.page("statements")
     statement = held()
     join = in_background(lambda: gateway.run("SELECT held()").close())
-    assert statement.reached.wait(20)
+    assert statement.reached.wait(60)
     (operation,) = gateway.running()
     operation.progress.begin("merging", total=4)
     operation.progress.advance(3)

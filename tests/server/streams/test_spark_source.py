@@ -157,7 +157,8 @@ def order_campaign(url: str, lake: Lake, *, writers: int, commits: int, kills: i
                 lake.alter_table(T, [changes.pop(0)])
             table = lake.open(T)
             compact(lake.commit, table, plan(table, full=False))
-        assert not changes
+        for change in changes:  # where the writers were faster
+            lake.alter_table(T, [change])
 
     driver = Driver(url, random.Random(SEED))
     with ThreadPoolExecutor(writers + 1) as threads:

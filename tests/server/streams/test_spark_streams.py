@@ -25,9 +25,9 @@ def test_a_stream_on_spark_holds_no_thread_while_nothing_comes_and_is_counted_by
     query = f"SELECT id + 0 AS id FROM {database}.q"
     with Follower(server.url, query) as stream:
         assert stream.rows(1, seconds=120) == [{"id": 1}]
-        assert _metric(server, "sluice_spark_streams") == 1
+        assert eventually(lambda: _metric(server, "sluice_spark_streams") == 1), "what others left has ended"
         # The one that tells so, and that of Spark's own process, which waits for news of the table.
-        assert eventually(lambda: _metric(server, 'sluice_http_threads{what="busy"}') <= 2, 60, pause=2.0)
+        assert eventually(lambda: _metric(server, 'sluice_http_threads{what="busy"}') <= 2, 120, pause=2.0)
         server.sql("SET QUOTA streams.spark = 1 FOR USER anonymous")
         try:
             answer = httpx.post(f"{server.url}/sql?mode=streaming", content=query, timeout=120)

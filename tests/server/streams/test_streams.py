@@ -132,14 +132,15 @@ def test_pages_by_token_in_the_flink_protocol(url: str, gateway: Gateway) -> Non
     session = httpx.post(f"{url}/v2/sessions", json={"properties": {"execution.runtime-mode": "streaming"}}).json()["sessionHandle"]
     statement = {"statement": "SELECT id FROM t"}
     operation = httpx.post(f"{url}/v2/sessions/{session}/statements", json=statement).json()["operationHandle"]
-    at, found = f"/v2/sessions/{session}/operations/{operation}/result/0?rowFormat=JSON", []
-    for number in range(100):
+    at, found, sent = f"/v2/sessions/{session}/operations/{operation}/result/0?rowFormat=JSON", [], False
+    for _ in range(100):
         page = httpx.get(f"{url}{at}", timeout=30).json()
         assert page == httpx.get(f"{url}{at}", timeout=30).json() or page["resultType"] == "NOT_READY"
         assert page["resultType"] in ("PAYLOAD", "NOT_READY"), page
         found += [row["fields"][0] for row in page.get("results", {"data": []})["data"]]
-        if found == [1] and number < 50:
+        if found == [1] and not sent:
             insert(url, 2)
+            sent = True
         if found == [1, 2]:
             break
         at = page["nextResultUri"]
@@ -170,19 +171,18 @@ def test_pages_that_wait_for_rows_hold_no_thread(url: str, gateway: Gateway) -> 
             pages = [client.post(f"{url}/ui/sql", data=form) for _ in range(6)]
             coming = [asyncio.ensure_future(one) for one in (*asked, *pages)]
             assert await asyncio.to_thread(eventually, lambda: gateway.streams() == 30)  # who begins later does not see the row
-            stacks = [traceback.extract_stack(frame) for frame in sys._current_frames().values()]
-            waits.extend(line.name for stack in stacks for line in stack if line.filename.endswith("lake/streams/snapshot_steps.py"))
+            assert await asyncio.to_thread(eventually, lambda: steps() == [], pause=0.01)
             await asyncio.to_thread(insert, url, 7)
             return list(await asyncio.gather(*coming))
 
-    waits: list[str] = []
     answers = asyncio.run(ask())
-    assert waits == []
     found = [answer.json()["results"]["data"] for answer in answers[:24]]
     late = [number for number, rows in enumerate(found) if not rows]  # where a second was over before the row came
     for number in late:
         token = 2 if number == 0 else 1
-        found[number] = httpx.get(f"{places[number]}{token}", timeout=30).json()["results"]["data"]
+        while not found[number]:
+            found[number] = httpx.get(f"{places[number]}{token}", timeout=30).json()["results"]["data"]
+            token += 1
     assert [[row["fields"] for row in rows] for rows in found] == [[[7]]] * 24
     assert all(answer.status_code == 200 and "<td" in answer.text for answer in answers[24:]), answers[24].text
     assert eventually(lambda: gateway.streams() == 24)
@@ -191,10 +191,18 @@ def test_pages_that_wait_for_rows_hold_no_thread(url: str, gateway: Gateway) -> 
     place = f"{url}/v2/sessions/{session}/operations/{handle}/result/"
     assert httpx.get(f"{place}0", timeout=30).json()["results"]["data"] == []
     sql(url, "DROP TABLE t")
-    gone = httpx.get(f"{place}1", timeout=30)
+    token = 1
+    while (gone := httpx.get(f"{place}{token}", timeout=30)).status_code == 200:  # a page without rows, where it had not heard of it yet
+        token += 1
     assert gone.status_code == 500  # as all failures of statements in this protocol
     assert "Table default.t does not exist." in gone.json()["errors"][1]
     assert gone.headers["X-Request-Id"]
+
+
+def steps() -> list[str]:
+    """What threads of this process do that look for the next snapshot of a table."""
+    stacks = [traceback.extract_stack(frame) for frame in sys._current_frames().values()]
+    return [line.name for stack in stacks for line in stack if line.filename.endswith("lake/streams/snapshot_steps.py")]
 
 
 def test_a_client_that_goes_away_leaves_nothing_behind(url: str, gateway: Gateway, lake: Lake) -> None:
@@ -205,7 +213,7 @@ def test_a_client_that_goes_away_leaves_nothing_behind(url: str, gateway: Gatewa
     for stream in streams:
         stream.close()
     assert eventually(lambda: gateway.streams() == lake.catalog.notices.waiters == 0)
-    assert threading.active_count() <= threads
+    assert eventually(lambda: threading.active_count() <= threads)
     assert gateway.running() == []
     sql(url, "DROP TABLE t")
 
@@ -223,11 +231,6 @@ def test_streams_of_one_text_read_a_commit_once_and_hold_no_thread(url: str, mon
         streams = [opened.enter_context(Follower(url, f"SELECT id FROM t {NO_POLL}")) for _ in range(12)]
         other = opened.enter_context(Follower(url, f"SELECT id FROM t {NO_POLL} WHERE id > 1"))
         assert all(stream.silent(0.1) for stream in streams)
-
-        def steps() -> list[str]:
-            stacks = [traceback.extract_stack(frame) for frame in sys._current_frames().values()]
-            return [line.name for stack in stacks for line in stack if line.filename.endswith("lake/streams/snapshot_steps.py")]
-
         assert eventually(lambda: steps() == [])
         for number in (1, 2):
             insert(url, number)
@@ -256,8 +259,10 @@ def test_a_lost_connection_of_the_listener_is_made_anew(url: str, dsn: str) -> N
     sql(url, QUEUE)
     with Follower(url, f"SELECT id FROM t {NO_POLL}") as stream:
         assert stream.silent(0.5)
+        listens = "datname = current_database() AND query LIKE 'LISTEN %'"
         with psycopg.connect(dsn, autocommit=True) as conn:
-            gone = conn.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN %'").fetchall()
+            assert eventually(lambda: conn.execute(f"SELECT count(*) FROM pg_stat_activity WHERE {listens}").fetchone() == (1,))
+            gone = conn.execute(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {listens}").fetchall()
         assert gone == [(True,)]
         insert(url, 1)  # while nobody listens: the new connection looks at once
         assert stream.rows(1) == [{"id": 1}]
@@ -282,7 +287,7 @@ def test_order_of_each_bucket_under_writers_and_overwrites(url: str, lake: Lake,
                 time.sleep(0.05)
             for one in waiting:
                 one.result()
-        found = stream.rows(writers * commits * 4, seconds=60)
+        found = stream.rows(writers * commits * 4, seconds=120)
         assert stream.silent()
     assert len({(row["writer"], row["n"]) for row in found}) == len(found)
     for at in range(4):
@@ -387,9 +392,9 @@ def test_a_slow_client_slows_only_itself(url: str) -> None:
                 rows = json.dumps({"id": number, "word": big})
                 headers = {"Content-Type": "application/x-ndjson"}
                 assert httpx.post(f"{url}/tables/default/t/rows", content=rows, headers=headers, timeout=30).status_code == 200
-            assert [row["id"] for row in quick.rows(50, seconds=30)] == list(range(50))
+            assert [row["id"] for row in quick.rows(50)] == list(range(50))
             assert pa.total_allocated_bytes() - before < 8_000_000  # of the 20 MB the slow client has not read
-        slow.settimeout(20)
+        slow.settimeout(60)
         received = b""
         while b'{"id":49,' not in received[-800_000:]:
             part = slow.recv(1 << 20)

@@ -136,7 +136,7 @@ def test_a_look_at_all_files_says_how_many_are_left(
 def test_progress_is_told_to_whose_statement_it_is(gateway: Gateway, held: Callable[..., Held]) -> None:
     statement = held()
     join = in_background(lambda: gateway.run("SELECT held()", name="mine").close())
-    assert statement.reached.wait(20)
+    assert statement.reached.wait(60)
     operation = gateway.running_statement("mine")
     assert gateway.running_statement(operation.handle) is operation
     operation.progress.begin("working", total=4, total_bytes=100)

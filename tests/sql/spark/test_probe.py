@@ -25,7 +25,7 @@ class Jobs:
 
     def run(self) -> None:
         self.runs += 1
-        assert self.let_go.wait(20)
+        assert self.let_go.wait(60)
         if self.fails:
             raise RuntimeError(self.says)
 

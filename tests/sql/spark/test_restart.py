@@ -153,7 +153,7 @@ def begun(number):
     while len(launched) < number:
         time.sleep(0.1)
 
-pool = SparkPool(SparkSettings(master="local[1]", driver_memory="512m", standstill=3.0))
+pool = SparkPool(SparkSettings(master="local[1]", driver_memory="512m", standstill=10.0))
 pool.start_in_background()
 begun(1)
 stands_still = False

@@ -34,13 +34,13 @@ class _Pool(SparkPool):
     def _start(self) -> None:
         number, self.attempts = self.attempts, self.attempts + 1
         self.begun[number].set()
-        assert self.may_start[number].wait(10)
+        assert self.may_start[number].wait(60)
         self._root: Any = _Root()
 
     def _small_job(self) -> None:
         if self.attempts == 1:
             self.job_begun.set()
-            assert self.job_ends.wait(10)
+            assert self.job_ends.wait(60)
             raise ConnectionError("its JVM was ended")
 
     def _end_jvm(self, root: Any, *, stuck: bool = False) -> None: ...
@@ -51,12 +51,12 @@ def test_a_start_whose_spark_was_ended_does_not_tell_of_the_next_one() -> None:
     threads = threading.enumerate()
     pool.may_start[0].set()
     pool.start_in_background()
-    assert pool.job_begun.wait(10)
+    assert pool.job_begun.wait(60)
     (first,) = [thread for thread in threading.enumerate() if thread not in threads and thread.name == "spark-start"]
     pool._renew(pool._root, "stuck")  # while the small job of the first start runs
-    assert pool.begun[1].wait(10)
+    assert pool.begun[1].wait(60)
     pool.job_ends.set()
-    first.join(10)
+    first.join(60)
     assert not first.is_alive()
     answers: list[object] = []
 
@@ -70,7 +70,7 @@ def test_a_start_whose_spark_was_ended_does_not_tell_of_the_next_one() -> None:
     asking.start()
     assert pool.starting
     pool.may_start[1].set()
-    asking.join(10)
+    asking.join(60)
     assert answers == [pool._root]
     assert pool.attempts == 2
     pool.stop()
@@ -92,7 +92,7 @@ def test_who_stops_ends_a_jvm_that_was_still_being_launched(tmp_path: Path) -> N
     launched = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)", f"-Djava.io.tmpdir={pool._scratch.path}"])
     try:
         pool.stop()
-        assert launched.wait(10) < 0
+        assert launched.wait(60) < 0
     finally:
         launched.kill()
         launched.wait()

@@ -26,7 +26,7 @@ _LAYOUTS = {
     "partitions": "PARTITIONED BY (p) WITH ('bucket' = '2', 'bucket-key' = 'writer')",
     "no buckets": "WITH ('bucket' = '-1')",
 }
-_SECONDS = 60
+_SECONDS = 180
 """How long a stream may take for what is there."""
 _NEXT = 1_000_000
 """A row's id is its writer's number times this, plus its number among those of the writer."""
