@@ -292,9 +292,9 @@ def test_a_database_comes_back_alone(shop: Server, of: Of, tmp_path: Path) -> No
 
 def test_what_a_restored_catalog_calls_dropped_is_kept_anew(shop: Server, opened: Open, of: Of, empty_dsn: str, tmp_path: Path) -> None:
     """It may have been brought back since the backup, by an earlier version whose UNDROP leaves no file that tells."""
-    shop.run("ALTER TABLE shop.queue SET ('drop.retention' = '1 s')", "DROP TABLE shop.queue")
+    shop.run("ALTER TABLE shop.queue SET ('drop.retention' = '1 h')", "DROP TABLE shop.queue")
     with psycopg.connect(shop.dsn) as conn:
-        conn.execute("UPDATE drop_record SET dropped_at = dropped_at - interval '9 s', expires_at = expires_at - interval '9 s'")
+        conn.execute("UPDATE drop_record SET dropped_at = dropped_at - interval '9 h', expires_at = expires_at - interval '9 h'")
     backup(of(shop.dsn), file := tmp_path / "b")
     shop.run("UNDROP TABLE shop.queue")
     (told,) = tmp_path.rglob("_undropped")

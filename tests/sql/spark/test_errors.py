@@ -232,7 +232,7 @@ def test_words_that_may_name_a_file_or_an_executor_hold_nobody_up(again: str) ->
     problem = _Said("[USER_RAISED_EXCEPTION] " + again * (400_000 // len(again)), "USER_RAISED_EXCEPTION")
     began = time.process_time()
     assert isinstance(failure_of(problem, "", {}, lambda: None, Reading()), ExecutionError)
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 20
 
 
 def test_a_data_file_is_known_by_its_name_in_whatever_stands_around_it() -> None:
@@ -246,4 +246,4 @@ def test_words_of_a_caller_hold_nobody_up(again: str) -> None:
     said = "[USER_RAISED_EXCEPTION] " + again * (400_000 // len(again)) + "."
     began = time.process_time()
     _java(said, "", {})
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 20
