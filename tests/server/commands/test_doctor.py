@@ -23,14 +23,12 @@ from server.process.process import catalog_dsn
 from server.process.services import Services
 from server.settings.options import LISTEN
 from server.settings.settings import Settings, read_settings
+from tests.running import free_port
 
 
 @pytest.fixture
 def settings(dsn: str, tmp_path: Path) -> Settings:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    variables = {"SLUICE_DATA": str(tmp_path), "SLUICE_CATALOG_DSN": dsn, "SLUICE_LISTEN": f"127.0.0.1:{port}"}
+    variables = {"SLUICE_DATA": str(tmp_path), "SLUICE_CATALOG_DSN": dsn, "SLUICE_LISTEN": f"127.0.0.1:{free_port()}"}
     return read_settings(variables)
 
 

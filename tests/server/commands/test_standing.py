@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 from uuid import uuid4
 
@@ -17,14 +16,12 @@ from server.commands.doctor import FAIL, OK, examine
 from server.commands.restore import restore
 from server.settings.settings import Settings, read_settings
 from tests.lake.register.damage import data_files, remove
+from tests.running import free_port
 
 
 @pytest.fixture
 def settings(dsn: str, tmp_path: Path) -> Settings:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    return read_settings({"SLUICE_DATA": str(tmp_path), "SLUICE_CATALOG_DSN": dsn, "SLUICE_LISTEN": f"127.0.0.1:{port}"})
+    return read_settings({"SLUICE_DATA": str(tmp_path), "SLUICE_CATALOG_DSN": dsn, "SLUICE_LISTEN": f"127.0.0.1:{free_port()}"})
 
 
 def sql(client: FlaskClient, *texts: str) -> None:
