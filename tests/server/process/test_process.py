@@ -276,7 +276,7 @@ def test_a_stream_goes_on_after_the_server_was_killed(start_server: StartServer,
             assert told(round_ * 6 + 6)
             seen += found
             server.kill()
-            assert stream.ended.wait(10)
+            assert stream.ended.wait(60)
         server.start()
         server.sql(f"INSERT INTO q VALUES ({round_ * 10 + 5})")
         with Follower(server.url, statement) as stream:
@@ -288,10 +288,8 @@ def test_a_stream_goes_on_after_the_server_was_killed(start_server: StartServer,
 def test_a_stop_ends_streams_at_once(start_server: StartServer) -> None:
     from tests.following import Follower
 
-    server = start_server()
+    server = start_server(SLUICE_DRAIN_SECONDS="600")
     server.sql("CREATE TABLE q (id BIGINT) WITH ('bucket' = '1')")
     with Follower(server.url, "SELECT id FROM q") as stream:
-        begun = time.monotonic()
-        assert server.terminate() == 0
-        assert time.monotonic() - begun < 20
+        assert server.terminate(120) == 0
         assert stream.rows(1)[0]["$error"]["errorClass"] == "StreamEnded"

@@ -39,6 +39,6 @@ def test_it_starts_when_it_is_needed(start_server: StartServer) -> None:
 def test_it_starts_with_the_server(start_server: StartServer) -> None:
     server = start_server(SLUICE_SPARK_START="with-server")
     status, spark = _told(server)
-    assert (status, spark["ok"]) == (503, False), "it takes longer than the server"
+    assert (status, spark["ok"]) in ((503, False), (200, True)), "it takes longer than the server, unless who asks comes late"
     assert eventually(lambda: _told(server) == (200, {"ok": True}), seconds=120)
     assert _jvms(server) == 1
