@@ -16,7 +16,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from gateway.gateway import Gateway
 from tests.short import short
 
-expect.set_options(timeout=30_000)
+_PATIENCE = 120_000
+expect.set_options(timeout=_PATIENCE)
 ROOT = Path(__file__).parents[3]
 _AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
 SWITCHES = [
@@ -55,7 +56,7 @@ def browser() -> Iterator[Browser]:
     if not _AXE.exists():
         pytest.skip("axe-core cannot be had here: the pages are not tried in a browser.")
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=executable, args=SWITCHES)
+        launched = playwright.chromium.launch(executable_path=executable, args=SWITCHES, timeout=_PATIENCE)
         yield launched
         launched.close()
 
@@ -90,6 +91,7 @@ class Watched:
         self._context = browser.new_context(
             color_scheme="dark" if scheme == "dark" else "light", viewport={"width": width, "height": height}, java_script_enabled=scripts
         )
+        self._context.set_default_timeout(_PATIENCE)
         self.page: Page = self._context.new_page()
         self.complaints: list[str] = []
         self.strangers: list[str] = []
@@ -195,5 +197,5 @@ def test_scripts_filter_copy_and_keep_fresh(browser: Browser, shop: str) -> None
     page.locator("#now").get_by_text("24 small files").wait_for()
     statements = "; ".join(f"INSERT INTO shop.orders VALUES ({i}, 'x', NULL, NULL), ({i + 1}, 'x', NULL, NULL)" for i in range(1000, 1010))
     assert httpx.post(f"{shop}/sql", content=statements.encode(), timeout=60).status_code == 200
-    page.locator("#now").get_by_text(re.compile(r"(2[5-9]|3\d|4\d)\ssmall files")).wait_for(timeout=60_000)
+    page.locator("#now").get_by_text(re.compile(r"(2[5-9]|3\d|4\d)\ssmall files")).wait_for()
     watched.close()

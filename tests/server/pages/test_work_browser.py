@@ -220,7 +220,7 @@ def test_a_stream_is_followed_and_stopped(browser: Browser, shop: str) -> None:
     expect(page.locator("table.data tbody")).to_contain_text("Porto")
     sql(shop, "INSERT INTO orders VALUES (DATE '2026-11-09', 902, 'Quito', 1.0)")
     expect(page.locator("table.data tbody tr").first).to_contain_text("Quito")
-    expect(page.locator(".pulse .fill").nth(1)).to_be_attached(timeout=60_000)  # rows a second, for two seconds
+    expect(page.locator(".pulse .fill").nth(1)).to_be_attached()  # rows a second, for two seconds
     page.get_by_role("button", name="Stop").click()
     expect(page.locator("#result-head")).to_contain_text("stopped")
     watched.close()
@@ -236,7 +236,7 @@ def test_a_query_on_spark_shows_its_stages_and_is_canceled(browser: Browser, ser
     write(page, "SELECT count(*) FROM range(0, 20000000000, 1, 10000) WHERE sin(id) > 2")
     page.click(_RUN)
     stage = page.locator("#running .stages li").first
-    expect(stage.locator(".name")).to_have_text(re.compile(r"^Stage \d+ \w"), timeout=120_000)
+    expect(stage.locator(".name")).to_have_text(re.compile(r"^Stage \d+ \w"))
     expect(stage.locator(".n")).to_have_text(re.compile(r"^\d+ of [1-9]\d*$"))
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#outcome")).to_contain_text("The statement was canceled")
