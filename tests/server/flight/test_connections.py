@@ -111,7 +111,10 @@ def test_a_stream_goes_on_until_its_reader_cancels_and_nothing_stays(endpoint: E
     assert eventually(lambda: (endpoint.gateway.streams(), endpoint.endpoint.held()) == (0, 0))
 
 
-def test_a_client_that_hangs_up_cancels_what_runs_for_it(endpoint: Endpoint, connection: Connection) -> None:
+def test_a_client_that_hangs_up_cancels_what_runs_for_it(
+    endpoint: Endpoint, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.operation.STOP_SECONDS", 0.5)  # so long a commit that is held is waited for
     held = threading.Event()
     hook = endpoint.lake.listeners
 

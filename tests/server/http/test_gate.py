@@ -115,7 +115,7 @@ def _until(client: socket.socket, end: bytes) -> bytes:
 
 def _closes(client: socket.socket) -> bool:
     """Whether the other side closes soon."""
-    client.settimeout(1.0)
+    client.settimeout(0.3)
     try:
         return client.recv(1) == b""
     except TimeoutError:
