@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.e2e.agreement import assert_agreement, embedded_dsn
 from tests.e2e.load import Load, create, whole_inserts
 from tests.fix_server import StartServer
@@ -21,6 +23,7 @@ def test_sixteen_clients_and_readers(server: RunningServer, database: str) -> No
     assert_agreement(embedded_dsn(server), server, table)
 
 
+@pytest.mark.torture
 def test_two_gateways_on_one_postgres_and_warehouse(start_server: StartServer, dsn: str, tmp_path_factory: object) -> None:
     first = start_server("first", SLUICE_CATALOG_DSN=dsn)
     second = start_server("second", SLUICE_CATALOG_DSN=dsn, SLUICE_WAREHOUSE=str(first.warehouse))

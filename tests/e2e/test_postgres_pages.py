@@ -1,4 +1,7 @@
-"""The disk of a server's data, filled to its last pages with nothing kept free: Postgres meets its end in the middle of a commit."""
+"""The disk of a server's data, filled to its last pages with nothing kept free: Postgres meets its end in the middle of a commit.
+
+A Postgres without a byte is in `test_outages`, which `make test` runs, too.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from tests.running import RunningServer
 from tests.waiting import eventually
 
 PAGES = (0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256, 1024, 4096, 8192)
-SHORT_FORM = (1,)
+SHORT_FORM = (1, 24)
 _CLOSE_BYTES = 2000
 """Less than a commit's own records."""
 _MOST_MESSAGES = 5000
@@ -120,6 +123,7 @@ def asked_at_each(server: RunningServer, disk: Path, pages: Sequence[int], prepa
     return full
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 def test_postgres_ends_in_the_middle_of_a_commit(one_disk: Path, tmp_path: Path, start_server: StartServer) -> None:
     server = start_server(SLUICE_DATA=str(one_disk), SLUICE_WAREHOUSE=str(tmp_path / "warehouse"), SLUICE_STORAGE_RESERVE="0")

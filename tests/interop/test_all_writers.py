@@ -134,7 +134,9 @@ def check(server: RunningServer, tables: dict[str, str], book: Book, readers: di
         assert server.sql(f"CALL sys.check_table('{table}', deep => true)") == []
 
 
+@pytest.mark.torture
 def test_sql_and_pypaimon_beside_compaction(server: RunningServer, tables: dict[str, str], pypaimon: Reader, tmp_path: Path) -> None:
+    """`make test` has pypaimon beside hot writers: `tests/interop/test_mixed_writers.py`."""
     writers, counted = Writers(tables), CountedCommits()
     with counted.between(server, "pypaimon") as url, pypaimon_process(url, tmp_path / "log") as process:
         writers.add("SQL", of_sql(server))

@@ -123,8 +123,10 @@ def _campaign(
     return among
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 def test_a_small_crowd_costs_no_thread_and_leaves_nothing(start_server: StartServer) -> None:
+    """Each kind of them alone is in `tests/server/http/test_connections.py` and `tests/server/streams/test_streams.py`."""
     _campaign(start_server(), idle=100, half=40, slow=10, streams=30, tables=6, seconds=0.2)
 
 

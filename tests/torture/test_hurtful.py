@@ -48,10 +48,12 @@ def _campaign(server: RunningServer, texts: list[str], seconds: float) -> Probes
     return probes
 
 
+@pytest.mark.torture
 @pytest.mark.slow
 def test_one_of_each_kind_leaves_the_server_to_others(start_server: StartServer) -> None:
+    """What holds them back is tried by itself: `tests/sql/spark/test_outliving.py`, `tests/gateway/test_core_turns.py`."""
     assert len(SHORT) == 8
-    assert len(ALL) >= 60  # of the campaign below, which no run of `make test` begins
+    assert len(ALL) >= 60
     _campaign(start_server(), SHORT, 0.7)
 
 

@@ -21,7 +21,7 @@ compares what is read with and without."""
 
 
 @pytest.mark.timeout(2 * _SECONDS)
-@pytest.mark.parametrize("key", short(sorted(SHOWN.keys() - _READ_AS_TEXT), ["commit.max-retries", "drop.retention"]))
+@pytest.mark.parametrize("key", short(sorted(SHOWN.keys() - _READ_AS_TEXT), ["drop.retention"]))
 def test_the_named_test_fails_without_the_option(key: str, tmp_path: Path) -> None:
     assert "failed" in _outcome(key, tmp_path)
 

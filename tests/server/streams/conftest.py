@@ -14,7 +14,7 @@ from tests.running import RunningServer
 
 @pytest.fixture(scope="session")
 def golden_dsn(server_dsn: str, template: str) -> Iterator[str]:
-    """DSN of the catalog of `shared`."""
+    """DSN of the catalog of `shared`, whose server all of them share: to start Spark takes longer than most of what is asked of it."""
     with database(server_dsn, template) as made:
         yield made
 

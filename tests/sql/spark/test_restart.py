@@ -79,7 +79,9 @@ def ran(text: str, tmp_path: Path, *arguments: str) -> subprocess.CompletedProce
     return subprocess.run(command, cwd=root, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.torture
 def test_a_dead_jvm_fails_its_statement_and_is_replaced(tmp_path: Path) -> None:
+    """`make test` has one that a server killed: `tests/e2e/test_outages.py`."""
     _replaced(SCRIPT + END, tmp_path)
 
 
