@@ -8,9 +8,10 @@ from tests.faults.below import EVERY, FIRST, CampaignBelow, unread
 from tests.faults.operation import Operation
 from tests.faults.operations import BY_NAME, OPERATIONS, READINGS
 from tests.faults.test_system_calls import reported
+from tests.short import one_in
 
 
-@pytest.mark.parametrize("name", ["SELECT", "compaction", "merge", "expiry"])
+@pytest.mark.parametrize("name", one_in(2, ["SELECT", "merge", "compaction", "expiry"]))
 def test_the_disk_fails_at_some_readings(below: CampaignBelow, name: str) -> None:
     reported(name, *unread(below, BY_NAME[name], every=33, begin=3))
 

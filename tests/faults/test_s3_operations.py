@@ -8,6 +8,7 @@ from tests.faults.below import each
 from tests.faults.operation import Operation
 from tests.faults.operations import BY_NAME, NO_FILES, OPERATIONS
 from tests.faults.s3_campaign import ONCE, SINCE, STRIKES, S3Campaign, Strike
+from tests.short import one_in
 
 _SHORT = ("insert with a key", "overwrite", "compaction", "alter", "commit of a client")
 
@@ -20,7 +21,7 @@ def struck(campaign: S3Campaign, operation: Operation, strike: Strike, *, every:
     assert requests or operation.name in NO_FILES
 
 
-@pytest.mark.parametrize("name", _SHORT)
+@pytest.mark.parametrize("name", one_in(2, _SHORT))
 def test_some_requests_of_some_operations_fail(s3_campaign: S3Campaign, name: str) -> None:
     for begin, strike in ((2, ONCE), (4, SINCE)):
         struck(s3_campaign, BY_NAME[name], strike, every=36, begin=begin)

@@ -71,7 +71,7 @@ HOSTILE = {
     ),
     "rows of nothing": avro({"type": "record", "name": "E", "fields": []}, b"", records=1 << 50),
     "a long decimal": avro(_field({"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 2}), _text(b"\x7f" * (1 << 20))),
-    "a block that grows": avro(_field("bytes"), zlib.compress(b"\0" * (1 << 28), 9)[2:-4], codec="deflate"),
+    "a block that grows": avro(_field("bytes"), zlib.compress(b"\0" * (1 << 27), 9)[2:-4], codec="deflate"),
     "a size beyond the file": avro(_field("bytes"), _number(1 << 60)),
     "a codec that is not read here": avro(_field("int"), b"\x02", codec="snappy"),
 }

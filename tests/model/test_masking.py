@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from model.options.masking import erases, masked_secrets, masked_text
+from tests.short import one_in
 
 TEXTS = {
     "updates": '"UPDATE " * 140_000',
@@ -29,7 +30,7 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("kind", TEXTS)
+@pytest.mark.parametrize("kind", one_in(2, TEXTS))
 def test_no_text_takes_long(kind: str) -> None:
     """In a process of its own: an expression holds all threads, those of a test's limit too."""
     code = f"""

@@ -34,6 +34,7 @@ from table.write.snapshot_builder import CommitRequest
 from tests.lake.kept import history
 from tests.lake.rewrite import reads_observed, rules_observed, writes_observed
 from tests.lake.rewrite.test_compaction import append
+from tests.short import one_in
 from tests.sql.tables import make_table
 
 ROOT = Path(__file__).parents[3]
@@ -272,7 +273,7 @@ def test_every_option_that_works_is_shown_once() -> None:
     assert len(works) == len(EFFECTS) + len(SHOWN) + len(UNSHOWN)
 
 
-@pytest.mark.parametrize("key", sorted(EFFECTS))
+@pytest.mark.parametrize("key", one_in(2, sorted(EFFECTS)))
 def test_with_the_option_something_is_other_than_without(lake: Lake, key: str) -> None:
     value, observe = EFFECTS[key]
     without = observe(lake, {})

@@ -17,6 +17,7 @@ from model.errors import SqlError, SqlSyntaxError, StatementTooLarge, Unavailabl
 from sql.analysis.references import table_references
 from sql.dialect import parse_one, tokens_of
 from sql.parsing.size import check_words
+from tests.short import one_in
 
 DEEP: dict[str, Callable[[int], str]] = {
     "unions": lambda n: " UNION ALL ".join(["SELECT 1 AS a"] * n),
@@ -70,7 +71,7 @@ OPEN = {
 }
 
 
-@pytest.mark.parametrize("kind", OPEN)
+@pytest.mark.parametrize("kind", one_in(2, OPEN))
 def test_what_is_not_closed_is_read_once(kind: str) -> None:
     """In a process of its own: an expression that looks for the end from every place holds all threads."""
     code = f"""
