@@ -7,17 +7,32 @@ import json
 import queue
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
+
+_BUSY = "did not start in time: the machine is busy"
+_BUSY_SECONDS = 180.0
+
+
+def patiently(send: Callable[[], httpx.Response]) -> httpx.Response:
+    """The answer, asked for again while it is that the machine is too busy to start a process that Spark needs, as clients are told to."""
+    until = time.monotonic() + _BUSY_SECONDS
+    while (answer := send()).status_code == 503 and _BUSY in answer.read().decode() and time.monotonic() < until:
+        answer.close()
+        time.sleep(0.5)
+    return answer
 
 
 def streamed(url: str, statement: str, *, database: str = "default", most: int | None = None) -> list[dict[str, Any]]:
     """The rows of a stream, to its end or so many."""
     found = []
     asked, lines = {"mode": "streaming", "database": database}, {"Accept": "application/x-ndjson"}
-    with httpx.stream("POST", f"{url}/sql", params=asked, content=statement.encode(), headers=lines, timeout=120) as answer:
+    with httpx.Client(timeout=300) as client:
+        request = client.build_request("POST", f"{url}/sql", params=asked, content=statement.encode(), headers=lines)
+        answer = patiently(lambda: client.send(request, stream=True))
         assert answer.status_code == 200, answer.read().decode()
         for line in answer.iter_lines():
             if line:
@@ -26,6 +41,7 @@ def streamed(url: str, statement: str, *, database: str = "default", most: int |
                 found.append(row)
                 if most is not None and len(found) >= most:
                     break
+        answer.close()
     return found
 
 
@@ -37,7 +53,7 @@ class Follower:
         request = self._client.build_request(
             "POST", f"{url}/sql", params={"mode": "streaming"}, content=statement.encode(), headers={"Accept": accept}
         )
-        self.response = self._client.send(request, stream=True)
+        self.response = patiently(lambda: self._client.send(request, stream=True))
         if self.response.status_code != 200:
             self.response.read()
         self.lines: queue.Queue[tuple[float, str]] = queue.Queue()

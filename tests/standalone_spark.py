@@ -44,10 +44,13 @@ class StandaloneSpark:
         _wait_for(log, "New state: ALIVE")
 
     def start_workers(self) -> None:
+        logs = []
         for number in (1, 2):
             work = str(self._directory / f"work{number}")
             options = ("--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", work)
-            _wait_for(self._launch(f"worker{number}", WORKER, *options, self.url), "Successfully registered")
+            logs.append(self._launch(f"worker{number}", WORKER, *options, self.url))
+        for log in logs:
+            _wait_for(log, "Successfully registered")
 
     def _launch(self, name: str, *command: str) -> Path:
         home = self._home()
