@@ -20,7 +20,7 @@ from tests.fuzz.queries import query
 from workers.pool import WorkerPool
 
 pytestmark = pytest.mark.spark
-SHORT, SECONDS = 150, 10.0
+SHORT, SECONDS = 60, 10.0
 """So many in a normal run, or as many as there is time for."""
 PART, PARTS = 2_000, 4
 TABLE = (

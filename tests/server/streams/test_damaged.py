@@ -12,6 +12,7 @@ import pytest
 
 from tests.lake.register.damage import BREAKS, data_files, metadata_files
 from tests.running import RunningServer
+from tests.short import short
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -44,7 +45,7 @@ def told(server: RunningServer, database: str, text: str) -> Any:
     return found[-1]
 
 
-@pytest.mark.parametrize(("what", "how"), [("data", "missing"), ("manifest", "cut")])
+@pytest.mark.parametrize(("what", "how"), short([("data", "missing"), ("manifest", "cut")], [("data", "missing")]))
 def test_a_query_that_spark_streams_tells_it(server: RunningServer, database: str, place: Path, what: str, how: str) -> None:
     file = FILES[what](place)
     BREAKS[how](file)

@@ -34,15 +34,16 @@ def test_a_stream_on_spark_holds_no_thread_while_nothing_comes_and_is_counted_by
             assert (answer.status_code, answer.json()["quota"]) == (429, "streams.spark"), answer.text
             assert "anonymous has 1 open streams on Spark" in answer.json()["detail"]
             with Follower(server.url, f"SELECT id FROM {database}.q") as tail:
-                assert tail.rows(1, seconds=60) == [{"id": 1}], "no place of Spark's is needed"
+                assert tail.rows(1) == [{"id": 1}], "no place of Spark's is needed"
         finally:
             server.sql("RESET QUOTA streams.spark FOR USER anonymous")
         server.sql(f"INSERT INTO {database}.q VALUES (2)")
-        assert stream.rows(1, seconds=60) == [{"id": 2}]
+        assert stream.rows(1) == [{"id": 2}]
     assert eventually(lambda: _metric(server, "sluice_spark_streams") == 0, 90)
 
 
-def test_a_consumer_is_told_what_was_read_and_not_what_waits_to_be(server: RunningServer, database: str) -> None:
+@pytest.mark.parametrize("patience", [pytest.param(4, id="short"), pytest.param(20, id="whole", marks=pytest.mark.torture)])
+def test_a_consumer_is_told_what_was_read_and_not_what_waits_to_be(server: RunningServer, database: str, patience: int) -> None:
     """A client that asks for no page has read nothing, though there is a place for its rows."""
     server.wait_for_spark()
     table = f"{database}.q"
@@ -60,7 +61,7 @@ def test_a_consumer_is_told_what_was_read_and_not_what_waits_to_be(server: Runni
         asked = http.post(f"{session}/statements", json={"statement": query % "paged"}).json()
         operation = f"{session}/operations/{asked['operationHandle']}"
         assert eventually(lambda: http.get(f"{operation}/status").json()["status"] == "FINISHED", 120), "it has begun"
-        assert not eventually(lambda: is_told(2), 20)
+        assert not eventually(lambda: is_told(2), patience)
         page = http.get(f"{operation}/result/0").json()
         rows: list[dict[str, object]] = []
         while len(rows) < 3 or not is_told(3):
@@ -69,5 +70,5 @@ def test_a_consumer_is_told_what_was_read_and_not_what_waits_to_be(server: Runni
         assert [row["fields"] for row in rows] == [[0], [1], [2]]
         assert http.delete(session).status_code == 200
     with Follower(server.url, query % "lines") as stream:
-        assert stream.rows(3, seconds=120) == [{"id": 0}, {"id": 1}, {"id": 2}]
+        assert stream.rows(3) == [{"id": 0}, {"id": 1}, {"id": 2}]
         assert eventually(lambda: is_told(3, "lines"), 60)

@@ -113,8 +113,9 @@ def test_a_rewritten_like_means_the_same(on_spark: Gateway) -> None:
     assert compared >= 5 * len(TEXTS)
 
 
-def test_guards_raise_before_the_value_is_made(on_spark: Gateway) -> None:
-    for call, says in RAISING:
+@pytest.mark.parametrize("every", [pytest.param(2, id="short"), pytest.param(1, id="whole", marks=pytest.mark.torture)])
+def test_guards_raise_before_the_value_is_made(on_spark: Gateway, every: int) -> None:
+    for call, says in RAISING[::every]:
         with pytest.raises(SqlError, match=says):
             on_spark.run(f"SELECT {call} AS c FROM ({SOURCE})")
 

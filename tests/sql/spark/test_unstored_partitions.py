@@ -17,6 +17,7 @@ from model.snapshot import CommitKind
 from table.format.manifests.entries import ManifestEntry, NewFile
 from table.write.snapshot_builder import CommitRequest
 from tests.lake.register.damage import forget_metadata
+from tests.short import short
 
 pytestmark = pytest.mark.spark
 ROWS = [(1, "x", 2), (2, "x", 4), (3, "y", 6), (4, None, 8)]
@@ -42,7 +43,7 @@ def _without_partition(path: str, entry: ManifestEntry) -> NewFile:
     return NewFile(partition=entry.partition, bucket=entry.bucket, file=file)
 
 
-@pytest.fixture(params=["parquet", "orc"])
+@pytest.fixture(params=short(["parquet", "orc"], ["parquet"]))
 def on_spark(on_spark: Gateway, lake: Lake, request: pytest.FixtureRequest) -> Gateway:
     """With a table of such files."""
     options = f"'bucket' = '-1', 'file.format' = '{request.param}'"

@@ -97,8 +97,9 @@ CASES: list[tuple[str, Callable[[int], list[Span]]]] = [
 ]  # fmt: skip
 
 
-def test_every_row_is_in_flinks_windows(gateway: Gateway, events: list[tuple[int, str, dt.datetime | None]]) -> None:
-    for call, windows in CASES:
+@pytest.mark.parametrize("every", [pytest.param(2, id="short"), pytest.param(1, id="whole", marks=pytest.mark.torture)])
+def test_every_row_is_in_flinks_windows(gateway: Gateway, events: list[tuple[int, str, dt.datetime | None]], every: int) -> None:
+    for call, windows in CASES[1 % every :: every]:
         rows = gateway.run(f"SELECT id, window_start, window_end, window_time FROM TABLE({call})").collect()
         expected = [(n, start, end, end - 1) for n, _, at in events if at is not None for start, end in windows(millis(at))]
         assert sorted((n, millis(a), millis(b), millis(c)) for n, a, b, c in rows) == sorted(expected), call
