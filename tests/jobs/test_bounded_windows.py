@@ -12,6 +12,7 @@ import pytest
 
 from tests.following import streamed
 from tests.running import RunningServer
+from tests.torture.job_campaign import start_job
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -21,9 +22,7 @@ MINUTES = range(4)
 
 def finished(server: RunningServer, database: str, text: str) -> None:
     """Run a statement as a job, to its end."""
-    answer = httpx.post(f"{server.url}/sql?mode=streaming&database={database}", content=text.encode(), timeout=120)
-    assert answer.status_code == 200, answer.text
-    ((job_id,),) = answer.json()["rows"]
+    job_id = start_job(server, text, database=database)
     assert eventually(lambda: server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] in ("FINISHED", "FAILED"), 300)
     assert server.sql(f"DESCRIBE JOB '{job_id}'")[0][2] == "FINISHED"
 
@@ -35,12 +34,8 @@ def bounded(server: RunningServer) -> Any:
     server.sql(f"CREATE DATABASE {name}")
     server.sql(f"CREATE TABLE {name}.source {COLUMNS} WITH ('bucket' = '1', 'bucket-key' = 'id')")
     server.sql(f"CREATE TABLE {name}.t {COLUMNS} WITH ('bucket' = '1', 'bucket-key' = 'id')")
-    answer = httpx.post(
-        f"{server.url}/sql?mode=streaming&database={name}",
-        content="INSERT INTO t SELECT * FROM source /*+ OPTIONS('scan.mode' = 'from-snapshot', 'scan.snapshot-id' = '1') */",
-        timeout=120,
-    )
-    ((job_id,),) = answer.json()["rows"]
+    hint = "/*+ OPTIONS('scan.mode' = 'from-snapshot', 'scan.snapshot-id' = '1') */"
+    job_id = start_job(server, f"INSERT INTO t SELECT * FROM source {hint}", database=name)
     for minute in MINUTES:
         values = ", ".join(f"({minute * 10 + n}, '{'ab'[n % 2]}', TIMESTAMP '2024-01-01 00:{minute:02}:{10 * n:02}')" for n in range(5))
         server.sql(f"INSERT INTO {name}.source VALUES {values}")
@@ -94,8 +89,7 @@ def test_a_drained_job_writes_every_window_and_does_not_go_on(server: RunningSer
     server.sql(f"CREATE TABLE {bounded}.drained (window_start TIMESTAMP(3), n BIGINT)")
     text = f"""INSERT INTO drained SELECT window_start, COUNT(id) FROM TABLE(
         TUMBLE((SELECT * FROM t {hint}), DESCRIPTOR(ts), INTERVAL '1' MINUTES)) GROUP BY window_start, window_end"""
-    answer = httpx.post(f"{server.url}/sql?mode=streaming&database={bounded}", content=text.encode(), timeout=120)
-    ((job_id,),) = answer.json()["rows"]
+    job_id = start_job(server, text, database=bounded)
 
     def found() -> list[tuple[int, int]]:
         return sorted((minute_of(at), n) for at, n in server.sql(f"SELECT window_start, n FROM {bounded}.drained"))
@@ -195,8 +189,7 @@ def test_late_rows_are_counted_over_all_starts_of_a_job(server: RunningServer, b
     """A restart and a drain are new starts of Spark's query, which counts anew."""
     server.sql(f"CREATE TABLE {bounded}.src {COLUMNS}; CREATE TABLE {bounded}.in_time (window_start TIMESTAMP(3), n BIGINT)")
     query = COUNTED.format(window="TABLE(TUMBLE(TABLE src, DESCRIPTOR(ts), INTERVAL '10' MINUTE))")
-    answer = httpx.post(f"{server.url}/sql?mode=streaming&database={bounded}", content=f"INSERT INTO in_time {query}".encode(), timeout=120)
-    ((job_id,),) = answer.json()["rows"]
+    job_id = start_job(server, f"INSERT INTO in_time {query}", database=bounded)
 
     def told() -> Any:
         return httpx.get(f"{server.url}/jobs/{job_id}").json()
