@@ -159,8 +159,12 @@ def test_a_bound_given_by_hint_ends_streams_and_jobs_with_every_window(kafka_ser
     assert kafka_server.sql("SELECT n FROM hinted_windows") == [[3]] * 8
 
 
+@pytest.mark.torture
 def test_late_rows_are_dropped_and_counted(kafka_server: RunningServer, broker: Broker) -> None:
-    """A row is late when all its windows ended at or before the watermark that held when its batch began."""
+    """A row is late when all its windows ended at or before the watermark that held when its batch began.
+
+    Those of a table are counted in `tests/jobs/test_bounded_windows.py`.
+    """
     broker.create("late")  # one partition: what is sent together is read together
     window = "CUMULATE(TABLE k, DESCRIPTOR(ts), INTERVAL '5' SECOND, INTERVAL '10' SECOND)"
     kafka_server.sql("CREATE TABLE windows (w TIMESTAMP(3), e TIMESTAMP(3), n BIGINT)")
@@ -254,9 +258,28 @@ def test_several_stages_over_several_partitions_are_refused(kafka_server: Runnin
     kafka_server.sql(f"STOP JOB '{job_id}'")
 
 
+def examples() -> list[str]:
+    """The page's: windows, a join of streams, a bounded stream, and a topic."""
+    page = (Path(__file__).parents[2] / "docs" / "event-time.md").read_text()
+    return re.findall(r"^```sql\n(.*?)^```$", page, re.M | re.S)
+
+
+@pytest.mark.torture
+def test_the_pages_join_runs(kafka_server: RunningServer) -> None:
+    """`tests/jobs/test_bounded_joins.py` has others of its kind."""
+    windows, joined, _, _ = examples()
+    made, _, _ = windows.partition("SET ")
+    more = "INSERT INTO clicks {hint} VALUES ({id}, 'home', TIMESTAMP '2024-05-01 10:00:00');"
+    beyond = "/*+ OPTIONS('end-input.watermark' = '1714557615000') */"
+    kafka_server.sql(f"CREATE DATABASE joined; USE joined; {made} {more.format(hint='', id=1)} {more.format(hint=beyond, id=9)}")
+    pairs = [(row["id"], row["before"]) for row in streamed(kafka_server.url, joined, database="joined")]
+    assert sorted(pairs, key=str) == [(1, 1), (1, None), (2, None), (3, None)]
+    kafka_server.sql("DROP DATABASE joined CASCADE")
+
+
 def test_the_pages_examples_run(kafka_server: RunningServer, broker: Broker) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "event-time.md").read_text().replace("127.0.0.1:9092", broker.address)
-    windows, joined, bounded, topic = re.findall(r"^```sql\n(.*?)^```$", page, re.M | re.S)
+    windows, _, bounded, topic = examples()
+    topic = topic.replace("127.0.0.1:9092", broker.address)
     broker.create("page_views")
 
     def come(text: str, holds: Callable[[list[list[Any]]], bool]) -> None:
@@ -272,8 +295,6 @@ def test_the_pages_examples_run(kafka_server: RunningServer, broker: Broker) -> 
     come("SELECT count(*) FROM clicks", lambda rows: rows == [[4]])
     broker.produce("page_views", [{"value": json.dumps({"id": 9, "page": "x", "ts": "2024-05-01 10:00:20"})}])
     assert sorted(row["id"] for row in streamed(kafka_server.url, bounded)) == [1, 1, 2, 3]
-    pairs = [(row["id"], row["before"]) for row in streamed(kafka_server.url, joined)]
-    assert sorted(pairs, key=str) == [(1, 1), (1, None), (2, None), (3, None)]
     for job_id in (first, second):
         kafka_server.sql(f"STOP JOB '{job_id}'")
 
