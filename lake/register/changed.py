@@ -77,14 +77,15 @@ def changed_snapshot(files: TableFiles, row: SnapshotRow) -> Iterator[ChangedFil
     yield ChangedFile(path=path, data=snapshot_bytes(snapshot), problem=problem, number=snapshot.id, snapshot_id=snapshot.id)
 
 
-def changed_tags(files: TableFiles, tags: Sequence[TagRow]) -> Iterator[ChangedFile]:
+def changed_tags(files: TableFiles, tags: Sequence[TagRow], *, pending: bool = False) -> Iterator[ChangedFile]:
     """Of a branch's tags those whose files are none or missing; another snapshot in one is a client's change.
 
-    Those that clients removed are the catalog's no more once `lake.tables.tags` has taken that in.
+    Those that clients removed are the catalog's no more once `lake.tables.tags` has taken that in. ``pending``: with those whose files
+    are still to be written.
     """
     for tag in tags:
         path = files.layout.tag_file(tag.name)
-        if tag.published and not _is_tag(files, tag.name):
+        if not _is_tag(files, tag.name) if tag.published else pending and not files.io.exists(path):
             number, problem = int(tag.snapshot["id"]), "is no tag" if files.io.exists(path) else MISSING
             yield ChangedFile(path=path, data=tag_bytes(tag), problem=problem, number=number, snapshot_id=number)
 

@@ -31,7 +31,9 @@ from lake.register.unknown_branches import unregistered_branches
 from lake.register.whole import is_readable
 from lake.tables.consumers import Filed, Lowered, file_lowered, filed_consumers, lower_consumers
 from lake.tables.handle import LakeTable
+from lake.tables.tag_files import tag_of_file
 from model.access import Access, table_resource
+from model.damage import MISSING
 from model.errors import LakeError, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier, branch_of_file
 from model.schema.schema import Schema
@@ -78,6 +80,8 @@ class _Found:
     missing: Sequence[ChangedFile]
     changed: Sequence[ChangedFile]
     torn_tags: Sequence[ChangedFile]
+    lost_tags: Sequence[str]
+    """The names of those of them that have no file."""
     branches: Sequence[StoredBranch]
     done: Repair
 
@@ -96,8 +100,8 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller
     name, `InvalidSchema` for a later schema that nobody could give the table here, and `Forbidden` where rows or history go that the
     caller may not take away.
 
-    Tags are on record before files are written and moved, and these are before the decision: a crash in between leaves a table that a
-    second repair finishes.
+    Tags, and that their lost files are to be written again, are on record before files are written and moved, and these are before the
+    decision: a crash in between leaves a table that a second repair finishes.
     """
     if dry_run and (done := _seen_beside_writers(catalog, table, caller)) is not None:
         return done
@@ -124,7 +128,7 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller
 
 
 def _decided(catalog: CatalogStore, table: LakeTable, caller: Caller, filed: Filed) -> tuple[_Found, Lowered] | None:
-    """Move what is in the way and decide the rest; None where so far only tags are on record, of what is to be moved.
+    """Move what is in the way and decide the rest; None where so far only tags are on record: of what is to be moved, and lost ones.
 
     They come first, in a transaction of their own: of a file that was moved, a repair that is repeated would know nothing any more.
     """
@@ -132,16 +136,22 @@ def _decided(catalog: CatalogStore, table: LakeTable, caller: Caller, filed: Fil
     with catalog.transaction() as tx:
         row = _locked(tx, table)
         found = _looked(tx, table, caller)
-        on_record = {tag.name for tag in tx.tags.all(table.table_id, branch)}
-        if not on_record >= found.tags.keys():
+        on_record = {tag.name: tag.published for tag in tx.tags.all(table.table_id, branch)}
+        if not on_record.keys() >= found.tags.keys():
             for name, snapshot in found.tags.items():
                 tx.tags.put(table.table_id, name, snapshot.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
+            return None
+        if lost := [name for name in found.lost_tags if on_record[name]]:
+            for name in lost:  # beside a file that is written again those that are not yet would count as removed by a client
+                tx.tags.published(table.table_id, name, branch, published=False)
             return None
         with claimed_in(tx, None):
             for one in found.missing:  # of decisions made long ago: where one cannot be written, nothing else has changed
                 put_anew(files.io, one.path, one.data)
             put_back(files, found.plan.back)
             put_aside(files, found.plan.aside, found.changed, found.torn_tags, found.done.directory)
+            for name in found.lost_tags:
+                tx.tags.published(table.table_id, name, branch)
             _register_schemas(tx, table, found.schemas, found.taken_over)
             for stored in found.branches:
                 tx.branches.create(table.table_id, stored.branch, schema_id=stored.schema.id, table=str(table.identifier))
@@ -207,7 +217,7 @@ def _looked(tx: CatalogTransaction, table: LakeTable, caller: Caller) -> _Found:
     missing = missing_files(files, kept_history, known)
     changed = changed_files(files, kept_history, known, plan.aside)
     new_tags = _names_of_tags([*plan.keep, *_readable_in_place(files, plan, history, changed)], tags)
-    torn_tags = list(changed_tags(files, tags))
+    torn_tags = list(changed_tags(files, [tag for tag in tags if tag.published or tag.name not in new_tags], pending=True))
     branches = list(unregistered_branches(tx, table)) if branch == MAIN_BRANCH else []
     done = Repair(
         registered=tuple(s.id for s in plan.registered), set_aside=tuple(plan.aside),
@@ -218,7 +228,8 @@ def _looked(tx: CatalogTransaction, table: LakeTable, caller: Caller) -> _Found:
     )  # fmt: skip
     return _Found(
         plan=plan, history=history, schemas=schemas, taken_over=taken_over, tags=new_tags, missing=missing, changed=changed,
-        torn_tags=torn_tags, branches=branches, done=done,
+        torn_tags=torn_tags, lost_tags=[tag_of_file(one.path) for one in torn_tags if one.problem == MISSING], branches=branches,
+        done=done,
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ _READ: LRUCache[tuple[str, int, int], TagRow] = LRUCache(10_000)
 _LOCK = threading.Lock()
 _SETTLED_SECONDS = 60.0
 """A file that is younger may have been written twice in what its store takes for one moment."""
+_PREFIX = "tag-"
 _FILE_KEYS = frozenset({"tagCreateTime", "tagTimeRetained"})
 
 
@@ -51,7 +52,12 @@ def tag_in(files: TableFiles, name: str) -> TagRow | None:
 def stored_tags(files: TableFiles) -> dict[str, FileStatus]:
     """The files of a branch's tags, by their names."""
     listed = ((status, file_name(status.path)) for status in files.io.list(files.layout.tag_dir()))
-    return {name.removeprefix("tag-"): status for status, name in listed if name.startswith("tag-")}
+    return {name.removeprefix(_PREFIX): status for status, name in listed if name.startswith(_PREFIX)}
+
+
+def tag_of_file(path: str) -> str:
+    """The name of the tag whose file lies there."""
+    return file_name(path).removeprefix(_PREFIX)
 
 
 def replacement(files: TableFiles, row: TagRow, status: FileStatus) -> TagRow | None:

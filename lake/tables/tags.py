@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 from functools import partial
 
 from cachetools import LRUCache
@@ -47,6 +47,8 @@ class FoundTags:
     """Those whose files clients wrote."""
     removed: list[TagRow]
     """Those whose files clients removed."""
+    lost: list[TagRow]
+    """Those whose files are to be written again, as beside a client's that came since they would count as removed."""
     replaced: list[tuple[TagRow, TagRow]]
     """Those whose files clients replaced, as the catalog has them and as the files tell."""
     line: Mapping[int, SnapshotRow]
@@ -163,7 +165,7 @@ class Tags:
         rows = tags.present
         if not self._publisher.is_own:
             return rows
-        if tags.new or tags.removed or tags.replaced:  # perhaps: others may be making and removing tags at this moment
+        if tags.new or tags.removed or tags.lost or tags.replaced:  # perhaps: others may be making and removing tags at this moment
             with self._catalog.transaction() as tx:
                 if _held(tx, table):
                     rows = self.take_in(tx, table, tags)
@@ -206,12 +208,9 @@ class Tags:
                 put(tag)
                 before, now = row.snapshot["id"], tag.snapshot["id"]
                 _log.info("Tag %s of %s is of snapshot %s, no more of %s: its file was replaced.", row.name, table.identifier, now, before)
-        for row in found.removed:
-            if present.get(row.name) == row and still(row):
-                tx.tags.drop(id_, row.name, branch)
-                del present[row.name]
-                _log.info("Tag %s of %s, snapshot %s, is no more: its file was removed.", row.name, table.identifier, row.snapshot["id"])
-        return sorted(present.values(), key=lambda row: row.name)
+        without_file = [row for row in (*found.lost, *found.removed) if present.get(row.name) == row and still(row)]
+        present = {name: row for name, row in present.items() if row not in without_file}
+        return sorted([*present.values(), *_without_files(tx, table, without_file, found.lost)], key=lambda row: row.name)
 
     def look(self, table: LakeTable) -> FoundTags:
         """What the catalog and the directory tell of the tags; before the table is held, as a store may be slow.
@@ -227,7 +226,7 @@ class Tags:
         unknown = stored.keys() - {row.name for row in rows}
         others = [(row, tag) for row in present if row.name in stored and (tag := replacement(files, row, stored[row.name])) is not None]
         if not unknown and not missing and not others:
-            return FoundTags(rows=rows, present=present, new=[], removed=[], replaced=[], line={})
+            return FoundTags(rows=rows, present=present, new=[], removed=[], lost=[], replaced=[], line={})
         with self._catalog.reading() as tx:
             leaving = tx.stale.paths(id_) if unknown else set()
         unknown = {name for name in unknown if files.layout.below(files.layout.tag_file(name)) not in leaving}
@@ -239,13 +238,23 @@ class Tags:
         tagged = {int(row.snapshot["id"]) for row in (*present, *new)}
         removed, in_doubt = [], bool(missing or others) and self._is_in_doubt(table)
         replaced = [(row, tag) for row, tag in others if not in_doubt and self._is_the_tables(table, tag, line)]
+        lost = missing if self._all_lost(rows, stored, new) and not in_doubt else []
         for row in missing:
-            if self._is_lost(table, row, {*line, *tagged}, any_stored=bool(stored), in_doubt=in_doubt):
+            if row in lost or self._is_lost(table, row, {*line, *tagged}, any_stored=bool(stored), in_doubt=in_doubt):
                 present.append(row)
             else:  # whoever removed the file removed the tag
                 removed.append(row)
         present.sort(key=lambda row: row.name)
-        return FoundTags(rows=rows, present=present, new=new, removed=removed, replaced=replaced, line=line)
+        return FoundTags(rows=rows, present=present, new=new, removed=removed, lost=lost, replaced=replaced, line=line)
+
+    def _all_lost(self, rows: Sequence[TagRow], stored: Collection[str], new: Sequence[TagRow]) -> bool:
+        """Whether the directory of the tags was lost before a client put a tag into it: none of several that were there is.
+
+        Where a client removed them all and made another one they come back, which costs nothing; to take them for removed costs their rows.
+        One alone may have been renamed, or be the last of those that a client makes and removes by periods.
+        """
+        published = [row for row in rows if row.published]
+        return bool(new) and len(published) > len(new) and not any(row.name in stored for row in published)
 
     def _is_in_doubt(self, table: LakeTable) -> bool:
         """Whether files of another time than the catalog's lie there, as after a copy was put back: what is missing, nobody removed.
@@ -341,6 +350,17 @@ class Tags:
     def tidy(self, table: LakeTable) -> bool:
         """Remove the files of tags that are no more; False where that is still to be done."""
         return remove_stale(self._publisher, table)
+
+
+def _without_files(tx: CatalogTransaction, table: LakeTable, rows: Sequence[TagRow], lost: Sequence[TagRow]) -> Iterator[TagRow]:
+    """Note of tags that their files are to be written again, or that they are no more; yields those that stay."""
+    for row in rows:
+        if row in lost:
+            tx.tags.published(table.table_id, row.name, table.identifier.branch, published=False)
+            yield replace(row, published=False)
+        else:
+            tx.tags.drop(table.table_id, row.name, table.identifier.branch)
+            _log.info("Tag %s of %s, snapshot %s, is no more: its file was removed.", row.name, table.identifier, row.snapshot["id"])
 
 
 def _tells_the_same(decided: Snapshot, tagged: Snapshot) -> bool:

@@ -203,3 +203,72 @@ def test_a_tag_of_a_schema_that_the_catalog_lacks_keeps_its_files(
         assert [tag.name for tag in tags_of(fresh, opened)] == ["known"]
         orphans_removed(fresh, opened)
         assert set(place.rglob("*")) == before
+
+
+@pytest.mark.parametrize("branch", [False, True])
+def test_a_repair_that_is_cut_off_between_two_lost_tags_loses_none(
+    lake: Lake, table: LakeTable, monkeypatch: pytest.MonkeyPatch, *, branch: bool
+) -> None:
+    """Beside the first file the others counted as removed by a client, as their snapshots were there."""
+    if branch:
+        create_tag(lake, table, "start", snapshot_id=6)
+        lake.branches.create(table, "b", from_tag="start")
+        delete_tags(lake, table, ["start"])
+        table = lake.open(replace(table.identifier, branch="b"))
+        for value in (6, 7):
+            append(lake, table, [value])
+    ids = table.files.snapshot_ids()[-3:]
+    for number in ids:
+        create_tag(lake, table, f"t{number}", snapshot_id=number)
+    names = [tag.name for tag in tags_of(lake, table)]
+    place, written, real = Path(table.files.layout.tag_dir()), list[str](), LocalFileIO.create
+    shutil.rmtree(place)
+
+    def dies(io: LocalFileIO, path: str, data: bytes) -> bool:
+        if path.startswith(str(place)):
+            if written:
+                raise OSError(errno.EIO, "the power went")
+            written.append(path)
+        return real(io, path, data)
+
+    monkeypatch.setattr(LocalFileIO, "create", dies)
+    with pytest.raises(OSError, match="the power went"):
+        lake.repair_table(table.identifier)
+    assert len(list(place.iterdir())) == 1
+    monkeypatch.undo()
+    rest = lake.repair_table(table.identifier, dry_run=True).rewritten
+    assert [tag.name for tag in tags_of(lake, table)] == names
+    assert sorted(path.name for path in place.iterdir()) == [f"tag-{name}" for name in names]
+    assert rest == ()  # a look at the tags, with which a repair begins, has written them
+    assert lake.repair_table(table.identifier).rewritten == ()
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_clients_tag_in_a_directory_that_was_lost_leaves_the_others(lake: Lake, on_a_store: Lake, stored: bool) -> None:
+    lake = on_a_store if stored else lake
+    table = six_commits(lake)
+    for name, number in (("one", 1), ("three", 3)):
+        create_tag(lake, table, name, snapshot_id=number)
+    place = Path(table.files.layout.tag_dir())
+    shutil.rmtree(place)
+    place.mkdir()
+    (place / "tag-client").write_bytes((Path(table.location) / "snapshot/snapshot-5").read_bytes())
+    assert [tag.name for tag in tags_of(lake, table)] == ["client", "one", "three"]
+    assert sorted(path.name for path in place.iterdir()) == ["tag-client", "tag-one", "tag-three"]
+    expire_snapshots(lake, table, keep(1))
+    orphans_removed(lake, table)
+    assert [at(table, tag.snapshot) for tag in tags_of(lake, table)] == [[0, 1, 2, 3, 4], [0], [0, 1, 2]]
+    (place / "tag-one").unlink()  # as a client does
+    assert [tag.name for tag in tags_of(lake, lake.open(table.identifier))] == ["client", "one", "three"]  # which alone keeps its rows
+    (place / "tag-three").unlink()
+
+
+@pytest.mark.parametrize("before", [["a"], ["a", "b"]])
+def test_tags_that_a_client_renamed_are_no_lost_ones(lake: Lake, table: LakeTable, before: list[str]) -> None:
+    for name in before:
+        create_tag(lake, table, name, snapshot_id=2)
+    assert len(tags_of(lake, table)) == len(before)
+    place = Path(table.files.layout.tag_dir())
+    for name in before:
+        (place / f"tag-{name}").rename(place / f"tag-{name}2")
+    assert [tag.name for tag in tags_of(lake, table)] == [f"{name}2" for name in before]
