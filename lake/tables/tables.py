@@ -330,6 +330,7 @@ class LakeTables(LakeMetadata):
     def rename_table(self, source: Identifier, target: Identifier, *, claim: Claim | None = None) -> None:
         """Give a table another name, once under a claim; its directory stays where it is. Another database takes GRANT on the table."""
         alone = "CALL sys.rename_branch({table}, {branch}, …) renames the branch alone."
+        source = self._of_a_branchs_name(source)
         refuse_branch(source, "a table is renamed with all its branches", alone)
         check_table_name(target)
         require_to_move(self.caller, table_resource(source), target.database)
@@ -342,6 +343,17 @@ class LakeTables(LakeMetadata):
             tx.tables.rename(row.table_id, target)
         self.access.forget()
         self._hook("rename decided")
+
+    def _of_a_branchs_name(self, source: Identifier) -> Identifier:
+        """The table that has a branch's name itself, as `restore --as` of earlier versions could give it one; else what is named."""
+        if source.branch == MAIN_BRANCH:
+            return source
+        table = Identifier(source.database, source.object_name)
+        with self.catalog.reading() as tx:
+            if tx.tables.find(table) is None:
+                return source
+        self.caller.require(Access.ALTER, table_resource(table))
+        return table
 
     @needs(Access.ALTER)
     def replace_table(self, table: Identifier, schema: Schema, *, path: str | None = None) -> None:

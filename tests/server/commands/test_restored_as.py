@@ -17,6 +17,7 @@ from catalog.backup.archive_parts import restore_tables
 from lake.tables import drops
 from model.errors import IllegalMove, InvalidName, Unavailable
 from model.identifier import Identifier
+from model.text.sql_text import quote
 from server.commands import backup as commands
 from server.commands.backup import backup, restore_parts
 from tests.faults.below import each
@@ -79,6 +80,26 @@ def test_a_restore_gives_no_name_that_a_table_may_not_have(shop: Server, of: Of,
         restore_parts(of(shop.dsn), file, tables=[ORDERS], to=target, files_from=str(tmp_path / "copy"))
     assert shop.rows("SHOW TABLES IN shop") == tables
     assert files_of(tmp_path / "warehouse") == files
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_a_table_that_has_such_a_name_from_before_gets_another(shop: Server, name: str) -> None:
+    """Earlier versions' `--as` gave it: a branch's could not be said."""
+    shop.lake.drop_retention = timedelta(days=1)
+    rows, named = shop.rows("SELECT * FROM shop.queue"), f"shop.{quote(name)}"
+    with shop.catalog.transaction() as tx:
+        tx.tables._conn.execute("UPDATE table_entry SET name = %s WHERE name = 'queue'", (name,))
+    shop.lake.access.forget()
+    assert (name,) in shop.rows("SHOW TABLES IN shop")
+    shop.run(f"ALTER TABLE {named} RENAME TO shop.good" if name else f"DROP TABLE {named}")
+    if name:
+        assert shop.rows("SELECT * FROM shop.good") == rows
+    assert (name,) not in shop.rows("SHOW TABLES IN shop")
+
+
+def test_a_branch_is_no_table_of_its_name(shop: Server) -> None:
+    with pytest.raises(InvalidName, match="a table is renamed with all its branches"):
+        shop.run("ALTER TABLE shop.`orders$branch_b` RENAME TO shop.good")
 
 
 @pytest.mark.parametrize("database", ["nodb", "sys", "dropped"])
