@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from psycopg import Connection
@@ -11,6 +12,9 @@ from catalog.objects.tables import TOP_SCHEMA
 from catalog.records import ConsumerLagRow, OverviewRow, PointerRow, SmallFilesRow
 from catalog.work.maintenance import UNSETTLED
 from model.schema.schema import DIRECTORY_KINDS
+
+_HOME = r"regexp_replace(location, '/[^/]+\.db/[^/]+$', '')"
+"""The warehouse of a table in a database's directory; of others the location itself."""
 
 
 class OverviewRepository:
@@ -78,17 +82,32 @@ class OverviewRepository:
         with self._conn.cursor(row_factory=class_row(PointerRow)) as cur:
             return cur.execute(query, {"table": table, "branch": branch, "limit": limit}).fetchall()
 
+    def homes(self) -> list[tuple[str, int]]:
+        """The warehouses whose databases' directories the catalog's own tables lie in, dropped ones too; how many, most first."""
+        query = f"""
+            SELECT {_HOME}, count(*) FROM table_entry
+            WHERE NOT external AND location <> {_HOME} GROUP BY 1 ORDER BY 2 DESC, 1
+        """  # noqa: S608 - literals of this module
+        return [(str(home), int(tables)) for home, tables in self._conn.execute(query)]
+
+    def kept_in(self, homes: Sequence[str], *, limit: int) -> list[str]:
+        """Where the oldest tables lie in databases' directories of these warehouses, if their schemas were written; dropped ones last."""
+        return self._kept(f"location <> {_HOME} AND {_HOME} = ANY(%(places)s)", list(homes), limit)
+
     def kept_below(self, prefix: str, *, limit: int) -> list[str]:
-        """Where the oldest tables lie whose locations begin so and whose schemas were written there, dropped ones that are kept last."""
-        query = """
+        """`kept_in`, for tables whose locations begin so."""
+        return self._kept("starts_with(location, %(places)s)", prefix, limit)
+
+    def _kept(self, where: str, places: list[str] | str, limit: int) -> list[str]:
+        query = f"""
             SELECT location FROM table_entry
-            WHERE starts_with(location, %(prefix)s) AND published_schema_id >= 0
+            WHERE {where} AND published_schema_id >= 0
               AND coalesce((SELECT s.body -> 'options' ->> 'type' FROM table_schema s
                             WHERE s.table_id = table_entry.table_id AND s.branch = 'main' AND s.schema_id = table_entry.schema_id), '')
                   <> ALL (%(directories)s)
             ORDER BY drop_id IS NOT NULL, created_at, table_id LIMIT %(limit)s
-        """
-        values = {"prefix": prefix, "directories": sorted(DIRECTORY_KINDS), "limit": limit}
+        """  # noqa: S608 - literals of this module
+        values = {"places": places, "directories": sorted(DIRECTORY_KINDS), "limit": limit}
         return [str(row[0]) for row in self._conn.execute(query, values)]
 
     def diverged(self) -> list[tuple[UUID, str, str, str]]:

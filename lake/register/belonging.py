@@ -18,8 +18,10 @@ from catalog import CatalogStore
 from lake.register.restored.after_restore import unknown_tables
 from model.catalog_errors import NewerCatalog, WarehouseMismatch
 from model.errors import LakeError, Unavailable
+from model.location import Location
 from model.work.deciding import present_decider
 from table.format.io.file_io import FileIO
+from table.format.io.links import real
 from table.format.store import TableFiles
 
 _log = logging.getLogger(__name__)
@@ -125,14 +127,10 @@ class Belonging:
         mismatch = warning = None
         if theirs is None and ours is not None:
             unknown = None if has_tables else next(unknown_tables(self._io, self._warehouse, set()), None)
-            if has_tables and not self._holds_the_tables():
-                mismatch = (
-                    f"The warehouse {self._warehouse} is empty, and the catalog holds tables. Nothing is written. If its disk is not "
-                    f"mounted, mount it; if its files are lost, bring them back from a copy; {_CLAIM} says that it is meant."
-                )
-            elif unknown is None and not look_only:
+            mismatch = self._against_the_tables() if has_tables else None
+            if mismatch is None and unknown is None and not look_only:
                 known = self._write_marker(ours, revision)
-            elif unknown is not None:
+            if unknown is not None:
                 warning = (
                     f"The catalog is empty and the warehouse {self._warehouse} holds tables ({unknown.table} is one). If Postgres was "
                     "emptied, stop the server and run `sluice restore` with the newest backup; if not, "
@@ -168,14 +166,45 @@ class Belonging:
             self._mismatch = self._warning = self._uncompared = None
         return ours
 
-    def _holds_the_tables(self) -> bool:
-        """Whether more than half of the oldest tables below the warehouse have a schema there; where it is half of them the oldest decides.
+    def _against_the_tables(self) -> str | None:
+        """Why a warehouse without a mark is not taken for the catalog's, as far as its tables tell; None where it is.
 
-        Not all, as one may have been lost; not one, which may have been made while a disk was away and nobody had noticed; and no
-        directory tells it, as a commit on its way may have made one.
+        Its own tables lie in the directories of its warehouse's databases: where most lie elsewhere, that is its warehouse, whatever
+        lies here. Tables with a path and registered ones may lie anywhere; where there are no others, nothing unknown may lie here.
         """
         with self._catalog.reading() as tx:
-            locations = tx.overview.kept_below(f"{self._warehouse}/", limit=_LOOKED_AT)
+            homes = tx.overview.homes()
+            here = [home for home, _ in homes if self._is_here(home)]
+            counts = sum(tables for home, tables in homes if home in here), sum(tables for _, tables in homes)
+            kept = tx.overview.kept_in(here, limit=_LOOKED_AT) if homes else tx.overview.kept_below(f"{self._warehouse}/", limit=_LOOKED_AT)
+            known = {row.location for row in tx.tables.all()} | {table.location for table in tx.drops.tables()} if not homes else set()
+        if 2 * counts[0] < counts[1]:
+            return (
+                f"The catalog's tables lie in the warehouse {homes[0][0]}, and this server has {self._warehouse}. Nothing is written. "
+                f"Set SLUICE_WAREHOUSE to the catalog's, or SLUICE_CATALOG_DSN to the catalog of this one; {_CLAIM} says that it is meant."
+            )
+        if self._holds(kept):
+            if homes or kept or (unknown := next(unknown_tables(self._io, self._warehouse, known), None)) is None:
+                return None
+            return (
+                f"The warehouse {self._warehouse} holds tables that the catalog does not know ({unknown.table} is one), and none of the "
+                f"catalog's. Nothing is written. Set SLUICE_WAREHOUSE to the catalog's; {_CLAIM} says that it is meant."
+            )
+        return (
+            f"The warehouse {self._warehouse} is empty, and the catalog holds tables. Nothing is written. If its disk is not "
+            f"mounted, mount it; if its files are lost, bring them back from a copy; {_CLAIM} says that it is meant."
+        )
+
+    def _is_here(self, home: str) -> bool:
+        """Whether a warehouse is this one, also by another spelling or a link."""
+        return home == self._warehouse or real(Location.parse(home)) == real(Location.parse(self._warehouse))
+
+    def _holds(self, locations: list[str]) -> bool:
+        """Whether more than half of the tables have a schema there, the oldest first; where it is half of them the oldest decides.
+
+        Not all, as one may have been lost; not one, which may have been made while a disk was away and nobody had noticed; and no
+        directory tells it, as a commit on its way may have made one. Where there are none a database's directory does.
+        """
         there = [bool(TableFiles(self._io, location).schema_ids()) for location in locations]
         if not locations:  # others keep nothing by which they are known
             return any(status.path.rstrip("/").endswith(".db") for status in self._io.list(self._warehouse))

@@ -1,0 +1,120 @@
+"""A server whose `SLUICE_WAREHOUSE` is another directory than the catalog's writes nothing there, whatever lies in it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from catalog import CatalogStore
+from lake import Lake, LakeTable
+from lake.register.belonging import MARKER
+from model.catalog_errors import WarehouseMismatch
+from model.identifier import Identifier
+from tests.lake.test_commit import T, append, names
+from tests.lake.test_commit import table as table
+
+N = Identifier("default", "n")
+
+
+@contextmanager
+def server(catalog: CatalogStore, warehouse: Path) -> Iterator[Lake]:
+    """Another server of the catalog as it starts."""
+    made = Lake(catalog, str(warehouse))
+    try:
+        made.standing.compare()
+        yield made
+    finally:
+        made.close()
+
+
+def all_below(place: Path) -> set[str]:
+    return {str(path) for path in place.rglob("*")}
+
+
+def own(lake: Lake, table: LakeTable, warehouse: Path) -> None:
+    """The catalog's tables: two in databases' directories, one in a place of its own."""
+    lake.create_table(Identifier("default", "second"), table.schema)
+    lake.create_table(Identifier("default", "apart"), table.schema, path=str(warehouse / "places/apart"))
+    lake.commit(table, append("a"))
+
+
+def _foreign(there: Path, name: str, schema: Path) -> None:
+    """A table of another program."""
+    shutil.copytree(schema, there / name / "schema")
+
+
+OTHERS: dict[str, Callable[[Path, Path], Path]] = {
+    "another program's": lambda own, there: there,
+    "with tables of the same names": lambda own, there: shutil.copytree(own, there / "copy", ignore=shutil.ignore_patterns(".sluice")),
+    "its parent": lambda own, there: own.parent,
+    "a database's directory": lambda own, there: own / "default.db",
+    "a table's directory": lambda own, there: own / "default.db/t",
+    "a directory of tables with a path": lambda own, there: own / "places",
+}
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+@pytest.mark.parametrize("other", OTHERS)
+def test_nothing_is_written_into_it(
+    lake: Lake, table: LakeTable, catalog: CatalogStore, warehouse: Path, tmp_path: Path, other: str, is_marked: bool
+) -> None:
+    own(lake, table, warehouse)
+    if is_marked:
+        lake.standing.compare()
+    _foreign(tmp_path / "there", "other.db/ta", warehouse / "default.db/t/schema")
+    place = OTHERS[other](warehouse, tmp_path / "there")
+    before = all_below(tmp_path)
+    with server(catalog, place) as second:
+        assert f"lie in the warehouse {warehouse}" in (second.standing.mismatch or "")
+        with pytest.raises(WarehouseMismatch):
+            second.create_table(N, table.schema)
+        with pytest.raises(WarehouseMismatch):
+            second.commit(second.open(T), append("b"))
+        assert names(second.open(T)) == ["a"]  # reads go on
+        assert all_below(tmp_path) == before
+        lake.standing.compare()
+        lake.commit(lake.open(T), append("c"))
+        second.claim_warehouse()
+        second.create_table(N, table.schema)
+    with server(catalog, place) as again:
+        assert again.standing.mismatch is None
+
+
+def test_the_catalogs_own_is_known_by_a_link_and_by_most_of_its_tables(
+    lake: Lake, table: LakeTable, catalog: CatalogStore, warehouse: Path, tmp_path: Path
+) -> None:
+    """As where the mark was lost, and a server of before could put a table elsewhere."""
+    own(lake, table, warehouse)
+    (tmp_path / "away").mkdir()
+    with server(catalog, tmp_path / "away") as mistyped:
+        mistyped.claim_warehouse()
+        mistyped.create_table(N, table.schema)
+    (tmp_path / "away" / MARKER).unlink()
+    (warehouse / MARKER).unlink(missing_ok=True)
+    (tmp_path / "link").symlink_to(warehouse)
+    with server(catalog, tmp_path / "away") as mistyped:
+        assert mistyped.standing.mismatch is not None
+    with server(catalog, tmp_path / "link") as linked:
+        assert linked.standing.mismatch is None
+    assert (warehouse / MARKER).exists()
+
+
+@pytest.mark.parametrize("is_foreign", [True, False])
+def test_with_registered_tables_only_nothing_unknown_may_lie_there(
+    lake: Lake, table: LakeTable, catalog: CatalogStore, warehouse: Path, tmp_path: Path, is_foreign: bool
+) -> None:
+    """A warehouse of before there were marks, whose own tables are all gone."""
+    place = tmp_path / "elsewhere"
+    (place / "default.db").mkdir(parents=True)
+    with catalog.transaction() as tx:
+        tx._conn.execute("UPDATE table_entry SET external = true")
+    if is_foreign:
+        _foreign(place, "default.db/ta", warehouse / "default.db/t/schema")
+    before = all_below(place)
+    with server(catalog, place) as second:
+        assert (second.standing.mismatch is not None) is is_foreign
+        assert (all_below(place) == before) is is_foreign
