@@ -11,10 +11,11 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.fix_server import StartServer
+from tests.running import runs
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -112,5 +113,5 @@ def test_make_run_starts_a_server_whose_own_advice_works(tmp_path: Path) -> None
     finally:
         os.killpg(process.pid, signal.SIGINT)  # as Ctrl-C does: to make, the server and all they started
         process.wait(60)
-    assert not psutil.pid_exists(postgres) or psutil.Process(postgres).status() == psutil.STATUS_ZOMBIE
+    assert eventually(lambda: not runs(postgres))
     assert "Traceback" not in log.read_text()
