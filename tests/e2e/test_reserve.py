@@ -21,6 +21,8 @@ from tests.fix_server import StartServer
 from tests.running import Refused, RunningServer
 from tests.waiting import eventually
 
+_COUNTED = "CAST(aggregate(sequence(1, 1500), id, (sum, i) -> (sum * 31 + i) % 1000003) AS STRING)"
+"""A text that takes its time, so that even a fast machine is looked at several times while it fills a disk."""
 _ROWS = 1000
 """In a body of many."""
 
@@ -93,7 +95,7 @@ def test_an_insert_without_a_known_end_is_stopped_before_the_disk_is_full(disk: 
     server.sql("CREATE TABLE t (id BIGINT, v STRING) WITH ('bucket' = '-1', 'file.compression' = 'none')")
     server.sql("INSERT INTO t VALUES (1, 'a')")
     with pytest.raises(Refused) as refused:
-        server.sql("INSERT INTO t SELECT id, concat(CAST(id AS STRING), repeat('x', 10000)) FROM range(60000)", timeout=500)
+        server.sql(f"INSERT INTO t SELECT id, concat({_COUNTED}, repeat('x', 10000)) FROM range(60000)", timeout=500)
     assert refused.value.status == 507, refused.value.document
     assert "disk fills up while it runs" in refused.value.document["detail"]
     assert httpx.get(f"{server.url}/readyz", timeout=60).json()["postgres"] == {"ok": True}
