@@ -77,7 +77,7 @@ _OWN_SHARE = 0.25
 """Of a wait for one of them; for the rest one of the statements' is taken, too."""
 TURN_IDLE_SECONDS = 30.0
 READER_SECONDS = 1.0
-"""Connections that lead to a Postgres that can only be read are made anew once in so long: the DSN may lead to the primary by now."""
+"""Once in so long connections are made anew where one is dead, or leads to a Postgres that can only be read: it may be the standby now."""
 _THROUGH_A_POOLER = {"application_name": POOLED_APPLICATION, "prepare_threshold": None}
 """A pooler refuses start-up options, and what is prepared on one connection to Postgres is not there on the next."""
 
@@ -189,7 +189,11 @@ class CatalogStore:
         A round trip finds out; it is spared for one that worked lately and on which nothing came since, not even its end.
         """
         if time.monotonic() - self._worked.get(conn, 0.0) > TRUSTED_SECONDS or conn.something_came():
-            ConnectionPool.check_connection(conn)
+            try:
+                ConnectionPool.check_connection(conn)
+            except psycopg.Error:  # the pool would try the others after longer and longer pauses
+                self._connect_anew()
+                raise
 
     def close(self) -> None:
         """Close all connections."""
@@ -254,10 +258,7 @@ class CatalogStore:
             raise read_only() from problem
 
     def _connect_anew(self) -> None:
-        """Let go of all connections, those in use once they are free: they lead to a Postgres that can only be read, and live on there.
-
-        After a failover the DSN may lead elsewhere by now; a standby that stays one is not flooded with connections.
-        """
+        """Let go of all connections, those in use once they are free; once a second at most, so that no standby is flooded with them."""
         with self._leaving:
             if time.monotonic() - self._left < READER_SECONDS:
                 return
