@@ -34,6 +34,7 @@ def disk(tmp_path: Path) -> Iterator[Path]:
         yield directory
 
 
+@pytest.mark.torture
 def test_many_writers_on_a_nearly_full_disk_leave_the_reserve_alone(disk: Path, start_server: StartServer) -> None:
     """Each is judged by the space that all others leave, Postgres's log has its own, and who is refused again and again fills nothing."""
     server = start_server(SLUICE_DATA=str(disk))

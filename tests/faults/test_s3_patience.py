@@ -70,7 +70,9 @@ def test_each_statement_is_told_within_its_time_and_names_the_object(dsn: str, l
         assert settled(threads), threads_of_server()
 
 
+@pytest.mark.torture
 def test_a_worker_has_the_time_of_the_statement_it_writes_for(lakeside: str, s3_proxy: Proxy) -> None:
+    """AWS's library takes twelve seconds for it, in a process where no test can have it take less."""
     schema = new_schema([Field(id=0, name="id", type=BigIntType())], options={"bucket": "-1"})
     rows = pa.table({"id": pa.array(range(3), pa.int64())})
     workers = WorkerPool(WorkerLimits(count=1))

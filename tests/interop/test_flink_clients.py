@@ -155,6 +155,7 @@ def test_the_driver_reads_many_pages_and_stops_a_stream(server: RunningServer, j
 # The SQL client
 
 
+@pytest.mark.torture
 def test_the_client_runs_a_file(server: RunningServer, sql_client: SqlClient, every_type: str) -> None:
     database, table = every_type.split(".")
     init = sql_client.script("init.sql", f"SET 'sql-client.execution.result-mode' = 'tableau'; USE {database};")

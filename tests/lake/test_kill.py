@@ -15,6 +15,7 @@ from model.identifier import Identifier
 from tests.fix_server import StartServer
 from tests.lake.test_commit import T, append, names, snapshot_file
 from tests.lake.test_commit import table as table
+from tests.short import one_in
 from tests.waiting import eventually
 
 _DYING = """
@@ -43,7 +44,7 @@ def die(dsn: str, warehouse: Path, step: str, work: str) -> None:
     assert ended.returncode == -signal.SIGKILL, ended.stderr
 
 
-@pytest.mark.parametrize("step", ["built", "synced", "decided", "published", "hinted", "flushed", "noted"])
+@pytest.mark.parametrize("step", one_in(2, ["built", "synced", "decided", "published", "hinted", "flushed", "noted"]))
 def test_killed_while_committing(dsn: str, lake: Lake, table: LakeTable, warehouse: Path, step: str) -> None:
     lake.commit(table, append("a"))
     die(dsn, warehouse, step, "commit")

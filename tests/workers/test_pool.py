@@ -24,6 +24,7 @@ from model.schema.types import BigIntType, Field, VarCharType
 from table.format.io.file_io import LocalFileIO
 from table.format.manifests.entries import NewFile
 from tests.running import ARROW, PARQUET
+from tests.short import one_in
 from tests.waiting import eventually
 from tests.workers import bombs
 from tests.workers.damaged import stream
@@ -187,7 +188,7 @@ def test_a_body_that_takes_too_long_is_given_up(one: WorkerPool, tmp_path: Path,
 
 
 @pytest.mark.parametrize("one", [{"seconds": 2.0}], indirect=True)
-@pytest.mark.parametrize("name", bombs.MANY_ROWS)
+@pytest.mark.parametrize("name", one_in(2, bombs.MANY_ROWS))
 def test_rows_without_end_end_with_the_time_there_is(one: WorkerPool, tmp_path: Path, name: str) -> None:
     write(one, tmp_path, stream(ROWS))
     there, body = files(tmp_path), bombs.MANY_ROWS[name]()

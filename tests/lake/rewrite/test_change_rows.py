@@ -30,6 +30,7 @@ from table.scan.read import read_batches
 from table.write.copy_on_write import FileChange
 from tests.fix_gateway import Ask
 from tests.lake.rewrite.test_compaction import append, commit_tied, rows
+from tests.short import short
 from tests.sql.tables import make_table
 
 LAYOUTS = {"no buckets": {"bucket": "-1"}, "a queue": {"bucket": "1", "bucket-key": "id"}, "buckets": {"bucket": "3", "bucket-key": "id"}}
@@ -65,7 +66,7 @@ def after_the_first(find: Find, happens: Callable[[], object]) -> Find:
     return found
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", short(LAYOUTS, ["no buckets"]))
 def test_no_update_is_lost_and_every_writer_has_its_turn(catalog: CatalogStore, lake: Lake, warehouse: Path, layout: str) -> None:
     """Two servers' threads raise the same numbers, while rows come and files are merged."""
     table = make_table(lake, options=LAYOUTS[layout], id="INT", v="INT")

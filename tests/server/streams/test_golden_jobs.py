@@ -1,4 +1,7 @@
-"""Golden streams of jobs: each is a streaming INSERT on a real server, and what it wrote is what the model says."""
+"""Golden streams of jobs: each is a streaming INSERT on a real server, and what it wrote is what the model says.
+
+`make test` asks the model of what SELECT and the source give (`test_golden`, `test_golden_source`), and runs jobs in `tests/jobs`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,8 @@ def layout(request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.mark.parametrize("short", [pytest.param("no buckets", marks=pytest.mark.torture), "buckets of partitions"])
+@pytest.mark.torture
+@pytest.mark.parametrize("short", ["no buckets", "buckets of partitions"])
 def test_some_jobs_write_what_the_model_says(shared: tuple[RunningServer, Lake], short: str) -> None:
     """One that ends and one that does not."""
     agrees(*shared, short, most=2)

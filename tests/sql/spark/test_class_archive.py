@@ -124,6 +124,7 @@ def test_one_with_which_no_jvm_comes_up_is_not_tried_again(tmp_path: Path, monke
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.torture
 def test_a_server_starts_with_the_classes_that_the_last_one_left(tmp_path: Path, start_server: StartServer) -> None:
     archive = kept_archive().path()
     assert archive is not None, "the run made one before its first test"

@@ -37,7 +37,9 @@ def pypaimon_process(servers: list[RunningServer], tmp_path: Path) -> Iterator[A
     process.close()
 
 
+@pytest.mark.torture
 def test_two_servers_change_the_same_rows(servers: list[RunningServer], lake: Lake) -> None:
+    """`make test` has two in one process: `tests/lake/rewrite/test_change_rows.py`."""
     campaign = Campaign(servers, lake, seed=SEED)
     for server in (*servers, *servers):
         campaign.add_client(server, LOCAL)
