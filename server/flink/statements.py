@@ -56,7 +56,9 @@ def fetch(session: str, operation: str, token: str) -> Response:
         return None if isinstance(page, NotReady) else written(page)
 
     with services().may_wait(caller()) as may:
-        endless = gateway.rows_to_come(handle(session), handle(operation), wait=FIRST_PAGE_SECONDS if may else 0.0)
+        # A later page is told by the one before it: where there is no result yet, none has been, and nobody waits for it.
+        wait = FIRST_PAGE_SECONDS if may and number == 0 else 0.0
+        endless = gateway.rows_to_come(handle(session), handle(operation), wait=wait)
     if endless is not None and endless.waiting is not None and can_be_held():
         coming = held(endless.waiting, of_stream, seconds=STREAM_PAGE_SECONDS, content_type=CONTENT_TYPE)
         return _noticed(coming, endless.notices)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
+
+from tests.gateway.held import Held
 
 
 def ask(client: FlaskClient, method: str, path: str, body: Any = None) -> TestResponse:
@@ -100,6 +103,18 @@ def test_a_handle_may_be_spelled_in_capitals(client: FlaskClient, session: str) 
     path = f"/v2/sessions/{session.upper()}"
     operation = body_of(ask(client, "POST", f"{path}/statements", {"statement": "SELECT 1"}))["operationHandle"]
     assert page(client, f"{path}/operations/{operation.upper()}/result/0?rowFormat=JSON")["results"]["data"][0]["fields"] == [1]
+
+
+def test_a_page_that_nobody_was_told_of_is_refused_at_once(
+    client: FlaskClient, session: str, held: Callable[..., Held], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.flink.statements.FIRST_PAGE_SECONDS", 45.0)
+    held("slow")
+    operation = submit(client, session, "SELECT slow()")
+    began = time.monotonic()
+    refused = errors_of(ask(client, "GET", f"/v2/sessions/{session}/operations/{operation}/result/7?rowFormat=JSON"), 500)
+    assert time.monotonic() - began < 45
+    assert "There is no result page 7 yet" in refused[1]
 
 
 def test_a_statement_that_only_takes_effect(client: FlaskClient, session: str) -> None:
