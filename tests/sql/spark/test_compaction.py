@@ -34,7 +34,7 @@ from table.write.writer import write_batches
 from tests.gateway.held import in_background
 from tests.interop.strict import check_warehouse
 from tests.lake.rewrite.test_compaction import QUEUE, append, ids, live, rows
-from tests.short import short
+from tests.short import diagonal, short
 from tests.sql.statements.test_partition_bytes import written_by_pypaimon
 from tests.sql.tables import make_table
 from tests.waiting import eventually
@@ -280,8 +280,7 @@ def test_the_curve_looks_at_so_many_bytes_of_a_text(gateway: Gateway, lake: Lake
     assert sorted(ids(table)) == [1, 2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize("race", [False, True])
-@pytest.mark.parametrize("ours", [False, True])
+@pytest.mark.parametrize(("ours", "race"), diagonal([False, True], [False, True]))
 def test_clustering_keeps_the_rows_of_a_partition_that_clients_write_in_two_ways(
     gateway: Gateway, lake: Lake, pool: SparkPool, *, ours: bool, race: bool
 ) -> None:
