@@ -41,7 +41,9 @@ def arrived(server: RunningServer, expected: list[int]) -> bool:
     return eventually(lambda: sorted(row[0] for row in server.sql(f"SELECT n FROM {DATABASE}.dst")) == expected, 300)
 
 
+@pytest.mark.torture
 def test_a_value_that_will_not_do_stops_its_job(server: RunningServer, run: Run) -> None:
+    """As one inside an array does, below."""
     server.sql(f"CREATE TABLE {DATABASE}.src (n INT, s STRING)")
     server.sql(f"CREATE TABLE {DATABASE}.dst (n INT)")
     server.sql(f"INSERT INTO {DATABASE}.src VALUES (1, '1')")
@@ -99,6 +101,7 @@ def test_an_element_that_does_not_fit_stops_its_job(server: RunningServer, run: 
     told = failed(server, job_id)
     assert "CAST_INVALID_INPUT" in told
     assert "two" in told
+    assert "\tat " not in told, "no stack of Java's"
     assert arrived(server, [1])
 
 
