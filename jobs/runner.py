@@ -48,6 +48,7 @@ class JobRunner:
         self._stop = threading.Event()
         self._forgot = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="sluice-jobs", daemon=True)
+        lake.when_jobs_change.append(self.hurry)
 
     def start(self) -> None:
         """Begin; runs nothing where the server is to run no jobs."""

@@ -96,6 +96,8 @@ class LakeBase:
         """What INSERTs take for granted until they are decided."""
         self.changing_rows = ChangeTurns(catalog)
         """Changes of rows that have lost a race, by table and branch: one after another, and automatic compaction after them."""
+        self.when_jobs_change: list[Callable[[], None]] = []
+        """Called when a job was made here or something was asked of one: who runs jobs in this process looks at once."""
         self.notices: dict[UUID, str] = {}
         """What is to be told of the tables that this caller's statement has read."""
 
@@ -119,7 +121,12 @@ class LakeBase:
     @property
     def jobs(self) -> Jobs:
         """Streaming INSERTs, as the caller may see and steer them."""
-        return Jobs(self.catalog, self.caller, self.quotas)
+        return Jobs(self.catalog, self.caller, self.quotas, changed=self.tell_that_jobs_changed)
+
+    def tell_that_jobs_changed(self) -> None:
+        """After it is decided."""
+        for call in self.when_jobs_change:
+            call()
 
     @asks_itself
     def read_rules(self, table: LakeTable) -> ReadRules:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
@@ -68,10 +68,11 @@ class BatchClaim:
 class Jobs:
     """The jobs of all servers; everybody sees and steers their own, administrators all."""
 
-    def __init__(self, catalog: CatalogStore, caller: Caller, quotas: Quotas) -> None:
+    def __init__(self, catalog: CatalogStore, caller: Caller, quotas: Quotas, *, changed: Callable[[], None]) -> None:
         self._catalog = catalog
         self._caller = caller
         self._quotas = quotas
+        self._changed = changed
 
     def create(  # noqa: PLR0913 - the arguments of a statement
         self,
@@ -103,6 +104,7 @@ class Jobs:
                 starts=starts or {},
                 principal=self._caller.principal,
             )
+        self._changed()
         return job_id
 
     def all(self) -> list[Job]:
@@ -139,4 +141,5 @@ class Jobs:
             if request is JobRequest.RESTART:
                 require_rights_of_jobs(tx, self._caller)
             tx.jobs.request(job_id, request)
+        self._changed()
         return job

@@ -59,7 +59,6 @@ def _request(job: str, request: JobRequest) -> Response:
     if request is JobRequest.DRAIN:
         services().gateway.jobs.check_drain(_jobs().get(_id(job)))
     _jobs().request(_id(job), request)
-    services().gateway.jobs.hurry()
     return _answer(_shown(_jobs().get(_id(job))), 202)
 
 

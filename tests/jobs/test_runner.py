@@ -301,6 +301,18 @@ def test_a_server_that_could_not_run_a_job_yet_leaves_it_to_another(lake: Lake, 
     assert lake.jobs.get(other).server == "starting"
 
 
+def test_a_new_job_and_a_request_are_heard_of_at_once(lake: Lake, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_ROUND_SECONDS", "_IDLE_ROUND_SECONDS"):
+        monkeypatch.setattr(f"jobs.runner.{name}", 60.0)
+    first = made(lake)
+    start(lease_seconds=600.0)
+    until(lambda: lake.jobs.get(first).state is JobState.RUNNING)
+    second = made(lake, name="k")
+    until(lambda: lake.jobs.get(second).state is JobState.RUNNING, 40)
+    lake.jobs.request(first, JobRequest.STOP)
+    until(lambda: lake.jobs.get(first).state is JobState.STOPPED, 40)
+
+
 def test_a_job_that_can_never_start_has_failed(lake: Lake, maker: Maker, start: Start) -> None:
     maker.problem = Forbidden("the grant is gone")
     job_id = made(lake)
