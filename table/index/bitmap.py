@@ -97,7 +97,13 @@ class BitmapIndex:
             raise UnreadableIndex("the bitmap index ends early") from problem
 
     def having(self, wanted: Sequence[bytes | None]) -> BitMap:
-        """The rows with one of the values; None asks for NULLs."""
+        """The rows with one of the values; None asks for NULLs. Raises `UnreadableIndex`."""
+        try:
+            return self._having(wanted)
+        except (IndexError, ValueError, OverflowError) as problem:  # as pyroaring has it of bytes that are no bitmap
+            raise UnreadableIndex("the bitmap index holds what is no bitmap") from problem
+
+    def _having(self, wanted: Sequence[bytes | None]) -> BitMap:
         rows = BitMap()
         for key in wanted:
             place = self.places.get(key)

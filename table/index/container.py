@@ -44,6 +44,15 @@ def decode(data: bytes) -> dict[str, dict[str, bytes | None]]:
     return _decoded(data)[0]
 
 
+def container_fault(data: bytes) -> str | None:
+    """Why bytes are no container that readers take apart; None for one that is."""
+    try:
+        _decoded(data)
+    except UnreadableIndex as problem:
+        return str(problem)
+    return None
+
+
 def reserved_of(data: bytes) -> bytes:
     """What lies in the head for later versions; raises `UnreadableIndex`."""
     return _decoded(data)[1]

@@ -7,6 +7,7 @@ which takes INSERT alone, would close the table to them.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,13 +15,17 @@ from model.errors import LakeError
 from model.options.table import is_on
 from model.schema.schema import Schema
 from model.schema.types import BigIntType, DataType
+from model.snapshot_numbers import CLOCK_SKEW_MILLIS
 from table.format.manifests.codec import VERSION
-from table.format.manifests.entries import DataFile, EntryKind, SimpleStats
+from table.format.manifests.entries import DataFile, EntryKind, ManifestEntry, SimpleStats
 from table.format.rows import binary_row
 from table.format.rows.domain import END_DAY, FIRST_DAY
 from table.format.rows.moments import FarDate, FarTime
 from table.format.store import TableFiles
+from table.index.container import container_fault
 
+_ZONES_MILLIS = 14 * 3_600_000
+"""So far the clocks on walls are ahead of UTC's at most."""
 _DAY_MICROS = 86_400_000_000
 _UNKNOWN = -1
 """How many values of a column are NULL, where a Parquet file does not say so: Java passes it on."""
@@ -43,6 +48,22 @@ def name_fault(file: DataFile) -> str | None:
     for extra in file.extra_files:
         if not (_ENDED.search(name) and extra.startswith(name) and _BESIDE.fullmatch(extra, len(name))):
             return f"{extra[:80]}, beside file {name[:80]}, is not called as an index of it ({name[:80]}.index)."
+    return None
+
+
+def time_fault(changes: Sequence[ManifestEntry]) -> str | None:
+    """Which file that is added tells a time far ahead, by which its partition would never expire, and streams by time begin with it.
+
+    Clients write the time of their own clock and zone. What is taken away may have told such a time already, and be written anew with it.
+    """
+    now = time.time_ns() // 1_000_000
+    latest = max([now + _ZONES_MILLIS + CLOCK_SKEW_MILLIS, *(e.file.creation_time_millis for e in changes if e.kind is EntryKind.DELETE)])
+    for entry in changes:
+        made = entry.file.creation_time_millis
+        if entry.kind is EntryKind.ADD and made > latest:
+            return (
+                f"file {entry.file.file_name[:80]} has the _CREATION_TIME {made}, {(made - now) // 3_600_000:,} hours ahead of this clock."
+            )
     return None
 
 
@@ -97,6 +118,9 @@ def _fault(file: Mapping[str, Any], written_by: Schema, schema: Schema) -> str |
     covered = file.get("_VALUE_STATS_COLS")
     if covered is not None and (unknown := set(covered) - names - _SYSTEM):
         return f"statistics of column {min(unknown)[:80]}, which there is not"
+    index = file.get("_EMBEDDED_FILE_INDEX")
+    if index is not None and (problem := container_fault(index)) is not None:
+        return f"_EMBEDDED_FILE_INDEX, which is none: {problem}"
     for field in ("_MIN_KEY", "_MAX_KEY"):
         if (problem := binary_row.fault_of(file[field], None)) is not None:
             return f"{field}, which is no row: {problem}"

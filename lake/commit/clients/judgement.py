@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from lake.commit.clients.claimed_records import fault_of_records, name_fault, stats_fault
+from lake.commit.clients.claimed_records import fault_of_records, name_fault, stats_fault, time_fault
 from lake.commit.clients.index_lines import IndexChange, index_change
 from lake.commit.clients.kept_rows import Place, same_counts, same_row_ids
 from lake.commit.clients.live_digests import BYTES_A_FILE, Live, data_paths, live_in, path_digest
@@ -333,6 +333,8 @@ class _Case:
                         "it removes a file that the table does not have (any more). Read the latest snapshot and build the commit anew."
                     )
                 after.remove(key)
+        if (problem := time_fault(changes)) is not None:
+            raise self.fault(problem)
         added = [entry for entry in changes if entry.kind is EntryKind.ADD]
         for entry, path in data_paths(self.files, self.schema, added):
             if after.lies_at(digest := path_digest(path)):

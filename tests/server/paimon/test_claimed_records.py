@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,7 @@ from server.paimon.messages.snapshots import client_commit
 from table.format.manifests.avro_name import named
 from table.format.manifests.entries import EntryKind, ManifestEntry, ManifestFile
 from table.format.store import TableFiles
+from table.index.container import encode
 from table.retention.expiry import left_by_expiry
 from tests.server.paimon.committing import Writer
 from tests.server.paimon.speaking import Rest, new_table, schema
@@ -146,6 +148,9 @@ WRONG: dict[str, Change] = {
     "a text beyond the row": _file(_VALUE_STATS=_stats(_row(BEYOND), _row(BEYOND), [0]), _VALUE_STATS_COLS=["name"]),
     "NULLs below none": _file(_VALUE_STATS=_stats(_row(ONE), _row(ONE), [-5]), _VALUE_STATS_COLS=["id"]),
     "more NULLs than rows": _file(_VALUE_STATS=_stats(_row(ONE), _row(ONE), [2**62]), _VALUE_STATS_COLS=["id"]),
+    "an index of noise": _file(_EMBEDDED_FILE_INDEX=b"\xff" * 40),
+    "an empty index": _file(_EMBEDDED_FILE_INDEX=b""),
+    "an index that ends early": _file(_EMBEDDED_FILE_INDEX=encode({"id": {"bitmap": bytes(9)}})[:-1]),
     "NULLs of more columns": _file(_VALUE_STATS=_stats(_row(ONE), _row(ONE), [0, 0]), _VALUE_STATS_COLS=["id"]),
 }
 
@@ -316,6 +321,31 @@ def test_bounds_of_partitions_where_there_are_none_are_no_noise(writer: Writer) 
 
 def _named(entry: ManifestEntry, **names: Any) -> ManifestEntry:
     return replace(entry, file=replace(entry.file, **names))
+
+
+def test_a_file_of_a_time_far_ahead_is_refused(writer: Writer, gateway: Gateway) -> None:
+    """Its partition, which holds others' rows, would never expire, and no stream by time would leave it out."""
+    hour, now = 3_600_000, time.time_ns() // 1_000_000
+    for ahead in (16, 24 * 365):
+        far = writer.file(rows=1, created=now + ahead * hour)
+        with pytest.raises(InvalidCommit, match=f"file {far.file.file_name} has the _CREATION_TIME {now + ahead * hour}, "):
+            holding(gateway.lake, Access.UPDATE).client_commit(T, client_commit(writer.body(writer.latest(), changes=[far])))
+    for made in (now + 14 * hour, now, 0, -62_000_000_000_000):  # a wall's clock may be hours ahead, and a file may be old
+        writer.commit(changes=[writer.file(rows=1, created=made)])
+
+
+def test_a_file_of_a_time_far_ahead_from_before_is_written_anew(writer: Writer, monkeypatch: pytest.MonkeyPatch) -> None:
+    far = writer.file(rows=1, created=time.time_ns() // 1_000_000 + 10**9)
+    with monkeypatch.context() as before:
+        before.setattr("lake.commit.clients.judgement.time_fault", lambda _: None)
+        writer.commit(changes=[far])
+    anew = writer.file(rows=1, created=far.file.creation_time_millis)
+    writer.commit(changes=[gone(far), anew], commitKind="COMPACT")
+
+
+def test_an_index_that_readers_take_apart_is_taken(writer: Writer) -> None:
+    container = encode({"id": {"bitmap": bytes(9)}}, b"for later")
+    writer.commit(changes=[_named(writer.file(rows=1), embedded_file_index=container)])
 
 
 def test_what_lies_beside_a_file_is_called_as_it(writer: Writer) -> None:

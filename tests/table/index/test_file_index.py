@@ -168,6 +168,27 @@ def test_a_range_bitmap_of_strange_bytes_is_told_and_nothing_else(data: st.DataO
         RangeBitmapIndex.decode(bytes(body), type_).compared(Op.GE, b"bd" if type_.root == "VARCHAR" else struct.pack(">q", 4))
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@given(data=st.data())
+def test_a_bitmap_of_strange_bytes_is_told_and_nothing_else(data: st.DataObject, version: int) -> None:
+    """What no bitmap is ended each query that asked for a value, for everybody (500)."""
+    type_ = typed("INT")
+    builder = BitmapBuilder(type_, settings(BITMAP, version=version))
+    builder.add(pa.array([1, 5, None, 5, None], pa.int32()))
+    body = bytearray(builder.body())
+    at = data.draw(st.integers(0, len(body) - 1))
+    body[at] ^= 1 << data.draw(st.integers(0, 7))
+    with contextlib.suppress(UnreadableIndex):
+        BitmapIndex.decode(bytes(body), type_).having([struct.pack(">i", 5), None])
+
+
+def test_a_bitmap_index_without_a_bitmap_is_told() -> None:
+    head = struct.pack(">Bii?", 1, 3, 1, False) + struct.pack(">ii", 5, 0)
+    for behind in (b"", b"no bitmap"):
+        with pytest.raises(UnreadableIndex):
+            BitmapIndex.decode(head + behind, typed("INT")).having([struct.pack(">i", 5)])
+
+
 def test_bitmap_keys_are_in_the_values_order() -> None:
     for spelled, ordered in (("INT", [-(2**31), -1, 0, 7]), ("DOUBLE", [float("-inf"), -1.5, -0.0, 0.0, 3.0, float("inf"), float("nan")])):
         type_ = typed(spelled)
