@@ -99,7 +99,7 @@ class Gateway:
             spark_streams=self.spark_streams,
             delegated_access=self._delegated_access,
         )
-        self._runner = ScriptRunner(context_factory, self.limits.held_bytes)
+        self._runner = ScriptRunner(context_factory, self.limits.held_bytes, self.limits.reading_bytes)
         self.kept = RetainedResults(self.bodies, self._runner.held, seconds=self.limits.kept_seconds, most=self.limits.kept_statements)
         for gauge in (self._executor.usage, self._spool.usage, self.kept.usage):
             lake.quotas.measure(gauge)

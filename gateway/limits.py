@@ -39,6 +39,8 @@ class GatewayLimits:
     spool_bytes: int = 200 << 30
     held_bytes: int = 256 << 20
     """Results of queries in memory that wait to be read; more of them go to the spool."""
+    reading_bytes: int = 1 << 30
+    """What reading results takes in memory at a time; further ones wait a moment for it, and are refused then."""
     store_seconds: float = STORE_SECONDS
     """How long object stores may fail what one statement asks of them, in all."""
     import_dirs: tuple[str, ...] = ()

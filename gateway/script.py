@@ -113,10 +113,10 @@ class Script:
 class ScriptRunner:
     """Turns scripts into steps for the executor."""
 
-    def __init__(self, context_factory: ContextFactory, held_bytes: int) -> None:
-        """``held_bytes`` is what results of queries may hold in memory."""
+    def __init__(self, context_factory: ContextFactory, held_bytes: int, reading_bytes: int) -> None:
+        """``held_bytes`` is what results of queries may hold in memory, ``reading_bytes`` what reading results may take."""
         self._context_factory = context_factory
-        self.held = HeldResults(context_factory.spool, held_bytes)
+        self.held = HeldResults(context_factory.spool, held_bytes, reading_bytes)
         self._lake = context_factory.lake
         self._spark_memory = SharedMemory()
 

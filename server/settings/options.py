@@ -249,6 +249,15 @@ ROWS_WORKER_SECONDS = SERVER_OPTIONS.declare(
 SPOOL_RESULT_BYTES = SERVER_OPTIONS.declare(
     Option("spool.result-bytes", memory_size(), 64 * 1024**3, "Largest result kept on disk while it is read; a larger one fails.")
 )
+RESULTS_READING_BYTES = SERVER_OPTIONS.declare(
+    Option(
+        "results.reading-bytes",
+        memory_size(),
+        1024**3,
+        "Memory that reading results takes at a time, some 24 to 48 MB for each large one however slowly its client reads; four fifths of "
+        "it for one user. A further one waits 10 s for its place and is answered 429 then.",
+    )
+)
 STORAGE_RESERVE = SERVER_OPTIONS.declare(
     Option(
         "storage.reserve",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -13,8 +12,9 @@ import pyarrow as pa
 import pyarrow.ipc as ipc
 
 from lake import Caller
-from model.work.fair_share import most_of_one
+from model.work.shared_bytes import SharedBytes
 from sql.execution.cancellation import Cancellation
+from sql.execution.reading_memory import ReadingMemory, reading_bytes
 from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.execution.spool import Spool, SpoolEntry
 from table.format.io.file_io import FileIO
@@ -34,57 +34,54 @@ def is_small(size: int) -> bool:
 
 
 class HeldResults:
-    """The bytes of all results in memory: of all principals together, and of each."""
+    """The bytes that results take in memory, of all principals together and of each: of rows that lie there, and of what reads others."""
 
-    def __init__(self, spool: Spool, most: int) -> None:
+    def __init__(self, spool: Spool, most: int, most_read: int) -> None:
+        """``most`` bytes of rows lie in memory, and reading results takes ``most_read``."""
         self._spool = spool
-        self._most = most
-        self._lock = threading.Lock()
-        self._of: Counter[str] = Counter()
+        self._memory = SharedBytes(most)
+        self._reading = SharedBytes(most_read)
 
     def usage(self) -> dict[str, int]:
-        """Bytes by principal."""
-        with self._lock:
-            return dict(self._of)
+        """Bytes of rows that lie in memory, by principal."""
+        return self._memory.usage()
+
+    def reading(self) -> dict[str, int]:
+        """Bytes that results take while they are read, by principal."""
+        return self._reading.usage()
 
     def keep(self, result: ResultSet, caller: Caller, cancellation: Cancellation) -> None:
-        """Count a result until it is closed, or put its rows into the spool; raises what the spool raises, for queries alone.
+        """Count a result until it is closed, or put its rows into the spool, and count what reading them takes, until it ends.
 
+        Raises what the spool raises, for queries alone.
         What has changed something is done: its rows never fail it, and stay in memory where the spool takes them not.
         """
         size = result.size
         if not size:
-            return
-        if self.take(caller.principal, size, of=size):
+            pass  # they are made as they are read
+        elif self.take(caller.principal, size, of=size):
             result.on_close(lambda: self.give(caller.principal, size))
         elif result.is_query:
             self._spill(result, caller, cancellation)
         else:
             self._spill_if_possible(result, caller)
+        if result.reading_bytes:
+            result.memory = ReadingMemory(self._reading, caller.principal, result.reading_bytes)
 
     def take(self, principal: str, size: int, *, of: int) -> bool:
         """Count so many bytes more of a principal, until `give`; False where there is no space in memory for them.
 
         ``of`` are those of the whole result, of which these are the last.
         """
-        most = self._most * (2 if is_small(of) else 1)
-        with self._lock:
-            fits = self._of.total() + size <= most and self._of[principal] + size <= most_of_one(most)
-            if fits:
-                self._of[principal] += size
-            return fits
+        return self._memory.take(principal, size, times=2 if is_small(of) else 1)
 
     def take_anyway(self, principal: str, size: int) -> None:
         """The same for what finds a place nowhere else, and is not to be lost."""
-        with self._lock:
-            self._of[principal] += size
+        self._memory.take_anyway(principal, size)
 
     def give(self, principal: str, size: int) -> None:
         """So many bytes that were counted are free again."""
-        with self._lock:
-            self._of[principal] -= size
-            if not self._of[principal]:
-                del self._of[principal]
+        self._memory.give(principal, size)
 
     def check_files(self, principal: str) -> None:
         """Raise `QuotaExceeded` where a principal's results in files hold as much as they may."""
@@ -113,6 +110,7 @@ class HeldResults:
             result.on_close(entry.remove)
             rows = partial(_rows_in, self._spool.file_io, entry.path)
             _write(self._spool.file_io, entry, result.schema, result.moved_to(rows), cancellation)
+            result.reading_bytes = reading_bytes([entry.bytes])
         except BaseException:
             result.close()
             raise
@@ -137,7 +135,9 @@ def gathered(
     except BaseException:
         entry.remove()
         raise
-    return ResultSet.streaming(columns, partial(_rows_in, spool.file_io, entry.path), entry.remove)
+    result = ResultSet.streaming(columns, partial(_rows_in, spool.file_io, entry.path), entry.remove)
+    result.reading_bytes = reading_bytes([entry.bytes])
+    return result
 
 
 def _remove_if_possible(entry: SpoolEntry) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from model.errors import LakeError, StatementCanceled, Unavailable
 from model.schema.types import BigIntType, DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
+from sql.execution.reading_memory import ReadingMemory
 from table.format.io.patience import carried
 from table.format.rows.arrow import arrow_type
 
@@ -110,6 +111,10 @@ class ResultSet:
         """The rows of a small result that is all in memory."""
         self.size = 0
         """Bytes of the rows that lie in memory until they are read."""
+        self.reading_bytes = 0
+        """Bytes that reading the rows takes at a time, about; 0 where they lie in memory, or are bounded otherwise."""
+        self.memory: ReadingMemory | None = None
+        """Counts these bytes from the first batch on to the end."""
         self.erased_rows: int | None = None
         """Rows that a call took away for good, for the audit log; None for everything else."""
         self.snapshot_id: int | None = None
@@ -239,12 +244,13 @@ class ResultSet:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the batches; raise `StatementCanceled` once somebody has closed the result.
 
+        Raises `TooManyStatements` before the first where what other results take leaves no memory to read this one.
         Reading to the end, or failing, closes the result.
         """
         try:
             if self._closed:
                 raise self._closed_early()
-            for batch in self._timed(self._open()):
+            for batch in self._timed(self._open() if self.memory is None else self.memory.counted(self._open, self.check_open)):
                 yield batch
                 if self._closed:
                     raise self._closed_early()
@@ -308,7 +314,7 @@ class ResultSet:
         )
         made.snapshot_id, made.unbounded, made.waiting = self.snapshot_id, self.unbounded, self.waiting
         made.notices, made.made_while_read = self.notices, self.made_while_read
-        made.size = self.size
+        made.size, made.reading_bytes = self.size, self.reading_bytes
         return made
 
     def _first(self, whole: ResultSet, most: int) -> Iterator[pa.RecordBatch]:

@@ -20,6 +20,7 @@ from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference
 from sql.analysis.views import is_view
 from sql.connectors.stored import means_connector
+from sql.execution.reading_memory import reading_bytes
 from sql.execution.results import ResultColumn, ResultSet, batch_of_rows, result_schema
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
@@ -65,6 +66,7 @@ class LocalScan(LocalStatement):
 
         result = ResultSet.streaming(columns, batches)
         result.made_while_read = True
+        result.reading_bytes = reading_bytes(planned.file.file_size for planned in plan.files)
         return result
 
 

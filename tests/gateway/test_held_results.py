@@ -17,6 +17,7 @@ from gateway.gateway import Gateway, GatewayLimits
 from gateway.result_pages import Pages
 from lake import Caller, Lake
 from model.errors import QuotaExceeded, StorageFull, TooManyStatements, Unavailable
+from model.work import shared_bytes
 from sql.execution import held_results
 from sql.execution.cancellation import Cancellation
 from sql.execution.results import ResultSet
@@ -63,7 +64,7 @@ def test_what_finds_no_room_in_memory_lies_in_the_spool(small: Gateway, warehous
 
 
 def test_one_principal_leaves_room_to_others(small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_results, "most_of_one", lambda most: most // 2)
+    monkeypatch.setattr(shared_bytes, "most_of_one", lambda most: most // 2)
     results = [small.run(QUERY, caller=caller) for caller in (ANNA, ANNA, BEN)]
     assert [result.size > 0 for result in results] == [True, False, True]
     for result in results:
@@ -110,7 +111,7 @@ def test_a_table_that_is_gathered_lies_in_the_spool_from_the_first_megabytes_on(
 def test_small_results_nobody_fetches_are_bounded_too(small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also those of statements that are no queries, however many of them wait."""
     held = small._runner.held
-    monkeypatch.setattr(held, "_most", 2000)
+    monkeypatch.setattr(held._memory, "most", 2000)
     texts = (f"SELECT '{'x' * 200}' AS s", "SHOW FUNCTIONS", "SHOW DATABASES")
     rows = []
     for text in texts:
@@ -126,7 +127,7 @@ def test_small_results_nobody_fetches_are_bounded_too(small: Gateway, warehouse:
 
 def test_what_was_done_is_told_where_the_spool_takes_nothing(small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = small._runner.held
-    monkeypatch.setattr(held, "_most", 1)
+    monkeypatch.setattr(held._memory, "most", 1)
 
     def full(*_: object, **__: object) -> None:
         raise StorageFull("The disk has no space left.")
@@ -145,7 +146,7 @@ def test_what_was_done_is_told_where_the_spool_takes_nothing(small: Gateway, war
 def test_what_was_done_is_told_where_the_spools_store_is_away(small: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither can its rows be put there, nor what was begun of them taken away again."""
     held = small._runner.held
-    monkeypatch.setattr(held, "_most", 1)
+    monkeypatch.setattr(held._memory, "most", 1)
     spool = small._spool.file_io
     small._spool._beat()
 
@@ -167,13 +168,13 @@ def test_pages_of_kept_statements_count_in_memory_and_as_the_principals_files(
     small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = small._runner.held
-    monkeypatch.setattr(held, "_most", 1 << 20)
+    monkeypatch.setattr(held._memory, "most", 1 << 20)
     first = small.keep(QUERY, caller=ANNA)
     assert first.operation.wait(30)
     assert first.page(0)
     page = held.usage()["anna"]
     assert (page > 0, first.file_bytes) == (True, 0), "read to its end, its pages are in memory"
-    monkeypatch.setattr(held, "_most", page)
+    monkeypatch.setattr(held._memory, "most", page)
     second = small.keep(QUERY, caller=ANNA)
     assert second.operation.wait(30)
     assert second.page(0) == first.page(0)
@@ -193,7 +194,7 @@ def test_small_results_of_kept_statements_find_a_place_when_files_are_out(
     held, files = small._runner.held, small.kept._files._held
     monkeypatch.setattr(held_results, "_SMALL_BYTES", 1 << 16)
     monkeypatch.setattr(files, "_most", 4)
-    monkeypatch.setattr(held, "_most", 1000)
+    monkeypatch.setattr(held._memory, "most", 1000)
     with ExitStack() as until_the_end:
         for number in range(8):
             kept = small.keep(f"INSERT INTO t VALUES ({number}, 'more')", caller=ANNA)
@@ -221,7 +222,7 @@ def test_the_quota_of_the_spool_binds_pages_of_kept_statements_and_they_bind_the
     first, second = (small.keep(QUERY, caller=ANNA) for _ in range(2))
     assert first.operation.wait(30)
     assert second.operation.wait(30)
-    monkeypatch.setattr(small._runner.held, "_most", 1)
+    monkeypatch.setattr(small._runner.held._memory, "most", 1)
     small.run("SET QUOTA spool.bytes = 1 FOR USER anna").close()
     assert first.page(0), "it begins below its quota"
     assert first.file_bytes > 0
@@ -245,7 +246,7 @@ def test_the_quota_of_the_spool_binds_pages_of_kept_statements_and_they_bind_the
 def test_a_kept_result_that_began_below_its_quota_is_handed_out_whole(small: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stopped in its middle for good: what lies in the spool still was counted beside the pages made of it."""
     monkeypatch.setattr("gateway.retained_results.Pages", partial(Pages, rows=10))
-    monkeypatch.setattr(small._runner.held, "_most", 1)
+    monkeypatch.setattr(small._runner.held._memory, "most", 1)
     kept = small.keep(QUERY, caller=ANNA)
     assert kept.operation.wait(30)
     assert kept.page(0)
@@ -257,7 +258,7 @@ def test_a_kept_result_that_began_below_its_quota_is_handed_out_whole(small: Gat
 
 def test_rows_that_were_put_into_the_spool_lie_in_memory_no_more(small: Gateway, warehouse: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = small._runner.held
-    monkeypatch.setattr(held, "_most", 1)
+    monkeypatch.setattr(held._memory, "most", 1)
     gc.collect()  # what other tests left must not go in between
     before = pa.total_allocated_bytes()
     result = ResultSet.of_strings(["s"], [("x" * 1000,) for _ in range(4000)]).limited(3000)

@@ -13,6 +13,7 @@ from pyspark.sql import types as st
 
 from model.errors import ExecutionError
 from model.schema.types import DataType, LocalZonedTimestampType
+from sql.execution.reading_memory import reading_bytes
 from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.spark.read.prepared import Prepared
 from sql.spark.session.settings import LOCAL_FILES
@@ -144,7 +145,9 @@ def _spooled(context: ExecutionContext, frame: DataFrame, columns: list[ResultCo
     except BaseException:
         entry.remove()
         raise
-    return ResultSet.streaming(columns, lambda: rows_at(context.spool.file_io, entry.path, columns), entry.remove)
+    result = ResultSet.streaming(columns, lambda: rows_at(context.spool.file_io, entry.path, columns), entry.remove)
+    result.reading_bytes = reading_bytes([entry.bytes])
+    return result
 
 
 def write_rows(frame: DataFrame, path: str) -> None:

@@ -1,0 +1,80 @@
+"""Bytes of a memory that all share, counted by whose they are."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable
+
+from model.work.fair_share import most_of_one
+
+_LOOK_SECONDS = 0.5
+"""Whoever waits looks so often whether it is to wait no longer."""
+
+
+class SharedBytes:
+    """So many bytes of all principals together, and four fifths of them of one; from any thread."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._changed = threading.Condition()
+        self._of: Counter[str] = Counter()
+        self._waiting: defaultdict[str, deque[object]] = defaultdict(deque)
+
+    def usage(self) -> dict[str, int]:
+        """Bytes by principal."""
+        with self._changed:
+            return dict(self._of)
+
+    def take(self, principal: str, size: int, *, times: int = 1) -> bool:
+        """Count so many bytes more of a principal, until `give`; False where there is no space for them.
+
+        ``times``: there is so many times the space for what they are.
+        """
+        with self._changed:
+            return self._take(principal, size, self.most * times)
+
+    def wait(self, principal: str, size: int, seconds: float, check: Callable[[], None]) -> bool:
+        """The same, once there is space, after those of the principal that wait already; False where there was none for so long.
+
+        ``check`` is called while it waits, and raises where it is to wait no longer. More than one may have is counted as so much.
+        """
+        size = min(size, most_of_one(self.most))
+        until = time.monotonic() + seconds
+        own = object()
+        with self._changed:
+            queue = self._waiting[principal]
+            queue.append(own)
+            try:
+                while queue[0] is not own or not self._take(principal, size, self.most):
+                    left = until - time.monotonic()
+                    if left <= 0:
+                        return False
+                    self._changed.wait(min(left, _LOOK_SECONDS))
+                    check()
+                return True
+            finally:
+                queue.remove(own)
+                if not queue:
+                    del self._waiting[principal]
+                self._changed.notify_all()
+
+    def take_anyway(self, principal: str, size: int) -> None:
+        """Count so many bytes more that are there already, or are not to be lost."""
+        with self._changed:
+            self._of[principal] += size
+
+    def give(self, principal: str, size: int) -> None:
+        """So many bytes that were counted are free again."""
+        with self._changed:
+            self._of[principal] -= size
+            if not self._of[principal]:
+                del self._of[principal]
+            self._changed.notify_all()
+
+    def _take(self, principal: str, size: int, most: int) -> bool:
+        fits = self._of.total() + size <= most and self._of[principal] + size <= most_of_one(most)
+        if fits:
+            self._of[principal] += size
+        return fits

@@ -1,0 +1,116 @@
+"""Results that are read as they are made take memory while their reader stands still: counted by whose they are, and bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import cast
+
+import pyarrow as pa
+import pytest
+
+from gateway.gateway import Gateway
+from lake import Caller
+from model.errors import StatementCanceled, TooManyStatements
+from model.work.shared_bytes import SharedBytes
+from sql.execution import held_results, reading_memory
+from sql.execution.results import ResultSet
+from tests.fix_gateway import Ask
+
+ANNA = Caller(principal="anna", administrator=True)
+BEN = Caller(principal="ben", administrator=True)
+
+
+@pytest.fixture(autouse=True)
+def rows(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table; nobody waits for memory, and what is gathered goes to the spool."""
+    monkeypatch.setattr(reading_memory, "_WAIT_SECONDS", 0)
+    monkeypatch.setattr(held_results, "_FEW_BYTES", 100)
+    ask("CREATE TABLE t (id INT, s STRING)")
+    ask("INSERT INTO t VALUES " + ", ".join(f"({number}, 'some text of row {number}')" for number in range(50)))
+
+
+SCAN, GATHERED = "SELECT id, s FROM t", "SELECT id, s FROM t$audit_log"
+
+
+def begun(gateway: Gateway, text: str, caller: Caller, max_rows: int | None = None) -> tuple[ResultSet, Generator[pa.RecordBatch]]:
+    result = gateway.run(text, caller=caller, max_rows=max_rows)
+    batches = cast("Generator[pa.RecordBatch]", result.batches())
+    next(batches)
+    return result, batches
+
+
+def room_for(gateway: Gateway, text: str, count: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Memory for so many such results of one principal; returns what each takes."""
+    _, batches = begun(gateway, text, ANNA)
+    size = gateway._runner.held.reading()["anna"]
+    batches.close()
+    monkeypatch.setattr(gateway._runner.held._reading, "most", size * count * 5 // 4)
+    return size
+
+
+@pytest.mark.parametrize("text", [SCAN, f"{SCAN} WHERE id > 3", f"{SCAN} LIMIT 7", GATHERED])
+def test_readers_that_stand_still_are_bounded_for_each(gateway: Gateway, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = room_for(gateway, text, 4, monkeypatch)
+    assert size > 100
+    still = [begun(gateway, text, ANNA) for _ in range(4)]
+    with pytest.raises(TooManyStatements, match="SLUICE_RESULTS_READING_BYTES"):
+        begun(gateway, text, ANNA)
+    begun(gateway, text, BEN)[1].close()
+    gateway.run("SHOW TABLES", caller=ANNA).collect()
+    still.pop()[1].close()
+    assert len(gateway.run(text, caller=ANNA).collect()) >= 7
+    for _, batches in still:
+        batches.close()
+    assert gateway._runner.held.reading() == {}
+
+
+def to_the_end(result: ResultSet, batches: Generator[pa.RecordBatch]) -> None:
+    assert list(batches) is not None
+
+
+def given_up(result: ResultSet, batches: Generator[pa.RecordBatch]) -> None:
+    batches.close()
+
+
+def closed_while_read(result: ResultSet, batches: Generator[pa.RecordBatch]) -> None:
+    result.close()
+    with pytest.raises(StatementCanceled):
+        list(batches)
+
+
+def thrown(result: ResultSet, batches: Generator[pa.RecordBatch]) -> None:
+    with pytest.raises(OSError, match="of a test"):
+        batches.throw(OSError("of a test"))
+
+
+@pytest.mark.parametrize("end", [to_the_end, given_up, closed_while_read, thrown])
+@pytest.mark.parametrize(("text", "max_rows"), [(SCAN, None), (GATHERED, None), (SCAN, 3)])
+def test_memory_is_given_back_however_reading_ends(
+    gateway: Gateway, text: str, max_rows: int | None, end: Callable[[ResultSet, Generator[pa.RecordBatch]], None]
+) -> None:
+    result, batches = begun(gateway, text, ANNA, max_rows)
+    assert gateway._runner.held.reading()["anna"] > 0
+    end(result, batches)
+    del batches
+    assert gateway._runner.held.reading() == {}
+
+
+def test_a_result_that_is_closed_counts_as_long_as_its_reader_holds_rows(gateway: Gateway) -> None:
+    """Whoever cancels statements while their connections stand still would have any number of them."""
+    result, batches = begun(gateway, SCAN, ANNA)
+    result.close()
+    assert gateway._runner.held.reading()["anna"] > 0
+    del batches
+    assert gateway._runner.held.reading() == {}
+
+
+def test_rows_that_unpack_to_more_than_their_file_count_as_what_they_take() -> None:
+    """A file of some kilobytes may hold one text a million times."""
+    shared = SharedBytes(200 << 20)
+    few, many = pa.record_batch({"n": pa.nulls(8, pa.int64())}), pa.record_batch({"n": pa.nulls(4 << 20, pa.int64())})
+    batches = reading_memory.ReadingMemory(shared, "anna", 1_000).counted(lambda: iter((few, many, few)), lambda: None)
+    counted = [(next(batches).nbytes, shared.usage()["anna"]) for _ in range(3)]
+    assert counted[0][1] == 1_000
+    assert many.nbytes - (8 << 20) < counted[1][1] <= many.nbytes + 1_000
+    assert next(batches, None) is None
+    assert shared.usage() == {}
