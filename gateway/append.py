@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -12,10 +13,11 @@ from typing import IO
 from lake import EVERYBODY, Caller, IdempotencyClaim, Lake, LakeTable, Replay
 from model.errors import LakeError, OutcomeUnknown, UnsupportedMediaType
 from model.identifier import Identifier
+from model.work.deciding import Decider, deciding_as, present_decider
 from sql.execution.writing import append_written, written_by_worker
 from table.format.manifests.entries import NewFile
 from table.write.writer import write_batches
-from workers.pool import WorkerPool
+from workers.pool import WorkerPool, too_late
 from workers.readers import READERS, TEXTS, readable
 from workers.spool import BodyFiles, first_bytes, owner_of, size_of
 
@@ -34,6 +36,21 @@ class AppendResult:
     """None where the body held no rows."""
     replayed: bool = False
     """True where the same key's body was appended before, and nothing was done now."""
+
+
+class _InTime:
+    """Stops what takes longer than a worker may, for each row may have a file of its own."""
+
+    def __init__(self, decider: Decider, seconds: float) -> None:
+        self._decider, self._seconds = decider, seconds
+        self._until = time.monotonic() + seconds
+        self.begin_decision, self.end_decision = decider.begin_decision, decider.end_decision
+
+    def check(self) -> None:
+        """Raise where the body is to be given up."""
+        self._decider.check()
+        if time.monotonic() > self._until:
+            raise too_late(self._seconds)
 
 
 class Appender:
@@ -85,11 +102,11 @@ class Appender:
             with lake.reserve.promise(size_of(content)):
                 return self._claimed(lake, table, write, idempotency_key, digest.hexdigest)
 
-    @staticmethod
-    def _here(table: LakeTable, kind: str, body: bytes) -> Write:
+    def _here(self, table: LakeTable, kind: str, body: bytes) -> Write:
         def write() -> list[NewFile]:
             batches = READERS[kind](io.BytesIO(body), table.schema, str(table.identifier))
-            return write_batches(table.files, table.schema, readable(batches))
+            with deciding_as(_InTime(present_decider(), self._workers.limits.seconds)):
+                return write_batches(table.files, table.schema, readable(batches))
 
         return write
 

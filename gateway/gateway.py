@@ -33,6 +33,7 @@ from lake import EVERYBODY, Caller, Lake
 from maintenance.coordinator import Coordinator
 from model.errors import IllegalMove, InvalidToken, LakeError
 from model.identifier import Identifier
+from model.work.deciding import NEVER_STOPPED, Decider, deciding_as
 from model.work.quota import QUEUED, RUNNING, SESSIONS
 from sql.execution.completion import complete
 from sql.execution.environment import ContextFactory, SparkPool
@@ -168,10 +169,11 @@ class Gateway:
         return statement
 
     def append(
-        self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: Caller = EVERYBODY
-    ) -> AppendResult:
-        """Append the rows of a body to a table as one commit, on the caller's thread."""
-        with self._executor.outside():
+        self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: Caller = EVERYBODY,
+        decider: Decider = NEVER_STOPPED,
+    ) -> AppendResult:  # fmt: skip
+        """Append the rows of a body to a table as one commit, on the caller's thread; it is stopped by ``decider``, and nothing is kept."""
+        with self._executor.outside(), deciding_as(decider):
             return self._appender.append(identifier, body, content_type, idempotency_key=idempotency_key, caller=caller)
 
     # Sessions and operations

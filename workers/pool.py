@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ from typing import TypeVar
 import orjson
 
 from model.errors import InvalidData, TooManyStatements, Unavailable
+from model.work.deciding import present_decider
 from model.work.fair_queue import FairQueue
 from model.work.fair_share import may_have_another
 from table.format.manifests.entries import NewFile
@@ -30,6 +32,8 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _START_SECONDS = 60.0
 _LEAST_BYTES_A_SECOND = 1 << 20
+_LOOK_SECONDS = 0.5
+"""Whoever waits for a worker looks so often whether somebody waits for its answer."""
 _INHERITED = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "no_proxy")
 _INHERITED_PREFIXES = ("LC_", *OF_STORES, "HTTP_", "HTTPS_", "http_", "https_")
 """What a worker needs of the environment: its interpreter, and the credentials of the store it writes to; no token and no catalog."""
@@ -84,7 +88,7 @@ class WorkerPool:
     def write(self, task: BodyTask, body: int, remove: Callable[[str], None], *, owner: str | None = None) -> list[NewFile]:
         """Let a worker write a body, given as a descriptor at its beginning, as data files, which are the caller's from then on.
 
-        The ``owner`` is the principal whose turn it takes.
+        The ``owner`` is the principal whose turn it takes. What stops the present context's work ends the worker.
 
         Raises what decoding raises; `InvalidData` where it killed the worker or took too long, after ``remove`` has been called with
         the path of each file the worker may have left.
@@ -130,7 +134,7 @@ class WorkerPool:
             self._let_in()
         try:
             with self._lock:
-                if not self._lock.wait_for(lambda: turn.come or self._closed, self.limits.wait_seconds) and not turn.come:
+                if not self._come(turn):
                     raise TooManyStatements(
                         f"All {self.limits.count} processes that decode {self._what} are at work (SLUICE_ROWS_WORKERS); send it again soon."
                     )
@@ -142,6 +146,17 @@ class WorkerPool:
                     self._let_in()
                 else:
                     self._waiting.remove(turn)
+
+    def _come(self, turn: _Turn) -> bool:
+        """Wait for a turn; False where it did not come in time. Raises where nobody waits for its work any more."""
+        until, decider = time.monotonic() + self.limits.wait_seconds, present_decider()
+        while not (turn.come or self._closed):
+            left = until - time.monotonic()
+            if left <= 0:
+                return False
+            self._lock.wait(min(left, _LOOK_SECONDS))
+            decider.check()
+        return True
 
     def _check_place(self, owner: str | None) -> None:
         own, waiting = self._waiting.waiting_of(owner), len(self._waiting)
@@ -298,6 +313,12 @@ class _Worker:
         return bool(noted), [path for path in noted.split("\n") if path]
 
     def _next(self, until: float) -> dict[str, object]:
+        """What it says next; raises where nobody wants to know any more."""
+        said = select.poll()
+        said.register(self._end, select.POLLIN)
+        decider = present_decider()
+        while not said.poll(1000 * max(0.0, min(until - time.monotonic(), _LOOK_SECONDS))) and time.monotonic() < until:
+            decider.check()
         self._end.settimeout(max(0.001, until - time.monotonic()))
         message, file = receive(self._end)
         if file is not None:
@@ -320,16 +341,21 @@ class _Worker:
 
     def _lost(self, problem: BaseException, seconds: float) -> InvalidData:
         if isinstance(problem, TimeoutError):
-            return InvalidData(
-                f"The body was not decoded and written within {seconds:g} seconds (SLUICE_ROWS_WORKER_SECONDS), and given up. "
-                "Nothing was committed; send it in smaller parts."
-            )
+            return too_late(seconds)
         status = self._status()
         _log.warning("Worker %d ended (%s) while it decoded a body", self.pid, status)
         return InvalidData(
             f"The process that decoded the body ended ({status}): the body is damaged, or needs more than the "
             f"{self._limits.memory_bytes >> 20} MB there are for it (SLUICE_ROWS_WORKER_MEMORY). Nothing was committed."
         )
+
+
+def too_late(seconds: float) -> InvalidData:
+    """The refusal of a body that takes longer than it may."""
+    return InvalidData(
+        f"The body was not decoded and written within {seconds:g} seconds (SLUICE_ROWS_WORKER_SECONDS), and given up. "
+        "Nothing was committed; send it in smaller parts."
+    )
 
 
 def _environment() -> dict[str, str]:

@@ -251,6 +251,8 @@ class Executor:
                     work.context.run(work.steps.close)
                     break
                 wanted = work.context.run(next, work.steps)
+                if work.abandoned:  # it goes on nowhere, least of all on a thread that would end with it
+                    wanted = lane
                 if wanted is not lane and self._move(work, wanted):
                     return
         except StopIteration:
@@ -260,13 +262,18 @@ class Executor:
         with self._lock:
             if work.given_up:
                 self._stuck -= 1
+                self._queues[lane].works.take_back()
+                self._leave(work)
             else:
                 self._leave(work)
                 self._next_of(work)
                 self._count_off()
 
     def give_up(self, work: Work) -> bool:
-        """The work was abandoned and its thread does not come back: another one takes its place; False where it has come back."""
+        """The work was abandoned and its thread does not come back: another one takes its place; False where it has come back.
+
+        It counts among its principal's works until it ends: what it does there costs the others.
+        """
         with self._lock:
             if work.lane is None or work.given_up or not work.abandoned:
                 return False
@@ -274,7 +281,9 @@ class Executor:
                 self._start(work.lane)  # first: where the system gives no thread the place is not lost, and it is tried again
             work.given_up = True
             self._stuck += 1
-            self._leave(work)
+            queue = self._queues[work.lane]
+            queue.works.lend()
+            queue.filled.notify()
             self._next_of(work)
             self._count_off()
         return True

@@ -108,6 +108,18 @@ class FairQueue(Generic[W]):
         if self._running[work.owner] <= 0:
             del self._running[work.owner]
 
+    def lend(self) -> None:
+        """A work holds its thread though nobody waits for it: another thread was started, and the work counts on until `done`."""
+        self._threads += 1
+        if self._places is not None:
+            self._places += 1
+
+    def take_back(self) -> None:
+        """Such a work's thread is gone."""
+        self._threads -= 1
+        if self._places is not None:
+            self._places -= 1
+
     def running(self) -> dict[str | None, int]:
         """How many works of each owner run."""
         return dict(self._running)

@@ -21,6 +21,7 @@ from server.flight.statements import Statements, refuse_transaction
 from server.flight.wire.messages import message
 from server.flight.wire.received import ReceivedRows, file_of
 from server.process.services import Services
+from sql.execution.cancellation import Cancellation
 from sql.execution.session import CATALOG
 from sql.parameters.parameters import Parameters
 from sql.parameters.types import PlainInsert
@@ -133,15 +134,17 @@ class Puts:
     ) -> int:
         """Give rows to a table as one commit, and note who did."""
         began, outcome, error_class = time.time(), "ERROR", None
-        ingest = self._services.gateway.ingest
+        ingest, canceled = self._services.gateway.ingest, Cancellation()
+        forget = self._statements.watch(call, canceled.cancel)
         try:
-            done = ingest(target, schema, body, create=create, if_exists=if_exists, options=options, caller=call.caller)
+            done = ingest(target, schema, body, create=create, if_exists=if_exists, options=options, caller=call.caller, decider=canceled)
             outcome = "FINISHED"
             return done.rows
         except Exception as error:
             error_class = getattr(error, "error_class", "InternalError")
             raise
         finally:
+            forget()
             self._note(call, action, outcome, error_class, began)
 
     def _database(self, call: Call) -> str:

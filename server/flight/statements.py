@@ -87,6 +87,10 @@ class Statements:
         call.tell(result.notices)
         return result
 
+    def watch(self, call: Call, gone: Callable[[], object]) -> Callable[[], None]:
+        """Call ``gone`` once when the client hangs up; returns what ends the watch, which must happen before the call is over."""
+        return self._hang_ups.watch(call, gone)
+
     def session(self, call: Call) -> str | None:
         """The handle of the client's session; None where it has none."""
         return self._clients.find(call)

@@ -243,7 +243,7 @@ ROWS_WORKER_SECONDS = SERVER_OPTIONS.declare(
         "rows.worker-seconds",
         number(at_least=1),
         600.0,
-        "How long decoding and writing a body may take, and a second more for each MB; a longer one is answered 400.",
+        "How long decoding and writing a body may take, at a worker a second more for each MB; a longer one is answered 400.",
     )
 )
 SPOOL_RESULT_BYTES = SERVER_OPTIONS.declare(

@@ -120,7 +120,7 @@ def rewrite_changed(  # noqa: PLR0913 - a task and what its rows are held agains
     ``moves``: whether an updated row may belong to another partition or bucket than its file.
     """
     first = task.inputs[0]
-    elsewhere = TableWriter(files, schema, rewrites=True) if moves else None
+    elsewhere = TableWriter(files, schema, rewrites=True, check=check) if moves else None
     new_rows = _NewRows(_Place(schema, first.partition, first.bucket), elsewhere, judge)
     try:
         rows = (batch for batch in _changed(files, schema, task, new_rows, check) if batch.num_rows)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from model.errors import Unavailable
 from model.schema.schema import Schema
 from model.schema.type_parts import nullable_throughout
+from model.work.deciding import present_decider
 from table.format.discard import discard
 from table.format.formats import FileFormat
 from table.format.io.beside import puts_beside
@@ -27,16 +28,15 @@ from table.format.store import TableFiles
 from table.index.build import FileIndexes, attached
 from table.index.checksum import container_of
 from table.index.container import SUFFIX
+from table.scan.going_on import Check
 from table.write.bucket import buckets_of, partitions_of
 from table.write.data_file import OpenFile, describe, open_file
 from table.write.spill import BufferRules, Spill
 
 _CHECK_BYTES = 256 << 10
 """Uncompressed bytes gathered before a row group is considered, so that rolling sees real sizes often enough."""
-
 _ROUTED_TIMES = 4
 """Times its memory a write takes in before all that waits is put aside or written."""
-
 _SLICE_BYTES, _COLUMN_BYTES = 300, 220
 """What Arrow takes for a slice of a batch and for each of its columns, however few its rows are; measured."""
 
@@ -66,7 +66,7 @@ def write_batches(
 
     Rows of one (partition, bucket) keep their order; their files' sequence numbers count from 0.
     ``opening`` is called with each path before a file is made there. Where the write ``rewrites`` rows the table holds, NULL may stand
-    where their types are NOT NULL by now.
+    where their types are NOT NULL by now. Raises, without leaving a file, where the present context's work is told to stop.
     """
     writer = TableWriter(files, schema, source=source, opening=opening, rewrites=rewrites)
     try:
@@ -106,6 +106,7 @@ class TableWriter:
     Rows that do not fill a row group yet wait in memory, of which a write takes so much at most however many partitions its
     rows go to (`write-buffer-size`); beyond it they wait on local disk where many partitions and buckets are open
     (`write-buffer-spillable`, `write-max-writers-to-spill`), and go to files, small ones where too many are open, where not.
+    ``check`` is asked before each file is made and finished, for each row may have one; without it, who decides in the present context.
     """
 
     def __init__(
@@ -116,9 +117,11 @@ class TableWriter:
         source: FileSource = FileSource.APPEND,
         opening: Opening = unheard,
         rewrites: bool = False,
+        check: Check | None = None,
     ) -> None:
         self._files = files
         self._rewrites = rewrites
+        self._check = check or present_decider().check
         self._schema = schema
         self._source = source
         self._opening = opening
@@ -138,6 +141,7 @@ class TableWriter:
     def write(self, batch: pa.RecordBatch) -> None:
         """Route the batch's rows to their files."""
         for partition, values, bucket, rows in route(self._schema, batch):
+            self._check()
             key = (partition, bucket)
             writer = self._open.get(key)
             if writer is None:
@@ -145,7 +149,7 @@ class TableWriter:
                 writer = _BucketWriter(
                     self._files, self._schema, self._format, self._modes, directory, self._source, rewrites=self._rewrites
                 )
-                writer.opening = self._opening
+                writer.opening, writer.check = self._opening, self._check
                 writer.aside = partial(self._spill.take, key)
                 self._open[key] = writer
             before = writer.pending_bytes
@@ -273,6 +277,7 @@ class _BucketWriter:
         self.aside: Callable[[], Iterator[pa.RecordBatch]] = lambda: iter(())
         """Gives back the rows that were put aside; they come before those that wait in memory."""
         self.opening: Opening = unheard
+        self.check: Check = present_decider().check
         self._file: OpenFile | None = None
         self._index: FileIndexes | None = None
         self._done: list[DataFile] = []
@@ -351,6 +356,7 @@ class _BucketWriter:
         return rows.cast(self._arrow)
 
     def _begin(self) -> OpenFile:
+        self.check()
         name = f"{self._format.prefix}{self._id}-{self._count}.{self._format.extension}"
         path = f"{self._directory}/{name}"
         self._count += 1
@@ -375,6 +381,7 @@ class _BucketWriter:
         file = self._file
         if file is None:
             return
+        self.check()
         self._file = None
         size, stats = file.close(self._modes)
         first = self._sequence

@@ -332,6 +332,58 @@ def test_a_thread_that_does_not_come_back_is_replaced() -> None:
         executor.close(2)
 
 
+def test_given_up_works_count_among_their_principals_until_they_end() -> None:
+    """They write, or compute, on: whoever starts ever more of them would have all of the machine."""
+    executor = Executor(local_threads=4, spark_threads=1)
+    gates, others, next_one = [Gate() for _ in range(3)], [threading.Event() for _ in range(4)], threading.Event()
+    try:
+        for gate in gates:  # three of four threads are what one principal may have
+            work = executor.submit(doing(gate), owner="a")
+            assert gate.reached.wait(60)
+            executor.abandon(work)
+            assert executor.give_up(work)
+        executor.submit(doing(next_one.set), owner="a")
+        for other in others:  # they find all threads
+            executor.submit(doing(other.set), owner="b")
+        assert all(other.wait(60) for other in others)
+        assert executor.queued()["local"] == 1
+        assert not next_one.is_set()
+        gates[0].opened.set()
+        assert next_one.wait(60)
+        wait_for(lambda: executor.stuck() == 2)
+    finally:
+        for gate in gates:
+            gate.opened.set()
+        executor.close(2)
+
+
+def test_a_given_up_work_goes_on_in_no_other_lane() -> None:
+    """It took the thread that it came to with it when it ended."""
+    executor = Executor(local_threads=1, spark_threads=1)
+    gate, went_on, next_one = Gate(), threading.Event(), threading.Event()
+
+    def steps() -> Steps:
+        gate()
+        yield Lane.SPARK
+        went_on.set()
+
+    try:
+        work = executor.submit(steps(), owner="a")
+        assert gate.reached.wait(60)
+        executor.abandon(work)
+        assert executor.give_up(work)
+        gate.opened.set()
+        wait_for(lambda: executor.stuck() == 0)
+        for _ in range(3):
+            executor.submit(on_spark(next_one.set), owner="a")
+            assert next_one.wait(20)
+            next_one.clear()
+        assert not went_on.is_set()
+    finally:
+        gate.opened.set()
+        executor.close(2)
+
+
 def test_where_the_system_has_no_thread_the_place_is_given_later(monkeypatch: pytest.MonkeyPatch) -> None:
     executor = Executor(local_threads=1, spark_threads=1)
     gate, next_one = Gate(), threading.Event()

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import socket
+from pathlib import Path
+from typing import Any
 
+import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,8 +17,13 @@ from werkzeug.test import TestResponse
 
 from gateway.gateway import Gateway
 from lake.access.callers import EVERYBODY
+from sql.execution.cancellation import Cancellation
+from table.format.formats import FileFormat
+from table.format.store import TableFiles
+from table.write import data_file
 from tests.running import ARROW
 from tests.server.sql.test_statements import assert_problem, run
+from tests.waiting import eventually
 from tests.workers.damaged import reaching, stream
 from workers.spool import owner_of
 
@@ -125,3 +134,32 @@ def test_a_damaged_arrow_message_is_the_clients(words: FlaskClient) -> None:
     body = bytearray(arrow())
     body[8:40] = b"\xff" * 32
     assert_problem(post(words, bytes(body), ARROW), 400, "InvalidData")
+
+
+def test_a_body_whose_client_leaves_writes_no_further_file(
+    url: str, gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its rows may have a file of its own: it wrote on for minutes, for nobody."""
+    gateway.run("CREATE TABLE wide (a BIGINT, k BIGINT) PARTITIONED BY (k)").close()
+    address, made, paths = httpx.URL(url), list[Cancellation](), set[str]()
+    client = socket.create_connection((address.host, address.port or 0))
+
+    def canceled() -> Cancellation:
+        made.append(Cancellation())
+        return made[-1]
+
+    def open_file(files: TableFiles, format_: FileFormat, path: str, *more: Any) -> data_file.OpenFile:
+        if path not in paths and len(paths) == 2:
+            client.close()
+            assert eventually(lambda: made[0].canceled)
+        paths.add(path)
+        return data_file.open_file(files, format_, path, *more)
+
+    monkeypatch.setattr("server.sql.rows.Cancellation", canceled)
+    monkeypatch.setattr("table.write.writer.open_file", open_file)
+    body = "a,k\n" + "\n".join(f"{number},{number}" for number in range(12))
+    headers = f"Host: {address.host}\r\nContent-Type: text/csv\r\nContent-Length: {len(body)}"
+    client.sendall(f"POST /tables/default/wide/rows HTTP/1.1\r\n{headers}\r\n\r\n{body}".encode())
+    assert eventually(lambda: len(paths) == 3 and not gateway._executor._unfinished)
+    assert not [path for path in tmp_path.rglob("data-*") if path.is_file()]
+    assert gateway.run("SELECT COUNT(*) FROM wide").collect() == [(0,)]
