@@ -284,6 +284,10 @@ class Gateway:
         """The statements that wait or run, oldest first."""
         return self._running.all()
 
+    def at_work(self) -> list[Operation]:
+        """Those, and the ones whose rows are being made, or come, as they are read."""
+        return self._running.at_work()
+
     def running_statement(self, name: str, *, caller: Caller = EVERYBODY) -> Operation:
         """The one of this name that waits, runs or is being read: one's own, to administrators anybody's; raises `OperationNotExist`."""
         return self._running.named(name, caller)
@@ -348,7 +352,8 @@ class Gateway:
         """Cancel everything and free all; lake and Spark are their owner's to close."""
         self._rounds.stop()
         self.jobs.close()
-        cancel_all(self._running.at_work())
+        self._streams.end()  # first: their readers are told why
+        cancel_all(self.at_work())
         self._streams.end()
         self._sessions.close_all()
         self.kept.close()
@@ -409,7 +414,7 @@ class Gateway:
             self._streams.add(result)
 
     def _end_overdue(self) -> None:
-        for operation in self._running.at_work():
+        for operation in self.at_work():
             if operation.overdue():
                 operation.expire()
 

@@ -165,6 +165,12 @@ class Operation:
         """Where it is now."""
         return self._state
 
+    @property
+    def shown_state(self) -> OperationState:
+        """Where it is for whoever looks: a streaming query runs until its result is closed."""
+        result = self.result
+        return OperationState.RUNNING if self.being_read and result is not None and result.unbounded else self._state
+
     def move(self, to: OperationState) -> None:
         """Enter a state; raises `IllegalMove` where the present one does not lead there."""
         with self._lock:
@@ -308,9 +314,11 @@ class Operation:
 
     @property
     def being_read(self) -> bool:
-        """Whether it has ended for its client, who makes its rows by reading them."""
+        """Whether it has ended for its client, who makes its rows by reading them, or reads them as they come."""
         result = self.result
-        return self._state is OperationState.FINISHED and result is not None and result.made_while_read and not result.closed
+        if self._state is not OperationState.FINISHED or result is None:
+            return False
+        return (result.made_while_read or result.unbounded) and not result.closed
 
     def cancel(self) -> bool:
         """Stop it because its client asks, who may `wait` for its end; False where it has ended already."""
@@ -339,7 +347,7 @@ class Operation:
     def overdue(self) -> bool:
         """Whether it runs past its limit, or that of its stop, or its rows are made past it.
 
-        Time in which its client asks for no rows does not count.
+        Time in which its client asks for no rows does not count; a streaming query that has begun has no limit.
         """
         limit, result = self._limit, self.result
         if self._stop is not None and not self._state.terminal:
@@ -347,6 +355,8 @@ class Operation:
         if limit is None:
             return False
         if self.being_read and result is not None:
+            if result.unbounded:
+                return False
             return self._took + result.making_seconds >= limit.seconds + limit.begun - self._begun
         return not self._state.terminal and limit.left() <= 0
 

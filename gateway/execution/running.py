@@ -17,7 +17,7 @@ class RunningOperations:
     def __init__(self) -> None:
         self._by_handle: dict[str, Operation] = {}
         self._being_read: dict[str, Operation] = {}
-        """Ended for their clients, who make their rows by reading them: limits and cancels hold for these, too."""
+        """Ended for their clients, who make their rows by reading them, or read a stream: limits and cancels hold for these, too."""
         self._lock = threading.Lock()
 
     def add(self, operation: Operation) -> None:

@@ -180,7 +180,7 @@ class RunningText:
 
 
 def running_texts() -> list[RunningText]:
-    """The caller's statements that wait or run, an administrator's are all; oldest first."""
+    """The caller's statements that wait or run, streams too; an administrator's are all; streams first, the oldest first."""
     gateway, me = services().gateway, caller()
     return [
         RunningText(
@@ -188,14 +188,14 @@ def running_texts() -> list[RunningText]:
             principal=operation.principal,
             protocol=operation.origin.protocol,
             text=operation.masked,
-            state=operation.state.value,
+            state=operation.shown_state.value,
             seconds=max(0.0, time.time() - operation.submitted),
             submitted=dt.datetime.fromtimestamp(operation.submitted, dt.UTC),
             progress=gateway.progress(operation),
             limit=operation.timeout,
         )
-        for operation in gateway.running()
-        if me.administrator or operation.owner.admits(me.owner)
+        for operation in gateway.at_work()
+        if not operation.shown_state.terminal and (me.administrator or operation.owner.admits(me.owner))
     ]
 
 

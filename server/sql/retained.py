@@ -98,12 +98,12 @@ def _wait(operation: Operation, seconds: float) -> bool:
 
 def status_of(operation: Operation, retained: RetainedResult | None) -> dict[str, Any]:
     """What is told of a statement."""
-    ended = operation.state.terminal
-    seconds = (operation.ended or time.time()) - operation.submitted
+    ended = operation.shown_state.terminal
+    seconds = ((operation.ended if ended else None) or time.time()) - operation.submitted
     progress = operation.progress.record() if ended else services().gateway.progress(operation)
     body: dict[str, Any] = {
         "statementId": operation.handle,
-        "state": operation.state,
+        "state": operation.shown_state,
         "seconds": round(seconds, 3),
         "progress": progress.to_json(),
     }

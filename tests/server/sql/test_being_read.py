@@ -1,9 +1,12 @@
-"""A SELECT whose rows are made as they are read keeps its time limit, and can be canceled, until its result is closed."""
+"""A SELECT whose rows are made as they are read keeps its time limit, and can be canceled, until its result is closed; so can a stream."""
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import httpx
@@ -13,7 +16,7 @@ import pytest
 from gateway.gateway import Gateway
 from gateway.operation import Operation, OperationState
 from lake import LakeTable
-from model.errors import OperationNotExist, StatementCanceled
+from model.errors import OperationNotExist, StatementCanceled, StreamEnded
 from server.flink import statements
 from sql.execution.writing import append_batches
 from table.scan.planning.entry_scan import plan_scan
@@ -115,3 +118,60 @@ def test_a_scan_that_keeps_nothing_asks_at_each_batch_whether_it_goes_on(gateway
     with pytest.raises(StatementCanceled, match="enough"):
         list(read_batches(big.files, big.schema, plan.files, selection, check))
     assert len(asked) == 5
+
+
+@contextmanager
+def stream_of(url: str, name: str, query: str = "") -> Iterator[Iterator[str]]:
+    """The lines of a streaming query of this name over a table with one row, which has come."""
+    headers = {"X-Request-Id": name, "Accept": "application/x-ndjson"}
+    asked = httpx.stream("POST", f"{url}/sql?mode=streaming{query}", content="SELECT * FROM s", headers=headers, timeout=120)
+    with asked as answer:
+        lines = (line for line in answer.iter_lines() if line)
+        assert json.loads(next(line for line in lines if "id" in json.loads(line))) == {"id": 1}
+        yield lines
+
+
+@pytest.fixture
+def streamed(gateway: Gateway) -> None:
+    table = make_table(gateway.lake, "s", options={"bucket": "-1"}, id="INT")
+    append_batches(gateway.lake, table, [pa.RecordBatch.from_arrays([pa.array([1], pa.int32())], ["id"])])
+
+
+ENDS: dict[str, Callable[[str, str], httpx.Response]] = {
+    "by the request's id": lambda url, handle: httpx.delete(f"{url}/statements/mine", timeout=120),
+    "by the statement's id": lambda url, handle: httpx.delete(f"{url}/statements/{handle}", timeout=120),
+}
+
+
+@pytest.mark.usefixtures("streamed")
+@pytest.mark.parametrize("way", ENDS)
+def test_a_stream_is_seen_and_ended_by_its_id(url: str, gateway: Gateway, way: str) -> None:
+    """Its statement had ended for all lists when its first row came, and nobody could end it."""
+    with stream_of(url, "mine") as lines:
+        shown = httpx.get(f"{url}/statements/mine", timeout=120).json()
+        assert shown["state"] == "RUNNING"
+        assert shown["statementId"] in httpx.get(f"{url}/ui/statements", timeout=120).text
+        assert ENDS[way](url, shown["statementId"]).status_code in (200, 303)
+        assert "StatementCanceled" in list(lines)[-1]
+    with pytest.raises(OperationNotExist):
+        gateway.running_statement("mine")
+    assert gateway.at_work() == []
+    assert httpx.get(f"{url}/statements/mine", timeout=120).status_code == 404
+
+
+@pytest.mark.usefixtures("streamed")
+def test_a_stream_that_has_begun_has_no_limit_and_is_forgotten_with_its_client(url: str, gateway: Gateway) -> None:
+    with stream_of(url, "mine", "&timeout=30"):
+        operation = gateway.running_statement("mine")
+        operation._limit = operation._limit and operation._limit._replace(seconds=0.0)
+        assert not operation.overdue()
+    assert eventually(lambda: gateway.at_work() == [], pause=0.01)
+
+
+@pytest.mark.usefixtures("streamed")
+def test_a_server_that_ends_says_so_to_its_streams(gateway: Gateway) -> None:
+    rows = gateway.run("SELECT * FROM s", settings={"execution.runtime-mode": "streaming"}).batches()
+    next(rows)
+    gateway.close()
+    with pytest.raises(StreamEnded, match="server is stopping"):
+        list(rows)
