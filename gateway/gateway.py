@@ -354,7 +354,6 @@ class Gateway:
         self.jobs.close()
         self._streams.end()  # first: their readers are told why
         cancel_all(self.at_work())
-        self._streams.end()
         self._sessions.close_all()
         self.kept.close()
         self.spark_streams.wait_for_none()  # before their files go
@@ -407,11 +406,10 @@ class Gateway:
         self._running.remove(operation)
         for listener in () if operation.describes else self._listeners:
             listener(operation)
-        if (result := operation.result) is None:
-            return
-        result.on_failure = self._lake.standing.met
-        if result.unbounded:
-            self._streams.add(result)
+        if (result := operation.result) is not None:
+            result.on_failure = self._lake.standing.met
+            if result.unbounded:
+                self._streams.add(result)
 
     def _end_overdue(self) -> None:
         for operation in self.at_work():
