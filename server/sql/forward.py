@@ -127,7 +127,7 @@ def _of_owner(services: Services, peers: Peers, number: int, what: str) -> Respo
 def _of_any(services: Services, peers: Peers, name: str) -> Response | None:
     """The answer about a statement that is known by the name its client gave it, by whichever server knows it.
 
-    Where none says that it does, that one may have done what was asked, or that one refused to say.
+    Where none says that it does, that one may have done what was asked, or that one refused to say, or does not answer and may come back.
     """
     with contextlib.suppress(OperationNotExist):
         services.gateway.kept_or_running(name, caller=caller())
@@ -137,8 +137,10 @@ def _of_any(services: Services, peers: Peers, name: str) -> Response | None:
     for other in peers.others():
         try:
             answer = _answer_of(services, other, peers, f"Statement {name}")
-        except (Unavailable, ServerGone, OutcomeUnknown) as problem:
-            unsure = problem if _was_sent(problem) else unsure  # one that is not reached runs nothing that can be canceled here
+        except ServerGone:  # with what it ran
+            continue
+        except (Unavailable, OutcomeUnknown) as problem:
+            unsure = problem if unsure is None or _was_sent(problem) else unsure
             continue
         if answer.status_code == HTTPStatus.NOT_FOUND:
             answer.close()

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import psycopg
 import pytest
@@ -30,8 +30,10 @@ from server.access.audit import AUDITED
 from server.app import create_app
 from server.process.services import AT_ONCE, Services
 from server.settings.settings import read_settings
+from server.sql import peer_connections
 from server.sql.forward import _connections
 from server.sql.peer_connections import PROOF, PROVE, proof
+from tests.waiting import eventually
 
 Say = Callable[[], int | None]
 """The status of an answer; None hangs up without one."""
@@ -43,6 +45,7 @@ class Others:
     def __init__(self, dsn: str, peers: Peers) -> None:
         self._dsn, self._peers = dsn, peers
         self._listening: list[ThreadingHTTPServer] = []
+        self._closing = Event()
         self.asked: list[tuple[int, dict[str, str]]] = []
         """Who was asked, and with which headers."""
 
@@ -53,15 +56,19 @@ class Others:
         *,
         name: str | None = None,
         shows: Callable[..., str] | None = None,
+        proves: bool = True,
         headers: Mapping[str, str] = {},
     ) -> None:
-        """One more, which says so, and ``shows`` the proof of the server that it is."""
+        """One more, which says so, and ``shows`` the proof of the server that it is, or ``proves`` nothing and says nothing."""
         others, number = self, 60001 + len(self._listening)
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def answer(self) -> None:
+                if PROVE in self.headers and not proves:
+                    others._closing.wait(60)
+                    return
                 if PROVE in self.headers:
                     client = self.client_address
                     shown = proof(number, shows or others._peers.seal, self.headers[PROVE], (client[0], str(client[1])))
@@ -97,8 +104,15 @@ class Others:
             row = (number, name or f"{process_space()}/{number}", f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}")
             catalog.execute("INSERT INTO server (number, name, url) VALUES (%s, %s, %s)", row)
 
+    def refuse(self) -> None:
+        """One more, at whose address nobody listens any more."""
+        self.add(lambda: 200)
+        self._listening[-1].shutdown()
+        self._listening[-1].server_close()
+
     def close(self) -> None:
         """Let none answer any more."""
+        self._closing.set()
         for server in self._listening:
             server.shutdown()
             server.server_close()
@@ -154,6 +168,42 @@ def test_a_cancel_that_may_have_been_done_is_not_told_as_of_nothing(client: Flas
     assert answer.json["errorClass"] == "OutcomeUnknown"  # type: ignore[index]
     assert "may or may not" in answer.text
     assert client.get("/statements/mine").json["errorClass"] == "Unavailable"  # type: ignore[index]
+
+
+SILENCES: dict[str, Callable[[Others], None]] = {
+    "accepts connections and says nothing": lambda others: others.add(lambda: 200, proves=False),
+    "refuses connections": lambda others: others.refuse(),
+    "is another program": lambda others: others.add(lambda: 200, shows=lambda *said: "0" * 64),
+    "hangs up when asked": lambda others: others.add(lambda: None),
+}
+
+
+@pytest.mark.parametrize("where", ["before", "behind"])
+@pytest.mark.parametrize("silence", SILENCES)
+def test_what_a_silent_server_may_know_is_not_told_as_of_nothing(
+    client: FlaskClient, others: Others, monkeypatch: pytest.MonkeyPatch, dsn: str, silence: str, where: str
+) -> None:
+    """It was 404 while the statement ran there, until the server answered again; once it is gone, what it ran is, too."""
+    monkeypatch.setattr(peer_connections, "_PROOF_SECONDS", 0.2)
+    if where == "behind":
+        others.add(lambda: 404)
+    SILENCES[silence](others)
+    if where == "before":
+        others.add(lambda: 404)
+    for asked in (client.get, client.delete):
+        answer = asked("/statements/mine")
+        assert answer.status_code == 503
+        assert answer.json["errorClass"] in ("Unavailable", "OutcomeUnknown")  # type: ignore[index]
+    silent = 60001 if where == "before" else 60002
+    with psycopg.connect(dsn, autocommit=True) as catalog:
+        catalog.execute("UPDATE server SET url = NULL WHERE number = %s", (silent,))
+    assert eventually(lambda: client.get("/statements/mine").status_code == 404)
+
+
+def test_a_silent_server_does_not_hide_who_knows(client: FlaskClient, others: Others) -> None:
+    others.refuse()
+    others.add(lambda: 200)
+    assert client.get("/statements/mine").json == {"by": 60002}
 
 
 def test_where_no_other_knows_it_is_not_found(client: FlaskClient, others: Others) -> None:
@@ -219,7 +269,7 @@ def test_a_stranger_at_the_address_of_a_server_gets_nothing(client: FlaskClient,
         answer = asked(f"/statements/{new_handle(60001)}", headers={"Authorization": "Bearer secret"})
         assert (answer.status_code, answer.json["errorClass"]) == (503, "Unavailable")  # type: ignore[index]
         assert "is not the one that answers at http://127.0.0.1:" in answer.text
-    assert client.get("/statements/mine").status_code == 404, "which no server knows by name"
+    assert client.get("/statements/mine").status_code == 503, "the server that may know it by name may come back"
     assert others.asked == []
 
 
