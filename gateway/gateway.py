@@ -62,51 +62,48 @@ class Gateway:
         workers: WorkerPool | None = None,
         bodies: BodyFiles | None = None,
     ) -> None:
-        self.limits = limits or GatewayLimits()
+        self.limits = limits = limits or GatewayLimits()
         self._lake = lake
         self._spark = spark
-        spool_limits = SpoolLimits(per_result=self.limits.result_bytes, overall=self.limits.spool_bytes)
+        spool_limits = SpoolLimits(per_result=limits.result_bytes, overall=limits.spool_bytes)
         self._spool = Spool(lake.file_io, lake.warehouse, spool_limits, lake.reserve, lake.quotas)
         self._executor = Executor(
-            local_threads=self.limits.local_threads,
-            spark_threads=self.limits.spark_statements,
-            kept_threads=self.limits.kept_for_others,
-            queue_limit=self.limits.queued_statements,
-            local_queue_limit=self.limits.queued_locally,
-            chain_limit=self.limits.queued_per_session,
-            store_seconds=self.limits.store_seconds,
+            local_threads=limits.local_threads,
+            spark_threads=limits.spark_statements,
+            kept_threads=limits.kept_for_others,
+            queue_limit=limits.queued_statements,
+            local_queue_limit=limits.queued_locally,
+            chain_limit=limits.queued_per_session,
+            store_seconds=limits.store_seconds,
             limits=lambda owner: StatementLimits(running=lake.quotas.left(owner, RUNNING), queued=lake.quotas.left(owner, QUEUED)),
         )
         lake.quotas.listen(self._executor.wake)
         self._sessions = Sessions(
-            max_sessions=self.limits.sessions,
-            idle_seconds=self.limits.session_idle_seconds,
-            chain=self._executor.chain,
-            server=self.limits.server,
+            max_sessions=limits.sessions, idle_seconds=limits.session_idle_seconds, chain=self._executor.chain, server=limits.server
         )
-        self._options_reader = StatementOptionsReader(lake, self.limits)
+        self._options_reader = StatementOptionsReader(lake, limits)
         self.bodies = bodies or BodyFiles()
         """Where bodies and results lie that are too large for memory."""
-        self.spark_streams = OpenStreams(self.limits.spark_streams, lambda handle: self._canceller.look_after(handle))
+        self.spark_streams = OpenStreams(limits.spark_streams, lambda handle: self._canceller.look_after(handle))
         self._uri: str | None = None
         context_factory = ContextFactory(
             lake=lake,
             spark=spark,
             spool=self._spool,
-            import_dirs=self.limits.import_dirs,
-            remote_catalogs=self.limits.remote_catalogs,
-            kafka_brokers=self.limits.kafka_brokers,
-            most_words=self.limits.statement_words,
+            import_dirs=limits.import_dirs,
+            remote_catalogs=limits.remote_catalogs,
+            kafka_brokers=limits.kafka_brokers,
+            most_words=limits.statement_words,
             spark_streams=self.spark_streams,
             delegated_access=self._delegated_access,
         )
-        self._runner = ScriptRunner(context_factory, self.limits.held_bytes, self.limits.reading_bytes)
-        self.kept = RetainedResults(self.bodies, self._runner.held, seconds=self.limits.kept_seconds, most=self.limits.kept_statements)
+        self._runner = ScriptRunner(context_factory, limits.held_bytes, limits.reading_bytes)
+        self.kept = RetainedResults(self.bodies, self._runner.held, seconds=limits.kept_seconds, most=limits.kept_statements)
         for gauge in (self._executor.usage, self._spool.usage, self.kept.usage):
             lake.quotas.measure(gauge)
-        self.jobs = JobRunner(lake, self.limits.jobs, JobMaker(context_factory, self.limits.jobs))
+        self.jobs = JobRunner(lake, limits.jobs, JobMaker(context_factory, limits.jobs))
         self._ends_workers = workers is None
-        self.workers = workers if workers is not None else WorkerPool(self.limits.workers)
+        self.workers = workers if workers is not None else WorkerPool(limits.workers)
         self._appender = Appender(lake, self.workers, self.bodies)
         self.ingest = Ingester(lake, self.workers, self._executor.outside, self._sessions)
         self.session_options = SessionOptions(lake, self._sessions)
