@@ -324,7 +324,7 @@ class Gateway:
 
     def health(self) -> Health:
         """What of Postgres, Spark and the warehouse can be used now."""
-        return check_health(self._lake, self._asked_spark, self._canceller.outliving())
+        return check_health(self._lake, self._asked_spark, self._canceller.outliving(), self._canceller.lingering())
 
     def _look_at_spark(self) -> None:
         """Notice a Spark that is gone before a statement does."""

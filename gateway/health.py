@@ -43,11 +43,11 @@ class Health:
         return self.postgres.ok and self.spark.ok and self.warehouse.ok and self.catalog.ok
 
 
-def check_health(lake: Lake, spark: Checkable, outliving: Sequence[str] = ()) -> Health:
-    """Ask each part once."""
+def check_health(lake: Lake, spark: Checkable, outliving: Sequence[str] = (), lingering: Sequence[str] = ()) -> Health:
+    """Ask each part once. ``outliving`` and ``lingering`` are the statements that `gateway.execution.canceller` calls so."""
     return Health(
         postgres=_ask(lambda: _ask_postgres(lake)),
-        spark=PartHealth(ok=True, detail=_ASLEEP) if spark.asleep else _ask(lambda: _ask_spark(spark, outliving)),
+        spark=PartHealth(ok=True, detail=_ASLEEP) if spark.asleep else _ask(lambda: _ask_spark(spark, outliving), _goes_on(lingering)),
         warehouse=_ask(lambda: _ask_warehouse(lake)),
         disk=_ask(lake.reserve.require),
         catalog=PartHealth(ok=lake.standing.refusal is None, detail=lake.standing.refusal or lake.standing.warning or ""),
@@ -56,12 +56,19 @@ def check_health(lake: Lake, spark: Checkable, outliving: Sequence[str] = ()) ->
     )
 
 
-def _ask(question: Callable[[], object]) -> PartHealth:
+def _ask(question: Callable[[], object], detail: str = "") -> PartHealth:
+    """``detail`` is what is told where the part can be used."""
     try:
         question()
     except LakeError as problem:
         return PartHealth(ok=False, detail=problem.message)
-    return PartHealth(ok=True)
+    return PartHealth(ok=True, detail=detail)
+
+
+def _goes_on(lingering: Sequence[str]) -> str:
+    if not lingering:
+        return ""
+    return f"Statement {lingering[0]} goes on without tasks, as while it is planned, though it was told to stop; Spark does all else."
 
 
 def _ask_postgres(lake: Lake) -> None:

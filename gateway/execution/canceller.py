@@ -153,14 +153,18 @@ class Canceller:
             self._woken.notify()
 
     def outliving(self) -> list[str]:
-        """Statements that go on in Spark although they were told to stop a while ago."""
+        """Statements whose tasks go on in Spark although they were told to stop a while ago: they hold cores."""
+        return self._told_long_ago(lambda statement: bool(statement.tasks))
+
+    def lingering(self) -> list[str]:
+        """Those of which only a thread goes on there, as one that plans: Spark does all else meanwhile."""
+        return self._told_long_ago(lambda statement: statement.holds_spark and not statement.tasks)
+
+    def _told_long_ago(self, goes_on: Callable[[_Stopping], bool]) -> list[str]:
         now = time.monotonic()
         with self._woken:
-            return [
-                statement.operation.handle
-                for statement in self._stopping
-                if now - statement.since > self._patience.told and statement.holds_spark
-            ]
+            told = [statement for statement in self._stopping if now - statement.since > self._patience.told]
+        return [statement.operation.handle for statement in told if goes_on(statement)]
 
     def close(self, seconds: float = 2.0) -> None:
         """End the thread."""

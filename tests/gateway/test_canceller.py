@@ -112,6 +112,8 @@ def test_a_worker_that_does_not_end_loses_its_place_and_spark_is_started_anew(
     canceller.stop(operation, give_up)
     assert gave_up.wait(60)
     wait_for(lambda: len(spark.canceled) >= 2)  # Spark forgets a cancel that comes between two jobs
+    wait_for(lambda: canceller.lingering() == [operation.handle])
+    assert canceller.outliving() == [], "it has no tasks: the others have Spark"
     assert spark.restarted == []
     canceller._stopping[0].waited += LONG
     wait_for(lambda: bool(spark.restarted))
@@ -127,6 +129,7 @@ def test_tasks_that_outlive_their_statement_are_told_and_end_with_spark(cancelle
     spark.live = [("app-1", 7), ("app-1", 7), ("app-1", 8)]
     canceller.stop(operation)
     wait_for(lambda: canceller.outliving() == [operation.handle])
+    assert canceller.lingering() == []
     assert spark.restarted == []
     canceller._stopping[0].waited += LONG
     wait_for(lambda: bool(spark.restarted))
@@ -360,6 +363,8 @@ def test_readiness_names_what_outlives(lake: Lake) -> None:
     assert check_health(lake, Ready()).spark.ok
     told = check_health(lake, Ready(), ["abc"]).spark
     assert (told.ok, "statement abc" in told.detail) == (False, True)
+    told = check_health(lake, Ready(), [], ["abc"]).spark
+    assert (told.ok, "Statement abc" in told.detail) == (True, True), "a balancer would take a server out that answers"
 
 
 def test_a_stuck_statement_gives_its_slot_to_the_next(gateway: Gateway, held: Callable[..., Held], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,9 +51,9 @@ def bound_values(tree: exp.Expr) -> None:
     weights = Weights(tree, MOST_BYTES, MOST_BYTES_IN_LAMBDA)
     if weights.most_copied > MOST_WORDS:
         raise UnsupportedStatement(
-            "With what inner queries name written out at each mention, as Spark does to filter early, a condition or a struct of the "
-            f"statement would have more than {MOST_WORDS} words more: mention such a column less often, filter in the query that reads the "
-            "table, or write the inner query's rows into a table."
+            "With what inner queries name written out at each mention, as Spark does to filter early, a condition, a struct or what is "
+            f"made of literals in the statement would have more than {MOST_WORDS} words more: mention such a column less often, filter in "
+            "the query that reads the table, or write the inner query's rows into a table."
         )
     for node in reversed(list(tree.find_all(exp.Anonymous, exp.DPipe, exp.Concat, exp.Transform))):  # inner ones first
         name, most, weight = name_of(node) or "", _most(node), weights.of(node)

@@ -53,6 +53,8 @@ class Weight:
     """How many times as much as a row gives."""
     constant: bool = True
     """Whether no row has a part in it, so that Spark computes it while it plans."""
+    foldable: bool = True
+    """Whether it is of literals alone, not of rows of them: Spark writes such a one out at each mention, whatever it is for."""
     elements: float | None = None
     """Of an array, where they are known."""
     words: float = 1.0
@@ -68,7 +70,7 @@ class Weight:
 
 Columns = dict[str, Weight]
 """What a query gives by name, and under no name what has none."""
-_GIVEN = Weight(grown=1.0, constant=False)
+_GIVEN = Weight(grown=1.0, constant=False, foldable=False)
 
 
 def name_of(node: exp.Expr) -> str | None:
@@ -91,16 +93,20 @@ class Weights:
         recursive = any(with_.args.get("recursive") for with_ in tree.find_all(exp.With))
         self._given = replace(_GIVEN, grown=inf) if recursive else _GIVEN
         self.most_copied = 0.0
-        """Words that writing out what inner queries name adds to a condition, or to a value whose type grows with it."""
+        """Words that writing out what is called by a name adds to a condition, a value of literals, or one whose type grows with it."""
         self._copies: dict[int, float] = {}
-        made: dict[int, float] = {}
+        made, folded = dict[int, float](), 0.0
         for node, scope, inner in innermost_first(tree):
             cte = scope.named(node) if isinstance(node, exp.Table) else None
             weight = self._weight(node, scope)
             if not isinstance(node, exp.Column | exp.Identifier | exp.Query):
-                weight = replace(weight, words=self._words_of(node))
+                of_rows = isinstance(node, _BY_ROWS) or name_of(node) in ROWS
+                foldable = not of_rows and all(self._weights[id(child)].foldable for child in node.iter_expressions())
+                weight = replace(weight, words=self._words_of(node), foldable=foldable)
             self._weights[id(node)] = weight
             self.most_copied = max(self.most_copied, self._copied(node, scope))
+            if weight.foldable and node.arg_key == "expressions" and isinstance(node.parent, exp.Select):
+                folded += self._copies[id(node)]
             self._finish(node, cte, scope, inner)
             name = name_of(node)
             if name is not None and (weight.constant or name == "sequence"):
@@ -108,6 +114,7 @@ class Weights:
             else:
                 inside = (child for child in node.iter_expressions() if not isinstance(child, exp.With))
                 made[id(node)] = sum(made[id(child)] for child in inside) + (made[id(cte)] if cte is not None else 0)
+        self.most_copied = max(self.most_copied, folded)
         self.made = made[id(tree)]
         """Bytes that Spark makes of a statement's literals while it plans: each mention of what WITH names makes them anew."""
 
@@ -140,11 +147,12 @@ class Weights:
             case exp.Lateral():
                 return self._columns.get(id(node.this)) or {"": self.of(node.this)}
             case exp.Values():
-                return {"": self.of(node)}
+                return {"": replace(self.of(node), words=1.0, foldable=False)}
         return None
 
     def _of_table(self, node: exp.Table) -> Columns:
-        return {"": self._given} if isinstance(node.this, exp.Identifier) else {"": replace(self.of(node.this), constant=False)}
+        is_named = isinstance(node.this, exp.Identifier)
+        return {"": self._given if is_named else replace(self.of(node.this), constant=False, foldable=False)}
 
     def _selected(self, select: exp.Select, inner: Scope) -> Columns:
         columns: Columns = {}
@@ -187,7 +195,7 @@ class Weights:
             while around is not None:
                 found += [weight for _, columns in self._sources.get(around, []) for weight in columns.values()]
                 around = around.outer
-        return _largest(found) if found else self._given
+        return replace(_largest(found), foldable=any(one.foldable for one in found)) if found else self._given
 
     def _of_parameter(self, mention: exp.Expr, name: str) -> Weight | None:
         lambda_ = mention.find_ancestor(exp.Lambda) if name in self._parameters else None
@@ -235,7 +243,7 @@ class Weights:
         return 1.0 + sum(self._weights[id(child)].words for child in node.iter_expressions() if not isinstance(child, exp.With))
 
     def _copied(self, node: exp.Expr, scope: Scope) -> float:
-        """Words that writing out adds to a condition, or to a value whose type grows with it."""
+        """Words that writing out adds to a condition, to a value of literals, or to one whose type grows with it."""
         if isinstance(node, exp.Join):
             using = node.args.get("using") or ()
             own = sum(self._of_column(exp.column(name.name), scope).words - 1 for name in using)
@@ -245,7 +253,7 @@ class Weights:
             own = sum(self._copies.get(id(child), 0.0) for child in node.iter_expressions())
         self._copies[id(node)] = own
         condition = node.args.get("on") if isinstance(node, exp.Join) else node
-        is_written_out = isinstance(node, exp.Join | exp.Where | exp.Having) or name_of(node) in _MAKING
+        is_written_out = isinstance(node, exp.Join | exp.Where | exp.Having) or name_of(node) in _MAKING or self.of(node).foldable
         return max(own, self._copies.get(id(condition), 0.0)) if is_written_out else 0.0
 
     def is_large(self, node: exp.Expr) -> bool:
@@ -396,6 +404,7 @@ def _largest(weights: Iterable[Weight]) -> Weight:
         made=max((one.made for one in all_), default=0.0),
         grown=max((one.grown for one in all_), default=0.0),
         constant=all(one.constant for one in all_),
+        foldable=all(one.foldable for one in all_),
         elements=all_[0].elements if len(all_) == 1 else None,
         words=max((one.words for one in all_), default=1.0),
     )

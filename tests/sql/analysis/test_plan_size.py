@@ -26,12 +26,20 @@ def _starred(levels: int, stars: str) -> str:
     return query
 
 
-def _added(levels: int, column: str = "a + a") -> str:
+def _added(levels: int, column: str = "a + a", query: str = "SELECT a FROM v") -> str:
     """Each query mentions the column of the one inside twice."""
-    query = "SELECT a FROM v"
     for _ in range(levels):
         query = f"SELECT {column} AS a FROM ({query}) AS t"
     return query
+
+
+def _aliased(levels: int, first: str = "1", behind: str = "") -> str:
+    """Each column mentions the alias before it twice."""
+    columns = ", ".join([f"{first} AS a0", *(f"a{n - 1} + a{n - 1} AS a{n}" for n in range(1, levels + 1))])
+    return f"SELECT {columns}{behind}"
+
+
+_ROWS = "(VALUES " + ", ".join(f"({row}, 'x{row}', {row})" for row in range(3_000)) + ") AS w(a, b, c)"
 
 
 def _pivot(aggregates: int, values: int) -> str:
@@ -57,7 +65,13 @@ REFUSED = [
     (f"SELECT b FROM v WHERE b IN ({_added(40)})", "100000 words more"),
     (f"WITH t AS ({_added(40)}) SELECT a FROM t WHERE a > 5", "100000 words more"),
     (_added(40, "struct(a, a)"), "100000 words more"),
-]
+    *((text, "100000 words more") for text in (
+        _aliased(20), _aliased(40), _aliased(40, "CAST('7' AS INT)"), _aliased(40, "date_diff(DATE '2026-01-01', DATE '2025-01-01')"),
+        _added(40, query="SELECT 1 AS a"), _added(40, "a * a + 1", "SELECT -1.5 AS a"), f"SELECT b FROM v WHERE b = ({_aliased(40)})",
+        f"SELECT t.a40, v.b FROM v CROSS JOIN ({_aliased(40)}) AS t", f"WITH c AS ({_aliased(40)}) SELECT a40 FROM c",
+        f"SELECT {', '.join(f'a14 + {n} AS b{n}' for n in range(100))} FROM ({_aliased(14)}) AS t", _aliased(40, behind=" FROM v"),
+    )),
+]  # fmt: skip
 
 
 def _mapped(name: str, cases: int) -> str:
@@ -82,6 +96,12 @@ AS_IT_IS = [
     f"{_added(8)} WHERE a > 5",
     f"SELECT s FROM (SELECT sum(a) AS s FROM ({_added(40)}) AS t) AS u WHERE s > 1",
     f"{_added(60, 'a + 1')} WHERE a > 5",
+    _aliased(40, "a", " FROM v"),
+    _aliased(40, "id", " FROM range(2)"),
+    _aliased(10),
+    _added(40, query="SELECT a FROM (VALUES (1), (2)) AS t(a)"),
+    _added(40, query="SELECT sum(a) AS a FROM (SELECT 1 AS a) AS t"),
+    f"SELECT a, upper(b), a + c FROM {_ROWS} WHERE a > 5 OR b = 'x' OR c + a < 7",
     f"SELECT c FROM (SELECT {_mapped('b', 60)} AS c FROM (SELECT {_mapped('a', 60)} AS b FROM v) AS t) AS u WHERE c = 'x5'",
 ]
 
