@@ -20,7 +20,7 @@ from model.schema.types import DataType
 from sql.parameters.placeholders import NAME, Binding, question_marks
 from sql.parsing.base import place_of
 from sql.parsing.clauses import check_clauses
-from sql.parsing.literals import LiteralParser, check_zones
+from sql.parsing.literals import LiteralParser, check_numbers, check_zones
 from sql.parsing.positions import place
 from sql.parsing.refused import SPECIAL_CALLS
 from sql.parsing.statement import StatementParser
@@ -45,8 +45,6 @@ _UNFINISHED = re.compile(r"Required keyword: '\w+' missing for <class '[\w.]+'>"
 """sqlglot's words, which name its own classes, for an operator or a clause that ends too early."""
 _MOST_NESTING = 400
 """Deeper nesting than this is no person's statement and would exhaust the parser's stack."""
-
-
 _MOST_NESTED_TYPES = 50
 """The parser reads the inside of a type anew at each level."""
 _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING})
@@ -303,6 +301,7 @@ def _tree_of(text: str, binding: Binding | None, *, stored: bool) -> exp.Expr:
     if not tokens:
         raise SqlSyntaxError("The statement is empty.", line=1, column=1)
     _check_nesting(tokens)
+    check_numbers(tokens, text)
     if not stored:
         _check_quotes(tokens, text)
     tokens = [_kept_together(token) for token in tokens] if _in_set(tokens[:4]) else tokens

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from sqlglot import exp
@@ -11,9 +11,9 @@ from sqlglot.parsers.hive import HiveParser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from model.errors import UnsupportedStatement
+from model.errors import SqlSyntaxError, UnsupportedStatement
 from sql.parameters.placeholders import Bound
-from sql.parsing.base import BaseParser
+from sql.parsing.base import BaseParser, place_of
 from sql.parsing.types import NO_ZONE
 
 ZONED = "zoned"
@@ -24,6 +24,10 @@ _ONE_UNIT = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", re.ASCII)
 _LETTER = re.compile(r"[^\W\d_]")
 _ZONE = re.compile(r"(?:\d|^)\s*[ T].*[A-Za-z+-]", re.ASCII | re.DOTALL)
 """A sign or a letter behind the T or the space that ends the date: of an offset, or of a zone's name."""
+
+_LONGEST_NUMBER = 1_000
+"""Characters of a number: no type has more than 38 digits, but 0.000…1E300 is a DOUBLE, too. Java takes ten seconds for a million."""
+_SHOWN = 40
 
 
 class LiteralParser(BaseParser):
@@ -140,3 +144,16 @@ def check_zones(tree: exp.Expr) -> None:
     for type_ in tree.find_all(exp.DataType):
         if (written := type_.meta.get(ZONED)) is not None:
             raise UnsupportedStatement(NO_ZONE, fragment=written)
+
+
+def check_numbers(tokens: Sequence[Token], text: str) -> None:
+    """Raise `SqlSyntaxError` for a number that is longer than any that means something: one word takes as long as it is, squared."""
+    for token in tokens:
+        if token.token_type == TokenType.NUMBER and len(token.text) > _LONGEST_NUMBER:
+            line, column = place_of(text, token)
+            raise SqlSyntaxError(
+                f"A number of {len(token.text):,} characters is longer than any type holds; at most {_LONGEST_NUMBER:,} are read.",
+                line=line,
+                column=column,
+                fragment=f"{token.text[:_SHOWN]}…",
+            )

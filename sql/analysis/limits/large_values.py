@@ -26,6 +26,8 @@ MOST_BYTES_OF_STATEMENT = 2 * MOST_BYTES
 """Of all that functions make of literals."""
 MOST_BYTES_IN_LAMBDA = 64 << 10
 """Of one that is made for each element of an array."""
+_MOST_DIGITS = 100_000
+"""Characters of a text of literals that becomes a DECIMAL while Spark plans: what Java takes for it grows with their square, to 0.1 s."""
 MOST_WORDS = 100_000
 """That writing out what inner queries name may add to a condition."""
 MOST_WINDOWS = 10_000
@@ -55,6 +57,11 @@ def bound_values(tree: exp.Expr) -> None:
             f"made of literals in the statement would have more than {MOST_WORDS} words more: mention such a column less often, filter in "
             "the query that reads the table, or write the inner query's rows into a table."
         )
+    for cast in tree.find_all(exp.Cast):
+        given = weights.of(cast.this)
+        if cast.to.this == exp.DType.DECIMAL and given.constant and given.made > _MOST_DIGITS:
+            says = f"A text that may have more than {_MOST_DIGITS} characters is not read as a DECIMAL."
+            raise UnsupportedStatement(says, fragment="CAST")
     for node in reversed(list(tree.find_all(exp.Anonymous, exp.DPipe, exp.Concat, exp.Transform))):  # inner ones first
         name, most, weight = name_of(node) or "", _most(node), weights.of(node)
         if isinstance(node, exp.Anonymous) and (limit := _LIMITS.get(name)):

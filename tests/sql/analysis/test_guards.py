@@ -383,3 +383,12 @@ def test_partitions_are_not_more_than_a_query_can_have(text: str, says: str) -> 
 def test_a_number_that_no_column_holds_is_not_written_out(number: str, type_: str) -> None:
     """Python's `int` of a DECIMAL takes hours for it, in which nothing else runs: the test would not end."""
     assert literal_value(exp.Literal.number(number), parse_type(type_)) is None
+
+
+@pytest.mark.parametrize("text", [f"'{'9' * 200_000}'", "repeat('9', 200000)", f"concat('{'9' * 60_000}', '{'9' * 60_000}')"])
+@pytest.mark.parametrize("cast", ["CAST({} AS DECIMAL(38, 0))", "TRY_CAST({} AS DECIMAL(10, 2))", "CAST({} AS DECIMAL)"])
+def test_a_long_text_is_not_read_as_a_decimal_while_spark_plans(text: str, cast: str) -> None:
+    with pytest.raises(UnsupportedStatement, match="is not read as a DECIMAL"):
+        checked_sql(parse_one(f"SELECT {cast.format(text)}"), set())
+    checked_sql(parse_one(f"SELECT {cast.format('12.5')}, {cast.format(chr(39) + '12.5' + chr(39))}, {cast.format('s')} FROM v"), {"v"})
+    checked_sql(parse_one(f"SELECT CAST({text} AS STRING)"), set())
