@@ -32,6 +32,8 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _START_SECONDS = 60.0
 _LEAST_BYTES_A_SECOND = 1 << 20
+_CLOSE_SECONDS = 10.0
+_STOPPING = "The server is stopping; nothing of it was kept. Send it again in a moment."
 _LOOK_SECONDS = 0.5
 """Whoever waits for a worker looks so often whether somebody waits for its answer."""
 _INHERITED = ("PATH", "HOME", "LANG", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "PYTHONPATH", "SSL_CERT_FILE", "SSL_CERT_DIR", "no_proxy")
@@ -65,6 +67,7 @@ class WorkerPool:
         self._lock = threading.Condition()
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
+        self._at_work: set[_Worker] = set()
         self._waiting = FairQueue[_Turn](threads=self.limits.count + self.limits.kept, places=self.limits.count)
         self._closed = False
 
@@ -115,14 +118,19 @@ class WorkerPool:
                 finally:
                     self._give_back(worker)
 
-    def close(self) -> None:
-        """End all workers, also those at work."""
+    def close(self, seconds: float = _CLOSE_SECONDS) -> None:
+        """End all workers; of those at work, wait so long until what they made is removed, by whoever waits for them."""
         with self._lock:
             self._closed = True
-            workers, self._all, self._idle = list(self._all), set(), []
+            idle, at_work = self._all - self._at_work, list(self._at_work)
+            self._all, self._idle = set(), []
             self._lock.notify_all()
-        for worker in workers:
+        for worker in idle:
             worker.kill()
+        for worker in at_work:
+            worker.stop()
+        with self._lock:
+            self._lock.wait_for(lambda: not self._at_work, seconds)
 
     @contextlib.contextmanager
     def _turn(self, owner: str | None) -> Iterator[None]:
@@ -176,20 +184,24 @@ class WorkerPool:
         """A worker, an idle one or a new one; whose turn it is finds one."""
         with self._lock:
             if self._closed:
-                raise Unavailable("The server is stopping; send it again in a moment.")
+                raise Unavailable(_STOPPING)
             while self._idle:
                 worker = self._idle.pop()
                 if worker.alive():
+                    self._at_work.add(worker)
                     return worker
                 worker.kill()  # nothing is left of it but its socket
                 self._all.discard(worker)
         made = _Worker(self.limits)
         with self._lock:
             self._all.add(made)
+            self._at_work.add(made)
         return made
 
     def _give_back(self, worker: _Worker) -> None:
         with self._lock:
+            self._at_work.discard(worker)
+            self._lock.notify_all()
             if worker.alive() and not self._closed and len(self._idle) < self.limits.count:
                 self._idle.append(worker)
                 return
@@ -245,7 +257,7 @@ class _Worker:
             ) from problem
         finally:
             its.close()
-        self._ready = False
+        self._ready = self._stopped = False
 
     @property
     def pid(self) -> int:
@@ -253,6 +265,11 @@ class _Worker:
 
     def alive(self) -> bool:
         return self._process.poll() is None
+
+    def stop(self) -> None:
+        """End it while it is at work: whoever waits for its answer removes what it made, and lets go of it."""
+        self._stopped = True
+        self._process.kill()
 
     def kill(self) -> None:
         self._process.kill()
@@ -294,6 +311,8 @@ class _Worker:
             for path in paths:
                 with contextlib.suppress(Exception):  # nobody names it, and it is found later as an orphan
                     remove(path)
+            if self._stopped:
+                raise Unavailable(_STOPPING) from problem
             if not begun and self._ready and isinstance(problem, Gone | ConnectionError):
                 raise _NotBegun from problem
             if isinstance(problem, Gone | OSError | ValueError):

@@ -18,9 +18,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from model.errors import ColumnNotExist, InvalidData, TooManyStatements
+from model.errors import ColumnNotExist, InvalidData, StatementCanceled, TooManyStatements, Unavailable
 from model.schema.schema import Schema, column, new_schema
 from model.schema.types import BigIntType, Field, VarCharType
+from model.work.deciding import deciding_as
+from sql.execution.cancellation import Cancellation
 from table.format.io.file_io import LocalFileIO
 from table.format.manifests.entries import NewFile
 from tests.running import ARROW, PARQUET
@@ -151,6 +153,51 @@ def test_a_worker_that_dies_takes_its_files_along_and_the_next_body_finds_anothe
     assert files(tmp_path) == []
     assert len(write(one, tmp_path, stream(ROWS))) == 1
     assert one.pids() != [dead]
+
+
+def test_a_pool_that_closes_removes_what_its_workers_wrote_and_says_why(one: WorkerPool, tmp_path: Path, body: Body) -> None:
+    """The files stayed, and the body was answered as a bug of the server's."""
+    with ThreadPoolExecutor(1) as threads:
+        written = threads.submit(one.write, task(tmp_path), body.reading, LocalFileIO().delete)
+        with pa.ipc.new_stream(body.pipe, MANY.schema) as sent:
+            sent.write_batch(MANY)
+            body.pipe.flush()
+            assert eventually(lambda: files(tmp_path) != [])
+            one.close()
+            assert files(tmp_path) == []
+            assert one.pids() == []
+        with pytest.raises(Unavailable, match="The server is stopping"):
+            written.result()
+    with pytest.raises(Unavailable, match="The server is stopping"):
+        write(one, tmp_path, stream(ROWS))
+    one.close()
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["at work", "waiting for a worker"])
+def test_work_that_is_told_to_stop_ends_its_worker_or_leaves_the_queue(tmp_path: Path, body: Body, begun: bool) -> None:
+    pool, canceled, taken = WorkerPool(WorkerLimits(count=1, kept=0)), Cancellation(), Body()
+
+    def write_on() -> list[NewFile]:
+        with deciding_as(canceled):
+            return pool.write(task(tmp_path), body.reading, LocalFileIO().delete)
+
+    try:
+        with ThreadPoolExecutor(2) as threads:
+            other = None if begun else threads.submit(pool.write, task(tmp_path), taken.reading, LocalFileIO().delete)
+            assert begun or eventually(lambda: len(pool.pids()) == 1)
+            stopped = threads.submit(write_on)
+            assert eventually(lambda: len(pool.pids()) == 1 if begun else len(pool._waiting) == 1)
+            canceled.cancel()
+            with pytest.raises(StatementCanceled):
+                stopped.result()
+            with pa.ipc.new_stream(taken.pipe, ROWS.schema) as sent:
+                sent.write_batch(ROWS)
+            taken.pipe.close()
+            assert other is None or len(other.result()) == 1
+        assert len(write(pool, tmp_path, stream(ROWS))) == 1
+    finally:
+        taken.close()
+        pool.close()
 
 
 def test_a_worker_that_died_between_bodies_is_not_noticed(one: WorkerPool, tmp_path: Path) -> None:
