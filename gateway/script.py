@@ -364,7 +364,7 @@ class ScriptRunner:
     def _settle_failure(self, claim: IdempotencyClaim, error: BaseException) -> None:
         """Give the key back, except where nobody knows what happened: then it runs out by itself, or its answer is there."""
         if isinstance(error, OutcomeUnknown) and not error.ended:
-            self._lake.idempotency.release(claim)
+            self._lake.idempotency.let_go(claim)
         else:
             self._lake.idempotency.abandon(claim)
 

@@ -126,21 +126,26 @@ class IdempotencyRepository:
         values = {**_values(mine.scope, mine.key, mine.body_hash), "owner": mine.owner, "lease": LEASE}
         return self._conn.execute(query, values)
 
-    def renew(self, owners: list[UUID]) -> None:
-        """Say that the work of these claims is still going on."""
-        self._conn.execute("UPDATE idempotency_key SET lease_until = now() + %s WHERE owner = ANY(%s) AND answer IS NULL", (LEASE, owners))
+    def renew(self, owners: list[UUID], *, decided: Mapping[str, Any]) -> None:
+        """Say that the work of these claims is still going on, also where all that is answered yet is that it was ``decided``."""
+        query = "UPDATE idempotency_key SET lease_until = now() + %s WHERE owner = ANY(%s) AND (answer IS NULL OR answer = %s)"
+        self._conn.execute(query, (LEASE, owners, Jsonb(dict(decided))))
 
     def finish(self, scope: str, key: str, *, owner: UUID, answer: Mapping[str, Any], instead: Mapping[str, Any] | None = None) -> bool:
-        """Store the answer where there is none, or one that says less (``instead``).
+        """Store the answer where there is none; or one that says less (``instead``): then it is the last, and nobody works on.
 
         False when the claim was lost to another server meanwhile, or has its answer.
         """
         query = """
-            UPDATE idempotency_key SET answer = %s
+            UPDATE idempotency_key SET answer = %s, lease_until = CASE WHEN %s THEN now() ELSE lease_until END
             WHERE scope = %s AND key = %s AND owner = %s AND (answer IS NULL OR answer = %s)
         """
         less = None if instead is None else Jsonb(dict(instead))
-        return self._conn.execute(query, (Jsonb(dict(answer)), scope, key, owner, less)).rowcount == 1
+        return self._conn.execute(query, (Jsonb(dict(answer)), instead is not None, scope, key, owner, less)).rowcount == 1
+
+    def let_go(self, owner: UUID) -> None:
+        """What was answered under the claim is the last."""
+        self._conn.execute("UPDATE idempotency_key SET lease_until = now() WHERE owner = %s AND answer IS NOT NULL", (owner,))
 
     def abandon(self, scope: str, key: str, *, owner: UUID) -> None:
         """Give the key back: nothing was done under it."""

@@ -169,6 +169,13 @@ class Idempotency:
             return
         with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
             tx.idempotency.abandon(claim.scope, claim.key, owner=claim.owner)
+            tx.idempotency.let_go(claim.owner)
+
+    def let_go(self, claim: IdempotencyClaim) -> None:
+        """Nobody works on under a claim, and nobody knows what was done: it runs out by itself, or what it has answered is the last."""
+        self.release(claim)
+        with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
+            tx.idempotency.let_go(claim.owner)
 
     def release(self, claim: IdempotencyClaim) -> None:
         """Stop keeping a claim alive."""
@@ -189,7 +196,7 @@ class Idempotency:
             try:
                 if claims:
                     with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
-                        tx.idempotency.renew(claims)
+                        tx.idempotency.renew(claims, decided=DONE)
                 with contextlib.suppress(LakeError):
                     self.forget_old()
             except Exception:  # claims are kept alive as long as the server lives
@@ -223,7 +230,7 @@ def _told(claim: IdempotencyClaim, row: IdempotencyRow) -> Replay:
     """What a key that is another's means for who wanted it."""
     if row.body_hash != claim.body_hash:
         raise IdempotencyMismatch(f"The idempotency key '{claim.key}' was used before with another body; take a new key for new work.")
-    if row.answer is None:
+    if row.answer is None or (row.answer == DONE and row.alive):  # decided, and what it made is about to be told
         raise IdempotencyInProgress(f"The work under the idempotency key '{claim.key}' is still running; ask again later.")
     return Replay(answer=row.answer)
 

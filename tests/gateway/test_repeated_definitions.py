@@ -15,8 +15,8 @@ import pytest
 import sql.statements.all  # noqa: F401 - registers every statement
 from gateway.gateway import Gateway
 from lake import Caller, Lake, LakeTable
-from lake.commit.idempotency import Idempotency
-from model.errors import ExecutionError, TableAlreadyExist
+from lake.commit.idempotency import Idempotency, IdempotencyClaim
+from model.errors import ExecutionError, IdempotencyInProgress, TableAlreadyExist
 from model.identifier import Identifier
 from model.schema.types import IntType
 from model.snapshot import CommitKind
@@ -169,13 +169,30 @@ def test_what_was_decided_is_not_done_again(
     gateway.close()
 
 
-@pytest.mark.parametrize("text", [text for text in CASES if text.startswith("CALL ")])
-def test_a_repeat_tells_what_the_first_answer_told(text: str, catalog_lake: Lake, spark_stub: NoSpark, tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [text for text in CASES if text.startswith(("CALL ", "UNDROP "))])
+def test_a_repeat_tells_what_the_first_answer_told(
+    text: str, catalog_lake: Lake, spark_stub: NoSpark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing less between the decision and the answer: it was OK then."""
     gateway = Gateway(catalog_lake, spark_stub)
     case, text = CASES[text], text.format(files=_parquet(tmp_path), table=_apart(gateway, catalog_lake) if "{table}" in text else "")
     for made in case.before:
         gateway.run(made).close()
-    first = gateway.run(text, idempotency_key="k", caller=ME)
+    between: list[object] = []
+    finish = Idempotency.finish
+
+    def answered(self: Idempotency, claim: IdempotencyClaim, answer: Mapping[str, object]) -> None:
+        try:
+            between.append(gateway.run(text, idempotency_key="k", caller=ME).collect())
+        except IdempotencyInProgress as told:
+            between.append(told)
+        finish(self, claim, answer)
+
+    with monkeypatch.context() as slow:
+        slow.setattr(Idempotency, "finish", answered)
+        first = gateway.run(text, idempotency_key="k", caller=ME)
+    (told,) = between
+    assert isinstance(told, IdempotencyInProgress)
     rows = first.collect()
     for made in case.meanwhile:
         gateway.run(made).close()
