@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from model.version import sluice_version
 from server.http.gate import raise_open_files
-from server.process.data_directory import make_private
+from server.process.data_directory import DataDirectoryLock, make_private
 from server.process.postgres import EmbeddedPostgres
 from server.settings.kinds import own_uri, reached_at
 from server.settings.options import (
@@ -153,6 +153,8 @@ def serve(settings: Settings) -> None:
     loading.start()  # Postgres starts meanwhile
     make_private(settings.data)
     with contextlib.ExitStack() as cleanup:
+        if settings[CATALOG_DSN] is not None:  # else who has the embedded Postgres holds it
+            cleanup.callback(DataDirectoryLock(settings.data).release)
         postgres = cleanup.enter_context(_catalog_postgres(settings))
         loading.join()
         _serve(settings, postgres, stop, cleanup, tls)

@@ -15,6 +15,7 @@ import httpx
 import psycopg
 import pytest
 
+from server.process.data_directory import DataDirectoryLock
 from tests.fix_server import StartServer
 from tests.running import RunningServer, free_port, runs
 from tests.waiting import eventually
@@ -66,6 +67,20 @@ def test_a_postgres_that_is_away_ends_the_start_with_one_line(tmp_path: Path) ->
     assert line.startswith("sluice: The catalog's Postgres (SLUICE_CATALOG_DSN) cannot be used: ")
     assert "refused" in line
     assert "secret" not in line
+
+
+@pytest.mark.parametrize("with_dsn", [True, False])
+def test_a_second_server_on_a_data_directory_ends_at_once(tmp_path: Path, dsn: str, with_dsn: bool) -> None:
+    """Where the catalog was elsewhere it served, and cleared the other's scratch files."""
+    data = tmp_path / "data"
+    data.mkdir()
+    first = DataDirectoryLock(data)
+    settings = {"SLUICE_DATA": str(data), "SLUICE_LISTEN": "127.0.0.1:0"} | ({"SLUICE_CATALOG_DSN": dsn} if with_dsn else {})
+    done = serve(tmp_path, **settings)
+    first.release()
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert f"in use by another server (process {os.getpid()})" in line
 
 
 _TOLD_IN_ANOTHER_THREAD = """
