@@ -121,9 +121,9 @@ class LakeBase:
     @property
     def jobs(self) -> Jobs:
         """Streaming INSERTs, as the caller may see and steer them."""
-        return Jobs(self.catalog, self.caller, self.quotas, changed=self.tell_that_jobs_changed)
+        return Jobs(self.catalog, self.caller, self.quotas, changed=self._tell_that_jobs_changed)
 
-    def tell_that_jobs_changed(self) -> None:
+    def _tell_that_jobs_changed(self) -> None:
         """After it is decided."""
         for call in self.when_jobs_change:
             call()

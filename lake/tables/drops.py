@@ -300,7 +300,7 @@ class LakeDrops(LakeBase):
     def _brought_back(self, tables: Sequence[Identifier], dropped: Sequence[DroppedTable]) -> None:
         """What was decided and not published when a table was dropped is published now, or by whoever opens it next."""
         self.access.forget()
-        self.tell_that_jobs_changed()
+        self._tell_that_jobs_changed()
         self._hook("undrop decided")
         for one in dropped:
             follow(partial(note_undrop, self.file_io, one), f"Table {one.identifier} is back, and its directory does not tell so")
