@@ -155,6 +155,26 @@ def test_rows_whose_sender_hangs_up_are_not_kept(endpoint: Endpoint, cursor: Cur
     assert rows(cursor, "SELECT count(*) FROM whole") == [(0,)]
 
 
+def test_rows_whose_client_hangs_up_while_they_are_written_are_not_kept(dsn: str, tmp_path: Path) -> None:
+    """Each may have a file of its own: a worker wrote on for minutes, and then the rows were there."""
+    endpoint = Endpoint(dsn, tmp_path)
+    try:
+        with fl.connect(endpoint.url) as client:
+            endpoint.gateway.run("CREATE TABLE wide (a BIGINT, k BIGINT) PARTITIONED BY (k)").close()
+            batch = pa.record_batch({"a": range(20_000), "k": range(20_000)})
+            definition = message("TableDefinitionOptions", if_not_exist=2, if_exists=2)
+            command = packed("CommandStatementIngest", table="wide", table_definition_options=definition)
+            writer, _ = client.do_put(fl.FlightDescriptor.for_command(command), batch.schema, fl.FlightCallOptions(timeout=3.0))
+            writer.write_batch(batch)
+            with pytest.raises(fl.FlightTimedOutError):
+                writer.close()
+            assert eventually(lambda: not endpoint.gateway._executor._unfinished)
+        assert not [path for path in tmp_path.rglob("data-*") if path.is_file()]
+        assert endpoint.gateway.run("SELECT COUNT(*) FROM wide").collect() == [(0,)]
+    finally:
+        endpoint.close()
+
+
 INGESTED = "SELECT outcome FROM sys.audit_log WHERE action LIKE 'INGEST default.%' ORDER BY time DESC LIMIT 1"
 
 
