@@ -15,6 +15,7 @@ from sql.spark.driver.jvm import Jvm, Scratch
 from sql.spark.driver.launch import Launcher
 from sql.spark.driver.probe import JobProbe
 from sql.spark.driver.standby import Standby, StartedJvm
+from sql.spark.driver.start_failure import length_of, why_not_started
 from sql.spark.driver.watch import JvmWatch
 from sql.spark.scheduling.shares import BACKGROUND, Shares
 from sql.spark.scheduling.shuffles import Leftovers
@@ -53,7 +54,7 @@ class SparkPool(Work):
         """Whether Spark starts with the first that asks for it, and none has."""
         self._starts = 0
         """How often Spark was to be started anew: what became of an earlier start tells nothing of this one."""
-        self._failure: Exception | None = None
+        self._failure: str | None = None
         self._since = time.monotonic()
         """When Spark began to start."""
         self._stopped = False
@@ -97,10 +98,10 @@ class SparkPool(Work):
     def _start_and_warm(self, starts: int) -> None:
         pause = _FIRST_PAUSE
         while not self._stopped and starts == self._starts:
+            said = length_of(self._settings.log)
             try:
                 self._start()
-                root = self._root
-                if root is not None:
+                if self._root is not None:
                     if self._warm:
                         self._tell_started(starts)
                     self._small_job()
@@ -110,11 +111,11 @@ class SparkPool(Work):
             except Exception as problem:  # told to whoever needs Spark; the server itself lives on without it
                 if starts != self._starts:  # it started, and was ended while the small job ran
                     return
-                self._failure = problem
+                self._failure = why_not_started(problem, self._settings.log, said)
                 if self._stopped:  # the server ends, and took away what Spark was to start with
                     return
-                first = pause == _FIRST_PAUSE  # on a full disk it fails the same way each time
-                _log.error("Spark did not start: %s; the next attempt is in %d s", type(problem).__name__, pause, exc_info=first)
+                # The trace once: on a full disk it fails the same way each time.
+                _log.error("Spark did not start: %s; the next attempt is in %d s", self._failure, pause, exc_info=pause == _FIRST_PAUSE)
             finally:
                 self._tell_started(starts)
             if self._root is not None or self._stopping.wait(pause):
@@ -202,8 +203,8 @@ class SparkPool(Work):
         return f"Spark is still starting: for {waited:.0f} s it has waited for {self._settings.master} or for executors of it."
 
     def _not_started(self) -> str:
-        where = f" at {self._settings.master}" if self._elsewhere else ""
-        return f"Spark did not start{where}, which is tried again: {type(self._failure).__name__}. {self._says_why()}"
+        where = f" at {self._settings.master} for {time.monotonic() - self._since:.0f} s" if self._elsewhere else ""
+        return f"Spark did not start{where}, which is tried again: {self._failure}. {self._says_why()}"
 
     def lease(self, principal: str = "") -> SparkLease:
         """A hand on the pool for one statement of a user; costs nothing until it is used."""
@@ -300,8 +301,7 @@ class SparkPool(Work):
         return self._java.gateway if self._java is not None else SparkContext._gateway
 
     def _small_job(self) -> None:
-        root = self._root
-        if root is not None:
+        if (root := self._root) is not None:
             root.newSession().sql("SELECT 1 AS a").toArrow()
 
     def ping(self) -> None:

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from model.errors import Unavailable
+from sql.spark.driver.start_failure import length_of, why_not_started
 from sql.spark.session.pool import SparkPool
 from sql.spark.session.settings import SparkSettings
+from tests.waiting import eventually
 
 
 class _Root:
@@ -84,6 +86,61 @@ def test_a_start_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unavailable, match="Spark did not start, which is tried again: OSError"):
         pool.root()
     pool.stop()
+
+
+_WORDS = """\
+26/11/30 04:03:36 WARN StandaloneAppClient$ClientEndpoint: Failed to connect to master 127.0.0.1:9
+org.apache.spark.SparkException: Exception thrown in awaitResult:
+\tat org.apache.spark.util.ThreadUtils$.awaitResult(ThreadUtils.scala:310)
+Caused by: java.io.IOException: Failed to connect to /127.0.0.1:9
+\tat org.apache.spark.network.client.TransportClientFactory.createClient(TransportClientFactory.java:294)
+Caused by: io.netty.channel.AbstractChannel$AnnotatedConnectException: finishConnect(..) failed: Connection refused: /127.0.0.1:9
+26/11/30 04:04:36 ERROR StandaloneSchedulerBackend: Application has been killed. Reason: All masters are unresponsive! Giving up.
+"""
+
+
+def test_a_master_that_is_away_is_told_with_its_time_and_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second attempt on it was "Py4JJavaError", and since when was told of the first alone."""
+    monkeypatch.setattr("sql.spark.session.pool._FIRST_PAUSE", 0.01)
+    log = tmp_path / "logs/spark.log"
+    log.parent.mkdir()
+    log.write_text("Caused by: an.earlier.Exception: of another start\n")
+    pool = SparkPool(SparkSettings(master="spark://127.0.0.1:9", directory=tmp_path, log=log))
+    tried = []
+
+    def fail() -> None:
+        tried.append(log.stat().st_size)
+        with log.open("a") as words:
+            words.write(_WORDS)
+        raise RuntimeError("<exception str() failed>")
+
+    monkeypatch.setattr(pool, "_start", fail)
+    pool._since -= 100
+    pool.start_in_background()
+    assert eventually(lambda: len(tried) >= 3)
+    for ask in (pool.root, pool.ping):
+        with pytest.raises(Unavailable) as told:
+            ask()
+        for words in ("at spark://127.0.0.1:9 for 1", " s, which is tried again: AnnotatedConnectException: ", "Connection refused: /127"):
+            assert words in told.value.message
+    pool.stop()
+
+
+@pytest.mark.parametrize(
+    ("problem", "words", "told"),
+    [
+        (RuntimeError(), "26/11/30 04:04:36 ERROR Backend: Killed. Giving up.\n", "Killed. Giving up"),
+        (RuntimeError(), "nothing of use\n", "RuntimeError"),
+        (OSError(), _WORDS, "OSError"),
+    ],
+)
+def test_what_the_log_does_not_tell_is_told_by_its_kind(tmp_path: Path, problem: Exception, words: str, told: str) -> None:
+    log = tmp_path / "spark.log"
+    assert why_not_started(problem, log, length_of(log)) == type(problem).__name__
+    log.write_text(words)
+    assert why_not_started(problem, log, 0) == told
+    assert why_not_started(problem, log, 10_000_000) == told, "a log that was begun anew"
+    assert why_not_started(problem, log, length_of(log)) == type(problem).__name__
 
 
 def test_who_stops_ends_a_jvm_that_was_still_being_launched(tmp_path: Path) -> None:
