@@ -158,6 +158,10 @@ class Coordinator:
         if self._stop.is_set() or not self.looks_after(table_id):
             raise StatementCanceled("The server does not maintain this table any more.")
 
+    def _begins_nothing(self, problem: Exception) -> bool:
+        """Whether all that is wrong is that the pools take nothing more, as the server ends."""
+        return self._stop.is_set() and isinstance(problem, RuntimeError)
+
     def _run(self) -> None:
         while not self._stop.is_set():
             begun = time.monotonic()
@@ -165,8 +169,9 @@ class Coordinator:
                 self.round()
             except LakeError as problem:  # Postgres or the warehouse is away; they come back
                 _log.info("Tables are not maintained for now: %s", problem.message, extra=REPEATS)
-            except Exception:  # tables are maintained as long as the server lives
-                _log.exception("A round of maintenance failed")
+            except Exception as problem:  # tables are maintained as long as the server lives
+                if not self._begins_nothing(problem):
+                    _log.exception("A round of maintenance failed")
             # A look at thousands of tables that are due takes its time: it is not repeated at each piece of news.
             self._stop.wait(min(self._limits.interval, 4 * (time.monotonic() - begun)))
             self._wake.wait(self._limits.interval)
@@ -214,8 +219,9 @@ class Coordinator:
                     idle.add(table.table_id)
                 elif self._due(table, now) or self._failed(table.table_id, now):
                     idle.add(table.table_id)  # no place is free for it here, or it is not this server that gets on with it
-            except Exception:  # one table's trouble must not keep the others waiting
-                _log.exception("%s.%s could not be looked at", table.database, table.name)
+            except Exception as problem:  # one table's trouble must not keep the others waiting
+                if not self._begins_nothing(problem):
+                    _log.exception("%s.%s could not be looked at", table.database, table.name)
         self._settle(settled, {table_id for table_id in idle if self._holds_idly(table_id)})
 
     def _sweep(self, now: float) -> None:

@@ -733,3 +733,32 @@ def test_a_table_that_is_dropped_before_it_is_taken_keeps_no_other_waiting(
     coordinator.close()
     assert ids(other) == list(range(6))
     assert [record for record in caplog.records if record.exc_info] == []
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_stop_before_any_piece_of_work_begins_is_no_error(lake: Lake, caplog: pytest.LogCaptureFixture, number: int) -> None:
+    """It left a traceback in the log, at the level that wakes people."""
+    table = make_table(lake, options=QUEUE, id="INT")
+    for n in range(6):
+        append(lake, table, [n])
+    coordinator = Coordinator(lake, LIMITS)
+    begun: list[object] = []
+
+    def stopped_before(real: Callable[..., Any]) -> Callable[..., Any]:
+        def submit(*work: Any) -> Any:
+            begun.append(work)
+            if len(begun) == number + 1:
+                coordinator._stop.set()
+                coordinator._wake.set()
+                for pool in (coordinator._workers, coordinator._retainers):
+                    pool.shutdown(wait=False, cancel_futures=True)
+            return real(*work)
+
+        return submit
+
+    for pool in (coordinator._workers, coordinator._retainers):
+        pool.submit = stopped_before(pool.submit)  # type: ignore[method-assign]
+    coordinator._run()
+    coordinator.close()
+    assert len(begun) > number
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
