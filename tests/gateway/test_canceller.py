@@ -71,7 +71,7 @@ class Hanging:
 
 
 @pytest.fixture
-def spark() -> Hanging:
+def hanging() -> Hanging:
     return Hanging()
 
 
@@ -85,8 +85,8 @@ LONG = 40.0
 
 
 @pytest.fixture
-def canceller(spark: Hanging) -> Iterator[Canceller]:
-    made = Canceller(spark, patience=Patience(interrupt=0.0, thread=0.0, told=0.0, starved=60.0, restart=30.0))
+def canceller(hanging: Hanging) -> Iterator[Canceller]:
+    made = Canceller(hanging, patience=Patience(interrupt=0.0, thread=0.0, told=0.0, starved=60.0, restart=30.0))
     yield made
     made.close()
 
@@ -101,7 +101,7 @@ def operation() -> Operation:
 
 
 def test_a_worker_that_does_not_end_loses_its_place_and_spark_is_started_anew(
-    canceller: Canceller, spark: Hanging, operation: Operation
+    canceller: Canceller, hanging: Hanging, operation: Operation
 ) -> None:
     gave_up = threading.Event()
 
@@ -111,46 +111,48 @@ def test_a_worker_that_does_not_end_loses_its_place_and_spark_is_started_anew(
 
     canceller.stop(operation, give_up)
     assert gave_up.wait(60)
-    wait_for(lambda: len(spark.canceled) >= 2)  # Spark forgets a cancel that comes between two jobs
+    wait_for(lambda: len(hanging.canceled) >= 2)  # Spark forgets a cancel that comes between two jobs
     wait_for(lambda: canceller.lingering() == [operation.handle])
     assert canceller.outliving() == [], "it has no tasks: the others have Spark"
-    assert spark.restarted == []
+    assert hanging.restarted == []
     canceller._stopping[0].waited += LONG
-    wait_for(lambda: bool(spark.restarted))
-    assert operation.handle in spark.restarted[0]
-    assert operation.handle in spark.interrupted
+    wait_for(lambda: bool(hanging.restarted))
+    assert operation.handle in hanging.restarted[0]
+    assert operation.handle in hanging.interrupted
     wait_for(lambda: canceller.outliving() == [])
 
 
-def test_tasks_that_outlive_their_statement_are_told_and_end_with_spark(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
+def test_tasks_that_outlive_their_statement_are_told_and_end_with_spark(
+    canceller: Canceller, hanging: Hanging, operation: Operation
+) -> None:
     """Also where Spark has forgotten the job meanwhile."""
     operation.worker_ended = True
-    spark.stages = {operation.handle: {("app-1", 7)}}
-    spark.live = [("app-1", 7), ("app-1", 7), ("app-1", 8)]
+    hanging.stages = {operation.handle: {("app-1", 7)}}
+    hanging.live = [("app-1", 7), ("app-1", 7), ("app-1", 8)]
     canceller.stop(operation)
     wait_for(lambda: canceller.outliving() == [operation.handle])
     assert canceller.lingering() == []
-    assert spark.restarted == []
+    assert hanging.restarted == []
     canceller._stopping[0].waited += LONG
-    wait_for(lambda: bool(spark.restarted))
-    assert spark.canceled == []
-    assert "2 tasks" in spark.restarted[0]
-    assert spark.prepared, "the next one was made ready before the first was ended"
+    wait_for(lambda: bool(hanging.restarted))
+    assert hanging.canceled == []
+    assert "2 tasks" in hanging.restarted[0]
+    assert hanging.prepared, "the next one was made ready before the first was ended"
 
 
-def test_who_waits_for_a_start_of_spark_does_not_end_it(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
+def test_who_waits_for_a_start_of_spark_does_not_end_it(canceller: Canceller, hanging: Hanging, operation: Operation) -> None:
     """Each such end would make it wait for another start, which it would end as well."""
-    spark.starting = True
+    hanging.starting = True
     canceller.stop(operation)
     canceller._stopping[0].waited += 60
-    wait_for(lambda: len(spark.canceled) > 2)
-    assert spark.restarted == []
-    spark.starting = False
-    wait_for(lambda: bool(spark.restarted))
+    wait_for(lambda: len(hanging.canceled) > 2)
+    assert hanging.restarted == []
+    hanging.starting = False
+    wait_for(lambda: bool(hanging.restarted))
 
 
 def test_a_call_that_does_not_come_back_holds_up_no_other_statement(
-    spark: Hanging, operation: Operation, monkeypatch: pytest.MonkeyPatch
+    hanging: Hanging, operation: Operation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one that hangs outside Spark loses its place, and Spark is started anew only where its JVM answers otherwise."""
     goes_on = threading.Event()
@@ -159,9 +161,9 @@ def test_a_call_that_does_not_come_back_holds_up_no_other_statement(
         assert goes_on.wait(60)
         return set()
 
-    monkeypatch.setattr(spark, "stages_of", stages_of)
-    spark.silent = True
-    canceller = Canceller(spark, patience=Patience(answer=0.2, interrupt=0.0, thread=0.0, starved=60.0, restart=0.5))
+    monkeypatch.setattr(hanging, "stages_of", stages_of)
+    hanging.silent = True
+    canceller = Canceller(hanging, patience=Patience(answer=0.2, interrupt=0.0, thread=0.0, starved=60.0, restart=0.5))
     elsewhere, gave_up = Operation("SELECT 2"), threading.Event()
     elsewhere.move(OperationState.PENDING)
     elsewhere.begin()
@@ -169,21 +171,21 @@ def test_a_call_that_does_not_come_back_holds_up_no_other_statement(
     canceller.stop(elsewhere, lambda: gave_up.set() or True)  # type: ignore[func-returns-value]
     assert gave_up.wait(60)
     canceller._stopping[0].waited += 60
-    looked = spark.looked
-    wait_for(lambda: spark.looked > looked + 2)
-    assert (spark.canceled, spark.restarted) == ([], [])
+    looked = hanging.looked
+    wait_for(lambda: hanging.looked > looked + 2)
+    assert (hanging.canceled, hanging.restarted) == ([], [])
     operation.worker_ended = True
-    wait_for(lambda: spark.looked > looked + 4)
+    wait_for(lambda: hanging.looked > looked + 4)
     assert canceller.outliving() == [], "it was not told so long ago"
     assert any(statement.operation is operation for statement in canceller._stopping), "nobody knows yet which tasks it has left"
-    operation.worker_ended, spark.silent = False, False
-    wait_for(lambda: bool(spark.restarted))
+    operation.worker_ended, hanging.silent = False, False
+    wait_for(lambda: bool(hanging.restarted))
     goes_on.set()
     canceller.close()
 
 
 def test_seconds_in_which_the_jvm_stood_still_are_not_counted_against_tasks(
-    spark: Hanging, operation: Operation, monkeypatch: pytest.MonkeyPatch
+    hanging: Hanging, operation: Operation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A collection of garbage that begins as a statement is canceled: its tasks hear of that once it is over."""
     goes_on = threading.Event()
@@ -192,59 +194,59 @@ def test_seconds_in_which_the_jvm_stood_still_are_not_counted_against_tasks(
         assert goes_on.wait(60)
         return {("app-1", 7)}
 
-    monkeypatch.setattr(spark, "stages_of", stages_of)
-    spark.live = [("app-1", 7), ("app-1", 7)]
-    spark.stands = True
-    canceller = Canceller(spark, waiting=lambda: True, patience=Patience(answer=0.2, waited_for=5.0, starved=30.0, restart=60.0))
-    canceller._seconds = spark.now
+    monkeypatch.setattr(hanging, "stages_of", stages_of)
+    hanging.live = [("app-1", 7), ("app-1", 7)]
+    hanging.stands = True
+    canceller = Canceller(hanging, waiting=lambda: True, patience=Patience(answer=0.2, waited_for=5.0, starved=30.0, restart=60.0))
+    canceller._seconds = hanging.now
     canceller.stop(operation)
     (statement,) = canceller._stopping
     statement.since -= 1000
-    spark.now += 10
+    hanging.now += 10
     wait_for(lambda: statement.waited == 10)
-    spark.silent = True
-    spark.now += 25
-    looked = spark.looked
-    wait_for(lambda: spark.looked > looked + 1)
-    spark.silent = False
+    hanging.silent = True
+    hanging.now += 25
+    looked = hanging.looked
+    wait_for(lambda: hanging.looked > looked + 1)
+    hanging.silent = False
     goes_on.set()
-    looked = spark.looked
-    wait_for(lambda: statement.tasks == 2 and spark.looked > looked + 2)
-    assert spark.restarted == []
+    looked = hanging.looked
+    wait_for(lambda: statement.tasks == 2 and hanging.looked > looked + 2)
+    assert hanging.restarted == []
     assert statement.waited == 0
-    spark.now += 6
-    wait_for(lambda: bool(spark.restarted))
+    hanging.now += 6
+    wait_for(lambda: bool(hanging.restarted))
     canceller.close()
 
 
-def test_tasks_that_leave_nobody_a_core_end_with_spark_at_once(spark: Hanging, operation: Operation) -> None:
+def test_tasks_that_leave_nobody_a_core_end_with_spark_at_once(hanging: Hanging, operation: Operation) -> None:
     """Also where each of two statements holds only a part of them; one that holds a part alone is given its time."""
-    canceller = Canceller(spark, patience=Patience(starved=0.5, restart=60.0))
+    canceller = Canceller(hanging, patience=Patience(starved=0.5, restart=60.0))
     other = Operation("SELECT 2")
     for one in (operation, other):
         one.worker_ended = one.begun = True
-    spark.stages = {operation.handle: {("app-1", 7)}, other.handle: {("app-1", 8)}}
-    spark.live = [("app-1", 7)]
+    hanging.stages = {operation.handle: {("app-1", 7)}, other.handle: {("app-1", 8)}}
+    hanging.live = [("app-1", 7)]
     canceller.stop(operation)
     wait_for(lambda: bool(canceller._stopping) and canceller._stopping[0].tasks == 1)
     canceller._stopping[0].waited += 30
     canceller.stop(other)
     wait_for(lambda: len(canceller._stopping) == 1 and canceller._stopping[0].operation is operation)
-    assert spark.restarted == []
-    spark.stages, spark.live = {other.handle: {("app-1", 8)}}, [("app-1", 7), ("app-1", 8)]
+    assert hanging.restarted == []
+    hanging.stages, hanging.live = {other.handle: {("app-1", 8)}}, [("app-1", 7), ("app-1", 8)]
     canceller.stop(other)
-    wait_for(lambda: bool(spark.restarted))
+    wait_for(lambda: bool(hanging.restarted))
     wait_for(lambda: not canceller._stopping)
     canceller.close()
-    assert len(spark.restarted) == 1
-    assert "2 tasks hold all its cores" in spark.restarted[0]
-    assert operation.handle in spark.restarted[0]
-    assert other.handle in spark.restarted[0]
+    assert len(hanging.restarted) == 1
+    assert "2 tasks hold all its cores" in hanging.restarted[0]
+    assert operation.handle in hanging.restarted[0]
+    assert other.handle in hanging.restarted[0]
 
 
 @pytest.mark.parametrize("waited_for", [True, False])
 def test_tasks_that_leave_nobody_a_core_end_sooner_where_somebody_waits_for_one(
-    spark: Hanging, operation: Operation, waited_for: bool
+    hanging: Hanging, operation: Operation, waited_for: bool
 ) -> None:
     looked = threading.Event()
 
@@ -252,37 +254,37 @@ def test_tasks_that_leave_nobody_a_core_end_sooner_where_somebody_waits_for_one(
         looked.set()
         return waited_for
 
-    canceller = Canceller(spark, waiting=waiting, patience=Patience(waited_for=0.5, starved=600.0, restart=600.0))
+    canceller = Canceller(hanging, waiting=waiting, patience=Patience(waited_for=0.5, starved=600.0, restart=600.0))
     operation.worker_ended = True
-    spark.stages, spark.live = {operation.handle: {("app-1", 7)}}, [("app-1", 7), ("app-1", 7)]
+    hanging.stages, hanging.live = {operation.handle: {("app-1", 7)}}, [("app-1", 7), ("app-1", 7)]
     canceller.stop(operation)
-    wait_for(lambda: bool(spark.restarted) if waited_for else looked.is_set())
+    wait_for(lambda: bool(hanging.restarted) if waited_for else looked.is_set())
     if not waited_for:
         looked.clear()
         assert looked.wait(60), "it looks again"
-        assert (spark.restarted, len(canceller._stopping)) == ([], 1)
+        assert (hanging.restarted, len(canceller._stopping)) == ([], 1)
     canceller.close()
 
 
-def test_tasks_of_others_and_of_a_former_spark_do_not_count(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
+def test_tasks_of_others_and_of_a_former_spark_do_not_count(canceller: Canceller, hanging: Hanging, operation: Operation) -> None:
     operation.worker_ended = True
-    spark.stages = {operation.handle: {("app-1", 7)}}
-    spark.live = [("app-1", 8), ("app-2", 7)]
+    hanging.stages = {operation.handle: {("app-1", 7)}}
+    hanging.live = [("app-1", 8), ("app-2", 7)]
     canceller.stop(operation)
     wait_for(lambda: not canceller._stopping)
-    assert spark.restarted == []
+    assert hanging.restarted == []
 
 
 def test_a_statement_that_hangs_outside_spark_is_no_reason_to_start_spark_anew(
-    canceller: Canceller, spark: Hanging, operation: Operation
+    canceller: Canceller, hanging: Hanging, operation: Operation
 ) -> None:
     operation.on_spark = False
     gave_up = threading.Event()
     canceller.stop(operation, lambda: gave_up.set() or True)  # type: ignore[func-returns-value]
     assert gave_up.wait(60)
     canceller._stopping[0].waited += 60
-    wait_for(lambda: len(spark.canceled) >= 3)
-    assert (canceller.outliving(), spark.restarted, spark.interrupted) == ([], [], [])
+    wait_for(lambda: len(hanging.canceled) >= 3)
+    assert (canceller.outliving(), hanging.restarted, hanging.interrupted) == ([], [], [])
     operation.worker_ended = True
     wait_for(lambda: not canceller._stopping)
 
@@ -292,7 +294,7 @@ _CALLS = ("cancel", "interrupt", "stages_of", "live_tasks", "cores", "calls", "s
 
 @pytest.mark.parametrize("failing", _CALLS)
 def test_whatever_fails_once_the_next_statement_is_stopped_all_the_same(
-    spark: Hanging, operation: Operation, failing: str, monkeypatch: pytest.MonkeyPatch
+    hanging: Hanging, operation: Operation, failing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(canceller_module, "_LOOK_SECONDS", 0.0)
     failed: list[str] = []
@@ -307,10 +309,10 @@ def test_whatever_fails_once_the_next_statement_is_stopped_all_the_same(
         return called
 
     for name in _CALLS[:-3]:
-        monkeypatch.setattr(spark, name, once(getattr(spark, name), name))
+        monkeypatch.setattr(hanging, name, once(getattr(hanging, name), name))
     gave_up: list[str] = []
     made = Canceller(
-        spark,
+        hanging,
         look=once(lambda: None, "look"),
         waiting=once(lambda: True, "waiting"),
         turns=CoreTurns(cast(Any, _NoTurns())),
@@ -319,22 +321,22 @@ def test_whatever_fails_once_the_next_statement_is_stopped_all_the_same(
     try:
         wait_for(lambda: failing != "look" or bool(failed))
         if failing != "calls":  # which is asked of those without tasks alone
-            spark.stages, spark.live = {operation.handle: {("app-1", 7)}}, [("app-1", 7), ("app-1", 7)]
+            hanging.stages, hanging.live = {operation.handle: {("app-1", 7)}}, [("app-1", 7), ("app-1", 7)]
         made.stop(operation, once(lambda: gave_up.append(operation.handle) or True, "give_up"))  # type: ignore[func-returns-value]
         if failing == "cores":
             wait_for(lambda: bool(made._stopping))
             made._stopping[0].waited += 61
         wait_for(lambda: bool(failed))
-        wait_for(lambda: bool(spark.restarted) or failing == "restart")
+        wait_for(lambda: bool(hanging.restarted) or failing == "restart")
         wait_for(lambda: not made._stopping)
         other = Operation("SELECT 2")
         other.move(OperationState.PENDING)
         other.begin()
         made.stop(other, lambda: gave_up.append(other.handle) or True)  # type: ignore[func-returns-value]
-        wait_for(lambda: other.handle in spark.canceled and other.handle in gave_up)
+        wait_for(lambda: other.handle in hanging.canceled and other.handle in gave_up)
     finally:
         made.close()
-    assert operation.handle in spark.canceled
+    assert operation.handle in hanging.canceled
 
 
 class _NoTurns:
@@ -344,11 +346,11 @@ class _NoTurns:
         return []
 
 
-def test_what_ends_in_time_is_forgotten(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
+def test_what_ends_in_time_is_forgotten(canceller: Canceller, hanging: Hanging, operation: Operation) -> None:
     operation.worker_ended = True
     canceller.stop(operation)
     wait_for(lambda: canceller.outliving() == [])
-    assert spark.restarted == []
+    assert hanging.restarted == []
 
 
 def test_readiness_names_what_outlives(lake: Lake) -> None:
@@ -401,17 +403,17 @@ def test_what_a_full_spool_stops_between_two_statements_is_told_why(gateway: Gat
         gateway.run("SELECT stopped(); SELECT 1", timeout=20.0)
 
 
-def test_tasks_that_get_no_processor_do_not_end_spark(canceller: Canceller, spark: Hanging, operation: Operation) -> None:
+def test_tasks_that_get_no_processor_do_not_end_spark(canceller: Canceller, hanging: Hanging, operation: Operation) -> None:
     """The machine is busy with other work; readiness says what goes on all the same."""
     operation.worker_ended = True
-    spark.stages, spark.live = {operation.handle: {("app-1", 7)}}, [("app-1", 7)]
+    hanging.stages, hanging.live = {operation.handle: {("app-1", 7)}}, [("app-1", 7)]
     canceller.stop(operation)
     wait_for(lambda: bool(canceller._stopping) and canceller._stopping[0].waited > 0)
-    spark.stands = True
+    hanging.stands = True
     canceller._stopping[0].since -= 600
     wait_for(lambda: canceller.outliving() == [operation.handle])
-    looked = spark.looked
-    wait_for(lambda: spark.looked > looked + 3)
-    assert spark.restarted == []
-    spark.now += LONG
-    wait_for(lambda: bool(spark.restarted))
+    looked = hanging.looked
+    wait_for(lambda: hanging.looked > looked + 3)
+    assert hanging.restarted == []
+    hanging.now += LONG
+    wait_for(lambda: bool(hanging.restarted))
