@@ -27,6 +27,7 @@ OPENING = {
     "server/settings/settings.py": "the operator's own settings",
     "sql/spark/driver/archive.py": "the server's own archive of modules",
     "sql/spark/driver/launch.py": "the JVM's own directory",
+    "sql/spark/driver/start_failure.py": "Spark's own log",
     "sql/spark/scheduling/scheduling_clock.py": "/proc",
     "workers/spool.py": "the spool's own directory",
     "table/format/io/on_disk.py": "whether a file is still the one that was looked at: its path comes from the guard",
