@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 import stat
 import time
@@ -12,6 +13,8 @@ from pathlib import Path
 import psutil
 
 from model.errors import Unavailable
+
+_log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 60.0
 """How long a server waits for the guard of a killed one, which is stopping Postgres."""
@@ -48,13 +51,14 @@ class DataDirectoryLock:
     The directory itself is locked besides the file in it that names the holder: whoever removes the file removes no lock.
     """
 
-    def __init__(self, data: Path, *, wait: float = WAIT_SECONDS) -> None:
+    def __init__(self, data: Path, *, wait: float = WAIT_SECONDS, needed: bool = True) -> None:
+        """Raises `Unavailable` where another holds it, and where files cannot be locked there, unless it is not ``needed``."""
         self._directory = os.open(data, os.O_RDONLY | os.O_DIRECTORY)
         self._file = os.open(data / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
         self.files = (self._directory, self._file)
         """Descriptors that hold the lock in whichever process has them."""
         until = time.monotonic() + wait
-        while not all(map(_locked, self.files)):
+        while not self._is_locked(data, needed=needed):
             holder = os.pread(self._file, 32, 0).decode(errors="replace").strip()
             if not _gone(holder) or time.monotonic() > until:
                 self.release()
@@ -66,19 +70,26 @@ class DataDirectoryLock:
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, f"{os.getpid()}\n".encode(), 0)
 
+    def _is_locked(self, data: Path, *, needed: bool) -> bool:
+        for file in self.files:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as problem:
+                if problem.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                    return False
+                if file == self._directory:  # some network file systems lock no directories; there the file alone must do
+                    continue
+                unlocked = f"Files in the data directory {data} cannot be locked ({problem.strerror})"
+                if needed:
+                    self.release()
+                    raise Unavailable(f"{unlocked}: set SLUICE_DATA to a directory on a disk of this machine.") from problem
+                _log.warning("%s: nothing keeps a second server out of it.", unlocked)
+        return True
+
     def release(self) -> None:
         """Let the next server in."""
         for file in self.files:
             os.close(file)
-
-
-def _locked(file: int) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as problem:
-        # Some network file systems lock no directories; there the file alone must do.
-        return problem.errno not in (errno.EWOULDBLOCK, errno.EACCES) and stat.S_ISDIR(os.fstat(file).st_mode)
-    return True
 
 
 def _gone(holder: str) -> bool:

@@ -154,7 +154,7 @@ def serve(settings: Settings) -> None:
     make_private(settings.data)
     with contextlib.ExitStack() as cleanup:
         if settings[CATALOG_DSN] is not None:  # else who has the embedded Postgres holds it
-            cleanup.callback(DataDirectoryLock(settings.data).release)
+            cleanup.callback(DataDirectoryLock(settings.data, needed=False).release)
         postgres = cleanup.enter_context(_catalog_postgres(settings))
         loading.join()
         _serve(settings, postgres, stop, cleanup, tls)

@@ -22,7 +22,7 @@ from lake.process_name import process_space
 from model.work.handle import new_handle, server_of
 from server.sql.peer_connections import PROOF, PROVE, proof
 from sluice.dbapi import connect
-from sluice.errors import OperationalError
+from sluice.errors import OperationalError, ProgrammingError
 from tests.balancer import Balancer
 from tests.running import RunningServer
 from tests.waiting import eventually
@@ -154,9 +154,11 @@ def test_a_cancel_that_reaches_nobody_is_told(pair: Pair) -> None:
     balancer, *_ = pair
     silent = Balancer([balancer.url])
     with connect(silent.url, token=TOKEN) as connection, connection.cursor() as cursor:
-        cursor.cancel()  # nothing runs
+        with pytest.raises(ProgrammingError, match="Nothing was canceled: this cursor runs no statement"):
+            cursor.cancel()
         cursor.execute("SHOW TABLES")
-        cursor.cancel()  # it has ended
+        with pytest.raises(ProgrammingError, match="Nothing was canceled: the statement has ended"):
+            cursor.cancel()
         held = threading.Event()
         cursor.connection.request = _holding(cursor.connection.request, held)  # type: ignore[method-assign]
         thread = threading.Thread(target=cursor.execute, args=("SHOW DATABASES",))

@@ -226,18 +226,21 @@ class Cursor:
         return self
 
     def cancel(self) -> None:
-        """Stop the statement that runs, from another thread; nothing happens where none does.
+        """Stop the statement that runs, from another thread; one that was sent a moment ago is waited for.
 
-        One that was sent a moment ago is waited for. Raises `OperationalError` where one does not arrive, or its server is gone.
+        Raises where nothing was canceled: `ProgrammingError` where none runs, or none any more, and `OperationalError` where one does not
+        arrive, or its server is gone.
         """
         until = time.monotonic() + _ARRIVAL_SECONDS
-        while self._request_id is not None:
+        while True:
+            if self._request_id is None:
+                raise ProgrammingError("Nothing was canceled: this cursor runs no statement.")
             try:
                 self.connection.request("DELETE", f"/statements/{self._request_id}").close()
                 return
             except ProgrammingError as unknown:
-                if not self._asking:  # it has ended
-                    return
+                if not self._asking:
+                    raise ProgrammingError("Nothing was canceled: the statement has ended.") from unknown
                 if time.monotonic() > until:
                     raise OperationalError("Nothing was canceled: no server knows the statement (yet). Try again.") from unknown
             time.sleep(_LOOK_SECONDS)

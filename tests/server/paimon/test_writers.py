@@ -96,11 +96,11 @@ def test_a_job_finds_its_own_batches_alone(writer: Writer, gateway: Gateway) -> 
         lake = ada
 
     table = gateway.lake.open(T)
-    assert last_in(Context(), table, user) == InTarget(-1, whole=True)  # type: ignore[arg-type]
+    assert last_in(Context(), [table], user) == InTarget(-1, whole=True)  # type: ignore[arg-type]
     made = ada.commit(ada.open(T), CommitRequest(kind=CommitKind.APPEND, commit_user=user, commit_identifier=7))
     assert made.id == 2, "no repeat of another's"
     assert ada.commit(ada.open(T), CommitRequest(kind=CommitKind.APPEND, commit_user=user, commit_identifier=7)).id == 2
-    assert last_in(Context(), table, user) == InTarget(7, whole=True)  # type: ignore[arg-type]
+    assert last_in(Context(), [table], user) == InTarget(7, whole=True)  # type: ignore[arg-type]
     ada.commit(ada.open(T), CommitRequest(kind=CommitKind.APPEND, commit_user="other", commit_identifier=1))
     gateway.run(f"CALL sys.expire_snapshots(`table` => '{T}', retain_max => 1)").close()
-    assert last_in(Context(), table, user) == InTarget(-1, whole=False), "it may have been there"  # type: ignore[arg-type]
+    assert last_in(Context(), [table], user) == InTarget(-1, whole=False), "it may have been there"  # type: ignore[arg-type]

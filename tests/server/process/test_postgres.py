@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import pwd
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -246,6 +249,28 @@ def test_who_removes_the_locks_file_removes_no_lock(tmp_path: Path) -> None:
         DataDirectoryLock(tmp_path)
     lock.release()
     DataDirectoryLock(tmp_path).release()
+
+
+@pytest.mark.parametrize("unlocked", ["directories", "files"])
+def test_where_files_cannot_be_locked_a_catalog_elsewhere_is_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, unlocked: str
+) -> None:
+    """As on some network file systems; an embedded Postgres there would have nothing to keep a second one out."""
+    real = fcntl.flock
+
+    def flock(file: int, operation: int) -> None:
+        if unlocked == "files" or stat.S_ISDIR(os.fstat(file).st_mode):
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        real(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    DataDirectoryLock(tmp_path, needed=False).release()
+    assert ("nothing keeps a second server out" in caplog.text) == (unlocked == "files")
+    if unlocked == "files":
+        with pytest.raises(Unavailable, match=r"cannot be locked .*: set SLUICE_DATA to a directory on a disk of this machine"):
+            DataDirectoryLock(tmp_path)
+    else:
+        DataDirectoryLock(tmp_path).release()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="Only root can be another user: the embedded Postgres is not tried as one.")
