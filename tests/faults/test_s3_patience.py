@@ -64,6 +64,7 @@ def test_each_statement_is_told_within_its_time_and_names_the_object(dsn: str, l
         for text, (answer, seconds) in told.items():
             assert answer.status == 503, (text, answer)
             assert tells_which(answer), (text, answer)
+            assert f"{_SECONDS:g} s in all" in answer.body["detail"], "the budget is the one that the server was given"
             assert seconds < _SECONDS + _A_REQUEST_MORE, (text, seconds)
         asked.must("INSERT INTO t VALUES (4)")
         assert asked.ids("t") == [1, 2, 4]
