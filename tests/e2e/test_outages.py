@@ -87,8 +87,8 @@ def _jvm(server: RunningServer) -> psutil.Process | None:
     return next((child for child in server.process.children(recursive=True) if child.name() == "java"), None)
 
 
-STANDSTILL_SECONDS, TOLD_SECONDS = 32, 24
-"""When a JVM that answers nothing is killed, and when statements that need it are told."""
+STANDSTILL_SECONDS, TOLD_SECONDS = 44, 30
+"""When a JVM that answers nothing is killed, and when statements that need it are told: seconds apart, as a machine may be busy."""
 
 
 def at_work(server: RunningServer, name: str) -> bool:
@@ -118,10 +118,10 @@ class Refusals:
         self._thread.join()
 
     def _run(self) -> None:
-        ended = self._ends.wait(TOLD_SECONDS + 6)  # the JVM is asked every five seconds
+        ended = self._ends.wait(TOLD_SECONDS + 7)  # the JVM is asked every five seconds
         while not ended:
             with contextlib.suppress(httpx.ReadTimeout):  # it waits: nobody has counted so many seconds yet
-                self.answers.append(self._server.post(self._text, timeout=3))
+                self.answers.append(self._server.post(self._text, timeout=5))
             ended = self._ends.wait(0.5)
 
 
