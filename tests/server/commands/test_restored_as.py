@@ -200,7 +200,7 @@ def test_a_copy_that_is_killed_is_removed_by_the_next_restore(shop: Server, of: 
     shop.lake.recover()
     before = files_of(tmp_path / "warehouse")
     command = [sys.executable, "-c", RESTORE, shop.dsn, str(tmp_path), step]
-    ended = subprocess.run(command, timeout=120, check=False, capture_output=True, text=True, cwd=Path(__file__).parents[3])
+    ended = subprocess.run(command, timeout=300, check=False, capture_output=True, text=True, cwd=Path(__file__).parents[3])
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert any("/beside-" in path and path.count("/") > 2 for path in files_of(tmp_path / "warehouse") - before)
     restore_parts(of(shop.dsn), tmp_path / "b", tables=[QUEUE], to=Identifier("shop", "queue2"), files_from=str(tmp_path / "copy"))
@@ -238,8 +238,9 @@ def test_a_copy_that_was_not_kept_all_the_time_does_not_come_back(
     before = files_of(tmp_path / "warehouse")
 
     def forgotten(*args: Any, **more: Any) -> None:
+        restores = "FROM pg_stat_activity WHERE application_name = 'sluice-restore' AND datname = current_database()"
         with shop.catalog.transaction() as tx:
-            tx.drops._conn.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sluice-restore'")
+            tx.drops._conn.execute(f"SELECT pg_terminate_backend(pid) {restores}")
         if removed:
             shop.lake.recover()
             assert files_of(tmp_path / "warehouse") == before
