@@ -12,14 +12,14 @@ from tests.fix_postgres import database
 from tests.running import RunningServer
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def golden_dsn(server_dsn: str, template: str) -> Iterator[str]:
     """DSN of the catalog of `shared`, whose server all of them share: to start Spark takes longer than most of what is asked of it."""
     with database(server_dsn, template) as made:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared(golden_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunningServer, Lake]]:
     """A server, and its lake in this process too: SQL alone makes no watermarks as they are wanted."""
     directory = tmp_path_factory.mktemp("golden")
