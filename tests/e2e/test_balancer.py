@@ -312,7 +312,7 @@ def test_the_audit_log_tells_of_what_was_passed_on_once_and_from_where(pair: Pai
 
 @pytest.mark.torture
 def test_what_a_server_knew_that_is_gone_is_told_so(pair: Pair) -> None:
-    """After half a minute of silence; who is taken for gone when is in `tests/lake/test_peers.py`."""
+    """After half a minute of silence; who is taken for gone when is in `tests/lake/test_peers.py`, what is told in `test_forward.py`."""
     _, first, second = pair
     with httpx.Client(base_url=second.url, headers=ALLOWED, timeout=120) as http:
         statement, session = later(http, "SHOW TABLES"), flink(http, "POST", "/v2/sessions")["sessionHandle"]

@@ -198,6 +198,9 @@ def test_what_a_silent_server_may_know_is_not_told_as_of_nothing(
     with psycopg.connect(dsn, autocommit=True) as catalog:
         catalog.execute("UPDATE server SET url = NULL WHERE number = %s", (silent,))
     assert eventually(lambda: client.get("/statements/mine").status_code == 404)
+    gone = client.get(f"/statements/{new_handle(silent)}")
+    assert (gone.status_code, gone.json["errorClass"]) == (410, "ServerGone")  # type: ignore[index]
+    assert "ServerGone" in client.get(f"/v2/sessions/{new_handle(silent)}").text
 
 
 def test_a_silent_server_does_not_hide_who_knows(client: FlaskClient, others: Others) -> None:
