@@ -7,6 +7,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 
 import httpx
 import pytest
@@ -118,10 +119,8 @@ def test_what_a_stage_gives_at_the_end_reaches_the_next(joined: RunningServer) -
     assert Counter((row["a"], row["b"]) for row in streamed(joined.url, text, database=DATABASE)) == expected
 
 
-@pytest.mark.torture
-@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in JOINS for kind in KINDS])
+@pytest.mark.parametrize(("name", "kind"), short(product(JOINS, KINDS), [("interval", "FULL")]))
 def test_a_job_of_a_join_of_streams_that_end_writes_them(joined: RunningServer, name: str, kind: str) -> None:
-    """In short there is a query of each, and a job of windows: `test_bounded_windows.py`."""
     text, matches = JOINS[name]
     joined.sql(f"DROP TABLE IF EXISTS {DATABASE}.pairs PURGE; CREATE TABLE {DATABASE}.pairs (a BIGINT, b BIGINT)")
     job_id = start_job(joined, f"INSERT INTO pairs {text(kind)}", database=DATABASE)
