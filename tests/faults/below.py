@@ -167,6 +167,15 @@ def each(strike: Callable[[int], tuple[bool, bool]], *, every: int = 1, begin: i
     raise AssertionError("a count has no end")
 
 
+def one_of(strike: Callable[[int], tuple[bool, bool]], calls: int, *, share: float) -> tuple[int, int]:
+    """Strike at one call of an operation of so many, at this share of the way; returns what `each` does."""
+    if not calls:
+        return 0, 0
+    runs = (strike(1 + int(calls * share)) for _ in range(3))
+    hit = next((hit for came, hit in runs if came), None)
+    return (0, 0) if hit is None else (1, int(hit))
+
+
 def counted(campaign: CampaignBelow, operation: Operation, errors: Sequence[int], *, every: int = 1, begin: int = 1) -> tuple[int, int]:
     """Let call after call fail with one error after the other; returns how many came and how many failed."""
     return each(lambda number: campaign.run(operation, fail_at=number, error=errors[number % len(errors)]), every=every, begin=begin)

@@ -74,6 +74,8 @@ class S3Campaign:
         self._dsn, self._directory, self._warehouse, self._proxy = dsn, directory, warehouse, proxy
         self._failing = World(dsn, directory, warehouse=warehouse)
         self._tables = 0
+        self.requests = 0
+        """How many the last operation made."""
 
     def close(self) -> None:
         """Stop the server."""
@@ -94,6 +96,7 @@ class S3Campaign:
         took = time.monotonic() - began
         self._failing.settle()
         requests, faults = list(self._proxy.requests), self._proxy.faults
+        self.requests = len(requests)
         self._proxy.reset()
         where = f"{operation.name}, {strike.name} at {at}: {requests[at - 1 : at]}, {answers}"
         try:

@@ -29,7 +29,7 @@ def test_some_calls_fail(below: CampaignBelow, name: str) -> None:
 
 @pytest.mark.parametrize("left", Left)
 def test_the_power_goes_at_some_calls(below: CampaignBelow, left: Left) -> None:
-    reported("insert", *cut(below, BY_NAME["insert"], left, every=60, begin=12))
+    reported("insert", *cut(below, BY_NAME["insert"], left, every=60, begin=32))
 
 
 @pytest.mark.parametrize("name", ["rollback", "drop", "tag removed"])
