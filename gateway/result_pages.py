@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from gateway.page_readers import READERS, PageReaders
-from model.errors import InvalidToken
+from model.errors import InvalidToken, TooManyStatements
 from sql.execution.results import ResultColumn, ResultKind, ResultSet
 
 PAGE_ROWS = 5000
@@ -63,9 +63,9 @@ class Pages:
         self._result = result
         self._owner = owner
         self._readers = readers
-        self._slices = _slices(result.batches(), rows, bytes_, ticks=result.unbounded)
         self._rows = rows
         self._bytes = bytes_
+        self._slices = self._sliced()
         self._lock = threading.Lock()
         self._token = -1
         self._page: ResultPage | None = None
@@ -76,6 +76,8 @@ class Pages:
 
     def page(self, token: int, *, seconds: float | None = None) -> ResultPage:
         """The page of a token; raises `InvalidToken` for one never handed out, or what reading the rows raises.
+
+        `TooManyStatements` comes before the first rows, and may be asked again; whoever waits for seconds only gets none then.
 
         One whose rows are not there after so many seconds has none, and they come with the next.
         """
@@ -93,7 +95,12 @@ class Pages:
         with self._lock:
             if (page := self._handed_out(token)) is not None:  # to another who waited
                 return page
-            batches, more = self._read(reading)
+            try:
+                batches, more = self._read(reading)
+            except TooManyStatements:
+                if seconds is None or self._result.closed:
+                    raise
+                batches, more = (), True  # there is no memory to read them: whoever comes for more finds some, or waits as long again
             if more and not batches and not empty:
                 return NotReady()
             self._token = token
@@ -137,9 +144,15 @@ class Pages:
         self._reading = None
         try:
             return reading.result()
-        except Exception as error:  # kept: who asks again must not get a page as if nothing had failed
-            self._error = error
+        except Exception as error:
+            if not self._result.closed:  # it was refused before it began, for want of memory, and may begin when it is asked for again
+                self._slices = self._sliced()
+                raise
+            self._error = error  # kept: who asks again must not get a page as if nothing had failed
             raise
+
+    def _sliced(self) -> Iterator[pa.RecordBatch]:
+        return _slices(self._result.batches(again=True), self._rows, self._bytes, ticks=self._result.unbounded)
 
     def _next(self) -> _Rows:
         """The next page's rows, and whether there is one.

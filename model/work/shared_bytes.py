@@ -35,7 +35,7 @@ class SharedBytes:
         with self._changed:
             return self._take(principal, size, self.most * times)
 
-    def wait(self, principal: str, size: int, seconds: float, check: Callable[[], None]) -> bool:
+    def wait(self, principal: str, size: int, seconds: float, check: Callable[[], None], *, times: int = 1) -> bool:
         """The same, once there is space, after those of the principal that wait already; False where there was none for so long.
 
         ``check`` is called while it waits, and raises where it is to wait no longer. More than one may have is counted as so much.
@@ -47,7 +47,7 @@ class SharedBytes:
             queue = self._waiting[principal]
             queue.append(own)
             try:
-                while queue[0] is not own or not self._take(principal, size, self.most):
+                while queue[0] is not own or not self._take(principal, size, self.most * times):
                     left = until - time.monotonic()
                     if left <= 0:
                         return False

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-
-import pyarrow as pa
+from contextlib import contextmanager
+from functools import partial
 
 from model.errors import TooManyStatements
 from model.work.fair_share import most_of_one
 from model.work.shared_bytes import SharedBytes
 
 _WAIT_SECONDS = 10.0
-"""A result waits so long for memory: rows that are taken quickly leave theirs in less."""
+"""A result that may be asked for again waits so long for memory: rows that are taken quickly leave theirs in less."""
+_LAST_WAIT_SECONDS = 60.0
+"""One that may not waits so long; where making its rows was work, as long again for a place in twice the memory."""
 _BATCH_BYTES = 8 << 20
 """What readers of files give at a time, about, unless nothing but bounds is known of their values."""
 _READER_BYTES, _FURTHER_BYTES = 24 << 20, 8 << 20
@@ -34,12 +36,14 @@ class ReadingMemory:
         self._shared, self._principal = shared, principal
         self._size = min(size, most_of_one(shared.most))
 
-    def counted(self, open_batches: Callable[[], Iterator[pa.RecordBatch]], check: Callable[[], None]) -> Iterator[pa.RecordBatch]:
-        """The batches, once there is space for them; it is given back when this ends, which is later than a result that somebody closes.
+    @contextmanager
+    def taken(self, check: Callable[[], None], *, again: bool, is_made: bool) -> Iterator[Callable[[int], None]]:
+        """Count what reading takes for as long as the block lasts, once there is space for it; gives what is told of each batch's bytes.
 
-        Raises `TooManyStatements` where there is none for long, and what ``check`` raises meanwhile.
+        ``again``: whoever reads comes again where it is refused. ``is_made``: refusing one who does not loses work.
+        Raises `TooManyStatements` where there is no space for long, and what ``check`` raises meanwhile.
         """
-        if not self._shared.wait(self._principal, self._size, _WAIT_SECONDS, check):
+        if not self._wait(check, again=again, is_made=is_made):
             own, most = self._shared.usage().get(self._principal, 0), self._shared.most
             raise TooManyStatements(
                 f"The results that are read now take as much memory as they may, {own >> 20:,} MB of it those of {self._principal} "
@@ -47,12 +51,21 @@ class ReadingMemory:
                 "Read some of them to their ends, or close them, and try again."
             )
         counted = self._size
+
+        def came(batch_bytes: int) -> None:
+            nonlocal counted
+            more = self._size + max(0, batch_bytes - _BATCH_BYTES) - counted
+            if more > 0:
+                counted += more
+                self._shared.take_anyway(self._principal, more)
+
         try:
-            for batch in open_batches():
-                more = self._size + max(0, batch.nbytes - _BATCH_BYTES) - counted
-                if more > 0:
-                    counted += more
-                    self._shared.take_anyway(self._principal, more)
-                yield batch
+            yield came
         finally:
             self._shared.give(self._principal, counted)
+
+    def _wait(self, check: Callable[[], None], *, again: bool, is_made: bool) -> bool:
+        wait = partial(self._shared.wait, self._principal, self._size)
+        if again:
+            return wait(_WAIT_SECONDS, check)
+        return wait(_LAST_WAIT_SECONDS, check) or (is_made and wait(_LAST_WAIT_SECONDS, check, times=2))

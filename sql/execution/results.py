@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from types import TracebackType
@@ -241,16 +242,29 @@ class ResultSet:
                 return
         release()
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, *, again: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the batches; raise `StatementCanceled` once somebody has closed the result.
 
-        Raises `TooManyStatements` before the first where what other results take leaves no memory to read this one.
+        Raises `TooManyStatements` before the first where what other results take leaves no memory to read this one, which is not closed
+        by it: the batches may be asked for once more. ``again`` says that they will be; else it waits longer.
         Reading to the end, or failing, closes the result.
         """
+        if self.memory is None:
+            yield from self._read(None)
+            return
+        with ExitStack() as memory:
+            with self._time():  # waiting counts as making the rows: a limit ends it
+                came = memory.enter_context(self.memory.taken(self.check_open, again=again, is_made=not self.made_while_read))
+            yield from self._read(came)
+
+    def _read(self, came: Callable[[int], None] | None) -> Iterator[pa.RecordBatch]:
+        """The batches; ``came`` is told the bytes of each."""
         try:
             if self._closed:
                 raise self._closed_early()
-            for batch in self._timed(self._open() if self.memory is None else self.memory.counted(self._open, self.check_open)):
+            for batch in self._timed(self._open()):
+                if came is not None:
+                    came(batch.nbytes)
                 yield batch
                 if self._closed:
                     raise self._closed_early()
@@ -270,15 +284,20 @@ class ResultSet:
     def _timed(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The batches; the time until each is there counts, that in which nobody asks for one does not."""
         while True:
-            self._making_since = since = time.monotonic()
-            try:
+            with self._time():
                 batch = self._next(batches)
-            finally:
-                self._making_since = None
-                self._making += time.monotonic() - since
             if batch is None:
                 return
             yield batch
+
+    @contextmanager
+    def _time(self) -> Iterator[None]:
+        self._making_since = since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._making_since = None
+            self._making += time.monotonic() - since
 
     @property
     def making_seconds(self) -> float:

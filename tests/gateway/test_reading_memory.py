@@ -9,11 +9,13 @@ import pyarrow as pa
 import pytest
 
 from gateway.gateway import Gateway
+from gateway.result_pages import ResultPage
 from lake import Caller
 from model.errors import StatementCanceled, TooManyStatements
+from model.schema.types import BigIntType
 from model.work.shared_bytes import SharedBytes
 from sql.execution import held_results, reading_memory
-from sql.execution.results import ResultSet
+from sql.execution.results import ResultColumn, ResultSet
 from tests.fix_gateway import Ask
 
 ANNA = Caller(principal="anna", administrator=True)
@@ -24,6 +26,7 @@ BEN = Caller(principal="ben", administrator=True)
 def rows(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table; nobody waits for memory, and what is gathered goes to the spool."""
     monkeypatch.setattr(reading_memory, "_WAIT_SECONDS", 0)
+    monkeypatch.setattr(reading_memory, "_LAST_WAIT_SECONDS", 0)
     monkeypatch.setattr(held_results, "_FEW_BYTES", 100)
     ask("CREATE TABLE t (id INT, s STRING)")
     ask("INSERT INTO t VALUES " + ", ".join(f"({number}, 'some text of row {number}')" for number in range(50)))
@@ -48,11 +51,12 @@ def room_for(gateway: Gateway, text: str, count: int, monkeypatch: pytest.Monkey
     return size
 
 
-@pytest.mark.parametrize("text", [SCAN, f"{SCAN} WHERE id > 3", f"{SCAN} LIMIT 7", GATHERED])
-def test_readers_that_stand_still_are_bounded_for_each(gateway: Gateway, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("text", "most"), [(SCAN, 4), (f"{SCAN} WHERE id > 3", 4), (f"{SCAN} LIMIT 7", 4), (GATHERED, 8)])
+def test_readers_that_stand_still_are_bounded_for_each(gateway: Gateway, text: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that were work to make, and nobody comes back for, find twice the memory, and no more."""
     size = room_for(gateway, text, 4, monkeypatch)
     assert size > 100
-    still = [begun(gateway, text, ANNA) for _ in range(4)]
+    still = [begun(gateway, text, ANNA) for _ in range(most)]
     with pytest.raises(TooManyStatements, match="SLUICE_RESULTS_READING_BYTES"):
         begun(gateway, text, ANNA)
     begun(gateway, text, BEN)[1].close()
@@ -108,9 +112,60 @@ def test_rows_that_unpack_to_more_than_their_file_count_as_what_they_take() -> N
     """A file of some kilobytes may hold one text a million times."""
     shared = SharedBytes(200 << 20)
     few, many = pa.record_batch({"n": pa.nulls(8, pa.int64())}), pa.record_batch({"n": pa.nulls(4 << 20, pa.int64())})
-    batches = reading_memory.ReadingMemory(shared, "anna", 1_000).counted(lambda: iter((few, many, few)), lambda: None)
+    result = ResultSet.streaming([ResultColumn("n", BigIntType())], lambda: iter((few, many, few)))
+    result.memory = reading_memory.ReadingMemory(shared, "anna", 1_000)
+    batches = result.batches()
     counted = [(next(batches).nbytes, shared.usage()["anna"]) for _ in range(3)]
     assert counted[0][1] == 1_000
     assert many.nbytes - (8 << 20) < counted[1][1] <= many.nbytes + 1_000
     assert next(batches, None) is None
     assert shared.usage() == {}
+
+
+def refused(gateway: Gateway, text: str, monkeypatch: pytest.MonkeyPatch) -> Generator[pa.RecordBatch]:
+    """The reader of another result that has all of one's memory, so that anna's next is refused; closing it lets it in."""
+    room_for(gateway, text, 1, monkeypatch)
+    return begun(gateway, text, ANNA)[1]
+
+
+@pytest.mark.parametrize("text", [SCAN, GATHERED])
+def test_a_kept_result_that_is_refused_is_read_when_it_is_asked_for_again(
+    gateway: Gateway, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What made its rows may have taken an hour."""
+    still = refused(gateway, text, monkeypatch)
+    kept = gateway.keep(text, caller=ANNA)
+    kept.operation.wait_to_end()
+    for _ in range(2):
+        with pytest.raises(TooManyStatements, match="SLUICE_RESULTS_READING_BYTES"):
+            kept.page(0)
+    still.close()
+    assert sum(batch.num_rows for batch in kept.page(0)) == 50
+    assert not kept.has_page(1)
+    assert gateway._runner.held.reading() == {}
+
+
+@pytest.mark.parametrize("text", [SCAN, GATHERED])
+def test_a_page_of_a_session_that_finds_no_memory_has_no_rows_yet(gateway: Gateway, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Flink's clients close an operation of which a page fails."""
+    still = refused(gateway, text, monkeypatch)
+    session = gateway.open_session(caller=ANNA)
+    operation = gateway.submit(session, text, caller=ANNA)
+    first = gateway.fetch(session, operation, 0, wait=60, seconds=60)
+    assert isinstance(first, ResultPage)
+    assert (first.rows, first.next_token) == (0, 1)
+    still.close()
+    second = gateway.fetch(session, operation, 1, seconds=60)
+    assert isinstance(second, ResultPage)
+    assert second.rows == 50
+
+
+def test_rows_that_were_work_to_make_find_place_where_those_that_were_not_are_refused(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    still = refused(gateway, GATHERED, monkeypatch)
+    assert len(gateway.run(GATHERED, caller=ANNA).collect()) == 50
+    with pytest.raises(TooManyStatements):
+        gateway.run(SCAN, caller=ANNA).collect()
+    still.close()
+    assert gateway._runner.held.reading() == {}

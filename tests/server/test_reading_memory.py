@@ -41,7 +41,7 @@ def leave_room(gateway: Gateway, count: int, monkeypatch: pytest.MonkeyPatch) ->
     del batches
     assert size > ROWS * ROW_BYTES // 16
     monkeypatch.setattr(gateway._runner.held._reading, "most", size * count * 5 // 4)
-    monkeypatch.setattr(reading_memory, "_WAIT_SECONDS", 0)
+    monkeypatch.setattr(reading_memory, "_LAST_WAIT_SECONDS", 0)
 
 
 def free(gateway: Gateway) -> bool:
