@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextvars
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future, wait
 from dataclasses import dataclass
+from inspect import GEN_CLOSED, getgeneratorstate
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -73,6 +74,11 @@ class Pages:
         self._error: Exception | None = None
         self._reading: Future[_Rows] | None = None
         """The next page's rows, while they are read and until a page of them is handed out."""
+        self._using = threading.Lock()
+        """Held while rows are read."""
+        self._cut = False
+        """Whether the rows were let go before the last of them was read."""
+        result.on_close(self._let_go)
 
     def page(self, token: int, *, seconds: float | None = None) -> ResultPage:
         """The page of a token; raises `InvalidToken` for one never handed out, or what reading the rows raises.
@@ -132,10 +138,24 @@ class Pages:
         return self._reading
 
     def _fill(self, reading: Future[_Rows]) -> None:
+        with self._using:
+            try:
+                reading.set_result(self._next())
+            except BaseException as error:  # told to who waits
+                reading.set_exception(error)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Let go of what is open of a closed result, as files and memory that counts, unless it is being read: then who reads does."""
+        if not self._using.acquire(blocking=False):
+            return
         try:
-            reading.set_result(self._next())
-        except BaseException as error:  # told to who waits
-            reading.set_exception(error)
+            if self._result.closed and getgeneratorstate(self._slices) != GEN_CLOSED:
+                self._cut = True
+                self._slices.close()
+                self._held = None
+        finally:
+            self._using.release()
 
     def _read(self, reading: Future[_Rows]) -> _Rows:
         """What was read; no rows, and more to come, where the reading goes on, or another has heard that there are none now."""
@@ -151,7 +171,7 @@ class Pages:
             self._error = error  # kept: who asks again must not get a page as if nothing had failed
             raise
 
-    def _sliced(self) -> Iterator[pa.RecordBatch]:
+    def _sliced(self) -> Generator[pa.RecordBatch]:
         return _slices(self._result.batches(again=True), self._rows, self._bytes, ticks=self._result.unbounded)
 
     def _next(self) -> _Rows:
@@ -160,6 +180,8 @@ class Pages:
         Of rows without end it is one batch, or none where none came for a moment: asking for a page says that the one before has
         arrived, so the stream must not be asked for more than the page holds.
         """
+        if self._cut:
+            self._result.check_open()
         if not self._result.unbounded:
             batches = tuple(self._take())
             return batches, bool(batches)
@@ -192,7 +214,7 @@ class Pages:
         )
 
 
-def _slices(batches: Iterator[pa.RecordBatch], rows: int, bytes_: int, *, ticks: bool) -> Iterator[pa.RecordBatch]:
+def _slices(batches: Iterator[pa.RecordBatch], rows: int, bytes_: int, *, ticks: bool) -> Generator[pa.RecordBatch]:
     """Cut batches so that each piece fits a page; empty ones are left out, except where they say that nothing came."""
     for batch in batches:
         if batch.num_rows == 0:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from gateway.gateway import Gateway
-from gateway.result_pages import ResultPage
+from gateway.result_pages import PAGE_ROWS, ResultPage
 from lake import Caller
 from model.errors import StatementCanceled, TooManyStatements
 from model.schema.types import BigIntType
@@ -169,3 +169,30 @@ def test_rows_that_were_work_to_make_find_place_where_those_that_were_not_are_re
         gateway.run(SCAN, caller=ANNA).collect()
     still.close()
     assert gateway._runner.held.reading() == {}
+
+
+def deleted(gateway: Gateway, session: str, operation: str) -> None:
+    gateway.cancel(session, operation)
+
+
+def ended(gateway: Gateway, session: str, operation: str) -> None:
+    gateway.close_session(session)
+
+
+@pytest.mark.parametrize("end", [deleted, ended])
+def test_closing_a_result_of_which_pages_were_read_gives_its_memory_back(
+    gateway: Gateway, end: Callable[[Gateway, str, str], None]
+) -> None:
+    """A session keeps its operations, and what read their pages, until it ends."""
+    gateway.run("INSERT INTO t VALUES " + ", ".join(f"({number}, 'x')" for number in range(2 * PAGE_ROWS))).close()
+    session = gateway.open_session(caller=ANNA)
+    operation = gateway.submit(session, SCAN, caller=ANNA)
+    first = gateway.fetch(session, operation, 0, wait=60)
+    assert isinstance(first, ResultPage)
+    assert first.rows > 0
+    assert gateway._runner.held.reading()["anna"] > 0
+    pages = gateway._sessions.get(session).operation(operation).pages()
+    end(gateway, session, operation)
+    assert gateway._runner.held.reading() == {}
+    with pytest.raises(StatementCanceled):
+        pages.page(1)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.page_readers import READERS, PageReaders
 from gateway.result_pages import NotReady, Pages
-from model.errors import InvalidData, InvalidToken
+from model.errors import InvalidData, InvalidToken, StatementCanceled
 from model.schema.types import BigIntType, VarCharType
 from sql.execution.results import ResultColumn, ResultSet
 from tests.waiting import eventually
@@ -189,3 +189,32 @@ def test_a_failure_that_takes_long_is_told_by_the_page_after() -> None:
     for _ in range(2):
         with pytest.raises(InvalidData, match="broken file"):
             pages.page(2)
+
+
+@pytest.mark.parametrize("being_read", [True, False])
+def test_a_result_that_is_closed_lets_go_of_its_rows_once_none_is_read(being_read: bool) -> None:
+    asked, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            for number in range(3):
+                if number == 1:
+                    asked.set()
+                    assert go_on.wait(60)
+                yield pa.RecordBatch.from_arrays([pa.array([number], pa.int64())], names=["n"])
+        finally:
+            ended.set()
+
+    result = ResultSet.streaming(COLUMNS, batches)
+    pages = Pages(result, rows=1)
+    assert numbers(pages, 0) == [0]
+    if being_read:
+        assert pages.page(1, seconds=0).rows == 0
+        assert asked.wait(60)
+    result.close()
+    assert ended.is_set() is not being_read
+    go_on.set()
+    assert eventually(ended.is_set)
+    with pytest.raises(StatementCanceled):
+        while pages.page(pages._token + 1).next_token is not None:
+            pass
