@@ -247,7 +247,7 @@ class Operation:
         self._completed.append(text)
         self.cancellation.next_statement()  # after it is noted: who stops the text meanwhile must not take it for undone
 
-    def _placed(self, error: BaseException) -> BaseException:
+    def placed(self, error: BaseException) -> BaseException:
         """The error it ends with, which says which of several statements failed and what took effect before it."""
         if self.several:
             known = getattr(error, "statement_index", None)
@@ -260,7 +260,7 @@ class Operation:
         with self._lock:
             if OperationState.ERROR not in NEXT[self._state]:
                 return
-            self.error = self._placed(error)
+            self.error = self.placed(error)
             self._state = OperationState.ERROR
             if (stop := self._stop) is not None and error is stop.reason:
                 self._state = stop.to
@@ -286,7 +286,7 @@ class Operation:
             elif self.cancellation.may_have_decided:
                 self._stop = _Stop(to, reason, time.monotonic() + STOP_SECONDS)
             else:
-                self.error = self._placed(reason)
+                self.error = self.placed(reason)
                 self._state = to
             ended = self._state.terminal
         if reading is not None:
@@ -307,7 +307,7 @@ class Operation:
                 f"{stop.reason.whole} It had begun to commit by then: it may have taken effect, or may yet. Look at what it changes "
                 "before you repeat it, or repeat it under the same Idempotency-Key."
             )
-            self.error = self._placed(unknown)
+            self.error = self.placed(unknown)
             self._state = OperationState.ERROR  # CANCELED and TIMEOUT say that nothing was committed
         self._ended()
         return True

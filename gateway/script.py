@@ -205,6 +205,8 @@ class ScriptRunner:
             raise UnsupportedStatement("The rows of a streaming query are read as they come; run it without asking for its result later.")
         if script.max_rows is not None:
             result = result.limited(script.max_rows)
+        if operation.several:
+            result.placed = operation.placed
         self.held.keep(result, script.caller, operation.cancellation)
         return result
 

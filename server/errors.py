@@ -115,9 +115,13 @@ def paimon_error(error: BaseException) -> Response:
 
 
 def _done_twice_if_repeated(error: BaseException) -> bool:
-    """Whether what repeats requests by itself must not do so: a rollback that is done twice takes away what came in between."""
+    """Whether what repeats requests by itself must not do so.
+
+    A rollback that is done twice takes away what came in between, and statements before the one that failed have taken effect.
+    """
     reads = has_request_context() and request.method in ("GET", "HEAD")  # what it notes down on its way is noted down once
-    return isinstance(error, OutcomeUnknown) and not error.repeatable and not reads
+    unknown = isinstance(error, OutcomeUnknown) and not error.repeatable
+    return (unknown or bool(getattr(error, "completed", None))) and not reads
 
 
 def speaks_paimon(path: str) -> bool:

@@ -138,6 +138,8 @@ class ResultSet:
         """Whether rows were cut off; known when all that are left were read."""
         self.on_failure: Callable[[BaseException], None] | None = None
         """Hears of what reading the rows failed with."""
+        self.placed: Callable[[BaseException], object] | None = None
+        """Notes on such a failure, also for want of memory, how far the text of several statements came of which this is the last."""
         self._open = open_batches
         self._next = carried(_next)
         """Whoever reads the rows, on whatever thread, waits for stores as long as the statement that made the result may."""
@@ -249,13 +251,17 @@ class ResultSet:
         by it: the batches may be asked for once more. ``again`` says that they will be; else it waits longer.
         Reading to the end, or failing, closes the result.
         """
-        if self.memory is None:
-            yield from self._read(None)
-            return
-        with ExitStack() as memory:
-            with self._time():  # waiting counts as making the rows: a limit ends it
-                came = memory.enter_context(self.memory.taken(self.check_open, again=again, is_made=not self.made_while_read))
-            yield from self._read(came)
+        try:
+            with ExitStack() as memory:
+                came: Callable[[int], None] | None = None
+                if self.memory is not None:
+                    with self._time():  # waiting counts as making the rows: a limit ends it
+                        came = memory.enter_context(self.memory.taken(self.check_open, again=again, is_made=not self.made_while_read))
+                yield from self._read(came)
+        except Exception as problem:
+            if self.placed is not None:
+                self.placed(problem)
+            raise
 
     def _read(self, came: Callable[[int], None] | None) -> Iterator[pa.RecordBatch]:
         """The batches; ``came`` is told the bytes of each."""

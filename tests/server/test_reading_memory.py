@@ -71,6 +71,25 @@ def test_http(url: str, gateway: Gateway, accept: str, monkeypatch: pytest.Monke
     assert len(httpx.post(f"{url}/sql", json={"statement": STATEMENT}, timeout=60).json()["rows"]) == ROWS
 
 
+def test_a_refusal_after_an_insert_tells_what_took_effect_and_asks_for_no_repeat(
+    url: str, gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What repeats by itself where it is told to would insert the rows again."""
+    make_large(gateway)
+    leave_room(gateway, 1, monkeypatch)
+    gateway.run("CREATE TABLE t (id INT)").close()
+    other = iter(gateway.run(STATEMENT).batches())
+    next(other)
+    insert = "INSERT INTO t VALUES (1)"
+    refused = httpx.post(f"{url}/sql", json={"statement": f"{insert}; {STATEMENT}"}, timeout=60)
+    assert (refused.status_code, refused.json()["statementIndex"], refused.json()["completed"]) == (429, 1, [insert])
+    assert "Retry-After" not in refused.headers
+    alone = httpx.post(f"{url}/sql", json={"statement": STATEMENT}, timeout=60)
+    assert (alone.status_code, "completed" in alone.json(), "Retry-After" in alone.headers) == (429, False, True)
+    del other
+    assert gateway.run("SELECT * FROM t").collect() == [(1,)]
+
+
 @pytest.fixture
 def endpoint(dsn: str, tmp_path: Path) -> Iterator[Endpoint]:
     made = Endpoint(dsn, tmp_path)
