@@ -74,7 +74,9 @@ class SharedBytes:
             self._changed.notify_all()
 
     def _take(self, principal: str, size: int, most: int) -> bool:
-        fits = self._of.total() + size <= most and self._of[principal] + size <= most_of_one(most)
+        most_own = most_of_one(most)
+        total = sum(min(own, most_own) for own in self._of.values())  # what one has beyond its share takes away nothing of others'
+        fits = total + size <= most and self._of.get(principal, 0) + size <= most_own
         if fits:
             self._of[principal] += size
         return fits

@@ -82,3 +82,14 @@ def test_who_is_told_to_stop_waits_no_more() -> None:
     memory.give("anna", 80)
     assert memory.wait("anna", 1_000, 0, nothing), "more than one may have counts as so much"
     assert memory.usage() == {"anna": 80}
+
+
+def test_what_one_has_beyond_its_share_takes_nothing_from_others() -> None:
+    memory = SharedBytes(100)
+    assert memory.take("anna", 80)
+    memory.take_anyway("anna", 500)
+    assert memory.wait("ben", 20, 0, nothing)
+    assert not memory.take("cora", 1)
+    memory.give("anna", 520)
+    assert memory.take("cora", 20)
+    assert memory.usage() == {"anna": 60, "ben": 20, "cora": 20}
