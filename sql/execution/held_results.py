@@ -14,7 +14,7 @@ import pyarrow.ipc as ipc
 from lake import Caller
 from model.work.shared_bytes import SharedBytes
 from sql.execution.cancellation import Cancellation
-from sql.execution.reading_memory import ReadingMemory, reading_bytes
+from sql.execution.reading_memory import ReadingMemories, ReadingMemory, reading_bytes
 from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.execution.spool import Spool, SpoolEntry
 from table.format.io.file_io import FileIO
@@ -40,7 +40,7 @@ class HeldResults:
         """``most`` bytes of rows lie in memory, and reading results takes ``most_read``."""
         self._spool = spool
         self._memory = SharedBytes(most)
-        self._reading = SharedBytes(most_read)
+        self._reading = ReadingMemories(most_read)
 
     def usage(self) -> dict[str, int]:
         """Bytes of rows that lie in memory, by principal."""
@@ -48,7 +48,7 @@ class HeldResults:
 
     def reading(self) -> dict[str, int]:
         """Bytes that results take while they are read, by principal."""
-        return self._reading.usage()
+        return self._reading.shared.usage()
 
     def keep(self, result: ResultSet, caller: Caller, cancellation: Cancellation) -> None:
         """Count a result until it is closed, or put its rows into the spool, and count what reading them takes, until it ends.

@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.ipc as ipc
 
 from model.errors import TooManyStatements
 from model.work.fair_share import most_of_one
@@ -19,6 +23,8 @@ _BATCH_BYTES = 8 << 20
 _READER_BYTES, _FURTHER_BYTES = 24 << 20, 8 << 20
 """What reading a file takes up to the text of its rows, and reading one more ahead; measured (pages of its columns, a batch, texts)."""
 _FILES_AT_ONCE = 4
+_SMALL_BYTES = 1 << 20
+"""Results that take less wait for nobody."""
 _UNPACKED_TIMES = 8
 """A small file takes so many times its size, unless its batches show more."""
 
@@ -29,43 +35,87 @@ def reading_bytes(sizes: Iterable[int]) -> int:
     return sum(min(_FURTHER_BYTES if at else _READER_BYTES, size * _UNPACKED_TIMES) for at, size in enumerate(largest))
 
 
+Came: TypeAlias = Callable[[int], None] | None
+"""What is told the bytes of each batch, where they count."""
+
+
+class ReadingMemories:
+    """The memory of all results that are read."""
+
+    def __init__(self, most: int) -> None:
+        """``most`` bytes, and half as many more for finding out which results are small, which no client that is slow holds."""
+        self.shared = SharedBytes(most)
+        self.brief = SharedBytes(most // 2)
+
+
 class ReadingMemory:
     """What reading one result takes."""
 
-    def __init__(self, shared: SharedBytes, principal: str, size: int) -> None:
-        self._shared, self._principal = shared, principal
-        self._size = min(size, most_of_one(shared.most))
+    def __init__(self, memories: ReadingMemories, principal: str, size: int) -> None:
+        self._shared, self._brief, self._principal = memories.shared, memories.brief, principal
+        self._size = min(size, most_of_one(self._shared.most))
 
     @contextmanager
-    def taken(self, check: Callable[[], None], *, again: bool, is_made: bool) -> Iterator[Callable[[int], None]]:
-        """Count what reading takes for as long as the block lasts, once there is space for it; gives what is told of each batch's bytes.
+    def taken(
+        self, open_batches: Callable[[], Iterator[pa.RecordBatch]], check: Callable[[], None], *, again: bool, is_made: bool
+    ) -> Iterator[tuple[list[pa.RecordBatch] | None, Came]]:
+        """Count what reading takes for as long as the block lasts, once there is space for it.
 
+        What takes little is counted only once it has large batches. Where there is no space the batches are read here, as far as they are
+        few: all those of a small result are given, and any other waits for space, to be read from its first.
         ``again``: whoever reads comes again where it is refused. ``is_made``: refusing one who does not loses work.
         Raises `TooManyStatements` where there is no space for long, and what ``check`` raises meanwhile.
         """
-        if not self._wait(check, again=again, is_made=is_made):
-            own, most = self._shared.usage().get(self._principal, 0), self._shared.most
-            raise TooManyStatements(
-                f"The results that are read now take as much memory as they may, {own >> 20:,} MB of it those of {self._principal} "
-                f"(SLUICE_RESULTS_READING_BYTES: {most >> 20:,} MB, four fifths of it for one). "
-                "Read some of them to their ends, or close them, and try again."
-            )
-        counted = self._size
+        counted, unseen = self._size, _BATCH_BYTES
+        if self._size < _SMALL_BYTES:
+            counted, unseen = 0, _SMALL_BYTES
+        elif not self._shared.wait(self._principal, self._size, 0, check):
+            if (few := self._few(open_batches, check, again)) is not None:
+                yield few, None
+                return
+            if not self._wait(check, again=again, is_made=is_made):
+                own, most = self._shared.usage().get(self._principal, 0), self._shared.most
+                raise TooManyStatements(
+                    f"The results that are read now take as much memory as they may, {own >> 20:,} MB of it those of {self._principal} "
+                    f"(SLUICE_RESULTS_READING_BYTES: {most >> 20:,} MB, four fifths of it for one). "
+                    "Read some of them to their ends, or close them, and try again."
+                )
+        least = counted
 
         def came(batch_bytes: int) -> None:
             nonlocal counted
-            more = self._size + max(0, batch_bytes - _BATCH_BYTES) - counted
+            more = least + max(0, batch_bytes - unseen) - counted
             if more > 0:
                 counted += more
                 self._shared.take_anyway(self._principal, more)
 
         try:
-            yield came
+            yield None, came
         finally:
-            self._shared.give(self._principal, counted)
+            if counted:
+                self._shared.give(self._principal, counted)
 
     def _wait(self, check: Callable[[], None], *, again: bool, is_made: bool) -> bool:
         wait = partial(self._shared.wait, self._principal, self._size)
         if again:
             return wait(_WAIT_SECONDS, check)
         return wait(_LAST_WAIT_SECONDS, check) or (is_made and wait(_LAST_WAIT_SECONDS, check, times=2))
+
+    def _few(
+        self, open_batches: Callable[[], Iterator[pa.RecordBatch]], check: Callable[[], None], again: bool
+    ) -> list[pa.RecordBatch] | None:
+        """All batches, with nothing left open; None where they are not few, or could not be read now."""
+        size = min(self._size, most_of_one(self._brief.most))
+        if not self._brief.wait(self._principal, size, _WAIT_SECONDS if again else _LAST_WAIT_SECONDS, check):
+            return None
+        few, total = list[pa.RecordBatch](), 0
+        try:
+            for batch in open_batches():
+                total += batch.nbytes
+                if total >= _SMALL_BYTES:
+                    return None
+                few.append(ipc.read_record_batch(batch.serialize(), batch.schema))  # a slice would keep all that it is cut from
+                check()
+            return few
+        finally:
+            self._brief.give(self._principal, size)

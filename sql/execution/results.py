@@ -10,15 +10,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 from uuid import UUID
 
 import pyarrow as pa
 
-from model.errors import LakeError, StatementCanceled, Unavailable
+from model.errors import LakeError, StatementCanceled, TooManyStatements, Unavailable
 from model.schema.types import BigIntType, DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
-from sql.execution.reading_memory import ReadingMemory
+from sql.execution.reading_memory import Came, ReadingMemory
 from table.format.io.patience import carried
 from table.format.rows.arrow import arrow_type
 
@@ -247,28 +248,34 @@ class ResultSet:
     def batches(self, *, again: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the batches; raise `StatementCanceled` once somebody has closed the result.
 
-        Raises `TooManyStatements` before the first where what other results take leaves no memory to read this one, which is not closed
-        by it: the batches may be asked for once more. ``again`` says that they will be; else it waits longer.
-        Reading to the end, or failing, closes the result.
+        Reading to the end, or failing, closes the result; `TooManyStatements` does not, where what others take leaves no memory to begin:
+        the batches may be asked for once more. ``again`` says that they will be; else it waits longer.
         """
         try:
-            with ExitStack() as memory:
-                came: Callable[[int], None] | None = None
-                if self.memory is not None:
-                    with self._time():  # waiting counts as making the rows: a limit ends it
-                        came = memory.enter_context(self.memory.taken(self.check_open, again=again, is_made=not self.made_while_read))
-                yield from self._read(came)
+            with ExitStack() as taken:
+                yield from self._read(*((self._open, None) if self.memory is None else self._with_memory(self.memory, taken, again=again)))
         except Exception as problem:
             if self.placed is not None:
                 self.placed(problem)
             raise
 
-    def _read(self, came: Callable[[int], None] | None) -> Iterator[pa.RecordBatch]:
+    def _with_memory(self, memory: ReadingMemory, taken: ExitStack, *, again: bool) -> tuple[Callable[[], Iterator[pa.RecordBatch]], Came]:
+        try:
+            with self._time():  # waiting counts as making the rows: a limit ends it
+                counted = memory.taken(lambda: self._timed(self._open()), self.check_open, again=again, is_made=not self.made_while_read)
+                few, came = taken.enter_context(counted)
+            return (self._open if few is None else partial(iter, few)), came
+        except TooManyStatements:
+            raise
+        except Exception as problem:  # of rows that were read to see how many there are: it ends as at any other row
+            return partial(_raise, problem), None
+
+    def _read(self, open_batches: Callable[[], Iterator[pa.RecordBatch]], came: Came) -> Iterator[pa.RecordBatch]:
         """The batches; ``came`` is told the bytes of each."""
         try:
             if self._closed:
                 raise self._closed_early()
-            for batch in self._timed(self._open()):
+            for batch in self._timed(open_batches()):
                 if came is not None:
                     came(batch.nbytes)
                 yield batch
@@ -298,6 +305,9 @@ class ResultSet:
 
     @contextmanager
     def _time(self) -> Iterator[None]:
+        if self._making_since is not None:  # it counts already
+            yield
+            return
         self._making_since = since = time.monotonic()
         try:
             yield
@@ -345,7 +355,7 @@ class ResultSet:
     def _first(self, whole: ResultSet, most: int) -> Iterator[pa.RecordBatch]:
         left = most
         try:
-            for batch in whole.batches():
+            for batch in whole._open():
                 if batch.num_rows > left:
                     self.truncated = True
                     if left or not most:
@@ -358,7 +368,8 @@ class ResultSet:
                     return
                 yield batch
         finally:
-            whole.held, whole._open = None, lambda: iter(())  # its rows are read: they lie wherever this one is put
+            if not whole.reading_bytes:
+                whole.held, whole._open = None, lambda: iter(())  # its rows are read: they lie wherever this one is put
 
     def collect(self) -> list[tuple[Any, ...]]:
         """All rows as Python values; for small results and tests."""
@@ -389,6 +400,10 @@ class ResultSet:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+def _raise(problem: Exception) -> NoReturn:
+    raise problem
 
 
 def _next(batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:

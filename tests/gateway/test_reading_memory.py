@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 import pyarrow as pa
@@ -13,10 +14,10 @@ from gateway.result_pages import PAGE_ROWS, ResultPage
 from lake import Caller
 from model.errors import StatementCanceled, TooManyStatements
 from model.schema.types import BigIntType
-from model.work.shared_bytes import SharedBytes
 from sql.execution import held_results, reading_memory
 from sql.execution.results import ResultColumn, ResultSet
 from tests.fix_gateway import Ask
+from tests.waiting import eventually
 
 ANNA = Caller(principal="anna", administrator=True)
 BEN = Caller(principal="ben", administrator=True)
@@ -24,9 +25,10 @@ BEN = Caller(principal="ben", administrator=True)
 
 @pytest.fixture(autouse=True)
 def rows(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table; nobody waits for memory, and what is gathered goes to the spool."""
+    """A table; nobody waits for memory, no result is small, and what is gathered goes to the spool."""
     monkeypatch.setattr(reading_memory, "_WAIT_SECONDS", 0)
     monkeypatch.setattr(reading_memory, "_LAST_WAIT_SECONDS", 0)
+    monkeypatch.setattr(reading_memory, "_SMALL_BYTES", 0)
     monkeypatch.setattr(held_results, "_FEW_BYTES", 100)
     ask("CREATE TABLE t (id INT, s STRING)")
     ask("INSERT INTO t VALUES " + ", ".join(f"({number}, 'some text of row {number}')" for number in range(50)))
@@ -47,7 +49,7 @@ def room_for(gateway: Gateway, text: str, count: int, monkeypatch: pytest.Monkey
     _, batches = begun(gateway, text, ANNA)
     size = gateway._runner.held.reading()["anna"]
     batches.close()
-    monkeypatch.setattr(gateway._runner.held._reading, "most", size * count * 5 // 4)
+    monkeypatch.setattr(gateway._runner.held._reading.shared, "most", size * count * 5 // 4)
     return size
 
 
@@ -110,10 +112,11 @@ def test_a_result_that_is_closed_counts_as_long_as_its_reader_holds_rows(gateway
 
 def test_rows_that_unpack_to_more_than_their_file_count_as_what_they_take() -> None:
     """A file of some kilobytes may hold one text a million times."""
-    shared = SharedBytes(200 << 20)
+    memories = reading_memory.ReadingMemories(200 << 20)
+    shared = memories.shared
     few, many = pa.record_batch({"n": pa.nulls(8, pa.int64())}), pa.record_batch({"n": pa.nulls(4 << 20, pa.int64())})
     result = ResultSet.streaming([ResultColumn("n", BigIntType())], lambda: iter((few, many, few)))
-    result.memory = reading_memory.ReadingMemory(shared, "anna", 1_000)
+    result.memory = reading_memory.ReadingMemory(memories, "anna", 1_000)
     batches = result.batches()
     counted = [(next(batches).nbytes, shared.usage()["anna"]) for _ in range(3)]
     assert counted[0][1] == 1_000
@@ -196,3 +199,73 @@ def test_closing_a_result_of_which_pages_were_read_gives_its_memory_back(
     assert gateway._runner.held.reading() == {}
     with pytest.raises(StatementCanceled):
         pages.page(1)
+
+
+LOOKUPS = [f"{SCAN} WHERE id = 7", f"{SCAN} LIMIT 1", "SELECT id, s FROM t$audit_log WHERE id = 7"]
+
+
+@pytest.mark.parametrize("max_rows", [None, 10])
+@pytest.mark.parametrize("text", LOOKUPS)
+def test_a_lookup_goes_on_where_its_user_s_large_results_stand_still(
+    gateway: Gateway, text: str, max_rows: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    still = refused(gateway, SCAN, monkeypatch)
+    taken = gateway._runner.held.reading()
+    monkeypatch.setattr(reading_memory, "_SMALL_BYTES", 200)
+    assert len(gateway.run(text, caller=ANNA, max_rows=max_rows).collect()) == 1
+    with pytest.raises(TooManyStatements):
+        gateway.run(SCAN, caller=ANNA).collect()
+    assert (gateway._runner.held.reading(), gateway._runner.held._reading.brief.usage()) == (taken, {})
+    still.close()
+
+
+@pytest.mark.parametrize("max_rows", [None, 20])
+def test_a_result_that_is_not_small_is_read_from_its_first_row_once_there_is_space(
+    gateway: Gateway, max_rows: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    still = refused(gateway, SCAN, monkeypatch)
+    monkeypatch.setattr(reading_memory, "_LAST_WAIT_SECONDS", 60)
+    rows = gateway.run(SCAN, caller=ANNA, max_rows=max_rows)
+    with ThreadPoolExecutor(1) as threads:
+        coming = threads.submit(rows.collect)
+        assert eventually(lambda: "anna" in gateway._runner.held._reading.shared._waiting)
+        still.close()
+        assert [row[0] for row in coming.result()] == list(range(max_rows or 50))
+    assert rows.truncated is (max_rows is not None)
+    assert gateway._runner.held.reading() == {}
+
+
+def test_what_takes_little_waits_for_nobody(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    still = refused(gateway, SCAN, monkeypatch)
+    taken = gateway._runner.held.reading()
+    monkeypatch.setattr(reading_memory, "_SMALL_BYTES", 1 << 20)
+    _, batches = begun(gateway, SCAN, ANNA)
+    assert gateway._runner.held.reading() == taken
+    batches.close()
+    still.close()
+
+
+def test_large_batches_of_what_was_to_take_little_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading_memory, "_SMALL_BYTES", 1 << 20)
+    memories = reading_memory.ReadingMemories(200 << 20)
+    few, many = pa.record_batch({"n": pa.nulls(8, pa.int64())}), pa.record_batch({"n": pa.nulls(512 << 10, pa.int64())})
+    result = ResultSet.streaming([ResultColumn("n", BigIntType())], lambda: iter((few, many, few)))
+    result.memory = reading_memory.ReadingMemory(memories, "anna", 1_000)
+    counted = [memories.shared.usage().get("anna", 0) for _ in result.batches()]
+    assert (counted[0], counted[1] > 3 << 20, memories.shared.usage()) == (0, True, {})
+
+
+def test_what_fails_while_it_is_found_out_to_be_small_fails_as_any_result(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> Generator[pa.RecordBatch]:
+        yield pa.record_batch({"n": [1]})
+        raise OSError("of a test")
+
+    monkeypatch.setattr(reading_memory, "_SMALL_BYTES", 200)
+    memories, told = reading_memory.ReadingMemories(1_000), list[BaseException]()
+    memories.shared.take_anyway("anna", 900)
+    result = ResultSet.streaming([ResultColumn("n", BigIntType())], broken)
+    result.memory, result.on_failure = reading_memory.ReadingMemory(memories, "anna", 800), told.append
+    with pytest.raises(OSError, match="of a test"):
+        list(result.batches())
+    assert ([str(problem) for problem in told], result.closed) == (["of a test"], True)
+    assert (memories.shared.usage(), memories.brief.usage()) == ({"anna": 900}, {})

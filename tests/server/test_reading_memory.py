@@ -40,7 +40,7 @@ def leave_room(gateway: Gateway, count: int, monkeypatch: pytest.MonkeyPatch) ->
     (size,) = gateway._runner.held.reading().values()
     del batches
     assert size > ROWS * ROW_BYTES // 16
-    monkeypatch.setattr(gateway._runner.held._reading, "most", size * count * 5 // 4)
+    monkeypatch.setattr(gateway._runner.held._reading.shared, "most", size * count * 5 // 4)
     monkeypatch.setattr(reading_memory, "_LAST_WAIT_SECONDS", 0)
 
 
@@ -117,5 +117,5 @@ def test_flight(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def counted(gateway: Gateway) -> int:
     """How many results take memory."""
-    memory = gateway._runner.held._reading
+    memory = gateway._runner.held._reading.shared
     return sum(memory.usage().values()) // (memory.most * 4 // 5 // ROOM)
