@@ -108,7 +108,11 @@ class Executor:
         most_local = max(1, local_threads - max(1, local_threads // _KEPT_LOCAL))
         local_places = local_threads - local_threads // _KEPT_FOR_NEWCOMERS
         local_works = StatementQueue[Work](
-            local_queue_limit, threads=local_threads, running_limit=lambda _: most_local, places=local_places
+            local_queue_limit,
+            threads=local_threads,
+            running_limit=lambda _: most_local,
+            places=local_places,
+            lent_limit=most_local // 2,  # every statement begins here, and what hangs in a dead mount never ends
         )
         spark_works = StatementQueue[Work](
             queue_limit, threads=spark_threads + kept_threads, running_limit=lambda owner: limits(owner).running, places=spark_threads
@@ -262,7 +266,7 @@ class Executor:
         with self._lock:
             if work.given_up:
                 self._stuck -= 1
-                self._queues[lane].works.take_back()
+                self._queues[lane].works.take_back(work)
                 self._leave(work)
             else:
                 self._leave(work)
@@ -272,7 +276,8 @@ class Executor:
     def give_up(self, work: Work) -> bool:
         """The work was abandoned and its thread does not come back: another one takes its place; False where it has come back.
 
-        It counts among its principal's works until it ends: what it does there costs the others.
+        It counts among its principal's works until it ends: what it does there costs the others. In the local lane such works count for
+        half of what a principal may run at most, and its next ones run beside them.
         """
         with self._lock:
             if work.lane is None or work.given_up or not work.abandoned:
@@ -282,7 +287,7 @@ class Executor:
             work.given_up = True
             self._stuck += 1
             queue = self._queues[work.lane]
-            queue.works.lend()
+            queue.works.lend(work)
             queue.filled.notify()
             self._next_of(work)
             self._count_off()

@@ -17,9 +17,15 @@ class StatementQueue(FairQueue[W]):
     """At most ``limit`` works wait besides those that a free thread is about to take. Its caller holds a lock."""
 
     def __init__(
-        self, limit: int, *, threads: int, running_limit: Callable[[str], int | None] = lambda _: None, places: int | None = None
+        self,
+        limit: int,
+        *,
+        threads: int,
+        running_limit: Callable[[str], int | None] = lambda _: None,
+        places: int | None = None,
+        lent_limit: int | None = None,
     ) -> None:
-        super().__init__(threads=threads, running_limit=running_limit, places=places)
+        super().__init__(threads=threads, running_limit=running_limit, places=places, lent_limit=lent_limit)
         self.limit = limit
 
     def check_place(self, owner: str | None, queued_limit: int | None = None) -> None:

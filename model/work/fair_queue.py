@@ -25,12 +25,22 @@ class FairQueue(Generic[W]):
     The next one is of whoever runs least, and among these of whoever was served longest ago. Its caller holds a lock.
     """
 
-    def __init__(self, *, threads: int, running_limit: Callable[[str], int | None] = lambda _: None, places: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        threads: int,
+        running_limit: Callable[[str], int | None] = lambda _: None,
+        places: int | None = None,
+        lent_limit: int | None = None,
+    ) -> None:
         self._threads = threads
         self._places = places
         """So many works run at once, and beyond them those of owners of whom none runs; None where nothing is kept for these."""
         self._running_limit = running_limit
         """How many of a principal may run at once; None is no limit."""
+        self._lent_limit = lent_limit
+        """How many works of a principal that hold lent threads count there; None is all."""
+        self._lent: Counter[str | None] = Counter()
         self._waiting: OrderedDict[str | None, deque[W]] = OrderedDict()
         """By owner; whoever was served last stands last."""
         self._running: Counter[str | None] = Counter()
@@ -48,18 +58,27 @@ class FairQueue(Generic[W]):
 
     def runs_at_once(self, owner: str | None) -> bool:
         """Whether a thread is free for another work of an owner, which those that wait leave to it."""
-        own = self._running[owner] + len(self._waiting.get(owner, ()))
+        own = self._counted(owner) + len(self._waiting.get(owner, ()))
         most = self._most_running(owner)
         if most is not None and own >= most:
             return False
         taken = self._running.total()
         for waiting, works in self._waiting.items():
             fits = self._most_running(waiting)
-            taken += len(works) if fits is None else min(len(works), max(0, fits - self._running[waiting]))
+            taken += len(works) if fits is None else min(len(works), max(0, fits - self._counted(waiting)))
         return taken < (self._threads if self._places is None or not own else self._places)
 
     def _most_running(self, owner: str | None) -> int | None:
         return None if owner is None else self._running_limit(owner)
+
+    def _counted(self, owner: str | None) -> int:
+        """How many works of an owner count where its limit is asked for."""
+        lent = self._lent[owner]
+        return self._running[owner] - (0 if self._lent_limit is None else max(0, lent - self._lent_limit))
+
+    def _waited_for(self, owner: str | None) -> int:
+        """How many works of an owner run on threads of the queue's own."""
+        return self._running[owner] - self._lent[owner]
 
     def push(self, work: W, *, first: bool = False) -> None:
         """Let a work wait, where it is to be ``first`` before its owner's others; whether there is a place was asked before."""
@@ -78,11 +97,12 @@ class FairQueue(Generic[W]):
         any_fits = False
         for owner in self._waiting:
             limit = self._most_running(owner)
-            if limit is not None and self._running[owner] >= limit:
+            if limit is not None and self._counted(owner) >= limit:
                 continue
-            if not any_fits or self._running[owner] < self._running[best]:
+            # Works on lent threads may never end: who has them must not come behind all others for so long.
+            if not any_fits or self._waited_for(owner) < self._waited_for(best):
                 best, any_fits = owner, True
-        if not any_fits or (self._places is not None and self._running[best] and self._running.total() >= self._places):
+        if not any_fits or (self._places is not None and self._counted(best) and self._running.total() >= self._places):
             return None
         works = self._waiting[best]
         work = works.popleft()
@@ -108,14 +128,18 @@ class FairQueue(Generic[W]):
         if self._running[work.owner] <= 0:
             del self._running[work.owner]
 
-    def lend(self) -> None:
+    def lend(self, work: W) -> None:
         """A work holds its thread though nobody waits for it: another thread was started, and the work counts on until `done`."""
+        self._lent[work.owner] += 1
         self._threads += 1
         if self._places is not None:
             self._places += 1
 
-    def take_back(self) -> None:
-        """Such a work's thread is gone."""
+    def take_back(self, work: W) -> None:
+        """Such a work's thread is gone; it is to be `done` as well."""
+        self._lent[work.owner] -= 1
+        if not self._lent[work.owner]:
+            del self._lent[work.owner]
         self._threads -= 1
         if self._places is not None:
             self._places -= 1

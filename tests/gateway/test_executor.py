@@ -332,27 +332,57 @@ def test_a_thread_that_does_not_come_back_is_replaced() -> None:
         executor.close(2)
 
 
-def test_given_up_works_count_among_their_principals_until_they_end() -> None:
-    """They write, or compute, on: whoever starts ever more of them would have all of the machine."""
-    executor = Executor(local_threads=4, spark_threads=1)
-    gates, others, next_one = [Gate() for _ in range(3)], [threading.Event() for _ in range(4)], threading.Event()
+@pytest.mark.parametrize(("lane", "counted"), [(Lane.LOCAL, 3), (Lane.SPARK, 6)])
+def test_given_up_works_count_among_their_principals_until_they_end(lane: Lane, counted: int) -> None:
+    """They write, or compute, on: whoever starts ever more of them would have all of the machine.
+
+    But what hangs for ever keeps no principal out of the local lane, where every statement begins.
+    """
+    executor = Executor(local_threads=8, spark_threads=8, limits=lambda _: StatementLimits(running=6))
+    stuck, live, others = [Gate() for _ in range(6)], [Gate() for _ in range(6)], [Gate() for _ in range(4)]
+    steps = doing if lane is Lane.LOCAL else on_spark
     try:
-        for gate in gates:  # three of four threads are what one principal may have
+        for gate in stuck:  # six of eight threads are what one principal may have
+            work = executor.submit(steps(gate), owner="a")
+            assert gate.reached.wait(60)
+            executor.abandon(work)
+            assert executor.give_up(work)
+        for gate in live:
+            executor.submit(steps(gate), owner="a")
+        wait_for(lambda: sum(gate.reached.is_set() for gate in live) == 6 - counted)
+        for gate in others:  # they find threads enough
+            executor.submit(steps(gate), owner="b")
+            assert gate.reached.wait(60)
+        assert sum(gate.reached.is_set() for gate in live) == 6 - counted
+        for gate in [*stuck, *others]:
+            gate.opened.set()
+        assert all(gate.reached.wait(60) for gate in live)
+        wait_for(lambda: executor.stuck() == 0)
+    finally:
+        for gate in [*stuck, *live, *others]:
+            gate.opened.set()
+        executor.close(2)
+
+
+def test_who_has_given_up_works_does_not_come_behind_all_others() -> None:
+    executor = Executor(local_threads=4, spark_threads=1)
+    stuck, busy, own, last = [Gate(), Gate()], [Gate() for _ in range(4)], Gate(), Gate()
+    try:
+        for gate in stuck:
             work = executor.submit(doing(gate), owner="a")
             assert gate.reached.wait(60)
             executor.abandon(work)
             assert executor.give_up(work)
-        executor.submit(doing(next_one.set), owner="a")
-        for other in others:  # they find all threads
-            executor.submit(doing(other.set), owner="b")
-        assert all(other.wait(60) for other in others)
-        assert executor.queued()["local"] == 1
-        assert not next_one.is_set()
-        gates[0].opened.set()
-        assert next_one.wait(60)
-        wait_for(lambda: executor.stuck() == 2)
+        for owner, gate in zip("bcde", busy, strict=True):
+            executor.submit(doing(gate), owner=owner)
+            assert gate.reached.wait(60)
+        executor.submit(doing(last), owner="b")
+        executor.submit(doing(own), owner="a")
+        busy[1].opened.set()
+        assert own.reached.wait(20), "she runs nothing but what was given up"
+        assert not last.reached.is_set()
     finally:
-        for gate in gates:
+        for gate in [*stuck, *busy, own, last]:
             gate.opened.set()
         executor.close(2)
 
