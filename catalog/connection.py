@@ -76,6 +76,11 @@ class CatalogConnection(Connection[Row]):
         self._owed = [*self._opened]
         self._begun = True
 
+    @staticmethod
+    def silence_seconds() -> float:
+        """How long a transaction may be silent that is not brief."""
+        return SILENCE_MILLIS / 1000
+
     def _openings(self) -> list[Owed]:
         return [(query, params, None) for query, params in self.opening]
 

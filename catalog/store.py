@@ -77,7 +77,7 @@ _OWN_SHARE = 0.25
 """Of a wait for one of them; for the rest one of the statements' is taken, too."""
 TURN_IDLE_SECONDS = 30.0
 READER_SECONDS = 1.0
-"""Once in so long connections are made anew where one is dead, or leads to a Postgres that can only be read: it may be the standby now."""
+"""Once in so long connections are made anew where one is dead, or leads to a Postgres that can only be read: the primary may be another."""
 _THROUGH_A_POOLER = {"application_name": POOLED_APPLICATION, "prepare_threshold": None}
 """A pooler refuses start-up options, and what is prepared on one connection to Postgres is not there on the next."""
 
@@ -157,8 +157,8 @@ class CatalogStore:
         self._in_vain = False
         """Whether the last wait for a connection of statements was."""
         self._leaving = threading.Lock()
-        self._left = -READER_SECONDS
-        """When connections were let go last because they lead to a Postgres that can only be read."""
+        self._left: dict[str, float] = {}
+        """When the connections of each pool were let go last."""
         self._pool = self._made(dsn, "catalog", least=2, most=max_connections)
         self._store_places = StorePlaces(max_connections)
         self._turn_pool = self._made(dsn, "turns", least=0, most=TURN_CONNECTIONS)
@@ -177,13 +177,13 @@ class CatalogStore:
             timeout=WAIT_SECONDS,
             reconnect_timeout=WAIT_SECONDS,
             kwargs={"autocommit": True, **noticing_loss(dsn, connect_timeout=3), **own},
-            check=self._check,
+            check=lambda conn: self._check(conn, pool),
             name=name,
         )
         pool.open(wait=False)
         return pool
 
-    def _check(self, conn: CatalogConnection) -> None:
+    def _check(self, conn: CatalogConnection, pool: Pool) -> None:
         """Raise for a dead connection, as a restart of Postgres leaves them behind.
 
         A round trip finds out; it is spared for one that worked lately and on which nothing came since, not even its end.
@@ -191,8 +191,9 @@ class CatalogStore:
         if time.monotonic() - self._worked.get(conn, 0.0) > TRUSTED_SECONDS or conn.something_came():
             try:
                 ConnectionPool.check_connection(conn)
-            except psycopg.Error:  # the pool would try the others after longer and longer pauses
-                self._connect_anew()
+            except psycopg.Error:  # the pool would try its others after longer and longer pauses; of its own the server has two
+                if pool is not self._own_pool:
+                    self._connect_anew(pool)
                 raise
 
     def close(self) -> None:
@@ -257,13 +258,13 @@ class CatalogStore:
             self._connect_anew()
             raise read_only() from problem
 
-    def _connect_anew(self) -> None:
-        """Let go of all connections, those in use once they are free; once a second at most, so that no standby is flooded with them."""
-        with self._leaving:
-            if time.monotonic() - self._left < READER_SECONDS:
-                return
-            self._left = time.monotonic()
-        for pool in (self._pool, self._turn_pool, self._own_pool):
+    def _connect_anew(self, *pools: Pool) -> None:
+        """Let go of all connections of pools, those in use once they are free; once a second at most: no standby is flooded with them."""
+        for pool in pools or (self._pool, self._turn_pool, self._own_pool):
+            with self._leaving:
+                if time.monotonic() - self._left.get(pool.name, -READER_SECONDS) < READER_SECONDS:
+                    continue
+                self._left[pool.name] = time.monotonic()
             pool.drain()
 
     @contextlib.contextmanager

@@ -13,7 +13,7 @@ _PACKAGES = ("catalog", "table", "lake", "workers", "sql", "jobs", "maintenance"
 _OF_WAITING = {"wait", "wait_for", "set", "clear", "is_set", "notify", "notify_all", "sleep", "acquire", "release", "monotonic", "locked"}
 _OF_COLLECTIONS = {"list", "len", "dict", "tuple", "min", "max", "float", "items", "popleft", "pop", "append", "add", "any", "all"}
 _OF_LOGS = {"exception", "error", "warning", "info", "debug", "log", "isinstance", "type", "partial", "total_seconds"}
-_OF_OUR_QUEUES = {"next_work", "let_go", "done", "push", "Thread"}
+_OF_OUR_QUEUES = {"next_work", "let_go", "take_back", "done", "push", "Thread"}
 _HARMLESS = _OF_WAITING | _OF_COLLECTIONS | _OF_LOGS | _OF_OUR_QUEUES
 _Function = ast.FunctionDef
 

@@ -68,7 +68,6 @@ JOINING = {
     "sql/spark/driver/class_archive.py": "the server's own archives of classes",
     "sql/spark/driver/jvm.py": "the JVM's own directory",
     "sql/spark/driver/launch.py": "the JVM's own directory",
-    "sql/spark/driver/start_failure.py": "Spark's own log",
     "sql/spark/session/settings.py": "the JVM's own directory",
     "sql/spark/streaming/agreement.py": "how a message calls a checkpoint",
     "table/scan/planning/column_cache.py": "the server's own cache",

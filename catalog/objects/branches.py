@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
@@ -20,6 +21,8 @@ _MOVED_ALONG = (
     "table_schema", "table_snapshot", "snapshot_pointer", "table_tag", "table_partition", "expired_snapshot", "stream_consumer",
 )  # fmt: skip
 """Tables whose rows belong to a branch."""
+_HEARD_TIMES = 10
+"""So often Postgres hears of work in the store within the time that a transaction may be silent."""
 
 
 class BranchRepository:
@@ -79,6 +82,8 @@ class StaleFileRepository:
 
     def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
+        self._heard = time.monotonic()
+        """When Postgres heard of the transaction last, as far as `hold_on` knows."""
 
     def add(self, table_id: UUID, path: str, mark: Mapping[str, Any]) -> None:
         """Remember a file to be removed."""
@@ -108,6 +113,15 @@ class StaleFileRepository:
         with self._conn.cursor(row_factory=class_row(StaleFileRow)) as cur:
             query = "SELECT path, mark FROM stale_file WHERE table_id = %s ORDER BY path LIMIT %s FOR UPDATE"
             return cur.execute(query, (table_id, most)).fetchall()
+
+    def hold_on(self) -> None:
+        """Keep what is locked while files are removed, said before each: Postgres ends a transaction that is silent for minutes.
+
+        Whoever hangs lets go of it then. Raises what the connection raises where it has ended.
+        """
+        if (now := time.monotonic()) - self._heard > self._conn.silence_seconds() / _HEARD_TIMES:
+            self._conn.execute("SELECT 1")
+            self._heard = now
 
     def removed(self, table_id: UUID, paths: Collection[str]) -> None:
         """Let these be on record as gone, for a day: one may be written by whoever was held up since before it was taken away."""

@@ -304,8 +304,8 @@ class Publisher:
             rows = tx.stale.lock(table_id, most=_STALE_AT_ONCE, wait=wait)
             if not rows:
                 return 0
-            tx.allow_silence()
             for row in rows:
+                tx.stale.hold_on()
                 remove_marked(files, row.path, row.mark)
             lower_hints(tx, table_id, files, {row.path for row in rows})
             # A power cut that brought a file back, of which nothing is on record any more, would make the table diverged.

@@ -68,6 +68,21 @@ def test_where_one_connection_died_the_others_are_not_tried(dsn: str, catalog: C
     assert len(dead) == 1
 
 
+def test_where_a_statements_connection_died_the_servers_own_live_on(dsn: str, catalog: CatalogStore) -> None:
+    """Where Postgres has none free, its leases and signs of life would be lost with them."""
+    with catalog.own() as tx:
+        own = tx.databases._conn.info.backend_pid
+    with catalog.transaction() as tx:
+        pid = tx.databases._conn.info.backend_pid
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute("SELECT pg_terminate_backend(%s, 30000)", (pid,))
+    for _ in range(3):
+        with catalog.transaction() as tx:
+            assert tx.databases.names() == ["default"]
+    with catalog.own() as tx:
+        assert tx.databases._conn.info.backend_pid == own
+
+
 def test_a_connection_that_died_while_it_was_trusted_fails_once_and_is_replaced(dsn: str, catalog: CatalogStore) -> None:
     with catalog.reading() as tx:
         tx.databases.names()

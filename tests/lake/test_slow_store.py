@@ -18,15 +18,17 @@ from tests.lake.test_commit import table as table
 
 
 class SlowIO(LocalFileIO):
-    """A store that takes its time to remove a directory, and removes only so many files."""
+    """A store that takes its time to remove a directory, or files, and removes only so many."""
 
     removes = 1_000
+    seconds = 0.0
 
     def delete_tree(self, path: str) -> None:
         time.sleep(4.0)
         super().delete_tree(path)
 
     def delete(self, path: str) -> None:
+        time.sleep(self.seconds)
         self.removes -= 1
         if self.removes < 0:
             raise Unavailable(f"The store of {path} cannot be reached.")
@@ -66,3 +68,17 @@ def test_files_removed_before_the_store_failed_are_not_removed_again(slow: Lake,
         io.removes = 1_000
         slow.open(T)
         assert conn.execute(count).fetchone() == (0,)
+
+
+@pytest.mark.usefixtures("table")
+def test_many_files_may_take_longer_than_a_transaction_may_be_silent(slow: Lake, dsn: str) -> None:
+    """Silence was allowed for an hour: a server that stood still there kept every client from committing as long."""
+    for number in range(6):
+        slow.commit(slow.open(T), append(f"f{number}"))
+    io = slow.file_io
+    assert isinstance(io, SlowIO)
+    io.seconds = 0.8
+    slow.history.rollback_to_snapshot(slow.open(T), 1)
+    with psycopg.connect(dsn) as conn:
+        assert conn.execute("SELECT count(*) FROM stale_file").fetchone() == (0,)
+        assert conn.execute("SELECT count(*) FROM removed_file").fetchone() == (5,)

@@ -182,7 +182,7 @@ standby = SparkPool(SparkSettings(master="local[1]", driver_memory="512m"))
 try:
     standby._launcher.launch_with_context()
 except Exception:
-    assert not launched[3].lives()
+    assert not any(java.lives() for java in launched[3:]), "a busy machine has launched none in time"
     print("given up")
 standby.stop()
 """
