@@ -132,6 +132,10 @@ class Peers:
         """The other servers that live; raises `Unavailable`."""
         return [row for row in self._rows().values() if row.alive and row.number != self.number]
 
+    def answers_at(self, url: str | None) -> bool:
+        """Whether this server answers there itself: whoever did before is gone."""
+        return url is not None and url == self._url
+
     def is_gone(self, row: ServerRow) -> bool:
         """Whether a server has stopped, or was asked in vain after it had been silent for long."""
         with self._lock:

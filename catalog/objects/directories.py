@@ -7,6 +7,7 @@ from enum import Enum
 from uuid import UUID
 
 from psycopg.rows import class_row
+from psycopg.types.json import Jsonb
 
 from catalog.connection import CatalogConnection
 from catalog.records import DiscardedRow
@@ -69,6 +70,11 @@ class DirectoryRepository:
     def discard(self, location: str) -> None:
         """The same for one whose rows are gone."""
         self._conn.later("INSERT INTO dropped_directory (location) VALUES (%s) ON CONFLICT DO NOTHING", (location,))
+
+    def discard_filled(self, location: str) -> None:
+        """The same for one that is filled for a table that is to be: any snapshot or schema that lies there is of that table."""
+        query = "INSERT INTO dropped_directory (location, known) VALUES (%s, %s) ON CONFLICT DO NOTHING"
+        self._conn.later(query, (location, Jsonb({"schemas": {}, "snapshots": [], "stale": []})))
 
     def dropped_directories(self, *, older_than: timedelta = timedelta(0)) -> list[str]:
         """Directories of removed tables that may still hold files, garbage for so long at least."""

@@ -232,7 +232,7 @@ def put_on_record(catalog: CatalogStore, directory: str) -> None:
     """
     with catalog.transaction() as tx:
         tx.directories.lock_location(directory)
-        tx.directories.discard(directory)
+        tx.directories.discard_filled(directory)
 
 
 def remove_unowned(catalog: CatalogStore, io: FileIO, standing: Standing, table_id: UUID, directory: str) -> None:

@@ -238,7 +238,8 @@ class Tags:
         tagged = {int(row.snapshot["id"]) for row in (*present, *new)}
         removed, in_doubt = [], bool(missing or others) and self._is_in_doubt(table)
         replaced = [(row, tag) for row, tag in others if not in_doubt and self._is_the_tables(table, tag, line)]
-        lost = missing if self._all_lost(rows, stored, new) and not in_doubt else []
+        all_lost = self._all_lost(rows, stored, new) and not in_doubt
+        lost = [row for row in missing if _has_lists(table, row)] if all_lost else []
         for row in missing:
             if row in lost or self._is_lost(table, row, {*line, *tagged}, any_stored=bool(stored), in_doubt=in_doubt):
                 present.append(row)
@@ -250,8 +251,8 @@ class Tags:
     def _all_lost(self, rows: Sequence[TagRow], stored: Collection[str], new: Sequence[TagRow]) -> bool:
         """Whether the directory of the tags was lost before a client put a tag into it: none of several that were there is.
 
-        Where a client removed them all and made another one they come back, which costs nothing; to take them for removed costs their rows.
-        One alone may have been renamed, or be the last of those that a client makes and removes by periods.
+        Where a client removed them all and made another one they come back, where it left what they name: that costs little, and to take
+        them for removed costs rows. One alone may have been renamed, or be the last of those that a client makes and removes by periods.
         """
         published = [row for row in rows if row.published]
         return bool(new) and len(published) > len(new) and not any(row.name in stored for row in published)
@@ -283,8 +284,7 @@ class Tags:
         snapshot = Snapshot.from_json(tag.snapshot)
         if snapshot.id in kept_besides and not in_doubt and (any_stored or files.io.atomic_rename):
             return False
-        lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
-        return all(files.io.file_exists(files.layout.manifest(name)) for name in lists)
+        return _has_lists(table, tag)
 
     def _is_the_tables(self, table: LakeTable, tag: TagRow, line: Mapping[int, SnapshotRow]) -> bool:
         """Whether a tag that came as a file may be kept: whoever may write files may have made up what it names."""
@@ -350,6 +350,13 @@ class Tags:
     def tidy(self, table: LakeTable) -> bool:
         """Remove the files of tags that are no more; False where that is still to be done."""
         return remove_stale(self._publisher, table)
+
+
+def _has_lists(table: LakeTable, tag: TagRow) -> bool:
+    """Whether the manifest lists are there that a tag names: Java's client removes them with the tag that alone keeps them."""
+    snapshot = Snapshot.from_json(tag.snapshot)
+    lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
+    return all(table.files.io.file_exists(table.files.layout.manifest(name)) for name in lists)
 
 
 def _without_files(tx: CatalogTransaction, table: LakeTable, rows: Sequence[TagRow], lost: Sequence[TagRow]) -> Iterator[TagRow]:

@@ -135,6 +135,8 @@ def _of_any(services: Services, peers: Peers, name: str) -> Response | None:
     told: Response | None = None
     unsure: LakeError | None = None
     for other in peers.others():
+        if peers.answers_at(other.url) and _is_near(other, peers):
+            continue
         try:
             answer = _answer_of(services, other, peers, f"Statement {name}")
         except ServerGone:  # with what it ran

@@ -69,7 +69,7 @@ def _decode(data: bytes) -> tuple[dict[str, dict[str, bytes | None]], bytes]:
     magic, version, _, columns = struct.unpack_from(">qiii", data)
     if magic != _MAGIC or version != _VERSION:
         raise UnreadableIndex("no file index of version 1")
-    at = _FIXED + 4
+    at, left = _FIXED + 4, len(data)
     indexes: dict[str, dict[str, bytes | None]] = {}
     for _ in range(columns):
         column, at = _read_utf(data, at)
@@ -80,9 +80,15 @@ def _decode(data: bytes) -> tuple[dict[str, dict[str, bytes | None]], bytes]:
             kind, at = _read_utf(data, at)
             start, length = struct.unpack_from(">ii", data, at)
             at += 8
+            if start < 0:
+                bodies[kind] = None
+                continue
+            left -= length
+            if length < 0 or left < 0:  # many bodies of the same bytes would take the square of them in memory
+                raise UnreadableIndex("the bodies of the index lie over each other")
             if start + length > len(data):
                 raise UnreadableIndex("the index ends early")
-            bodies[kind] = None if start < 0 else data[start : start + length]
+            bodies[kind] = data[start : start + length]
     length = int.from_bytes(data[at : at + 4], "big")
     return indexes, data[at + 4 : at + 4 + length]
 

@@ -55,6 +55,8 @@ paramstyle = "qmark"
 """A mapping of values for ``:name`` is taken as well."""
 _ARRIVAL_SECONDS, _LOOK_SECONDS = 5.0, 0.05
 """How long a statement that is to be canceled may take to reach the server, and how often it is looked for."""
+_UNSURE = 503
+"""A server answers so where another one, which may know the statement, does not answer it."""
 
 __all__ = [
     "BINARY", "Binary", "Connection", "Cursor", "DATETIME", "DataError", "DatabaseError", "Date", "DateFromTicks",
@@ -238,7 +240,9 @@ class Cursor:
             try:
                 self.connection.request("DELETE", f"/statements/{self._request_id}").close()
                 return
-            except ProgrammingError as unknown:
+            except (ProgrammingError, OperationalError) as unknown:
+                if isinstance(unknown, OperationalError) and not (self._asking and unknown.status == _UNSURE):
+                    raise
                 if not self._asking:
                     raise ProgrammingError("Nothing was canceled: the statement has ended.") from unknown
                 if time.monotonic() > until:

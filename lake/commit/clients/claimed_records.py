@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from model.errors import LakeError
@@ -34,6 +34,7 @@ _SYSTEM = frozenset({"_ROW_ID", "_SEQUENCE_NUMBER"})
 _BESIDE = re.compile(r"(-[0-9a-f-]+)?\.index|\.row")
 """What follows a data file's name in that of an index beside it: Java's, pypaimon's and ours (`createNewFileIndexFilePath`); and of its
 rows, where data evolution keeps some (`data-evolution.row-sidecar.enabled`)."""
+_INDEX = "_EMBEDDED_FILE_INDEX"
 _ENDED = re.compile(r"\.[A-Za-z0-9_]+$")
 
 
@@ -70,25 +71,43 @@ def time_fault(changes: Sequence[ManifestEntry]) -> str | None:
 def fault_of_records(records: Sequence[Mapping[str, Any]], files: TableFiles, schema: Schema, *, anew: bool = False) -> str | None:
     """What of the records of a manifest a reader could not decode as rows and numbers.
 
-    A file that is taken away and added with the same words, as one that gets another index, is as it was; ``anew`` looks at it, too.
+    A file that is taken away and added with the same words, as one that gets another index, is as it was, but for a new index; ``anew``
+    looks at all of it.
     """
-    again = {_words(record) for record in records if record["_KIND"] == EntryKind.DELETE and not anew}
+    again: dict[str, list[bytes | None]] = {}
     for record in records:
-        if record["_VERSION"] != VERSION:
-            return f"an entry is of version {record['_VERSION']}, which no reader knows."
-        if record["_TOTAL_BUCKETS"] < -2:  # a table without buckets has -1, one with postponed buckets -2
-            return f"an entry tells of {record['_TOTAL_BUCKETS']} buckets."
-        if record["_KIND"] == EntryKind.ADD and not (again and _words(record) in again):
-            file = record["_FILE"]
-            if (far := _far_column(record["_PARTITION"], schema)) is not None:
-                return f"a partition is of a year of column {far} before -32767 or after 32767, of which nobody here makes a text."
-            try:
-                written_by = files.read_schema(file["_SCHEMA_ID"])
-            except LakeError:  # there is none of that version, which the judge tells
-                continue
-            if (problem := _fault(file, written_by, schema)) is not None:
-                return f"of file {str(file['_FILE_NAME'])[:80]} it tells {problem}."
+        if record["_KIND"] == EntryKind.DELETE and not anew:
+            again.setdefault(_words(record), []).append(record["_FILE"].get(_INDEX))
+    for record in records:
+        problem = _entry_fault(record)
+        if problem is None and record["_KIND"] == EntryKind.ADD:
+            problem = _added_fault(record, again.get(_words(record)) if again else None, files, schema)
+        if problem is not None:
+            return problem
     return None
+
+
+def _entry_fault(record: Mapping[str, Any]) -> str | None:
+    if record["_VERSION"] != VERSION:
+        return f"an entry is of version {record['_VERSION']}, which no reader knows."
+    if record["_TOTAL_BUCKETS"] < -2:  # a table without buckets has -1, one with postponed buckets -2
+        return f"an entry tells of {record['_TOTAL_BUCKETS']} buckets."
+    return None
+
+
+def _added_fault(record: Mapping[str, Any], before: Collection[bytes | None] | None, files: TableFiles, schema: Schema) -> str | None:
+    """Of a file that is added; ``before`` are the indexes that it was taken away with in the same words, None where it was not."""
+    file = record["_FILE"]
+    problem = _index_fault(file, before or ())
+    if problem is None and before is None:
+        if (far := _far_column(record["_PARTITION"], schema)) is not None:
+            return f"a partition is of a year of column {far} before -32767 or after 32767, of which nobody here makes a text."
+        try:
+            written_by = files.read_schema(file["_SCHEMA_ID"])
+        except LakeError:  # there is none of that version, which the judge tells
+            return None
+        problem = _fault(file, written_by, schema)
+    return None if problem is None else f"of file {str(file['_FILE_NAME'])[:80]} it tells {problem}."
 
 
 def _far_column(partition: bytes, schema: Schema) -> str | None:
@@ -107,6 +126,12 @@ def _words(record: Mapping[str, Any]) -> str:
     return repr([record["_PARTITION"], record["_BUCKET"], *(file.get(name) for name in (*told, "_DELETE_ROW_COUNT", "_SCHEMA_ID"))])
 
 
+def _index_fault(file: Mapping[str, Any], before: Collection[bytes | None]) -> str | None:
+    index = file.get(_INDEX)
+    problem = None if index is None or index in before else container_fault(index)
+    return None if problem is None else f"{_INDEX}, which is none: {problem}"
+
+
 def _fault(file: Mapping[str, Any], written_by: Schema, schema: Schema) -> str | None:
     rows, deleted = file["_ROW_COUNT"], file.get("_DELETE_ROW_COUNT")
     if not 0 <= (deleted or 0) <= rows:
@@ -118,9 +143,6 @@ def _fault(file: Mapping[str, Any], written_by: Schema, schema: Schema) -> str |
     covered = file.get("_VALUE_STATS_COLS")
     if covered is not None and (unknown := set(covered) - names - _SYSTEM):
         return f"statistics of column {min(unknown)[:80]}, which there is not"
-    index = file.get("_EMBEDDED_FILE_INDEX")
-    if index is not None and (problem := container_fault(index)) is not None:
-        return f"_EMBEDDED_FILE_INDEX, which is none: {problem}"
     for field in ("_MIN_KEY", "_MAX_KEY"):
         if (problem := binary_row.fault_of(file[field], None)) is not None:
             return f"{field}, which is no row: {problem}"

@@ -145,6 +145,26 @@ def test_a_running_statement_is_canceled_from_another_thread(conn: sluice.Connec
     assert failures == ["StatementCanceled"]
 
 
+def test_a_cancel_waits_for_its_statement_while_another_server_is_silent(conn: sluice.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever has the name may be the one that does not answer, or the statement is on its way."""
+    cursor, answers = conn.cursor(), [503, 404, 503]
+    real = conn.request
+
+    def request(method: str, path: str, **more: object) -> object:
+        if method != "DELETE":
+            return real(method, path, **more)
+        status = answers.pop(0)
+        raise (sluice.ProgrammingError if status == 404 else sluice.OperationalError)("unsure", status=status)
+
+    monkeypatch.setattr(conn, "request", request)
+    cursor._request_id, cursor._asking = "sent", True
+    with pytest.raises(IndexError):  # it was asked each time
+        cursor.cancel()
+    answers[:], cursor._asking = [503], False
+    with pytest.raises(sluice.OperationalError, match="unsure"):
+        cursor.cancel()
+
+
 def test_a_stream_hands_over_rows_as_they_are_committed(conn: sluice.Connection) -> None:
     conn.execute("CREATE TABLE t (n INT)")
     rows = conn.stream("SELECT n FROM t")

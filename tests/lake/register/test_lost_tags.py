@@ -272,3 +272,22 @@ def test_tags_that_a_client_renamed_are_no_lost_ones(lake: Lake, table: LakeTabl
     for name in before:
         (place / f"tag-{name}").rename(place / f"tag-{name}2")
     assert [tag.name for tag in tags_of(lake, table)] == [f"{name}2" for name in before]
+
+
+def test_tags_that_java_removed_with_what_they_name_are_no_lost_ones(lake: Lake, table: LakeTable) -> None:
+    """They came back, and as they could not be read no expiry of the table removed a file any more."""
+    for name, number in (("one", 1), ("two", 2)):
+        create_tag(lake, table, name, snapshot_id=number)
+    expire_snapshots(lake, table, keep(2))
+    place = Path(table.files.layout.tag_dir())
+    for tag in tags_of(lake, table):
+        (place / f"tag-{tag.name}").unlink()
+        for name in (tag.snapshot.base_manifest_list, tag.snapshot.delta_manifest_list):
+            Path(table.files.layout.manifest(name)).unlink(missing_ok=True)
+    newest = max(table.files.snapshot_ids())
+    (place / "tag-client").write_bytes((Path(table.location) / f"snapshot/snapshot-{newest}").read_bytes())
+    table = lake.open(table.identifier)
+    assert [tag.name for tag in tags_of(lake, table)] == ["client"]
+    assert [path.name for path in place.iterdir()] == ["tag-client"]
+    expire_snapshots(lake, table, keep(1))
+    assert table.files.snapshot_ids() == [newest]

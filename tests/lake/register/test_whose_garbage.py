@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from catalog import CatalogStore
 from lake import Lake
+from lake.rewrite.garbage import put_on_record
 from lake.tables import drops as lake_drops
 from model.errors import Unavailable
 from model.identifier import Identifier
@@ -189,4 +191,22 @@ def test_what_lies_there_and_was_never_decided_stays(
     lake.sweep_drops()
     assert (place / "schema/schema-0").exists()
     assert f"{later} is not of what was dropped" in caplog.text
+    lake.close()
+
+
+@pytest.mark.usefixtures("swept_at_once")
+@pytest.mark.parametrize("decided", [True, False])
+def test_a_filled_directory_stays_where_a_table_was_decided_in_it(catalog: CatalogStore, warehouse: Path, *, decided: bool) -> None:
+    """A catalog that went back to a moment of the filling has its record, and not the table's; all its files are older than that."""
+    lake = Lake(catalog, str(warehouse))
+    lake.create_database("d")
+    source, filled = Path(make(lake, IN_D, "a").location), warehouse / "d.db/filled-1"
+    shutil.copytree(source, filled)
+    if not decided:  # whoever fills it writes these once it is
+        for below in ("schema", "snapshot"):
+            shutil.rmtree(filled / below)
+    put_on_record(catalog, str(filled))
+    lake.sweep_drops()
+    lake.recover()
+    assert filled.exists() is decided
     lake.close()

@@ -348,6 +348,15 @@ def test_an_index_that_readers_take_apart_is_taken(writer: Writer) -> None:
     writer.commit(changes=[_named(writer.file(rows=1), embedded_file_index=container)])
 
 
+def test_a_file_that_is_taken_away_and_added_gets_no_index_that_is_none(writer: Writer, gateway: Gateway) -> None:
+    """In the same words it was not looked at."""
+    mine, noise = writer.file(rows=1), b"\xff" * 40
+    writer.commit(changes=[mine])
+    body = writer.body(writer.latest(), changes=[gone(mine), _named(mine, embedded_file_index=noise)], commitKind="COMPACT")
+    with pytest.raises(InvalidCommit, match="_EMBEDDED_FILE_INDEX, which is none"):
+        holding(gateway.lake, Access.UPDATE).client_commit(T, client_commit(body))
+
+
 def test_what_lies_beside_a_file_is_called_as_it(writer: Writer) -> None:
     latest = writer.latest()
     assert latest is not None

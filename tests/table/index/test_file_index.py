@@ -6,6 +6,7 @@ import contextlib
 import datetime as dt
 import operator
 import struct
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -227,3 +228,19 @@ def test_impossible_indexes_are_refused(options: dict[str, str], told: str) -> N
     columns = [column("id", "INT"), column("d", "DECIMAL(5, 2)"), column("b", "BYTES"), column("wide", "DECIMAL(19, 2)")]
     with pytest.raises(InvalidOption, match=told.replace("(", r"\(")):
         new_schema(columns, options={"bucket": "-1", **options})
+
+
+@pytest.mark.parametrize(("start", "length"), [(1, None), (0, None), (5, -1)])
+def test_bodies_that_lie_over_each_other_are_told_before_they_are_copied(start: int, length: int | None) -> None:
+    """A container of 100 kB took 745 MB: each of its kinds was all of it."""
+    kinds = 7_000
+    head = struct.pack(">qiii", 1493475289347502, 1, 0, 1) + struct.pack(">H", 1) + b"a" + struct.pack(">i", kinds)
+    size = len(head) + kinds * 15 + 4
+    each = b"".join(struct.pack(">H5sii", 5, b"%05d" % number, start, size - 1 if length is None else length) for number in range(kinds))
+    tracemalloc.start()
+    try:
+        with pytest.raises(UnreadableIndex):
+            decode(head + each + struct.pack(">i", 0))
+        assert tracemalloc.get_traced_memory()[1] < 10 * size
+    finally:
+        tracemalloc.stop()
