@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 from sqlglot import exp
 
+from sql.analysis.limits.folding import may_be_null, may_fold
 from sql.analysis.limits.growth import FIXED, KEEPING, ROWS, TIMES, UNKNOWN
 from sql.analysis.limits.scopes import Scope, innermost_first
 from sql.analysis.limits.sequences import MOST_ELEMENTS, seconds_of
 from sql.analysis.limits.spelled import literal_number, literal_size
+from sql.analysis.limits.weight import MOST_GROWTH, Weight, largest, product, summed
 
 ELEMENT = 16
 """Bytes that an element of an array takes at least."""
-MOST_GROWTH = 1024
-"""What a row gives is taken for 32 kB: so many times as much is what a function may make."""
 MOST_FORMAT = 10_000
 """Bytes of a format that is no literal."""
 _NUMBER = 16
@@ -41,31 +40,6 @@ _FIXED_NODES = (
 )  # fmt: skip
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv, exp.Neg, exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 _BY_ROWS = (exp.Count, exp.Sum, exp.Avg, exp.Max, exp.Min, exp.Window)
-
-
-@dataclass(frozen=True, slots=True)
-class Weight:
-    """At most so large is a value."""
-
-    made: float = 0.0
-    """Bytes that come of literals."""
-    grown: float = 0.0
-    """How many times as much as a row gives."""
-    constant: bool = True
-    """Whether no row has a part in it, so that Spark computes it while it plans."""
-    foldable: bool = True
-    """Whether it is of literals alone, not of rows of them: Spark writes such a one out at each mention, whatever it is for."""
-    elements: float | None = None
-    """Of an array, where they are known."""
-    words: float = 1.0
-    """Of the expression, with what inner queries call by a name written out each time, as Spark does where it filters early."""
-
-    def times(self, factor: float) -> Weight:
-        return replace(self, made=_product(self.made, factor), grown=_product(self.grown, factor), elements=None)
-
-    def capped(self, most: float) -> Weight:
-        """As large as a guard lets it be."""
-        return replace(self, made=min(self.made, most), grown=min(self.grown, MOST_GROWTH))
 
 
 Columns = dict[str, Weight]
@@ -100,9 +74,11 @@ class Weights:
             cte = scope.named(node) if isinstance(node, exp.Table) else None
             weight = self._weight(node, scope)
             if not isinstance(node, exp.Column | exp.Identifier | exp.Query):
-                of_rows = isinstance(node, _BY_ROWS) or name_of(node) in ROWS
-                foldable = not of_rows and all(self._weights[id(child)].foldable for child in node.iter_expressions())
-                weight = replace(weight, words=self._words_of(node), foldable=foldable)
+                name = name_of(node)
+                counts_none = isinstance(node, exp.Count) and all(self.of(child).null for child in node.iter_expressions())
+                of_rows = (isinstance(node, _BY_ROWS) or name in ROWS) and not counts_none
+                foldable, null = not of_rows and may_fold(node, name, self.of), not of_rows and may_be_null(node, name, self.of)
+                weight = replace(weight, words=self._words_of(node), foldable=foldable, null=null)
             self._weights[id(node)] = weight
             self.most_copied = max(self.most_copied, self._copied(node, scope))
             if weight.foldable and node.arg_key == "expressions" and isinstance(node.parent, exp.Select):
@@ -160,18 +136,18 @@ class Weights:
             if column.is_star:
                 for _, given in self._sources.get(inner, []):
                     for name, weight in given.items():
-                        columns[name] = _largest([weight, *([columns[name]] if name in columns else [])])
+                        columns[name] = largest([weight, *([columns[name]] if name in columns else [])])
             else:
                 name = column.alias_or_name.lower() if isinstance(column, exp.Alias | exp.Column) else ""
-                columns[name] = _largest([self.of(column), *([columns[name]] if name in columns else [])])
+                columns[name] = largest([self.of(column), *([columns[name]] if name in columns else [])])
         if any(join.args.get("pivots") for join in select.args.get("joins") or ()):  # behind a JOIN: what it names there is what it makes
-            return {"": _largest(columns.values())}
+            return {"": largest(columns.values())}
         return columns
 
     def _both(self, left: Columns, right: Columns) -> Columns:
         if len(left) != len(right) or "" in left or "" in right:
-            return {name: _largest([*left.values(), *right.values()]) for name in left}
-        return {name: _largest([mine, other]) for (name, mine), other in zip(left.items(), right.values(), strict=True)}
+            return {name: largest([*left.values(), *right.values()]) for name in left}
+        return {name: largest([mine, other]) for (name, mine), other in zip(left.items(), right.values(), strict=True)}
 
     def _of_column(self, column: exp.Column, scope: Scope) -> Weight:
         parts = [part.name.lower() for part in column.parts]
@@ -195,7 +171,9 @@ class Weights:
             while around is not None:
                 found += [weight for _, columns in self._sources.get(around, []) for weight in columns.values()]
                 around = around.outer
-        return replace(_largest(found), foldable=any(one.foldable for one in found)) if found else self._given
+        if not found:
+            return self._given
+        return replace(largest(found), foldable=any(one.foldable for one in found), null=any(one.null for one in found))
 
     def _of_parameter(self, mention: exp.Expr, name: str) -> Weight | None:
         lambda_ = mention.find_ancestor(exp.Lambda) if name in self._parameters else None
@@ -220,14 +198,14 @@ class Weights:
             # The parser makes a name of what a lambda is given.
             return self._of_parameter(node, node.name.lower()) or Weight()
         if isinstance(node, exp.Query) and id(node) not in self._columns:
-            return _largest(self._weights[id(one)] for one in node.selects) if node.selects else self._given
+            return largest(self._weights[id(one)] for one in node.selects) if node.selects else self._given
         inside = [self._weights[id(child)] for child in node.iter_expressions()]
         constant = all(one.constant for one in inside) and not isinstance(node, _BY_ROWS)
         if isinstance(node, _FIXED_NODES + _ARITHMETIC):
             return Weight(made=_NUMBER, constant=constant)
         name = name_of(node)
         if name is None:
-            return replace(_largest(inside), constant=constant)
+            return replace(largest(inside), constant=constant)
         called = self._called(name, node, inside)
         weight = replace(called, constant=constant and called.constant and name not in ROWS)
         limit = self._limit(node)
@@ -271,20 +249,20 @@ class Weights:
         if name in _TRANSFORMING or name in _REDUCING:
             return _by_lambdas(name, list(node.iter_expressions()), inside)
         if name in _MAKING:
-            return replace(_sum(inside, ELEMENT), elements=len(arguments) if name == "array" else None)
+            return replace(summed(inside, ELEMENT), elements=len(arguments) if name == "array" else None)
         if name in KEEPING:
-            return replace(_largest(inside), elements=None)
+            return replace(largest(inside), elements=None)
         if name == "sequence":
             return _sequence(arguments)
         if name in BY_COUNT and len(arguments) == len(inside):
             return _by_count(name, arguments, inside)
         if name in ("format_string", "printf") and len(inside) > 1:
-            return _sum([inside[0], _largest(inside[1:]).times(_most_mentions(arguments[0], inside[0]))])
+            return summed([inside[0], largest(inside[1:]).times(_most_mentions(arguments[0], inside[0]))])
         if name == "concat_ws" and len(inside) > 1:
-            return _sum([*inside[1:], inside[0].times(max(len(inside), *map(_elements, inside[1:])))])
+            return summed([*inside[1:], inside[0].times(max(len(inside), *map(_elements, inside[1:])))])
         if name == "array_join" and len(inside) > 1:
-            return _sum([inside[0], _sum(inside[1:]).times(max(_elements(inside[0]), 1))])
-        return _sum(inside).times(max(TIMES.get(name, UNKNOWN), _by_replacing(name, arguments)))
+            return summed([inside[0], summed(inside[1:]).times(max(_elements(inside[0]), 1))])
+        return summed(inside).times(max(TIMES.get(name, UNKNOWN), _by_replacing(name, arguments)))
 
 
 BY_COUNT = {"repeat": 1, "array_repeat": 1, "space": 0, "lpad": 1, "rpad": 1, "randstr": 0, "format_number": 1, "array_insert": 1}
@@ -294,11 +272,11 @@ BY_COUNT = {"repeat": 1, "array_repeat": 1, "space": 0, "lpad": 1, "rpad": 1, "r
 def _by_count(name: str, arguments: list[exp.Expr], inside: list[Weight]) -> Weight:
     at = BY_COUNT[name]
     count = number_of(arguments[at]) if at < len(arguments) else None
-    given = _sum(one for place, one in enumerate(inside) if place != at)
+    given = summed(one for place, one in enumerate(inside) if place != at)
     if count is None:
         return Weight(made=inf, grown=inf)
     if name in ("repeat", "array_repeat"):
-        many = given.times(abs(count)) if name == "repeat" else _sum([given], ELEMENT).times(abs(count))
+        many = given.times(abs(count)) if name == "repeat" else summed([given], ELEMENT).times(abs(count))
         return replace(many, elements=abs(count) if name == "array_repeat" else None)
     return replace(given, made=given.made + abs(count) * (ELEMENT if name == "array_insert" else 1), elements=None)
 
@@ -372,13 +350,13 @@ def _by_lambdas(name: str, arguments: list[exp.Expr], inside: list[Weight]) -> W
     bodies = [weight for one, weight in zip(arguments, inside, strict=True) if isinstance(one, exp.Lambda)]
     given = [weight for one, weight in zip(arguments, inside, strict=True) if not isinstance(one, exp.Lambda)]
     if name in _REDUCING:
-        return _sum([*given, *bodies])
-    array, body = _sum(given), _sum(bodies)
+        return summed([*given, *bodies])
+    array, body = summed(given), summed(bodies)
     elements = given[0].elements if given else None
     many = _elements(given[0]) if given else 1.0
-    made = _product(many, max(ELEMENT, body.made)) + _product(array.made, body.grown)
-    of_rows = array.grown * max(1.0, body.made / ELEMENT) + _product(array.grown, body.grown)
-    return Weight(made=made, grown=of_rows if elements is None else max(of_rows, _product(elements, body.grown)), elements=elements)
+    made = product(many, max(ELEMENT, body.made)) + product(array.made, body.grown)
+    of_rows = array.grown * max(1.0, body.made / ELEMENT) + product(array.grown, body.grown)
+    return Weight(made=made, grown=of_rows if elements is None else max(of_rows, product(elements, body.grown)), elements=elements)
 
 
 def _elements(array: Weight) -> float:
@@ -390,30 +368,5 @@ def _renamed(node: exp.Expr, columns: Columns) -> Columns:
     alias = node.args.get("alias")
     names = [column.name.lower() for column in alias.args.get("columns") or ()] if isinstance(alias, exp.TableAlias) else []
     if node.args.get("pivots") or (names and (len(names) != len(columns) or "" in columns)):
-        return {"": _largest(columns.values())} if columns else {}
+        return {"": largest(columns.values())} if columns else {}
     return dict(zip(names, columns.values(), strict=True)) if names else columns
-
-
-def _product(one: float, other: float) -> float:
-    return one * other if one and other else 0.0
-
-
-def _largest(weights: Iterable[Weight]) -> Weight:
-    all_ = list(weights)
-    return Weight(
-        made=max((one.made for one in all_), default=0.0),
-        grown=max((one.grown for one in all_), default=0.0),
-        constant=all(one.constant for one in all_),
-        foldable=all(one.foldable for one in all_),
-        elements=all_[0].elements if len(all_) == 1 else None,
-        words=max((one.words for one in all_), default=1.0),
-    )
-
-
-def _sum(weights: Iterable[Weight], each: float = 0.0) -> Weight:
-    all_ = list(weights)
-    return Weight(
-        made=sum(one.made + each for one in all_),
-        grown=sum(one.grown for one in all_),
-        constant=all(one.constant for one in all_),
-    )

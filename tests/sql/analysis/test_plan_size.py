@@ -39,6 +39,22 @@ def _aliased(levels: int, first: str = "1", behind: str = "") -> str:
     return f"SELECT {columns}{behind}"
 
 
+_MADE_LITERALS = [
+    "length(typeof(k))", "coalesce(1, k)", "coalesce(NULL, 1, k)", "CASE WHEN TRUE THEN 1 ELSE k END", "CASE WHEN FALSE THEN k ELSE 1 END",
+    "CASE WHEN k > 1 THEN 1 ELSE 1.0 END", "CASE k WHEN 1 THEN NULL END", "CASE WHEN coalesce(k, 0) IS NULL THEN 1 ELSE 2 END",
+    "if(k > 1, 1, 1)", "if(NULL, k, 1)", "nvl2(1, 2, k)", "decode(1, 1, 2, k)", "k + CAST(NULL AS INT)", "nullif(1, 1) + k",
+    "length(substr(v, NULL))", "int(FALSE AND k > 1)", "int(NOT (k > 1 OR TRUE))", "array(1, k)[0]", "struct(1 AS a, k AS b).a",
+    "map('a', 1, 'b', k)['a']", "size(array(k, k))", "int(k <=> k)", "int(coalesce(k, 0) = coalesce(k, 0))", "int(k IN (NULL))",
+]  # fmt: skip
+"""Spark's optimizer makes literals of them, and then doubled them; that it does none of the others here was seen, too."""
+_OF_A_ROW = [
+    "coalesce(k, 1)", "CASE WHEN k > 1 THEN 1 ELSE 0 END", "CASE WHEN k IS NULL THEN 0 ELSE k END", "nvl2(k, k, 0)", "nullif(k, 0)",
+    "CASE k WHEN 1 THEN 2 WHEN 2 THEN 3 END", "if(k > 1, k, 0)", "decode(k, 1, 2, 2, 3)", "zeroifnull(k)", "greatest(1, k)",
+    "length(concat_ws(NULL, v))", "k * 0", "CAST(k AS DECIMAL(10, 2))", "length(upper(v))", "int(k > 1 AND k < 5)", "rand(1)",
+    "array(k, k)[0]",
+]  # fmt: skip
+
+
 _ROWS = "(VALUES " + ", ".join(f"({row}, 'x{row}', {row})" for row in range(3_000)) + ") AS w(a, b, c)"
 
 
@@ -70,6 +86,9 @@ REFUSED = [
         _added(40, query="SELECT 1 AS a"), _added(40, "a * a + 1", "SELECT -1.5 AS a"), f"SELECT b FROM v WHERE b = ({_aliased(40)})",
         f"SELECT t.a40, v.b FROM v CROSS JOIN ({_aliased(40)}) AS t", f"WITH c AS ({_aliased(40)}) SELECT a40 FROM c",
         f"SELECT {', '.join(f'a14 + {n} AS b{n}' for n in range(100))} FROM ({_aliased(14)}) AS t", _aliased(40, behind=" FROM v"),
+        f"SELECT b * b AS c FROM ({_added(40, query='SELECT typeof(k) AS a FROM v')}) AS t(b)",
+        _added(40, query="SELECT count(NULL) AS a FROM v"),
+        *(_aliased(40, made, " FROM v") for made in _MADE_LITERALS),
     )),
 ]  # fmt: skip
 
@@ -99,6 +118,7 @@ AS_IT_IS = [
     _aliased(40, "a", " FROM v"),
     _aliased(40, "id", " FROM range(2)"),
     _aliased(10),
+    *(_aliased(40, value, " FROM v") for value in _OF_A_ROW),
     _added(40, query="SELECT a FROM (VALUES (1), (2)) AS t(a)"),
     _added(40, query="SELECT sum(a) AS a FROM (SELECT 1 AS a) AS t"),
     f"SELECT a, upper(b), a + c FROM {_ROWS} WHERE a > 5 OR b = 'x' OR c + a < 7",
