@@ -69,6 +69,7 @@ class Weights:
         self.most_copied = 0.0
         """Words that writing out what is called by a name adds to a condition, a value of literals, or one whose type grows with it."""
         self._copies: dict[int, float] = {}
+        self._passed: dict[int, set[str]] = {}
         made, folded = dict[int, float](), 0.0
         for node, scope, inner in innermost_first(tree):
             cte = scope.named(node) if isinstance(node, exp.Table) else None
@@ -82,7 +83,7 @@ class Weights:
             self._weights[id(node)] = weight
             self.most_copied = max(self.most_copied, self._copied(node, scope))
             if weight.foldable and node.arg_key == "expressions" and isinstance(node.parent, exp.Select):
-                folded += self._copies[id(node)]
+                folded += 0.0 if self._passes_on(node) else self._copies[id(node)]
             self._finish(node, cte, scope, inner)
             name = name_of(node)
             if name is not None and (weight.constant or name == "sequence"):
@@ -233,6 +234,16 @@ class Weights:
         condition = node.args.get("on") if isinstance(node, exp.Join) else node
         is_written_out = isinstance(node, exp.Join | exp.Where | exp.Having) or name_of(node) in _MAKING or self.of(node).foldable
         return max(own, self._copies.get(id(condition), 0.0)) if is_written_out else 0.0
+
+    def _passes_on(self, node: exp.Expr) -> bool:
+        """Whether a query gives a column of the one inside and has not given it before: as with ``*`` there is one of it as before."""
+        column = node.unalias()
+        if not isinstance(column, exp.Column):
+            return False
+        passed = self._passed.setdefault(id(node.parent), set())
+        is_first = column.name.lower() not in passed
+        passed.add(column.name.lower())
+        return is_first
 
     def is_large(self, node: exp.Expr) -> bool:
         """Whether a call could make more than a function makes here."""

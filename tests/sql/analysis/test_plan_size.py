@@ -55,6 +55,15 @@ _OF_A_ROW = [
 ]  # fmt: skip
 
 
+def _padded(levels: int) -> str:
+    """Wide columns without values, which each query gives as they are, as dbt's models do."""
+    wide = f"CAST(NULL AS STRUCT<{', '.join(f'f{n}: STRING' for n in range(60))}>)"
+    query = f"SELECT id, {', '.join(f'{wide} AS c{n}' for n in range(100))} FROM v"
+    for level in range(levels):
+        query = f"SELECT id, {', '.join(f'c{n} AS c{n}' if level % 2 else f't.c{n}' for n in range(100))} FROM ({query}) AS t"
+    return query
+
+
 _ROWS = "(VALUES " + ", ".join(f"({row}, 'x{row}', {row})" for row in range(3_000)) + ") AS w(a, b, c)"
 
 
@@ -88,6 +97,7 @@ REFUSED = [
         f"SELECT {', '.join(f'a14 + {n} AS b{n}' for n in range(100))} FROM ({_aliased(14)}) AS t", _aliased(40, behind=" FROM v"),
         f"SELECT b * b AS c FROM ({_added(40, query='SELECT typeof(k) AS a FROM v')}) AS t(b)",
         _added(40, query="SELECT count(NULL) AS a FROM v"),
+        f"SELECT {', '.join(f'a13 AS b{n}' for n in range(40))} FROM ({_aliased(13)}) AS t",
         *(_aliased(40, made, " FROM v") for made in _MADE_LITERALS),
     )),
 ]  # fmt: skip
@@ -118,6 +128,7 @@ AS_IT_IS = [
     _aliased(40, "a", " FROM v"),
     _aliased(40, "id", " FROM range(2)"),
     _aliased(10),
+    _padded(8),
     *(_aliased(40, value, " FROM v") for value in _OF_A_ROW),
     _added(40, query="SELECT a FROM (VALUES (1), (2)) AS t(a)"),
     _added(40, query="SELECT sum(a) AS a FROM (SELECT 1 AS a) AS t"),
