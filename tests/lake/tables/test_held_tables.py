@@ -50,9 +50,10 @@ def held(dsn: str) -> Iterator[None]:
 
 
 def require_free(dsn: str) -> None:
-    """Raise where somebody holds the table."""
+    """Raise where somebody holds the table for longer than the moment in which another thread notes something of it."""
     with psycopg.connect(dsn) as conn:
-        conn.execute(f"{HOLD} NOWAIT")
+        conn.execute("SET lock_timeout = '5s'")
+        conn.execute(HOLD)
 
 
 def stale_at(dsn: str) -> int:
