@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import select
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Self
 
@@ -57,6 +58,7 @@ class CatalogConnection(Connection[Row]):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.cursor_factory = CatalogCursor
+        self.made_at = time.monotonic()
         self._owed: list[Owed] = []
         self._opened: list[Owed] = []
         """What is owed of a transaction that has done nothing yet."""

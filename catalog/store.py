@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from weakref import WeakKeyDictionary
@@ -46,6 +45,7 @@ from catalog.objects.tags import TagRepository
 from catalog.objects.views_and_functions import NamedRepository
 from catalog.overview import OverviewRepository
 from catalog.refusals import Refusals
+from catalog.renewals import Pool, Renewals
 from catalog.state import StateRepository
 from catalog.work.jobs import JobRepository
 from catalog.work.maintenance import CompactionRunRepository, LeaseRepository
@@ -76,13 +76,8 @@ OWN_CONNECTIONS = 2
 _OWN_SHARE = 0.25
 """Of a wait for one of them; for the rest one of the statements' is taken, too."""
 TURN_IDLE_SECONDS = 30.0
-READER_SECONDS = 1.0
-"""Once in so long connections are made anew where one is dead, or leads to a Postgres that can only be read: the primary may be another."""
 _THROUGH_A_POOLER = {"application_name": POOLED_APPLICATION, "prepare_threshold": None}
 """A pooler refuses start-up options, and what is prepared on one connection to Postgres is not there on the next."""
-
-
-Pool = ConnectionPool[CatalogConnection]
 
 
 class CatalogTransaction:
@@ -156,9 +151,7 @@ class CatalogStore:
         self._damage = RememberedDamage()
         self._in_vain = False
         """Whether the last wait for a connection of statements was."""
-        self._leaving = threading.Lock()
-        self._left: dict[str, float] = {}
-        """When the connections of each pool were let go last."""
+        self._renewals = Renewals()
         self._pool = self._made(dsn, "catalog", least=2, most=max_connections)
         self._store_places = StorePlaces(max_connections)
         self._turn_pool = self._made(dsn, "turns", least=0, most=TURN_CONNECTIONS)
@@ -191,9 +184,9 @@ class CatalogStore:
         if time.monotonic() - self._worked.get(conn, 0.0) > TRUSTED_SECONDS or conn.something_came():
             try:
                 ConnectionPool.check_connection(conn)
-            except psycopg.Error:  # the pool would try its others after longer and longer pauses; of its own the server has two
-                if pool is not self._own_pool:
-                    self._connect_anew(pool)
+            except psycopg.Error:
+                if pool is not self._own_pool:  # of which the server has two
+                    self._renewals.renew(pool, dead=conn)
                 raise
 
     def close(self) -> None:
@@ -258,14 +251,9 @@ class CatalogStore:
             self._connect_anew()
             raise read_only() from problem
 
-    def _connect_anew(self, *pools: Pool) -> None:
-        """Let go of all connections of pools, those in use once they are free; once a second at most: no standby is flooded with them."""
-        for pool in pools or (self._pool, self._turn_pool, self._own_pool):
-            with self._leaving:
-                if time.monotonic() - self._left.get(pool.name, -READER_SECONDS) < READER_SECONDS:
-                    continue
-                self._left[pool.name] = time.monotonic()
-            pool.drain()
+    def _connect_anew(self) -> None:
+        """The primary may be another by now."""
+        self._renewals.renew(self._pool, self._turn_pool, self._own_pool)
 
     @contextlib.contextmanager
     def _damage_told(self) -> Iterator[None]:
