@@ -6,9 +6,12 @@ import os
 import re
 import shutil
 import tempfile
+import threading
+from collections import Counter
 from collections.abc import Generator
 from importlib.metadata import version
 
+import psutil
 import pytest
 from httpx._config import DEFAULT_TIMEOUT_CONFIG as HTTP_TIMEOUT
 from hypothesis import HealthCheck, settings
@@ -139,11 +142,21 @@ def _turn(item: pytest.Item) -> int:
     return 1 if "start_server" in _fixtures(item) else 2
 
 
+def _beside() -> str:
+    """Load and free memory of the machine, and the threads of this process: a failure that comes once has often to do with them."""
+    free = psutil.virtual_memory().available >> 20
+    running = Counter(re.sub(r"[\d-]+$", "", thread.name) for thread in threading.enumerate() if thread is not threading.main_thread())
+    threads = ", ".join(f"{name} ({count})" if count > 1 else name for name, count in sorted(running.items()))
+    return f"load {' '.join(f'{load:.1f}' for load in os.getloadavg())}, {free:,} MiB free; threads: {threads or 'none'}"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.when == "call":
         item.stash[PASSED] = report.passed
+    if report.failed:
+        report.sections.append(("What ran beside it", _beside()))
     if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         if not any(allowed.search(reason) for allowed in ALLOWED_SKIPS):
