@@ -33,7 +33,6 @@ from lake import EVERYBODY, Caller, Lake
 from maintenance.coordinator import Coordinator
 from model.errors import IllegalMove, InvalidToken, LakeError
 from model.identifier import Identifier
-from model.work.deciding import NEVER_STOPPED, Decider, deciding_as
 from model.work.quota import QUEUED, RUNNING, SESSIONS
 from sql.execution.completion import complete
 from sql.execution.environment import ContextFactory, SparkPool
@@ -166,11 +165,10 @@ class Gateway:
         return statement
 
     def append(
-        self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: Caller = EVERYBODY,
-        decider: Decider = NEVER_STOPPED,
-    ) -> AppendResult:  # fmt: skip
-        """Append the rows of a body to a table as one commit, on the caller's thread; it is stopped by ``decider``, and nothing is kept."""
-        with self._executor.outside(), deciding_as(decider):
+        self, identifier: Identifier, body: IO[bytes], content_type: str, *, idempotency_key: str | None = None, caller: Caller = EVERYBODY
+    ) -> AppendResult:
+        """Append the rows of a body to a table as one commit, on the caller's thread; where its context is stopped nothing is kept."""
+        with self._executor.outside():
             return self._appender.append(identifier, body, content_type, idempotency_key=idempotency_key, caller=caller)
 
     # Sessions and operations
@@ -403,10 +401,11 @@ class Gateway:
         self._running.remove(operation)
         for listener in () if operation.describes else self._listeners:
             listener(operation)
-        if (result := operation.result) is not None:
-            result.on_failure = self._lake.standing.met
-            if result.unbounded:
-                self._streams.add(result)
+        if (result := operation.result) is None:
+            return
+        result.on_failure = self._lake.standing.met
+        if result.unbounded:
+            self._streams.add(result)
 
     def _end_overdue(self) -> None:
         for operation in self.at_work():

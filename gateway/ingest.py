@@ -18,7 +18,7 @@ from model.identifier import Identifier
 from model.schema.schema import Schema, new_schema, with_queue_defaults
 from model.schema.types import DataType, Field, LocalZonedTimestampType, TimestampType, VarBinaryType, VarCharType
 from model.snapshot import CommitKind
-from model.work.deciding import NEVER_STOPPED, Decider, deciding_as, to_the_end
+from model.work.deciding import to_the_end
 from sql.execution.session import Session
 from sql.execution.writing import append_written, before_commit, written_by_worker
 from sql.parameters.types import PlainInsert, plain_insert
@@ -69,16 +69,14 @@ class Ingester:
         if_exists: IfExists,
         options: Mapping[str, str] | None = None,
         caller: Caller = EVERYBODY,
-        decider: Decider = NEVER_STOPPED,
     ) -> AppendResult:
         """Write the rows of an Arrow IPC stream in one commit; a table made for them is gone again where they do not fit.
 
-        ``decider`` stops it, as long as nothing is decided.
         ``body`` gives the stream as a file, and is asked for it when the caller may write; ``schema`` tells its columns, with the names
         they are to have. Raises `TableAlreadyExist`, `TableNotExist`, what an append raises, and for a replacement by other columns what
         `Lake.replace_filled` does. Whatever is raised but `OutcomeUnknown` has changed nothing of a table that was there.
         """
-        with self._outside(), deciding_as(decider):
+        with self._outside():
             lake = self._lake.for_caller(caller)
             lake.reserve.require()
             lake.quotas.check_ingest(caller)

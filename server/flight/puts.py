@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import IO, Any
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ from server.flight.statements import Statements, refuse_transaction
 from server.flight.wire.messages import message
 from server.flight.wire.received import ReceivedRows, file_of
 from server.process.services import Services
-from sql.execution.cancellation import Cancellation
+from sql.execution.cancellation import stopped_by
 from sql.execution.session import CATALOG
 from sql.parameters.parameters import Parameters
 from sql.parameters.types import PlainInsert
@@ -134,17 +135,16 @@ class Puts:
     ) -> int:
         """Give rows to a table as one commit, and note who did."""
         began, outcome, error_class = time.time(), "ERROR", None
-        ingest, canceled = self._services.gateway.ingest, Cancellation()
-        forget = self._statements.watch(call, canceled.cancel)
+        ingest = self._services.gateway.ingest
         try:
-            done = ingest(target, schema, body, create=create, if_exists=if_exists, options=options, caller=call.caller, decider=canceled)
+            with stopped_by(partial(self._statements.watch, call)):
+                done = ingest(target, schema, body, create=create, if_exists=if_exists, options=options, caller=call.caller)
             outcome = "FINISHED"
             return done.rows
         except Exception as error:
             error_class = getattr(error, "error_class", "InternalError")
             raise
         finally:
-            forget()
             self._note(call, action, outcome, error_class, began)
 
     def _database(self, call: Call) -> str:

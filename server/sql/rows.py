@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 
 import orjson
 from flask import Blueprint, Response, request
 
 from model.identifier import Identifier
-from model.work.deciding import Decider
 from server.access.access import caller
 from server.openapi.document import documented, json_of
 from server.openapi.schemas import BYTES, IDEMPOTENCY, TEXT
@@ -18,7 +16,7 @@ from server.settings.options import ROWS_BYTES
 from server.sql.bodies import body_stream, discard
 from server.sql.disconnect import CONNECTION, Client
 from server.sql.statements import idempotency_key
-from sql.execution.cancellation import Cancellation
+from sql.execution.cancellation import stopped_by
 
 bp = Blueprint("rows", __name__)
 
@@ -37,25 +35,13 @@ def append_rows(database: str, table: str) -> Response:
     key = idempotency_key()
     try:
         body = body_stream(services().settings[ROWS_BYTES])
-        with client_waits() as decider:
+        client = request.environ.get(CONNECTION)
+        with stopped_by(client.watch) if isinstance(client, Client) else contextlib.nullcontext():
             result = services().gateway.append(
-                Identifier(database, table), body, request.content_type or "", idempotency_key=key, caller=caller(), decider=decider
+                Identifier(database, table), body, request.content_type or "", idempotency_key=key, caller=caller()
             )
     except BaseException:
         discard()
         raise
     answer = {"rows": result.rows, "snapshotId": result.snapshot_id, "replayed": result.replayed}
     return Response(orjson.dumps(answer), 200, mimetype="application/json")
-
-
-@contextlib.contextmanager
-def client_waits() -> Iterator[Decider]:
-    """What the block does for the present request is stopped when the client goes."""
-    canceled = Cancellation()
-    client = request.environ.get(CONNECTION)
-    forget = client.watch(canceled.cancel) if isinstance(client, Client) else None
-    try:
-        yield canceled
-    finally:
-        if forget is not None:
-            forget()

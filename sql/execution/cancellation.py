@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from model.errors import LakeError, StatementCanceled
+from model.work.deciding import deciding_as
 
 _log = logging.getLogger(__name__)
 
@@ -98,6 +100,21 @@ class Cancellation:
     def wait(self, seconds: float) -> bool:
         """Sleep up to so long; True as soon as it is canceled."""
         return self._event.wait(seconds)
+
+
+@contextmanager
+def stopped_by(watch: Callable[[Callable[[], object]], Callable[[], None]]) -> Iterator[None]:
+    """Work that is no statement, as of a body: the block is stopped when its client goes, as long as nothing is decided.
+
+    ``watch`` takes what is to be called then, and returns what ends the watch.
+    """
+    canceled = Cancellation()
+    forget = watch(canceled.cancel)
+    try:
+        with deciding_as(canceled):
+            yield
+    finally:
+        forget()
 
 
 def _run(callback: Callable[[], None]) -> None:

@@ -16,6 +16,7 @@ from gateway.gateway import Gateway, RunningStatement
 from gateway.ingest import IfExists
 from model.errors import InvalidData, StatementCanceled
 from model.identifier import Identifier
+from model.work.deciding import deciding_as
 from sql.execution.cancellation import Cancellation
 from table.format.formats import FileFormat
 from table.format.store import TableFiles
@@ -91,11 +92,12 @@ def test_a_statement(gateway: Gateway, opened: Opened, ask: Ask, warehouse: Path
 def test_a_body_whose_client_has_gone(gateway: Gateway, opened: Opened, warehouse: Path, ask: Ask) -> None:
     canceled = Cancellation()
     opened.at_third = canceled.cancel
-    with pytest.raises(StatementCanceled):
-        gateway.append(TABLE, io.BytesIO(CSV.encode()), "text/csv", decider=canceled)
+    with pytest.raises(StatementCanceled), deciding_as(canceled):
+        gateway.append(TABLE, io.BytesIO(CSV.encode()), "text/csv")
     assert opened.count == 3
     assert data_files(warehouse) == set()
-    assert gateway.append(TABLE, io.BytesIO(CSV.encode()), "text/csv", decider=Cancellation()).rows == PARTITIONS
+    with deciding_as(Cancellation()):
+        assert gateway.append(TABLE, io.BytesIO(CSV.encode()), "text/csv").rows == PARTITIONS
     assert ask("SELECT COUNT(*) FROM t") == [(PARTITIONS,)]
 
 
@@ -110,7 +112,8 @@ def test_a_body_that_takes_longer_than_a_worker_may(
 
 
 def appended(gateway: Gateway, body: bytes, canceled: Cancellation) -> None:
-    gateway.append(TABLE, io.BytesIO(body), "application/vnd.apache.arrow.stream", decider=canceled)
+    with deciding_as(canceled):
+        gateway.append(TABLE, io.BytesIO(body), "application/vnd.apache.arrow.stream")
 
 
 def ingested(gateway: Gateway, body: bytes, canceled: Cancellation) -> None:
@@ -121,7 +124,8 @@ def ingested(gateway: Gateway, body: bytes, canceled: Cancellation) -> None:
         return made
 
     schema = pa.ipc.open_stream(body).schema
-    gateway.ingest(TABLE, schema, file, create=False, if_exists=IfExists.APPEND, decider=canceled)
+    with deciding_as(canceled):
+        gateway.ingest(TABLE, schema, file, create=False, if_exists=IfExists.APPEND)
 
 
 @pytest.mark.parametrize("send", [appended, ingested])
