@@ -22,6 +22,7 @@ from model.errors import InvalidData, TooManyStatements, Unavailable
 from model.work.deciding import present_decider
 from model.work.fair_queue import FairQueue
 from model.work.fair_share import may_have_another
+from model.work.waiting import wait_for
 from table.format.manifests.entries import NewFile
 from workers.launch import OF_STORES, launch
 from workers.spool import in_memory
@@ -142,7 +143,7 @@ class WorkerPool:
             self._let_in()
         try:
             with self._lock:
-                if not self._come(turn):
+                if not wait_for(self._lock, lambda: turn.come or self._closed, self.limits.wait_seconds, present_decider().check):
                     raise TooManyStatements(
                         f"All {self.limits.count} processes that decode {self._what} are at work (SLUICE_ROWS_WORKERS); send it again soon."
                     )
@@ -154,17 +155,6 @@ class WorkerPool:
                     self._let_in()
                 else:
                     self._waiting.remove(turn)
-
-    def _come(self, turn: _Turn) -> bool:
-        """Wait for a turn; False where it did not come in time. Raises where nobody waits for its work any more."""
-        until, decider = time.monotonic() + self.limits.wait_seconds, present_decider()
-        while not (turn.come or self._closed):
-            left = until - time.monotonic()
-            if left <= 0:
-                return False
-            self._lock.wait(min(left, _LOOK_SECONDS))
-            decider.check()
-        return True
 
     def _check_place(self, owner: str | None) -> None:
         own, waiting = self._waiting.waiting_of(owner), len(self._waiting)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 
 from model.work.fair_share import most_of_one
-
-_LOOK_SECONDS = 0.5
-"""Whoever waits looks so often whether it is to wait no longer."""
+from model.work.waiting import wait_for
 
 
 class SharedBytes:
@@ -41,19 +38,12 @@ class SharedBytes:
         ``check`` is called while it waits, and raises where it is to wait no longer. More than one may have is counted as so much.
         """
         size = min(size, most_of_one(self.most))
-        until = time.monotonic() + seconds
         own = object()
         with self._changed:
             queue = self._waiting[principal]
             queue.append(own)
             try:
-                while queue[0] is not own or not self._take(principal, size, self.most * times):
-                    left = until - time.monotonic()
-                    if left <= 0:
-                        return False
-                    self._changed.wait(min(left, _LOOK_SECONDS))
-                    check()
-                return True
+                return wait_for(self._changed, lambda: queue[0] is own and self._take(principal, size, self.most * times), seconds, check)
             finally:
                 queue.remove(own)
                 if not queue:
