@@ -82,8 +82,8 @@ class StaleFileRepository:
 
     def __init__(self, conn: CatalogConnection) -> None:
         self._conn = conn
-        self._heard = time.monotonic()
-        """When Postgres heard of the transaction last, as far as `hold_on` knows."""
+        self._heard = 0.0
+        """When Postgres heard last that `lock` is held."""
 
     def add(self, table_id: UUID, path: str, mark: Mapping[str, Any]) -> None:
         """Remember a file to be removed."""
@@ -108,6 +108,7 @@ class StaleFileRepository:
         none where somebody else holds it.
         """
         held = self._conn.execute(HOLD if wait else f"{HOLD} SKIP LOCKED", (table_id,)).fetchone()
+        self._heard = time.monotonic()
         if held is None and not wait:
             return []
         with self._conn.cursor(row_factory=class_row(StaleFileRow)) as cur:

@@ -80,10 +80,13 @@ class _Found:
     missing: Sequence[ChangedFile]
     changed: Sequence[ChangedFile]
     torn_tags: Sequence[ChangedFile]
-    lost_tags: Sequence[str]
-    """The names of those of them that have no file."""
     branches: Sequence[StoredBranch]
     done: Repair
+
+    @property
+    def lost_tags(self) -> list[str]:
+        """The names of the torn tags that have no file."""
+        return [tag_of_file(one.path) for one in self.torn_tags if one.problem == MISSING]
 
 
 def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller: Caller, *, dry_run: bool) -> Repair:
@@ -228,8 +231,7 @@ def _looked(tx: CatalogTransaction, table: LakeTable, caller: Caller) -> _Found:
     )  # fmt: skip
     return _Found(
         plan=plan, history=history, schemas=schemas, taken_over=taken_over, tags=new_tags, missing=missing, changed=changed,
-        torn_tags=torn_tags, lost_tags=[tag_of_file(one.path) for one in torn_tags if one.problem == MISSING], branches=branches,
-        done=done,
+        torn_tags=torn_tags, branches=branches, done=done,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -192,25 +192,29 @@ class Tags:
                 return before is now and rows == found.rows
             return before.snapshot_uuid == now.snapshot_uuid
 
-        def put(tag: TagRow) -> None:
-            created, retained = tag.created_millis, tag.retained
-            tx.tags.put(id_, tag.name, tag.snapshot, branch, created_millis=created, retained=retained, published=tag.published)
-            present[tag.name] = tag
-
         leaving = tx.stale.paths(id_) if found.new else set()
         for tag in found.new:
             file = table.files.layout.below(table.files.layout.tag_file(tag.name))
             if tag.name not in present and file not in leaving and still(tag):
-                put(tag)
+                present[tag.name] = _put(tx, table, tag)
         for row, tag in found.replaced:
             if present.get(row.name) == row and still(tag):
                 tx.tags.drop(id_, row.name, branch)
-                put(tag)
+                present[tag.name] = _put(tx, table, tag)
                 before, now = row.snapshot["id"], tag.snapshot["id"]
                 _log.info("Tag %s of %s is of snapshot %s, no more of %s: its file was replaced.", row.name, table.identifier, now, before)
-        without_file = [row for row in (*found.lost, *found.removed) if present.get(row.name) == row and still(row)]
-        present = {name: row for name, row in present.items() if row not in without_file}
-        return sorted([*present.values(), *_without_files(tx, table, without_file, found.lost)], key=lambda row: row.name)
+        lost = {row.name for row in found.lost}
+        for row in (*found.lost, *found.removed):
+            if present.get(row.name) != row or not still(row):
+                continue
+            if row.name in lost:
+                tx.tags.published(id_, row.name, branch, published=False)
+                present[row.name] = replace(row, published=False)
+            else:
+                tx.tags.drop(id_, row.name, branch)
+                del present[row.name]
+                _log.info("Tag %s of %s, snapshot %s, is no more: its file was removed.", row.name, table.identifier, row.snapshot["id"])
+        return sorted(present.values(), key=lambda row: row.name)
 
     def look(self, table: LakeTable) -> FoundTags:
         """What the catalog and the directory tell of the tags; before the table is held, as a store may be slow.
@@ -240,8 +244,9 @@ class Tags:
         replaced = [(row, tag) for row, tag in others if not in_doubt and self._is_the_tables(table, tag, line)]
         all_lost = self._all_lost(rows, stored, new) and not in_doubt
         lost = [row for row in missing if _has_lists(table, row)] if all_lost else []
+        written_again = {row.name for row in lost}
         for row in missing:
-            if row in lost or self._is_lost(table, row, {*line, *tagged}, any_stored=bool(stored), in_doubt=in_doubt):
+            if row.name in written_again or self._is_lost(table, row, {*line, *tagged}, any_stored=bool(stored), in_doubt=in_doubt):
                 present.append(row)
             else:  # whoever removed the file removed the tag
                 removed.append(row)
@@ -352,22 +357,18 @@ class Tags:
         return remove_stale(self._publisher, table)
 
 
+def _put(tx: CatalogTransaction, table: LakeTable, tag: TagRow) -> TagRow:
+    """Give the catalog a tag that a client wrote; returns it."""
+    created, retained, branch = tag.created_millis, tag.retained, table.identifier.branch
+    tx.tags.put(table.table_id, tag.name, tag.snapshot, branch, created_millis=created, retained=retained, published=tag.published)
+    return tag
+
+
 def _has_lists(table: LakeTable, tag: TagRow) -> bool:
     """Whether the manifest lists are there that a tag names: Java's client removes them with the tag that alone keeps them."""
     snapshot = Snapshot.from_json(tag.snapshot)
     lists = (snapshot.base_manifest_list, snapshot.delta_manifest_list)
     return all(table.files.io.file_exists(table.files.layout.manifest(name)) for name in lists)
-
-
-def _without_files(tx: CatalogTransaction, table: LakeTable, rows: Sequence[TagRow], lost: Sequence[TagRow]) -> Iterator[TagRow]:
-    """Note of tags that their files are to be written again, or that they are no more; yields those that stay."""
-    for row in rows:
-        if row in lost:
-            tx.tags.published(table.table_id, row.name, table.identifier.branch, published=False)
-            yield replace(row, published=False)
-        else:
-            tx.tags.drop(table.table_id, row.name, table.identifier.branch)
-            _log.info("Tag %s of %s, snapshot %s, is no more: its file was removed.", row.name, table.identifier, row.snapshot["id"])
 
 
 def _tells_the_same(decided: Snapshot, tagged: Snapshot) -> bool:

@@ -35,8 +35,12 @@ def reading_bytes(sizes: Iterable[int]) -> int:
     return sum(min(_FURTHER_BYTES if at else _READER_BYTES, size * _UNPACKED_TIMES) for at, size in enumerate(largest))
 
 
-Came: TypeAlias = Callable[[int], None] | None
-"""What is told the bytes of each batch, where they count."""
+Came: TypeAlias = Callable[[int], None]
+"""What is told the bytes of each batch."""
+
+
+def uncounted(_: int) -> None:
+    """Where the bytes of batches do not count."""
 
 
 class ReadingMemories:
@@ -71,7 +75,7 @@ class ReadingMemory:
             counted, unseen = 0, _SMALL_BYTES
         elif not self._shared.wait(self._principal, self._size, 0, check):
             if (few := self._few(open_batches, check, again)) is not None:
-                yield few, None
+                yield few, uncounted
                 return
             if not self._wait(check, again=again, is_made=is_made):
                 own, most = self._shared.usage().get(self._principal, 0), self._shared.most

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from model.errors import LakeError, StatementCanceled, TooManyStatements, Unavailable
 from model.schema.types import BigIntType, DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
-from sql.execution.reading_memory import Came, ReadingMemory
+from sql.execution.reading_memory import Came, ReadingMemory, uncounted
 from table.format.io.patience import carried
 from table.format.rows.arrow import arrow_type
 
@@ -253,7 +253,8 @@ class ResultSet:
         """
         try:
             with ExitStack() as taken:
-                yield from self._read(*((self._open, None) if self.memory is None else self._with_memory(self.memory, taken, again=again)))
+                opened = (self._open, uncounted) if self.memory is None else self._with_memory(self.memory, taken, again=again)
+                yield from self._read(*opened)
         except Exception as problem:
             if self.placed is not None:
                 self.placed(problem)
@@ -268,7 +269,7 @@ class ResultSet:
         except TooManyStatements:
             raise
         except Exception as problem:  # of rows that were read to see how many there are: it ends as at any other row
-            return partial(_raise, problem), None
+            return partial(_raise, problem), uncounted
 
     def _read(self, open_batches: Callable[[], Iterator[pa.RecordBatch]], came: Came) -> Iterator[pa.RecordBatch]:
         """The batches; ``came`` is told the bytes of each."""
@@ -276,8 +277,7 @@ class ResultSet:
             if self._closed:
                 raise self._closed_early()
             for batch in self._timed(open_batches()):
-                if came is not None:
-                    came(batch.nbytes)
+                came(batch.nbytes)
                 yield batch
                 if self._closed:
                     raise self._closed_early()

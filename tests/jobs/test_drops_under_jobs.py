@@ -6,6 +6,7 @@ Also where an older copy of its checkpoint lies there by then. A new table that 
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,11 @@ from tests.short import diagonal
 from tests.torture.job_campaign import job, start_job, until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+def column(server: RunningServer, table: str, name: str = "n") -> list[Any]:
+    """The values of a column, in the order of a queue table's bucket."""
+    return [row[0] for row in server.sql(f"SELECT `{name}` FROM {table}")]
 
 
 def test_a_job_goes_on_where_it_was_once_its_table_is_back(server: RunningServer, database: str, tmp_path: Path) -> None:
@@ -35,8 +41,7 @@ def test_a_job_goes_on_where_it_was_once_its_table_is_back(server: RunningServer
 
     checkpoint, older = server.warehouse / ".sluice" / "jobs" / job_id, tmp_path / "older"
 
-    def arrived() -> list[int]:
-        return [row[0] for row in server.sql(f"SELECT n FROM {dst}")]
+    arrived = partial(column, server, dst)
 
     def all_of_it() -> list[int]:
         return list(range(2 * len(sent)))
@@ -78,13 +83,7 @@ def test_a_new_table_of_the_targets_name_takes_no_rows_of_the_job(server: Runnin
     server.sql(f"CREATE TABLE {src} (n INT) WITH ('bucket' = '1'); CREATE TABLE {dst} (n INT) WITH ('bucket' = '1')")
     server.sql(f"INSERT INTO {src} VALUES (0)")
     job_id = start_job(server, f"INSERT INTO {dst} SELECT n FROM {src} /*+ OPTIONS('scan.mode' = 'latest-full') */")
-
-    def rows() -> list[int]:
-        return [row[0] for row in server.sql(f"SELECT n FROM {dst}")]
-
-    def found() -> dict[str, Any]:
-        return job(server, job_id)
-
+    rows, found = partial(column, server, dst), partial(job, server, job_id)
     until(lambda: rows() == [0], what=found)
     if not running:
         server.sql(f"STOP JOB '{job_id}'")
@@ -109,13 +108,7 @@ def test_a_new_table_of_the_sources_name_gives_the_job_no_rows(server: RunningSe
     if read:
         server.sql(f"INSERT INTO {src} VALUES (0)")
     job_id = start_job(server, f"INSERT INTO {dst} SELECT n FROM {src} /*+ OPTIONS('scan.mode' = 'latest-full') */")
-
-    def rows() -> list[int]:
-        return [row[0] for row in server.sql(f"SELECT n FROM {dst}")]
-
-    def found() -> dict[str, Any]:
-        return job(server, job_id)
-
+    rows, found = partial(column, server, dst), partial(job, server, job_id)
     until(lambda: found()["state"] == "RUNNING" and rows() == [0] * read, what=found)
     server.sql(f"DROP TABLE {src}; CREATE TABLE {src} (n INT) WITH ('bucket' = '1')")
     server.sql(f"INSERT INTO {src} VALUES (7); INSERT INTO {src} VALUES (8)")
@@ -136,7 +129,7 @@ def test_a_new_table_of_the_name_for_bad_rows_takes_none_of_them(server: Running
     job_id = start_job(server, f"INSERT INTO {dst} SELECT CAST(s AS INT) AS n FROM {src} {hint}", **{"job.bad-rows": aside})
 
     def rows() -> tuple[list[int], list[str]]:
-        return [row[0] for row in server.sql(f"SELECT n FROM {dst}")], [row[0] for row in server.sql(f"SELECT `row` FROM {aside}")]
+        return column(server, dst), column(server, aside, "row")
 
     def found() -> tuple[object, ...]:
         return rows(), job(server, job_id)

@@ -45,6 +45,14 @@ def slow(lake: Lake, dsn: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lake
     catalog.close()
 
 
+def six_commits(slow: Lake) -> SlowIO:
+    """Make them, with a file of each; the store they lie in."""
+    for number in range(6):
+        slow.commit(slow.open(T), append(f"f{number}"))
+    assert isinstance(slow.file_io, SlowIO)
+    return slow.file_io
+
+
 @pytest.mark.usefixtures("table")
 def test_a_removal_that_takes_long_is_noted_when_it_is_done(slow: Lake, dsn: str) -> None:
     slow.commit(slow.open(T), append("f"))
@@ -56,10 +64,7 @@ def test_a_removal_that_takes_long_is_noted_when_it_is_done(slow: Lake, dsn: str
 @pytest.mark.usefixtures("table")
 def test_files_removed_before_the_store_failed_are_not_removed_again(slow: Lake, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publish, "_STALE_AT_ONCE", 2)
-    for number in range(6):
-        slow.commit(slow.open(T), append(f"f{number}"))
-    io = slow.file_io
-    assert isinstance(io, SlowIO)
+    io = six_commits(slow)
     io.removes = 3
     slow.history.rollback_to_snapshot(slow.open(T), 1)
     count = "SELECT count(*) FROM stale_file"
@@ -73,10 +78,7 @@ def test_files_removed_before_the_store_failed_are_not_removed_again(slow: Lake,
 @pytest.mark.usefixtures("table")
 def test_many_files_may_take_longer_than_a_transaction_may_be_silent(slow: Lake, dsn: str) -> None:
     """Silence was allowed for an hour: a server that stood still there kept every client from committing as long."""
-    for number in range(6):
-        slow.commit(slow.open(T), append(f"f{number}"))
-    io = slow.file_io
-    assert isinstance(io, SlowIO)
+    io = six_commits(slow)
     io.seconds = 0.8
     slow.history.rollback_to_snapshot(slow.open(T), 1)
     with psycopg.connect(dsn) as conn:

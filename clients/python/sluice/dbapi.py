@@ -233,10 +233,10 @@ class Cursor:
         Raises where nothing was canceled: `ProgrammingError` where none runs, or none any more, and `OperationalError` where one does not
         arrive, or its server is gone.
         """
+        if self._request_id is None:
+            raise ProgrammingError("Nothing was canceled: this cursor runs no statement.")
         until = time.monotonic() + _ARRIVAL_SECONDS
         while True:
-            if self._request_id is None:
-                raise ProgrammingError("Nothing was canceled: this cursor runs no statement.")
             try:
                 self.connection.request("DELETE", f"/statements/{self._request_id}").close()
                 return

@@ -73,9 +73,8 @@ class Weights:
         made, folded = dict[int, float](), 0.0
         for node, scope, inner in innermost_first(tree):
             cte = scope.named(node) if isinstance(node, exp.Table) else None
-            weight = self._weight(node, scope)
+            weight, name = self._weight(node, scope), name_of(node)
             if not isinstance(node, exp.Column | exp.Identifier | exp.Query):
-                name = name_of(node)
                 counts_none = isinstance(node, exp.Count) and all(self.of(child).null for child in node.iter_expressions())
                 of_rows = (isinstance(node, _BY_ROWS) or name in ROWS) and not counts_none
                 foldable, null = not of_rows and may_fold(node, name, self.of), not of_rows and may_be_null(node, name, self.of)
@@ -85,7 +84,6 @@ class Weights:
             if weight.foldable and node.arg_key == "expressions" and isinstance(node.parent, exp.Select):
                 folded += 0.0 if self._passes_on(node) else self._copies[id(node)]
             self._finish(node, cte, scope, inner)
-            name = name_of(node)
             if name is not None and (weight.constant or name == "sequence"):
                 made[id(node)] = weight.made
             else:

@@ -155,9 +155,9 @@ def last_in(context: ExecutionContext, targets: Iterable[LakeTable], commit_user
     """The last batch of a checkpoint that snapshots name of the tables it goes into: its rows, and those that do not fit."""
     principal = context.lake.caller.principal
     last, whole = NONE, True
-    for target in targets:
-        with context.lake.catalog.reading() as tx:
-            history = tx.snapshots.history(target.table_id, target.identifier.branch)
+    with context.lake.catalog.reading() as tx:
+        histories = [tx.snapshots.history(target.table_id, target.identifier.branch) for target in targets]
+    for history in histories:
         bodies = (row.body for row in history if row.body["commitUser"] == commit_user)
         batch = max((body["commitIdentifier"] for body in bodies if same_committer(body, principal)), default=NONE)
         last, whole = max(last, batch), whole and (batch != NONE or not history or history[0].snapshot_id == 1)
