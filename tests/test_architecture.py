@@ -34,6 +34,8 @@ LONGEST_FILE = 420
 MOST_MODULES = 18
 """In a folder, which has one idea; migrations are a history."""
 SPARK = ("sql/spark", "pyspark_sluice")
+TRANSACTIONS = {"transaction", "reading", "consistent", "deciding", "own", "beside_store"}
+"""What `catalog.CatalogStore` opens."""
 
 
 @cache
@@ -121,6 +123,16 @@ def test_what_int_cannot_read_is_no_number(package: str) -> None:
     for file in files(package):
         for word in ("isdigit", "isnumeric"):
             assert f".{word}(" not in file.read_text(), file
+
+
+@pytest.mark.parametrize("package", ["sql", "server"])
+def test_the_language_and_the_endpoints_open_no_transaction(package: str) -> None:
+    """What belongs together in Postgres is decided in `lake/`; an operator's commands have none where the catalog is hurt."""
+    for file in files(package):
+        if not file.relative_to(ROOT).as_posix().startswith("server/commands/"):
+            calls = [node.func for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.Call)]
+            opened = [ast.unparse(call) for call in calls if isinstance(call, ast.Attribute) and call.attr in TRANSACTIONS]
+            assert [call for call in opened if "catalog" in call] == [], file
 
 
 @pytest.mark.parametrize("package", sorted(MAY_IMPORT.keys() - {"migrations"}))

@@ -67,6 +67,15 @@ def tables(
         return tx.browse.tables(database=database, search=search, order=order, offset=offset, limit=limit, only=only, untold=untold)
 
 
+def table_count(lake: Lake) -> int | None:
+    """How many tables the catalog has that this server runs; None for who is no administrator, whose grants are looked at one by one."""
+    if not lake.caller.administrator:
+        return None
+    with lake.catalog.reading() as tx:
+        counts = tx.browse.count_by_type()
+    return sum(count for kind, count in counts.items() if other_kind({} if kind is None else {"type": kind}) is None)
+
+
 def summaries(lake: Lake, *, database: str | None = None, table: str | None = None) -> Iterator[TableSummary]:
     """The tables the caller may open, by database and name, page by page: one query each, and no look at any file."""
     after, page = None, _PAGE

@@ -100,6 +100,9 @@ class Job:
         return self.state is JobState.FINISHED and any(map(is_drained, ends))
 
 
+NO_BATCH = -1
+"""The batch before the first: the last one of a query that has committed none."""
+
 NO_CHECKPOINT = "once"
 """Stands for the checkpoint of an INSERT that is one batch, whose sources end with what is there: nothing is gone on with."""
 

@@ -18,8 +18,7 @@ from catalog.records import TableRunRow
 from gateway.operation import Operation
 from gateway.recent import EndedStatement
 from jobs.points import rate
-from lake.inspect.browse import seen_in_part
-from model.access import table_resource
+from lake.inspect.compactions import newest_runs
 from model.errors import BadRequest, JobNotExist, LakeError, OperationNotExist, Unavailable
 from model.identifier import Identifier
 from model.options.masking import masked_all, masked_text
@@ -353,12 +352,7 @@ class ShownRun:
 @in_menu("Compactions")
 def compactions() -> ResponseReturnValue:
     """What is merged now and what was, over all tables the caller sees."""
-    lake = services().gateway.lake
-    with lake.catalog.consistent() as tx:
-        me, newest = lake.access.at(tx, caller()), tx.compactions.newest(_MOST_RUNS)
-    hidden = set(seen_in_part(lake.for_caller(me), {(run.database, run.name) for run in newest}))
-    visible = [run for run in newest if (run.database, run.name) not in hidden]
-    runs = [_run(run) for run in visible if me.sees(table_resource(Identifier(run.database, run.name)))]
+    runs = [_run(run) for run in newest_runs(services().gateway.lake.for_caller(caller()), limit=_MOST_RUNS)]
     done = [shown_run.run for shown_run in runs if shown_run.run.outcome == "done"]
     return render(
         "compactions.html",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from catalog.work.maintenance import RUNNING
+from lake.inspect.compactions import runs_of
 from model.options.table import TABLE_OPTIONS
 from sql.system.base import SystemScan, shown_row, system_table
 from table.compaction.candidates import CompactionRules, by_bucket, choose
@@ -31,9 +32,7 @@ from table.format.rows import binary_row
 )
 def compaction(scan: SystemScan) -> Iterable[Sequence[Any]]:
     """The automatic compactions of the table, running ones too, newest first; times are UTC."""
-    with scan.lake.catalog.reading() as tx:
-        runs = tx.compactions.of(scan.opened.table_id)
-    for run in runs:
+    for run in runs_of(scan.lake, scan.opened):
         ended = None if run.outcome == RUNNING else _utc(run.ended_at)
         yield (
             _utc(run.started_at), ended, run.reason, run.outcome, run.snapshot_id, run.tasks, run.files_before,

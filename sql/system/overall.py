@@ -9,14 +9,13 @@ from typing import Any
 
 from catalog.browse import TableSummary
 from lake import LakeTable
-from lake.inspect.browse import summaries
+from lake.inspect.browse import summaries, table_count
 from model.access import table_resource
 from model.catalog_errors import MetadataOnlyTable
 from model.errors import DatabaseNotExist, Forbidden, TableNotExist
 from model.identifier import MAIN_BRANCH, Identifier
 from model.options.masking import masked_all
 from model.predicate import And, Compare, Op
-from model.schema.schema import other_kind
 from model.wall_clock import epoch_of_wall
 from sql.execution.session import CATALOG
 from sql.system.base import Rows, SystemScan, SystemTable, columns_of, in_batches
@@ -96,16 +95,7 @@ def _sizes(scan: SystemScan, summary: TableSummary) -> tuple[int | None, ...] | 
     )
 
 
-def _count_of_tables(scan: SystemScan) -> int | None:
-    """All of them for who sees all; others' grants are looked at table by table."""
-    if not scan.lake.caller.administrator:
-        return None
-    with scan.lake.catalog.reading() as tx:
-        counts = tx.browse.count_by_type()
-    return sum(count for kind, count in counts.items() if other_kind({} if kind is None else {"type": kind}) is None)
-
-
-OVERALL["tables"] = replace(OVERALL["tables"], count=_count_of_tables)
+OVERALL["tables"] = replace(OVERALL["tables"], count=lambda scan: table_count(scan.lake))
 
 
 @_overall(

@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from lake import LakeTable
-from lake.commit.writers import same_committer
+from lake.job_records import InTarget
 from lake.register.looks.side_by_side import SideBySide
 from model.errors import JobCheckpointDamaged
 from model.location import Location
 from model.text.file_name import file_name
-from sql.spark.streaming.checkpoints import NONE, Checkpoint, ends_of, log_ends
-from sql.statements.base import ExecutionContext
+from model.work.job import NO_BATCH
+from sql.spark.streaming.checkpoints import Checkpoint, ends_of, log_ends
 from table.format.io.file_io import FileIO, file_io_for
 
 _log = logging.getLogger(__name__)
@@ -37,7 +36,7 @@ class LastBatch:
     """What the catalog knows of a query: its checkpoint's id, its last batch with rows, and which rows those were."""
 
     checkpoint: str
-    batch: int = NONE
+    batch: int = NO_BATCH
     plan: str | None = None
     """None in what versions noted that did not keep it."""
     state: bool = False
@@ -73,12 +72,12 @@ def agreed(
         checkpoint.begin(last.checkpoint)
     if in_target is not None:
         last = _known(checkpoint, last, in_target(last.checkpoint))
-    if last.batch == NONE:
+    if last.batch == NO_BATCH:
         checkpoint.drop_state_of(0)  # whose plan was cut off: it is made anew, and begins with no state
     fault = _fault(checkpoint, last)
     if fault is None:
         return last
-    if last.batch == NONE and not checkpoint.begun:
+    if last.batch == NO_BATCH and not checkpoint.begun:
         return LastBatch(_begun(checkpoint, last.checkpoint))
     if last.plan is None or last.state or keeps_state or log_ends(ends_of(last.plan)):
         raise _damaged(checkpoint, fault)
@@ -141,29 +140,6 @@ def _in_stores(paths: Iterator[str]) -> Iterator[tuple[FileIO, str]]:
         yield stores[store], path
 
 
-@dataclass(frozen=True, slots=True)
-class InTarget:
-    """What the target's snapshots tell of a checkpoint."""
-
-    batch: int
-    """The last that they name; -1 where they name none."""
-    whole: bool
-    """Whether a later one would be named, too: none of those after what is known has expired, as expiry takes the oldest first."""
-
-
-def last_in(context: ExecutionContext, targets: Iterable[LakeTable], commit_user: str) -> InTarget:
-    """The last batch of a checkpoint that snapshots name of the tables it goes into: its rows, and those that do not fit."""
-    principal = context.lake.caller.principal
-    last, whole = NONE, True
-    with context.lake.catalog.reading() as tx:
-        histories = [tx.snapshots.history(target.table_id, target.identifier.branch) for target in targets]
-    for history in histories:
-        bodies = (row.body for row in history if row.body["commitUser"] == commit_user)
-        batch = max((body["commitIdentifier"] for body in bodies if same_committer(body, principal)), default=NONE)
-        last, whole = max(last, batch), whole and (batch != NONE or not history or history[0].snapshot_id == 1)
-    return InTarget(last, whole)
-
-
 def _require_known(checkpoint: Checkpoint, last: LastBatch, there: InTarget) -> None:
     """A catalog that is older than the checkpoint, as an old dump is, is gone on with once the target has what it has forgotten."""
     noted, in_target = checkpoint.committed(), there.batch
@@ -210,7 +186,7 @@ def _fault(checkpoint: Checkpoint, last: LastBatch) -> str | None:
     if query_id != last.checkpoint:
         return f"is another query's ({query_id})"
     numbers = checkpoint.planned()
-    newest = numbers[-1] if numbers else NONE
+    newest = numbers[-1] if numbers else NO_BATCH
     if newest < last.batch:
         return f"knows its batches up to {newest} only, while batch {last.batch} was committed" if numbers else "has lost its offsets"
     if newest > 0 and newest - 1 not in numbers:
@@ -220,9 +196,9 @@ def _fault(checkpoint: Checkpoint, last: LastBatch) -> str | None:
     if last.batch in numbers:
         if fault := _other_rows(checkpoint, last):
             return fault
-    elif last.batch > NONE and numbers[0] < last.batch:  # the first ones are let go by and by
+    elif last.batch > NO_BATCH and numbers[0] < last.batch:  # the first ones are let go by and by
         return f"lacks offsets/{last.batch}"
-    return _lacking_log(checkpoint, newest) if newest > NONE else None
+    return _lacking_log(checkpoint, newest) if newest > NO_BATCH else None
 
 
 def _without_plans(checkpoint: Checkpoint) -> str | None:
@@ -231,7 +207,7 @@ def _without_plans(checkpoint: Checkpoint) -> str | None:
     A plan is on disk before its batch leaves anything in the state. Versions up to 0.1 did not see to that: there one may be missing.
     """
     numbers, done = checkpoint.planned(), checkpoint.reached_in_state()
-    if done > NONE and not numbers:
+    if done > NO_BATCH and not numbers:
         return f"has lost its offsets, while its state holds the rows of batches up to {done}"
     if numbers and done > numbers[-1] + 1:
         return f"knows its batches up to {numbers[-1]} only, while its state holds the rows of batches up to {done}"

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from lake import Lake
+from lake.job_records import JobRecords
 from model.errors import InvalidOption, LakeError
 from model.options.option import duration
 
@@ -56,7 +57,7 @@ class Alignment:
     """One query's part in its group: how far it is, and whether it may go on."""
 
     def __init__(self, lake: Lake, rule: AlignmentRule, job_id: UUID, part: str) -> None:
-        self._lake = lake
+        self._records = JobRecords(lake.catalog)
         self._rule = rule
         self._me = (str(job_id), part)
         self._watermark: int | None = None
@@ -91,8 +92,7 @@ class Alignment:
             return None
         if self._idle_at is None or self._idle_at[0] != rested_at:
             try:
-                with self._lake.catalog.reading() as tx:
-                    now = tx.jobs.clock()
+                now = self._records.clock()
             except LakeError:
                 return None  # Postgres is away: it could not be told this either
             self._idle_at = rested_at, now - (time.monotonic() - rested_at) + self._rule.idle.total_seconds()
@@ -108,8 +108,7 @@ class Alignment:
 
     def _slowest(self) -> int | None:
         try:
-            with self._lake.catalog.reading() as tx:
-                members = tx.jobs.aligned(self._rule.group)
+            members = self._records.watermarks(self._rule.group)
         except LakeError:
             return None  # Postgres is away: nothing could be committed either
         return min((watermark for job_id, part, watermark in members if (job_id, part) != self._me), default=None)

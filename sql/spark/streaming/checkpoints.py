@@ -9,13 +9,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from model.location import Location
-from model.work.job import is_drained
+from model.work.job import NO_BATCH, is_drained
 from sql.spark.streaming.kept_state import KeptState
 from table.format.io.file_io import FileIO, FileStatus, file_io_for
 from table.format.io.storage_errors import translating
 
-NONE = -1
-"""The batch before the first: the last one of a query that has committed none."""
 _COMMITTED = "committed"
 _COMPACT = ".compact"
 """What the name of a log's entry ends with that holds all before it, too."""
@@ -85,7 +83,7 @@ class Checkpoint:
                 of_nothing = name.endswith(".crc") and name[1:].removesuffix(".crc") not in names
                 if name.startswith(".") and (name.endswith((".tmp", ".tmp.crc")) or of_nothing):
                     self._io.delete(f"{self.location}/{directory}/{name}")
-        self.drop_state_of(NONE)
+        self.drop_state_of(NO_BATCH)
 
     def drop_state_of(self, batch: int) -> None:
         """Where there is no plan, and state of no later batch: the first batch finds none."""

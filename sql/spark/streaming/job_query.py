@@ -21,21 +21,22 @@ from sqlglot import exp
 from lake import LakeTable
 from lake.commit.decided import follow
 from lake.commit.write_context import Write
+from lake.job_records import InTarget, JobRecords
 from lake.jobs import BatchClaim
-from model.errors import JobLeaseLost, StreamEnded
+from model.errors import StreamEnded
 from model.event_time import is_far_ahead
 from model.snapshot import CommitKind
-from model.work.job import Job, JobLease
+from model.work.job import NO_BATCH, Job, JobLease
 from sql.execution.writing import before_commit
 from sql.local import check_drain
 from sql.spark.read.prepared import prepared
 from sql.spark.session.damage import Reading
 from sql.spark.session.errors import failure_of
-from sql.spark.streaming.agreement import InTarget, LastBatch, agreed, last_in, require_files, require_same
+from sql.spark.streaming.agreement import LastBatch, agreed, require_files, require_same
 from sql.spark.streaming.alignment import Alignment
 from sql.spark.streaming.bad_rows import Sifted, given
 from sql.spark.streaming.batch import Batch, batch_watermark
-from sql.spark.streaming.checkpoints import NONE, Checkpoint
+from sql.spark.streaming.checkpoints import Checkpoint
 from sql.spark.streaming.event_time import rowtime_of
 from sql.spark.streaming.job_sink import JobSink
 from sql.spark.streaming.job_sources import JobSources
@@ -78,6 +79,7 @@ class JobQuery:
 
     def __init__(self, context: ExecutionContext, job: Job, part: str, insert: exp.Insert, *, checkpoint: str, alone: bool) -> None:
         self._context = context
+        self._records = JobRecords(context.lake.catalog)
         self._job = job
         self._part = part
         self._alone = alone
@@ -100,7 +102,7 @@ class JobQuery:
         self._stopping = self._passed = False
         self._problem: BaseException | None = None
         self._state: bool | None = None
-        self._begun_before = NONE
+        self._begun_before = NO_BATCH
         """The batch that an earlier start had planned, and that Spark does again."""
         self._applied = dict(job.applied.get(part, {}))
 
@@ -117,7 +119,7 @@ class JobQuery:
         if self._sink.connector is None:
             self._sink.target()  # before the checkpoint is held to what it has
         last = None if once else self._agreed(keeps_state=sources.are_held_back)
-        self._begun_before = NONE if once else max(self._checkpoint.planned(), default=NONE)
+        self._begun_before = NO_BATCH if once else max(self._checkpoint.planned(), default=NO_BATCH)
         with prepared(self._context, self._sink.query(), stream=not once, starts=starts, micro_batch=_BATCH_BYTES, drain=ends) as query:
             self._fix(starts, last)
             self._reading = query.reading
@@ -149,7 +151,8 @@ class JobQuery:
         return agreed(self._checkpoint, self._applied, keeps_state=keeps_state, in_target=in_target)
 
     def _in_target(self, checkpoint: str) -> InTarget:
-        return last_in(self._context, self._sink.tables(), f"{self._job.job_id}-{checkpoint}")
+        user, principal = f"{self._job.job_id}-{checkpoint}", self._context.lake.caller.principal
+        return self._records.last_in(self._sink.tables(), user, by=principal)
 
     def _fix(self, starts: StartPositions, last: LastBatch | None) -> None:
         """Keep with the job where its tables begin, and whose its checkpoint is, before its first batch. Raises `JobLeaseLost`.
@@ -158,15 +161,12 @@ class JobQuery:
         """
         lease = JobLease(job_id=self._job.job_id, epoch=self._job.epoch)
         if starts.known != self._job.starts.get(self._part, {}) or not (self._applied or last is None):
-            with self._context.lake.catalog.transaction(brief=True) as tx:
-                if not tx.jobs.begin(lease, self._part, starts.known, checkpoint=None if last is None else last.checkpoint):
-                    raise JobLeaseLost(str(self._job.job_id))
-        if last is None or last.batch <= self._applied.get("batch", NONE):
+            self._records.begin(lease, self._part, starts.known, checkpoint=None if last is None else last.checkpoint)
+        if last is None or last.batch <= self._applied.get("batch", NO_BATCH):
             return
         plan = {"plan": last.plan, "state": last.state}
         claim = BatchClaim(lease=lease, part=self._part, checkpoint=last.checkpoint, batch=last.batch, rows=0, watermark=None, plan=plan)
-        with self._context.lake.catalog.transaction(brief=True) as tx:
-            claim.finish(tx)
+        self._records.note(claim)
         self._applied = {"checkpoint": last.checkpoint, "batch": last.batch, **plan}
 
     def _keep_aligned(self) -> None:
@@ -338,8 +338,7 @@ class JobQuery:
     def _passed_on(self, frame: DataFrame, number: int, checkpoint: str) -> None:
         """A batch for a sink that has no commits: it is noted when it has been written, and written again where that is not noted."""
         rows = self._sink.pass_on(frame)
-        with self._context.lake.catalog.transaction(brief=True) as tx:
-            self._claim(number, checkpoint, rows=rows, watermark=None).finish(tx)
+        self._records.note(self._claim(number, checkpoint, rows=rows, watermark=None))
 
     def _commit(self, frame: DataFrame, number: int, checkpoint: str) -> None:
         target = self._sink.target()

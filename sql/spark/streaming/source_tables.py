@@ -9,8 +9,8 @@ from typing import Any
 from sqlglot import exp
 
 from lake import LakeTable
+from lake.job_records import JobRecords
 from model.errors import LakeError
-from model.snapshot import Snapshot
 from sql.analysis.references import table_references
 from sql.connectors.stored import find_connector
 from sql.statements.base import ExecutionContext
@@ -20,7 +20,7 @@ class SourceTables:
     """The tables a query names, its views expanded, as they were when it began."""
 
     def __init__(self, context: ExecutionContext, query: exp.Expr) -> None:
-        self._lake = context.lake
+        self._records = JobRecords(context.lake.catalog)
         self._tables = list(_tables(context, query))
 
     def complete(self, sources: Sequence[dict[str, Any]]) -> None:
@@ -35,21 +35,18 @@ class SourceTables:
         table = self._table_at(end)
         if table is None:
             return
-        with self._lake.catalog.reading() as tx:
-            latest = tx.snapshots.latest(table.table_id, table.identifier.branch)
-            unread = tx.snapshots.appended_since(table.table_id, table.identifier.branch, end["snapshot"])
+        unread = self._records.unread(table, end["snapshot"])
         source["description"] = str(table.identifier)
-        source["latestOffset"] = {"snapshot": 1 if latest is None else latest.snapshot_id + 1}
-        source["snapshotsBehind"] = unread
+        source["latestOffset"] = {"snapshot": unread.next_snapshot}
+        source["snapshotsBehind"] = unread.snapshots
 
     def _table_at(self, end: dict[str, Any]) -> LakeTable | None:
         """The table an offset is about: of several, the one that has the snapshot before it."""
         if len(self._tables) == 1:
             return self._tables[0]
         for table in self._tables:
-            with self._lake.catalog.reading() as tx:
-                row = tx.snapshots.get(table.table_id, table.identifier.branch, end["snapshot"] - 1)
-            if row is not None and Snapshot.from_json(row.body).key == end.get("after"):
+            key = self._records.key_of(table, end["snapshot"] - 1)
+            if key is not None and key == end.get("after"):
                 return table
         return None
 

@@ -9,6 +9,7 @@ import pytest
 from gateway.gateway import Gateway
 from lake import Lake
 from lake.access.callers import Caller
+from lake.job_records import InTarget, JobRecords
 from lake.jobs import BatchClaim
 from model.access import Access, Grant, table_resource
 from model.errors import Forbidden
@@ -16,7 +17,6 @@ from model.identifier import Identifier
 from model.snapshot import CommitKind
 from model.work.job import JobLease
 from server.paimon.messages.snapshots import client_commit
-from sql.spark.streaming.agreement import InTarget, last_in
 from table.write.snapshot_builder import CommitRequest
 from tests.server.paimon.committing import BATCH, Writer
 from tests.server.paimon.speaking import Rest, new_table
@@ -91,16 +91,13 @@ def test_a_job_finds_its_own_batches_alone(writer: Writer, gateway: Gateway) -> 
         mallory.client_commit(T, client_commit(body(writer, 0, user, rows=0)))
     owner = holding(gateway.lake, "bob", Access.UPDATE, Access.DELETE)
     assert owner.client_commit(T, client_commit(body(writer, 7, user, rows=0)))
-
-    class Context:
-        lake = ada
-
+    records = JobRecords(gateway.lake.catalog)
     table = gateway.lake.open(T)
-    assert last_in(Context(), [table], user) == InTarget(-1, whole=True)  # type: ignore[arg-type]
+    assert records.last_in([table], user, by="ada") == InTarget(-1, whole=True)
     made = ada.commit(ada.open(T), CommitRequest(kind=CommitKind.APPEND, commit_user=user, commit_identifier=7))
     assert made.id == 2, "no repeat of another's"
     assert ada.commit(ada.open(T), CommitRequest(kind=CommitKind.APPEND, commit_user=user, commit_identifier=7)).id == 2
-    assert last_in(Context(), [table], user) == InTarget(7, whole=True)  # type: ignore[arg-type]
+    assert records.last_in([table], user, by="ada") == InTarget(7, whole=True)
     ada.commit(ada.open(T), CommitRequest(kind=CommitKind.APPEND, commit_user="other", commit_identifier=1))
     gateway.run(f"CALL sys.expire_snapshots(`table` => '{T}', retain_max => 1)").close()
-    assert last_in(Context(), [table], user) == InTarget(-1, whole=False), "it may have been there"  # type: ignore[arg-type]
+    assert records.last_in([table], user, by="ada") == InTarget(-1, whole=False), "it may have been there"

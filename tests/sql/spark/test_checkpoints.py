@@ -13,8 +13,9 @@ from urllib.parse import quote
 
 import pytest
 
+from lake.job_records import InTarget
 from model.errors import JobCheckpointDamaged, StreamEnded
-from sql.spark.streaming.agreement import InTarget, LastBatch, agreed, require_files, require_same
+from sql.spark.streaming.agreement import LastBatch, agreed, require_files, require_same
 from sql.spark.streaming.checkpoints import Checkpoint
 from table.format.io.file_io import FileIO, LocalFileIO, file_io_for
 from tests.lake.kept import go_on

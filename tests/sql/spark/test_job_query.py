@@ -19,13 +19,14 @@ import pyarrow as pa
 import pytest
 
 from lake import Lake, LakeTable
+from lake.job_records import InTarget, JobRecords
 from model.catalog_errors import JobTableReplaced
 from model.errors import JobLeaseLost, StreamEnded
 from model.identifier import Identifier
 from model.snapshot import CommitKind
 from model.work.job import JobLease, JobState
 from sql.spark.streaming import job_query
-from sql.spark.streaming.agreement import InTarget, LastBatch, last_in
+from sql.spark.streaming.agreement import LastBatch
 from sql.spark.streaming.checkpoints import Checkpoint
 from sql.spark.streaming.job_query import JobQuery
 from sql.spark.streaming.streams import StartPositions
@@ -126,7 +127,7 @@ def test_a_batch_that_the_catalog_has_forgotten_is_noted_before_the_next_and_pas
         tx.jobs.commit(lease, "0", checkpoint="c", batch=4, rows=1, watermark=None, plan={"plan": "p4", "state": False})
     job = lake.jobs.get(job.job_id)
     query = object.__new__(JobQuery)
-    query.__dict__.update(_context=SimpleNamespace(lake=lake), _job=job, _part="0", _applied=dict(job.applied["0"]))
+    query.__dict__.update(_records=JobRecords(lake.catalog), _job=job, _part="0", _applied=dict(job.applied["0"]))
     query._fix(StartPositions(), LastBatch("c", 4, "p4"))
     assert lake.jobs.get(job.job_id) == job
     query._fix(StartPositions(), LastBatch("c", 7, "p7", state=True))
@@ -140,18 +141,18 @@ def test_a_batch_that_the_catalog_has_forgotten_is_noted_before_the_next_and_pas
 def test_a_batch_of_bad_rows_alone_is_found_in_the_snapshots_of_their_table(lake: Lake) -> None:
     """The target has none of it: once the catalog is older, the batch was taken for one that nobody has, and was to be done again."""
     target, aside = (make_table(lake, name, id="INT") for name in ("dst", "aside"))
-    context: Any = SimpleNamespace(lake=lake)
+    records = JobRecords(lake.catalog)
     for table, batch in ((target, 3), (aside, 4)):
         with table.write() as written:
             rows = pa.record_batch({"id": pa.array([batch], pa.int32())})
             written.add(write_batches(table.files, table.schema, [fit(rows, table.schema)]))
             lake.commit(table, written.request(CommitKind.APPEND, commit_user="job-c", commit_identifier=batch))
-    assert last_in(context, [target], "job-c").batch == 3
-    assert last_in(context, [target, aside], "job-c") == InTarget(4, whole=True)
-    assert last_in(context, [target, aside], "job-d") == InTarget(-1, whole=True)
+    assert records.last_in([target], "job-c", by=lake.caller.principal).batch == 3
+    assert records.last_in([target, aside], "job-c", by=lake.caller.principal) == InTarget(4, whole=True)
+    assert records.last_in([target, aside], "job-d", by=lake.caller.principal) == InTarget(-1, whole=True)
     with lake.catalog.transaction() as tx:
         tx.jobs._conn.execute("UPDATE table_snapshot SET snapshot_id = 7 WHERE table_id = %s", (aside.table_id,))
-    assert last_in(context, [target, aside], "job-d") == InTarget(-1, whole=False)
+    assert records.last_in([target, aside], "job-d", by=lake.caller.principal) == InTarget(-1, whole=False)
 
 
 @pytest.mark.parametrize("keep", [StartPositions.into, StartPositions.aside])
