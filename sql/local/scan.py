@@ -10,21 +10,17 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from lake import LakeTable
-from model.catalog_errors import MetadataOnlyTable
-from model.errors import TableNotExist
 from model.options.scan_mode import TRAVEL_OPTIONS
 from model.predicate import Predicate
 from model.schema.types import BigIntType, DataType, Field
 from model.snapshot import Snapshot
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference
-from sql.analysis.views import is_view
-from sql.connectors.stored import means_connector
 from sql.execution.reading_memory import reading_bytes
 from sql.execution.results import ResultColumn, ResultSet, batch_of_rows, result_schema
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
-from sql.local.scope import Scope, is_star, limit_of, only_parts, only_stored_table
+from sql.local.scope import Scope, is_star, limit_of, only_parts, only_stored_table, opened
 from sql.statements.base import ExecutionContext, LocalStatement
 from table.format.rows.domain import value_fault
 from table.scan.aggregates import Aggregate, Function, exact_aggregates
@@ -86,16 +82,7 @@ def plan_select(tree: exp.Select, context: ExecutionContext) -> LocalScan | Meta
     if not only_parts(tree, _SCAN_PARTS):
         raise NotLocal
     reference = _only_table(tree, context)
-    try:
-        table = context.lake.open(context.session.identifier(reference.parts))
-    except MetadataOnlyTable as other:
-        if means_connector(other):
-            raise NotLocal from None
-        raise
-    except TableNotExist:
-        if is_view(context, reference.parts):
-            raise NotLocal from None
-        raise
+    table = opened(reference, context)
     check_alone(table.files, table.schema)
     if TRAVEL_OPTIONS & table.schema.options.keys():
         raise NotLocal

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from lake import LakeTable
+from model.catalog_errors import MetadataOnlyTable
+from model.errors import TableNotExist
 from model.schema.schema import Schema
 from model.schema.types import Field
 from model.text.whole_number import whole_number
 from sql.analysis.references import TableReference, table_references
+from sql.analysis.views import is_view
+from sql.connectors.stored import means_connector
 from sql.local.literals import NotLocal
 from sql.statements.base import ExecutionContext
 
@@ -75,6 +80,20 @@ def only_stored_table(tree: exp.Select, context: ExecutionContext) -> TableRefer
     ):
         raise NotLocal
     return reference
+
+
+def opened(reference: TableReference, context: ExecutionContext) -> LakeTable:
+    """The table of a reference; raises `NotLocal` for a view and for what a connector reads, and else what `Lake.open` does."""
+    try:
+        return context.lake.open(context.session.identifier(reference.parts))
+    except MetadataOnlyTable as other:
+        if means_connector(other):
+            raise NotLocal from None
+        raise
+    except TableNotExist:
+        if is_view(context, reference.parts):
+            raise NotLocal from None
+        raise
 
 
 def limit_of(tree: exp.Select) -> int | None:

@@ -15,21 +15,19 @@ from sqlglot import exp
 from lake import LakeTable, StreamStep, TableStream
 from lake.streams.snapshot_steps import TURN_SECONDS
 from model.access import WHOLE
-from model.catalog_errors import MetadataOnlyTable
-from model.errors import StreamChanged, TableNotExist, UnsupportedStatement, UnsupportedType
+from model.errors import StreamChanged, UnsupportedStatement, UnsupportedType
 from model.options.table import stream_options
 from model.predicate import Predicate
 from model.schema.schema import Schema
 from model.schema.types import Field
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference
-from sql.analysis.views import is_view, sources_of
-from sql.connectors.stored import means_connector
+from sql.analysis.views import sources_of
 from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.execution.session_settings import RUNTIME_MODE
 from sql.local.conditions import Conditions
 from sql.local.literals import NotLocal
-from sql.local.scope import Scope, limit_of, only_parts, only_stored_table
+from sql.local.scope import Scope, limit_of, only_parts, only_stored_table, opened
 from sql.local.stream_checks import all_end_now, is_bounded
 from sql.parsing import trees
 from sql.statements.base import ExecutionContext, LocalStatement
@@ -155,16 +153,7 @@ def plan_tail(tree: exp.Expr, context: ExecutionContext) -> Tail:
     if not isinstance(tree, exp.Select) or not only_parts(tree, _PARTS):
         raise NotLocal
     reference = only_stored_table(tree, context)
-    try:
-        table = context.lake.open(context.session.identifier(reference.parts))
-    except MetadataOnlyTable as other:
-        if means_connector(other):
-            raise NotLocal from None
-        raise
-    except TableNotExist:
-        if is_view(context, reference.parts):
-            raise NotLocal from None
-        raise
+    table = opened(reference, context)
     if is_bounded(table, reference):
         raise NotLocal
     scope = Scope(reference, table.schema)
