@@ -84,11 +84,12 @@ def _source(node: exp.Expr, rows_of: RowsOf) -> int | None:
 def _generates(tree: exp.Select) -> bool:
     if tree.args.get("laterals"):
         return True
-    for projection in tree.expressions:
-        for node in projection.find_all(*_GENERATORS, exp.Anonymous):
-            if not isinstance(node, exp.Anonymous) or node.name.lower() in _GENERATOR_NAMES:
-                return True
-    return False
+    return any(is_generator(node) for projection in tree.expressions for node in projection.find_all(*_GENERATORS, exp.Anonymous))
+
+
+def is_generator(node: exp.Expr) -> bool:
+    """Whether a call makes rows, and maybe several columns, of one value."""
+    return isinstance(node, _GENERATORS) or (isinstance(node, exp.Anonymous) and node.name.lower() in _GENERATOR_NAMES)
 
 
 def _aggregates(tree: exp.Select) -> bool:

@@ -13,6 +13,7 @@ from model.view import COLUMNS_OPTION, OWN_DIALECT, View, Views
 from sql.analysis.limits.plan_size import MOST_NODES
 from sql.analysis.qualified import unqualify
 from sql.analysis.references import OF_VIEW, TableReference, check_hints, replace_by_query, table_references
+from sql.analysis.view_columns import name_unnamed
 from sql.dialect import is_query, parse_one
 from sql.parsing.size import check_words
 from sql.statements.base import ExecutionContext
@@ -122,7 +123,10 @@ def _query_of(name: Identifier, view: View) -> exp.Query:
             if len(reference.parts) == 1:
                 reference.node.set("db", exp.to_identifier(database, quoted=True))
         assert isinstance(tree, exp.Query)
-        return _named(tree, names, [field.name for field in view.fields]) if names else tree
+        if not names:
+            return tree
+        name_unnamed(tree, names)
+        return _named(tree, names, [field.name for field in view.fields])
     raise AnalysisError(f"The view {name} cannot be read here: {problem}", fragment=name.table)
 
 

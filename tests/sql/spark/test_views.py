@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import httpx
@@ -181,3 +182,30 @@ def test_a_view_names_no_temporary_table(server: RunningServer, database: str) -
     server.sql(f"{made} CREATE VIEW v AS WITH raw AS (SELECT 1 AS id) SELECT id FROM raw")
     with pytest.raises(Refused, match="raw is a temporary table of this one"):
         server.sql(f"{made} ALTER VIEW v AS SELECT * FROM raw")
+
+
+EARLIER = [
+    ("SELECT *, upper(CAST(s AS VARCHAR(1))) FROM t", ["id", "s", "upper(CAST(s AS STRING))"], [1, "ab", "A"]),
+    ("SELECT * FROM (SELECT CAST(s AS VARCHAR(1)), id FROM t)", ["s", "id"], ["a", 1]),
+    (
+        "WITH c AS (SELECT concat(CAST(s AS CHAR(3)), '|'), id + 1 FROM t) "
+        "SELECT * FROM (SELECT lower(CAST(s AS VARCHAR(1))), id AS i FROM t) AS l JOIN c AS r ON true JOIN t ON t.id = l.i "
+        "UNION ALL SELECT 'x', 1, 'y', 2, 3, 'z' WHERE false",
+        ["lower(CAST(s AS STRING))", "i", "concat(CAST(s AS STRING), |)", "(id + 1)", "id", "s"],
+        ["a", 1, "ab |", 2, 1, "ab"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("query", "names", "row"), EARLIER)
+def test_a_view_of_an_earlier_version_finds_columns_that_spark_named(
+    server: RunningServer, database: str, query: str, names: list[str], row: list[object]
+) -> None:
+    """Each is what a version that cut no texts in casts kept for such a view; ``names`` are those that Spark gave its columns then."""
+    server.sql(f"USE {database}; CREATE TABLE t (id INT, s STRING); INSERT INTO t VALUES (1, 'ab')")
+    fields = [{"id": at, "name": f"c{at}", "type": "INT" if isinstance(value, int) else "STRING"} for at, value in enumerate(row)]
+    options = {"sluice.database": database, "sluice.columns": json.dumps(names)}
+    schema = {"fields": fields, "query": "", "dialects": {"sluice": query}, "options": options}
+    body = {"identifier": {"database": database, "object": "v"}, "schema": schema}
+    httpx.post(f"{server.url}/v1/sluice/databases/{database}/views", json=body).raise_for_status()
+    assert server.sql(f"SELECT * FROM {database}.v") == [row]
