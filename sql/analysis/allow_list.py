@@ -14,6 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from model.errors import UnsupportedStatement, nearest
 from sql.analysis.functions import FLINKS, FUNCTIONS, HINTS, NOT_FUNCTIONS, REFUSED, RUN_BY_SPARK, SCHEMA_ARGUMENT, SYNTAX, TABLE_FUNCTIONS
+from sql.analysis.inline_tables import expand_values
 from sql.analysis.limits.large_values import bound_values
 from sql.analysis.limits.patterns import match_in_time
 from sql.analysis.limits.plan_size import bound_plan
@@ -81,7 +82,7 @@ def _checked(ready: exp.Expr, views: Collection[str]) -> str:
             _check_table(node, named)
     bound_plan(ready)
     _guarded(ready)
-    text = generated(ready.this if isinstance(ready, exp.Paren) else ready)
+    text = generated(ready.this if isinstance(ready, exp.Paren) else expand_values(ready))
     _check_words(tokens_of(text), _named_with_columns(ready))
     return text
 
@@ -130,7 +131,7 @@ def _check_node(node: exp.Expr) -> None:
 
 def _check_call(call: exp.Anonymous) -> None:
     name = call.name.lower()
-    if isinstance(call.parent, exp.Dot):
+    if isinstance(call.parent, exp.Dot) and call.arg_key == "expression":
         raise _qualified(call.name)
     if name not in RUN_BY_SPARK and not (name in TABLE_FUNCTIONS and isinstance(call.parent, exp.Table | exp.Lateral)):
         raise _refused(call.name)

@@ -7,15 +7,12 @@ from sqlglot.errors import ErrorLevel, UnsupportedError
 
 from model.errors import UnsupportedStatement, UnsupportedType
 from model.text.whole_number import whole_number
-from sql.analysis.text_casts import TEXTS, text_length
+from sql.analysis.cut_casts import BYTES, FINEST, TEXTS, TIMESTAMPS, cut_to, precision
 from sql.analysis.unnest import expand_unnest
 from sql.analysis.windows import expand_windows
 from sql.dialect import Flink
 
-_TIMESTAMPS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME})
 _WITHOUT_PARENTHESES = frozenset({"LOCALTIME", "LOCALTIMESTAMP"})
-_FINEST = 6
-"""Digits of a second that are kept."""
 
 
 def spark_sql(tree: exp.Expr) -> str:
@@ -75,69 +72,50 @@ def _rewrite_call(call: exp.Anonymous) -> None:
         call.replace(call.expressions[0])
 
 
-def _precision(type_: exp.DataType) -> int | None:
-    if type_.this not in _TIMESTAMPS or not type_.expressions:
-        return None
-    return whole_number(type_.expressions[0].name)
-
-
 def _shown(cast: exp.Cast) -> str | None:
-    """What a cast to TIMESTAMP(p), CHAR(n) or VARCHAR(n) is called that is a column; None for other casts.
+    """What a cast is called that is a column, and cuts something; None for other casts.
 
-    As its user wrote it, but for texts: views that are stored know those by STRING, as which alone earlier versions handed them on.
+    A time is called as its user wrote it, all else as Spark calls a cast that cuts nothing, which alone earlier versions handed on.
     """
-    is_text = text_length(cast.to) is not None
-    if not (isinstance(cast.parent, exp.Select) and cast.arg_key == "expressions" and (is_text or _precision(cast.to) is not None)):
+    if not (isinstance(cast.parent, exp.Select) and cast.arg_key == "expressions" and cut_to(exp.Placeholder(), cast.to) is not None):
         return None
     named = cast.copy()
-    if is_text:
-        named.to.replace(exp.DataType(this=exp.DType.TEXT))
+    if precision(cast.to) is None:
+        if _is_plain_column(cast.this, cast.parent):
+            return str(cast.this.name)
+        for type_ in list(named.find_all(exp.DataType)):
+            _rewrite_type(type_)
     return generated(named)
 
 
-def _cut_text(cast: exp.Cast, length: int, shown: str | None) -> None:
-    """A cast to VARCHAR(n) cuts off what lies beyond n characters, and one to CHAR(n) also fills up with spaces, which Spark's do not."""
-    fills = cast.to.this == exp.DType.CHAR
-    place = exp.Placeholder()
-    parts = [place, exp.Literal.number(length), *([exp.Literal.string(" ")] if fills else [])]
-    _wrap(cast, place, exp.Anonymous(this="rpad" if fills else "left", expressions=parts), shown)
-
-
-def _wrap(cast: exp.Cast, place: exp.Placeholder, around: exp.Expr, shown: str | None) -> None:
-    """Put a call around a cast: the cast itself goes to the place inside, not a copy, of which nothing in it would be part of the tree."""
-    cast.replace(exp.alias_(around, shown, quoted=True, copy=False) if shown is not None else around)
-    place.replace(cast)
+def _is_plain_column(node: exp.Expr, select: exp.Select) -> bool:
+    """Whether something is a column of a table, and no field of one."""
+    if not isinstance(node, exp.Column) or len(node.parts) > 2:
+        return False
+    joins = select.args.get("joins") or []
+    from_ = select.args.get("from_")
+    sources = [from_.this, *(join.this for join in joins)] if from_ is not None else []
+    return not is_call(node) and (not node.table or node.table in {source.alias_or_name for source in sources})
 
 
 def _rewrite_cast(cast: exp.Cast, shown: str | None) -> None:
-    """A cast to TIMESTAMP(p) cuts off what lies beyond p, which Spark's TIMESTAMP does not; one of texts to the length of its type.
-
-    On the clock: `date_trunc` would take a TIMESTAMP for an instant of the session's zone, where some clock times do not exist.
-    """
-    length = text_length(cast.to)
-    if length is not None:
-        _cut_text(cast, length, shown)
+    """Put what cuts around a cast: it goes to the place inside itself, since nothing in a copy would be part of the tree."""
+    place = exp.Placeholder()
+    around = cut_to(place, cast.to)
+    if around is None:
         return
-    precision = _precision(cast.to)
-    if precision is None:
-        return
-    if precision > _FINEST:
-        raise UnsupportedType(f"TIMESTAMP({precision}) is not available in a cast; precisions 0 to {_FINEST} are.")
-    cast.to.set("expressions", [])
-    if precision < _FINEST:
-        smallest = exp.Interval(this=exp.Literal.string(f"{10**-precision:.{precision}f}"), unit=exp.var("SECOND"))
-        place = exp.Placeholder()
-        _wrap(cast, place, exp.Anonymous(this="time_bucket", expressions=[smallest, place]), shown)
+    cast.replace(exp.alias_(around, shown, quoted=True, copy=False) if shown is not None else around)
+    place.replace(cast)
 
 
 def _rewrite_type(type_: exp.DataType) -> None:
     if type_.this in TEXTS:
         type_.replace(exp.DataType(this=exp.DType.TEXT))
         return
-    if type_.this in _TIMESTAMPS:
+    if type_.this in TIMESTAMPS or type_.this in BYTES:
         type_.set("expressions", [])
-    elif type_.this == exp.DType.TIME and type_.expressions and (whole_number(type_.expressions[0].name) or 0) > _FINEST:
-        raise UnsupportedType(f"TIME({type_.expressions[0].name}) is not available in a cast; precisions 0 to {_FINEST} are.")
+    elif type_.this == exp.DType.TIME and type_.expressions and (whole_number(type_.expressions[0].name) or 0) > FINEST:
+        raise UnsupportedType(f"TIME({type_.expressions[0].name}) is not available in a cast; precisions 0 to {FINEST} are.")
     kind = type_.this
     if isinstance(kind, exp.DType) and kind.name == "USERDEFINED":
         name = str(type_.args.get("kind") or "").upper()

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from sqlglot import exp
+from sqlglot.errors import ParseError
 from sqlglot.parsers.hive import HiveParser
 from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokenizer_core import Token, TokenType
@@ -53,6 +54,19 @@ class LiteralParser(BaseParser):
             if words[-3:] == ["WITH", "TIME", "ZONE"] or words[:1] == ["TIMESTAMPTZ"]:
                 type_.meta[ZONED] = " ".join(words[-3:] if len(words) > 1 else words)
         return type_
+
+    def _parse_cast(self, *args: object, **kwargs: object) -> exp.Expr:
+        try:
+            cast: exp.Expr = super()._parse_cast(*args, **kwargs)  # type: ignore[arg-type]
+        except ParseError:
+            self._refuse_multiset(self.word(), self.word(1))  # a field's type, behind its name
+            raise
+        self._refuse_multiset(self.word())  # the standard's spelling: INT MULTISET
+        return cast
+
+    def _refuse_multiset(self, *words: str) -> None:
+        if "MULTISET" in words:
+            self.refuse("The type MULTISET is not available in SQL; MAP<t, INT> holds values and how often each is there.")
 
     def _parse_interval(self, require_interval: bool = True, parse_function_unit: bool = True) -> exp.Interval | None:
         """``INTERVAL value unit [value unit …]``, ``INTERVAL value unit TO unit`` or ``INTERVAL 'values and units'``; else None.

@@ -91,7 +91,7 @@ def judged(value: exp.Expr, condition: Callable[[exp.Expr], exp.Expr], message: 
     if _is_plain(value):
         return _raising(condition(value), message, value)
     given = exp.Column(this=exp.to_identifier(_GIVEN))
-    return _named(value, _raising(condition(given), message, given))
+    return named(value, _raising(condition(given), message, given))
 
 
 def guard_call(node: exp.Anonymous, needed: Iterable[int], condition: Callable[..., exp.Expr], message: str, *, at: int) -> None:
@@ -113,7 +113,7 @@ def guard_call(node: exp.Anonymous, needed: Iterable[int], condition: Callable[.
     if bound:
         holder = exp.Placeholder()
         node.replace(holder)
-        holder.replace(_named(call("named_struct", *fields), node))
+        holder.replace(named(call("named_struct", *fields), node))
 
 
 def guard_made(node: exp.Expr, condition: Callable[[exp.Expr], exp.Expr], message: str) -> None:
@@ -121,12 +121,12 @@ def guard_made(node: exp.Expr, condition: Callable[[exp.Expr], exp.Expr], messag
     given = exp.Column(this=exp.to_identifier(_GIVEN))
     holder = exp.Placeholder()
     node.replace(holder)
-    holder.replace(_named(node, _raising(condition(given), message, given)))
+    holder.replace(named(node, _raising(condition(given), message, given)))
 
 
-def _named(value: exp.Expr, body: exp.Expr) -> exp.Expr:
-    """The body, in which `_GIVEN` is the value."""
-    lambda_ = exp.Lambda(this=body, expressions=[exp.to_identifier(_GIVEN)])
+def named(value: exp.Expr, body: exp.Expr, name: str = _GIVEN) -> exp.Expr:
+    """The body, in which a name is the value."""
+    lambda_ = exp.Lambda(this=body, expressions=[exp.to_identifier(name)])
     return call("element_at", call("transform", call("array", value), lambda_), number(1))
 
 

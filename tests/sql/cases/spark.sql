@@ -16,7 +16,7 @@ SELECT time_bucket(INTERVAL '0.1' SECOND, CAST(time_bucket(INTERVAL '1' SECOND, 
 -- a text cast cuts and fills up
 SELECT CAST(a AS VARCHAR(3)), TRY_CAST(a AS CHAR(3)) AS x, upper(CAST(CAST(a AS CHAR) AS VARCHAR)), CAST(a AS ARRAY<VARCHAR(3)>) FROM v
 =>
-SELECT left(CAST(a AS STRING), 3) AS `CAST(a AS STRING)`, rpad(TRY_CAST(a AS STRING), 3, ' ') AS x, upper(CAST(rpad(CAST(a AS STRING), 1, ' ') AS STRING)), CAST(a AS ARRAY<STRING>) FROM v
+SELECT left(CAST(a AS STRING), 3) AS `a`, rpad(TRY_CAST(a AS STRING), 3, ' ') AS x, upper(CAST(rpad(CAST(a AS STRING), 1, ' ') AS STRING)), transform(CAST(a AS ARRAY<STRING>), __cut0 -> left(__cut0, 3)) AS `a` FROM v
 
 -- a time has its precision
 SELECT CAST(a AS TIME(0)), CAST(a AS ARRAY<TIME(3)>), TIME(1) '10:00:00.55', CAST(a AS TIME) FROM v

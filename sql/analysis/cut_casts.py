@@ -1,0 +1,108 @@
+"""What casts to CHAR(n), VARCHAR(n), BINARY(n), VARBINARY(n) and TIMESTAMP(p) cut off and fill up, as Flink's do and Spark's do not."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from model.errors import UnsupportedType
+from model.schema.types import MAX_LENGTH
+from model.text.whole_number import whole_number
+from sql.analysis.limits.guards import call, named, number
+
+TEXTS = frozenset({exp.DType.CHAR, exp.DType.VARCHAR})
+BYTES = frozenset({exp.DType.BINARY, exp.DType.VARBINARY})
+TIMESTAMPS = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ, exp.DType.DATETIME})
+FINEST = 6
+"""Digits of a second that are kept."""
+
+
+def text_length(type_: exp.DataType) -> int | None:
+    """The n of CHAR(n) and VARCHAR(n), 1 of CHAR; None for VARCHAR, which is STRING in casts, for the longest, and for other types.
+
+    Raises `UnsupportedType` for a length that no text has.
+    """
+    if type_.this not in TEXTS:
+        return None
+    if not type_.expressions:
+        return 1 if type_.this == exp.DType.CHAR else None
+    return _length(type_, "a text has", "characters")
+
+
+def _length(type_: exp.DataType, what: str, units: str) -> int | None:
+    length = whole_number(type_.expressions[0].name, most=MAX_LENGTH)
+    if not length or len(type_.expressions) > 1:
+        raise UnsupportedType(f"There is no type {type_.sql()}; {what} 1 to {MAX_LENGTH} {units}.")
+    return length if length < MAX_LENGTH else None
+
+
+def cut_text(text: str, type_: exp.DataType) -> str:
+    """A text as a cast to CHAR(n) or VARCHAR(n) makes it: of n characters at most, and of CHAR(n) filled up with spaces."""
+    length = text_length(type_)
+    if length is None:
+        return text
+    return text[:length].ljust(length) if type_.this == exp.DType.CHAR else text[:length]
+
+
+def cut_to(value: exp.Expr, type_: exp.DataType, depth: int = 0) -> exp.Expr | None:
+    """A value that Spark has cast to a type, cut as the type says, also inside ARRAY, MAP and ROW; None where nothing is to be cut.
+
+    The value stands in it once. Raises `UnsupportedType` for lengths and precisions that no value has.
+    """
+    kind = type_.this
+    length = text_length(type_)
+    if length is not None:
+        return (
+            call("rpad", value, number(length), exp.Literal.string(" ")) if kind == exp.DType.CHAR else call("left", value, number(length))
+        )
+    if kind in BYTES and type_.expressions:
+        length = _length(type_, "bytes are", "of them")
+        if length is None:
+            return None
+        return call("rpad", value, number(length)) if kind == exp.DType.BINARY else call("left", value, number(length))
+    if kind in TIMESTAMPS:
+        return _cut_time(value, type_)
+    if not type_.args.get("nested"):
+        return None
+    if kind == exp.DType.STRUCT:
+        return _cut_row(value, type_, depth)
+    one, other = exp.to_identifier(f"__cut{depth}"), exp.to_identifier(f"__other{depth}")
+    inside = [cut_to(one.copy(), part, depth + 1) for part in type_.expressions]
+    if not any(inside):
+        return None
+    if kind != exp.DType.MAP:
+        return call("transform", value, exp.Lambda(this=inside[0], expressions=[one]))
+    keys, values = inside
+    if keys is not None:
+        value = call("transform_keys", value, exp.Lambda(this=keys, expressions=[one.copy(), other.copy()]))
+    return value if values is None else call("transform_values", value, exp.Lambda(this=values, expressions=[other, one]))
+
+
+def _cut_row(value: exp.Expr, type_: exp.DataType, depth: int) -> exp.Expr | None:
+    """The row's fields by their names: it is given a name first, since it would stand here once for each of them."""
+    row = exp.to_identifier(f"__cut{depth}")
+    parts = [exp.Dot(this=row.copy(), expression=exp.to_identifier(field.name, quoted=True)) for field in type_.expressions]
+    inside = [cut_to(part.copy(), field.kind, depth + 1) for part, field in zip(parts, type_.expressions, strict=True)]
+    if not any(inside):
+        return None
+    names = [exp.Literal.string(field.name) for field in type_.expressions]
+    fields = [one for name, cut, part in zip(names, inside, parts, strict=True) for one in (name, cut or part)]
+    empty = exp.Is(this=row.copy(), expression=exp.Null())
+    return named(value, call("if", empty, exp.Null(), call("named_struct", *fields)), row.name)
+
+
+def precision(type_: exp.DataType) -> int | None:
+    """The p of TIMESTAMP(p) and its like; None for other types, and without a number."""
+    if type_.this not in TIMESTAMPS or not type_.expressions:
+        return None
+    return whole_number(type_.expressions[0].name)
+
+
+def _cut_time(value: exp.Expr, type_: exp.DataType) -> exp.Expr | None:
+    """On the clock: `date_trunc` would take a TIMESTAMP for an instant of the session's zone, where some clock times do not exist."""
+    digits = precision(type_)
+    if digits is None or digits == FINEST:
+        return None
+    if digits > FINEST:
+        raise UnsupportedType(f"TIMESTAMP({digits}) is not available in a cast; precisions 0 to {FINEST} are.")
+    smallest = exp.Interval(this=exp.Literal.string(f"{10**-digits:.{digits}f}"), unit=exp.var("SECOND"))
+    return call("time_bucket", smallest, value)

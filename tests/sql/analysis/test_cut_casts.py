@@ -1,0 +1,46 @@
+"""Lengths and precisions in casts."""
+
+import pytest
+
+from model.errors import UnsupportedStatement, UnsupportedType
+from sql.analysis.to_spark import spark_sql
+from sql.dialect import parse_one
+
+
+@pytest.mark.parametrize(
+    "type_", ["CHAR(0)", "VARCHAR(0)", "VARCHAR(2147483648)", "CHAR(MAX)", "VARCHAR(1, 2)", "ARRAY<CHAR(0)>", "ROW<x MAP<INT, VARCHAR(0)>>"]
+)
+def test_a_length_that_no_text_has_is_refused(type_: str) -> None:
+    with pytest.raises(UnsupportedType, match=r"a text has 1 to 2147483647 characters"):
+        spark_sql(parse_one(f"SELECT CAST(a AS {type_}) FROM t"))
+
+
+@pytest.mark.parametrize(
+    ("type_", "said"), [("VARBINARY(0)", "bytes are 1 to"), ("MAP<BINARY(0), INT>", "bytes are 1 to"), ("ARRAY<TIMESTAMP(9)>", "0 to 6")]
+)
+def test_other_lengths_and_precisions_that_no_value_has_are_refused(type_: str, said: str) -> None:
+    with pytest.raises(UnsupportedType, match=said):
+        spark_sql(parse_one(f"SELECT CAST(a AS {type_}) FROM t"))
+
+
+@pytest.mark.parametrize("type_", ["MULTISET<INT>", "INT MULTISET", "ARRAY<MULTISET<INT>>", "ROW<a INT, b MULTISET<INT>>"])
+def test_a_multiset_is_refused_by_name(type_: str) -> None:
+    with pytest.raises(UnsupportedStatement, match="The type MULTISET is not available"):
+        parse_one(f"SELECT TRY_CAST(CAST(a AS {type_}) AS STRING) FROM t")
+    parse_one("SELECT CAST(multiset < 3 AS STRING), CAST(a AS INT) multiset FROM t")
+
+
+@pytest.mark.parametrize(
+    ("column", "name"),
+    [
+        ("CAST(a AS VARCHAR(3))", "a"),
+        ("t.a::CHAR(3)", "a"),
+        ("CAST(a AS ARRAY<VARCHAR(3)>)", "a"),
+        ("CAST(r.a AS VARCHAR(3))", "CAST(r.a AS STRING)"),
+        ("CAST(LOCALTIMESTAMP AS CHAR(3))", "CAST(LOCALTIMESTAMP() AS STRING)"),
+        ("CAST(CAST(a AS CHAR(2)) AS VARBINARY(3))", "CAST(CAST(a AS STRING) AS BINARY)"),
+        ("CAST(a AS TIMESTAMP(3))", "CAST(a AS TIMESTAMP(3))"),
+    ],
+)
+def test_a_cast_that_cuts_keeps_the_name_of_its_column(column: str, name: str) -> None:
+    assert spark_sql(parse_one(f"SELECT {column} FROM t")).endswith(f" AS `{name}` FROM t")
