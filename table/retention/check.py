@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -72,6 +72,14 @@ def fault_of(io: FileIO, expected: ExpectedFile, *, deep: bool, shown: Callable[
     Raises `Unavailable` where the store does not tell.
     """
     return _fault(io, expected, partial(_rows_of_all, shown=shown) if deep else _rows_told)
+
+
+def orc_columns_fault(io: FileIO, expected: ExpectedFile, columns: Sequence[str], shown: Callable[[pa.RecordBatch], None]) -> str | None:
+    """What is wrong with an ORC file as far as some of its columns tell, which alone are read; ``shown`` is shown their rows.
+
+    Raises `Unavailable` where the store does not tell.
+    """
+    return _fault(io, expected, lambda io, _, expected: _counted_orc(io, expected, shown, columns))
 
 
 def bytes_fault_of(io: FileIO, expected: ExpectedFile, checksum: Checksum) -> str | None:
@@ -166,10 +174,11 @@ def _rows_of_all(
     return None
 
 
-def _counted_orc(io: FileIO, expected: ExpectedFile, shown: Callable[[pa.RecordBatch], None]) -> int:
+def _counted_orc(io: FileIO, expected: ExpectedFile, shown: Callable[[pa.RecordBatch], None], columns: Sequence[str] | None = None) -> int:
     head = orc_head(io, expected.path)
+    batches = (batch for part in orc_parts(io, expected.path, columns) for batch in part.batches)
     try:
-        return _counted(expected, head.schema, (batch for part in orc_parts(io, expected.path) for batch in part.batches), shown)
+        return _counted(expected, head.schema, batches, shown, columns)
     except (pa.ArrowException, ValueError) as problem:
         if expected.file is None or expected.schema is None or not columns_beyond(problem, expected.file, expected.schema):
             raise
@@ -177,14 +186,19 @@ def _counted_orc(io: FileIO, expected: ExpectedFile, shown: Callable[[pa.RecordB
 
 
 def _counted(
-    expected: ExpectedFile, file_schema: pa.Schema, batches: Iterable[pa.RecordBatch], shown: Callable[[pa.RecordBatch], None]
+    expected: ExpectedFile,
+    file_schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    shown: Callable[[pa.RecordBatch], None],
+    columns: Sequence[str] | None = None,
 ) -> int:
-    """How many rows there are; raises `_Fault` where columns or values are not what was written."""
+    """How many rows there are; raises `_Fault` where columns, or values of these columns, are not what was written."""
     stats = None
     if expected.file is not None and expected.schema is not None:
         if problem := column_fault(file_schema, expected.file, expected.schema):
             raise _Fault(problem)
-        stats = ToldStats(expected.file, expected.schema, set(expected.schema.field_names).intersection(file_schema.names))
+        names = expected.schema.field_names if columns is None else columns
+        stats = ToldStats(expected.file, expected.schema, set(names).intersection(file_schema.names))
     rows = 0
     for batch in batches:
         rows += int(batch.num_rows)

@@ -17,11 +17,13 @@ from model.schema.types import Field, LocalZonedTimestampType, TimestampType
 from model.text.file_name import file_name
 from table.format.manifests.entries import DataFile
 from table.format.orc import has_fractions_before_1970
-from table.format.rows.stats import column_stats
+from table.format.rows.stats import ColumnStats, column_stats
 
 _ARROWS_WORDS = "out of range for nanosecond resolution"
 _FIRST, _LAST = dt.datetime(1677, 9, 22), dt.datetime(2262, 4, 11)
 """Days on which all times are read."""
+_SECOND_DAY = dt.datetime(1970, 1, 2)
+"""Some writers note bounds in a zone of their own."""
 
 
 def columns_beyond(problem: Exception, file: DataFile, schema: Schema, names: Iterable[str] | None = None) -> list[str]:
@@ -43,6 +45,22 @@ def not_read_here(path: str, columns: Iterable[str]) -> UnsupportedType:
         f"The file {file_name(path)} holds times before September 1677 or after April 2262 in column {' or '.join(columns)}, which are not "
         "read from ORC here. Leave the column out, or let Spark read it: SELECT … ORDER BY …, also behind INSERT INTO a table in Parquet."
     )
+
+
+def columns_before_1970(file: DataFile, schema: Schema) -> list[str]:
+    """The columns that may hold times at which Spark's reader fails, by what the manifest tells of the file.
+
+    Not those whose first is so early that Arrow, which makes such times, could not have counted to it.
+    """
+    told = column_stats(file.value_stats, file.value_stats_cols, schema)
+    written = schema.fields if file.write_cols is None else [field for field in schema.fields if field.name in file.write_cols]
+
+    def is_settled(bounds: ColumnStats) -> bool:
+        first = bounds.min.replace(tzinfo=None) if isinstance(bounds.min, dt.datetime) else None
+        return bounds.null_count == file.row_count or (first is not None and not _FIRST <= first < _SECOND_DAY)
+
+    settled = {name for name, bounds in told.items() if is_settled(bounds)}
+    return [field.name for field in written if _has_times(field) and field.name not in settled]
 
 
 def not_for_spark(batch: pa.RecordBatch) -> bool:

@@ -22,10 +22,10 @@ from table.format.io.patience import carried
 from table.format.orc import orc_head
 from table.format.parquet.nan import hides_nan
 from table.format.store import TableFiles
-from table.retention.check import ExpectedFile, bytes_fault_of, fault_of, footer_fault
+from table.retention.check import ExpectedFile, bytes_fault_of, fault_of, footer_fault, orc_columns_fault
 from table.scan.checks.checksums import recorded
 from table.scan.checks.looks import KeptLooks, Look
-from table.scan.checks.orc_times import not_for_spark
+from table.scan.checks.orc_times import columns_before_1970, not_for_spark
 from table.scan.planning.plan import PlannedFile
 
 _THREADS = 4
@@ -56,7 +56,7 @@ def looks(files: TableFiles, planned: Sequence[PlannedFile], schema_at: Callable
     """What is known of each file; raises `TableDamaged` for a damaged one.
 
     Avro is taken for sound, which is read here. Stores keep checksums of what they hold, and to ask whether an object is another by now
-    is a request each: there the end of each file is looked at once, and no more.
+    is a request each: there the end of each file is looked at once, and of ORC the times that Spark may not read.
     """
     known = [_IN_SPARK] * len(planned)
     unseen: list[tuple[bytes, int]] = []
@@ -67,11 +67,13 @@ def looks(files: TableFiles, planned: Sequence[PlannedFile], schema_at: Callable
         if (look := _sound.get(key)) is not None:
             known[at] = look
             continue
-        if info is not None and format_of(planned_file.file.file_name) == "orc":
-            summed = recorded(files.io, planned_file.path, planned_file.file) is not None
+        if format_of(planned_file.file.file_name) == "orc" and (
+            info is not None or _times_to_look_at(files, planned_file, schema_at(planned_file.file.schema_id))
+        ):
+            summed = info is not None and recorded(files.io, planned_file.path, planned_file.file) is not None
             orc_bytes[summed] += planned_file.file.file_size
             most = MOST_SUMMED_BYTES if summed else MOST_ORC_BYTES
-            if orc_bytes[summed] > most and info.size == planned_file.file.file_size:
+            if orc_bytes[summed] > most and (info is None or info.size == planned_file.file.file_size):
                 known[at] = _READ_HERE
                 continue
         unseen.append((key, at))
@@ -123,7 +125,10 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
         if format_of(planned.file.file_name) == "parquet":
             fault = footer_fault(files.io, expected, footers.append)
         elif not files.io.atomic_rename:
-            fault = fault_of(files.io, expected, deep=False)
+            if times := _times_to_look_at(files, planned, schemas[planned.file.schema_id]):
+                fault = orc_columns_fault(files.io, expected, times, lambda batch: ours_alone.append(not_for_spark(batch)))
+            else:
+                fault = fault_of(files.io, expected, deep=False)
         elif (checksum := recorded(files.io, planned.path, planned.file)) is not None:
             fault = bytes_fault_of(files.io, expected, checksum)
         else:
@@ -143,6 +148,12 @@ def _look(files: TableFiles, unseen: Sequence[tuple[bytes, PlannedFile]], schema
             if fault is not None:
                 raise files.missing(planned.path) if fault == MISSING else files.damaged(planned.path, str(fault))
     return known
+
+
+def _times_to_look_at(files: TableFiles, planned: PlannedFile, schema: Schema) -> list[str]:
+    """The columns of an ORC file of a store that may hold times which Spark does not read; files written here hold none."""
+    columns = columns_before_1970(planned.file, schema)
+    return columns if columns and recorded(files.io, planned.path, planned.file) is None else []
 
 
 def _lacks_partition(files: TableFiles, expected: ExpectedFile, footers: Sequence[pq.FileMetaData]) -> bool:

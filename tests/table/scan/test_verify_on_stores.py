@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from dataclasses import replace
 from itertools import pairwise
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from model.errors import TableDamaged
 from model.schema.schema import Schema, column, new_schema
+from model.schema.types import Field, RowType, TimestampType
 from table.format.io.file_io import file_io_for
+from table.format.rows.stats import ColumnStats, StatsModes
 from table.format.store import TableFiles
 from table.scan.checks.verify import forget, sound
 from table.scan.planning.entry_scan import PlannedFile, plan_scan
+from table.write.data_file import describe
 from tests.fix_s3 import Bucket
 from tests.fix_s3_proxy import Proxy
 from tests.table.scan.test_files import insert
@@ -80,6 +86,59 @@ def test_a_codec_that_spark_lacks_is_seen(bucket: Bucket, s3_proxy: Proxy, monke
     files, schema, planned = written(bucket, s3_proxy, monkeypatch, 1)
     rows = pa.table({"id": pa.array(range(100), pa.int64()), "s": [f"text {n}" for n in range(100)]})
     assert sound(files, [put(files, planned[0], rows, "brotli")], lambda _: schema) == [False]
+
+
+BEFORE, AFTER = dt.datetime(1969, 12, 31, 23, 59, 58, 500_000), dt.datetime(2024, 1, 1, 0, 0, 0, 500_000)
+
+
+@pytest.mark.parametrize(("time", "in_spark"), [(BEFORE, False), (AFTER, True)])
+def test_orc_times_that_spark_does_not_read_are_seen(
+    bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch, time: dt.datetime, in_spark: bool
+) -> None:
+    """As pypaimon writes them, in a column and in a ROW, whatever the manifest tells."""
+    files, _, (planned,) = written(bucket, s3_proxy, monkeypatch, 1, "orc")
+    parts = RowType(fields=(Field(id=-1, name="t", type=TimestampType()),))
+    schema = new_schema([column("t", "TIMESTAMP(6)"), Field(id=-1, name="r", type=parts)], options={"bucket": "-1", "file.format": "orc"})
+    moment = pa.timestamp("us")
+    for columns in ({"t": [time, None], "r": [None, {"t": AFTER}]}, {"t": [None, AFTER], "r": [None, {"t": time}]}):
+        rows = pa.table(columns, schema=pa.schema({"t": moment, "r": pa.struct({"t": moment})}))
+        sink = pa.BufferOutputStream()
+        orc.write_table(rows, sink)
+        files.io.write(planned.path, data := sink.getvalue().to_pybytes())
+        bounds = pc.min_max(rows["t"]).as_py()
+        for stats in ({}, {"t": ColumnStats(min=bounds["min"], max=bounds["max"], null_count=1)}):
+            file = describe(
+                schema, StatsModes(schema), planned.path, size=len(data), rows=2, stats=stats, first_sequence=0, created_millis=0
+            )
+            forget()
+            s3_proxy.reset()
+            assert sound(files, [replace(planned, file=file)], lambda _: schema) == [in_spark]
+            cost = len(of_data(s3_proxy))
+            assert sound(files, [replace(planned, file=file)], lambda _: schema) == [in_spark]
+            assert len(of_data(s3_proxy)) == cost
+
+
+def test_orc_of_a_store_is_not_decoded_for_times_that_its_manifest_tells(
+    bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, _, (planned,) = written(bucket, s3_proxy, monkeypatch, 1, "orc")
+    schema = new_schema([column("t", "TIMESTAMP(6)")], options={"bucket": "-1", "file.format": "orc"})
+    sink = pa.BufferOutputStream()
+    orc.write_table(pa.table({"t": pa.array([AFTER], pa.timestamp("us"))}), sink)
+    files.io.write(planned.path, data := sink.getvalue().to_pybytes())
+    requests = []
+    for stats in ({}, {"t": ColumnStats(min=AFTER, max=AFTER, null_count=0)}):
+        file = describe(schema, StatsModes(schema), planned.path, size=len(data), rows=1, stats=stats, first_sequence=0, created_millis=0)
+        forget()
+        s3_proxy.reset()
+        assert sound(files, [replace(planned, file=file)], lambda _: schema) == [True]
+        requests.append(len(of_data(s3_proxy)))
+    assert requests[1] < requests[0]
+    monkeypatch.setattr("table.scan.checks.verify.MOST_ORC_BYTES", 0)
+    for stats, in_spark in (({}, False), ({"t": ColumnStats(min=AFTER, max=AFTER, null_count=0)}, True)):
+        file = describe(schema, StatsModes(schema), planned.path, size=len(data), rows=1, stats=stats, first_sequence=0, created_millis=0)
+        forget()
+        assert sound(files, [replace(planned, file=file)], lambda _: schema) == [in_spark]
 
 
 def test_what_the_look_costs(bucket: Bucket, s3_proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
