@@ -13,7 +13,21 @@ from model.location import MAX_KEY_BYTES, MAX_NAME_BYTES
 from model.schema.schema import Schema
 from model.schema.types import DataType, DateType, LocalZonedTimestampType, TimestampType, TimeType
 from table.format.io.reach import Reach
-from table.format.rows.moments import FarDate, FarTime, date_of, date_text, days_of, four_digits, on_the_calendar, parsed_date, year_text
+from table.format.rows.moments import (
+    FarDate,
+    PaimonTime,
+    Time,
+    date_of,
+    date_text,
+    day_on_the_calendar,
+    days_of,
+    four_digits,
+    nanos_of,
+    on_the_calendar,
+    parsed_date,
+    parsed_time,
+    year_text,
+)
 
 DEFAULT_PARTITION_NAME = "__DEFAULT_PARTITION__"
 EARLIEST, LATEST = "EARLIEST", "LATEST"
@@ -208,8 +222,8 @@ def _javas_dirs(schema: Schema, values: Sequence[object]) -> list[str]:
     if schema.options.get("partition.legacy-name", "true").lower() != "false":
         return dirs
     for at, (field, value) in enumerate(zip(schema.partition_fields, values, strict=True)):
-        if isinstance(value, FarDate | FarTime):
-            year, _ = on_the_calendar(FarTime(value * 86_400_000_000) if isinstance(value, FarDate) else value)
+        if isinstance(value, FarDate | PaimonTime):
+            year, _ = day_on_the_calendar(value) if isinstance(value, FarDate) else on_the_calendar(value)
             _, _, rest = partition_text(field.type, value, legacy=False).lstrip("0-+").partition("-")
             dirs[at] = f"{escape(field.name)}={escape(f'{four_digits(year)}-{rest}')}"
     return dirs
@@ -245,7 +259,7 @@ def partition_text(type_: DataType, value: object, *, legacy: bool) -> str:
             return f"{value:f}"
         case bytes():
             return value.decode("utf-8", "replace")
-        case dt.datetime() | FarTime():
+        case dt.datetime() | PaimonTime():
             return _timestamp_text(type_, value, legacy=legacy)
         case dt.date():
             return str(days_of(value)) if legacy else date_text(value)
@@ -275,7 +289,7 @@ def _read_back(type_: DataType, text: str) -> object:
         case TimeType():
             return int(text) if is_number else _millis_of(dt.time.fromisoformat(text))
         case TimestampType() | LocalZonedTimestampType():
-            return dt.datetime.fromisoformat(text)
+            return parsed_time(text)
     return text
 
 
@@ -289,24 +303,26 @@ def _time_text(millis: int, precision: int) -> str:
     return text + ("." + f"{fraction:03d}"[: min(precision, 3)] if precision else "")
 
 
-def _timestamp_text(type_: DataType, value: dt.datetime | FarTime, *, legacy: bool) -> str:
+def _timestamp_text(type_: DataType, value: Time, *, legacy: bool) -> str:
     year, naive = on_the_calendar(value)
     if legacy:
-        return _java_local_date_time(year, naive)
+        return _java_local_date_time(year, naive, nanos_of(value))
     assert isinstance(type_, TimestampType | LocalZonedTimestampType)
-    text = f"{year_text(year)}-{naive:%m-%d %H:%M:%S}"
-    return text + (f".{naive.microsecond:06d}"[: type_.precision + 1] if type_.precision else "")
+    fraction = f"{naive.microsecond:06d}{nanos_of(value):03d}"
+    while len(fraction) > type_.precision and fraction.endswith("0"):
+        fraction = fraction[:-1]
+    return f"{year_text(year)}-{naive:%m-%d %H:%M:%S}" + (f".{fraction}" if fraction else "")
 
 
-def _java_local_date_time(year: int, value: dt.datetime) -> str:
+def _java_local_date_time(year: int, value: dt.datetime, nanos: int) -> str:
     """``LocalDateTime.toString``: no seconds when zero, fractions in groups of three digits."""
     text = f"{year_text(year)}-{value:%m-%dT%H:%M}"
-    if value.second or value.microsecond:
+    fraction = f"{value.microsecond:06d}{nanos:03d}"
+    while fraction.endswith("000"):
+        fraction = fraction[:-3]
+    if value.second or fraction:
         text += f":{value.second:02d}"
-    if value.microsecond:
-        fraction = f"{value.microsecond:06d}"
-        text += "." + (fraction[:3] if fraction.endswith("000") else fraction)
-    return text
+    return text + (f".{fraction}" if fraction else "")
 
 
 def java_double(value: float, *, single: bool) -> str:

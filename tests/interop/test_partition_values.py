@@ -105,10 +105,15 @@ def test_values_that_are_blank_here_and_not_in_java(server: RunningServer, datab
     assert len(server.sql(f"SELECT id FROM {table}")) == 3 * len(NO_BREAK)
 
 
-def test_what_pypaimon_commits_is_read_back(server: RunningServer, database: str) -> None:
+def _by_pypaimon(program: str, *arguments: str) -> None:
     python = ROOT / ".venv-pypaimon" / "bin" / "python"
     if not python.exists():
         pytest.skip("pypaimon cannot be had here: run `make pypaimon`.")
+    done = subprocess.run([str(python), "-c", program, *arguments], cwd=HERE, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_what_pypaimon_commits_is_read_back(server: RunningServer, database: str) -> None:
     table, values = f"{database}.t", [value for value in VALUES if value not in ("\x1c",)]
     server.sql(f"CREATE TABLE {table} (id BIGINT, p STRING) PARTITIONED BY (p) WITH ('bucket' = '-1')")
     program = (
@@ -116,12 +121,31 @@ def test_what_pypaimon_commits_is_read_back(server: RunningServer, database: str
         "write(connect(sys.argv[1]).get_table(sys.argv[2]), pa.table({'id': pa.array(range(len(values)), pa.int64()),"
         " 'p': pa.array(values, pa.string())}))"
     )
-    done = subprocess.run([str(python), "-c", program, server.url, table, json.dumps(values)], cwd=HERE, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+    _by_pypaimon(program, server.url, table, json.dumps(values))
     # pypaimon takes a partition that is nothing but spaces for NULL's directory too, and keeps the value in the row.
     assert sorted(server.sql(f"SELECT id FROM {table} WHERE id * 1 >= 0")) == [[n] for n in range(len(values))]
     by_value = {row[0]: row[1] for row in server.sql(f"SELECT id, p FROM {table}")}
     assert [by_value[n] for n in range(len(values))] == values
+
+
+def test_partitions_of_nanoseconds_are_committed(server: RunningServer, database: str) -> None:
+    """Commits of files in them were refused: they were looked for under texts of six digits."""
+    program = (
+        "import sys, pyarrow as pa; from pypaimon import Schema; from pypaimon_rest import connect, write; catalog = connect(sys.argv[1])\n"
+        "times = pa.array([1704164645123456000, 1704164640000000000, None], pa.timestamp('ns'))\n"
+        "rows = pa.table({'id': pa.array(range(3), pa.int64()), 'p': times})\n"
+        "for legacy in ('true', 'false'):\n"
+        "    name, options = sys.argv[2] + '.' + legacy, {'bucket': '-1', 'partition.legacy-name': legacy}\n"
+        "    schema = Schema.from_pyarrow_schema(rows.schema, partition_keys=['p'], options=options)\n"
+        "    catalog.create_table(name, schema, False)\n"
+        "    write(catalog.get_table(name), rows)\n"
+    )
+    _by_pypaimon(program, server.url, database)
+    for legacy in ("true", "false"):
+        assert sorted(n for (n,) in server.sql(f"SELECT id FROM {database}.`{legacy}`")) == [0, 1, 2]
+        assert server.sql(f"SHOW PARTITIONS {database}.`{legacy}`") == [
+            ["p=2024-01-02 03%3A04%3A00.000000000"], ["p=2024-01-02 03%3A04%3A05.123456000"], ["p=__DEFAULT_PARTITION__"],
+        ]  # fmt: skip
 
 
 FAR = {

@@ -20,7 +20,7 @@ from table.format.manifests.codec import VERSION
 from table.format.manifests.entries import DataFile, EntryKind, ManifestEntry, SimpleStats
 from table.format.rows import binary_row
 from table.format.rows.domain import END_DAY, FIRST_DAY
-from table.format.rows.moments import FarDate, FarTime
+from table.format.rows.moments import FarDate, PaimonTime, epoch_micros
 from table.format.store import TableFiles
 from table.index.container import container_fault
 
@@ -114,7 +114,7 @@ def _far_column(partition: bytes, schema: Schema) -> str | None:
     """The first column of a partition's days and times that lies so far."""
     fields = schema.partition_fields
     for field, value in zip(fields, binary_row.decode([field.type for field in fields], partition), strict=True):
-        day = int(value) if isinstance(value, FarDate) else int(value) // _DAY_MICROS if isinstance(value, FarTime) else 0
+        day = int(value) if isinstance(value, FarDate) else epoch_micros(value) // _DAY_MICROS if isinstance(value, PaimonTime) else 0
         if not FIRST_DAY <= day < END_DAY:
             return field.name
     return None

@@ -13,7 +13,7 @@ from decimal import Context, Decimal
 
 from model.schema.types import DataType, DecimalType, LocalZonedTimestampType, TimestampType
 from table.format.rows.moments import EPOCH_DAY as EPOCH_DAY
-from table.format.rows.moments import FarTime, date_of, days_of, time_of
+from table.format.rows.moments import PaimonTime, Time, date_of, days_of, nanos_of, time_of
 from table.format.rows.moments import epoch_micros as epoch_micros
 
 _INTEGERS = {"TINYINT": "<b", "SMALLINT": "<h", "INT": "<i", "BIGINT": "<q", "TIME": "<i"}
@@ -80,7 +80,7 @@ def _null_slot(type_: DataType, start: int, variable: bytearray) -> bytes:
 def _slot(type_: DataType, value: object, start: int, variable: bytearray) -> bytes:
     root = type_.root
     if isinstance(type_, TimestampType | LocalZonedTimestampType):
-        assert isinstance(value, dt.datetime | FarTime)
+        assert isinstance(value, dt.datetime | PaimonTime)
         return _timestamp_slot(value, compact(type_), start, variable)
     if isinstance(type_, DecimalType):
         assert isinstance(value, Decimal)
@@ -123,14 +123,14 @@ def minimal_bytes(number: int) -> bytes:
     return number.to_bytes(length, "big", signed=True)
 
 
-def _timestamp_slot(value: dt.datetime | FarTime, fits: bool, start: int, variable: bytearray) -> bytes:
+def _timestamp_slot(value: Time, fits: bool, start: int, variable: bytearray) -> bytes:
     micros = epoch_micros(value)
     millis, rest = divmod(micros, 1000)
     if fits:
         return struct.pack("<q", millis)
     offset = start + len(variable)
     variable += struct.pack("<q", millis)
-    return struct.pack("<II", rest * 1000, offset)
+    return struct.pack("<II", rest * 1000 + nanos_of(value), offset)
 
 
 def decode(types: Sequence[DataType], prefixed: bytes) -> tuple[object, ...]:
@@ -229,10 +229,7 @@ def _read_bytes(row: memoryview, at: int) -> bytes:
     return bytes(row[offset : offset + length])
 
 
-def _read_timestamp(type_: TimestampType | LocalZonedTimestampType, row: memoryview, at: int) -> dt.datetime | FarTime:
-    if compact(type_):
-        micros = struct.unpack_from("<q", row, at)[0] * 1000
-    else:
-        nanos, offset = struct.unpack_from("<II", row, at)
-        micros = struct.unpack_from("<q", row, offset)[0] * 1000 + nanos // 1000
-    return time_of(micros, zoned=isinstance(type_, LocalZonedTimestampType))
+def _read_timestamp(type_: TimestampType | LocalZonedTimestampType, row: memoryview, at: int) -> Time:
+    nanos, offset = (0, at) if compact(type_) else struct.unpack_from("<II", row, at)
+    micros = struct.unpack_from("<q", row, offset)[0] * 1000 + nanos // 1000
+    return time_of(micros, zoned=isinstance(type_, LocalZonedTimestampType), nanos=nanos % 1000)

@@ -19,7 +19,7 @@ from model.schema.types import AtomicType, DataType, DecimalType, Field
 from table.format.manifests.entries import EMPTY_ROW, SimpleStats, bounds_of
 from table.format.parquet.nan import nan_shows
 from table.format.rows import binary_row
-from table.format.rows.moments import FarDate, FarTime
+from table.format.rows.moments import FarDate, PaimonTime
 
 DEFAULT_MODE = "truncate(16)"
 _TRUNCATE = re.compile(r"truncate\((\d+)\)")
@@ -151,8 +151,8 @@ def column_stats(stats: SimpleStats, cols: Sequence[str] | None, schema: Schema)
 
 
 def bounded(low: object, high: object, null_count: int | None) -> ColumnStats:
-    """Bounds outside Python's years count as unknown: answers are made of bounds, too."""
-    if isinstance(low, FarDate | FarTime) or isinstance(high, FarDate | FarTime):
+    """Bounds that Python has not count as unknown: answers are made of bounds, too."""
+    if isinstance(low, FarDate | PaimonTime) or isinstance(high, FarDate | PaimonTime):
         return ColumnStats(null_count=null_count)
     return ColumnStats(min=low, max=high, null_count=null_count)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from model.schema.types import DataType, LocalZonedTimestampType, TimestampType
+from model.schema.types import DataType
 from table.format.manifests.entries import EMPTY_ROW, ManifestFile, bounds_of, within
 from table.format.rows import binary_row
 
@@ -34,7 +34,7 @@ def by_value(types: Sequence[DataType]) -> Callable[[bytes], bytes]:
     """What makes one of all the bytes in which clients write a partition's row.
 
     pypaimon leaves out the slot that Java and we keep for a NULL of a long DECIMAL or TIMESTAMP; all write other rows alike, which are
-    compared as they are: times may differ by less than Python tells. What was made is remembered.
+    compared as they are. What was made is remembered.
     """
     wide = [at for at, type_ in enumerate(types) if not binary_row.compact(type_)]
     made: dict[bytes, bytes] = {}
@@ -52,17 +52,11 @@ def by_value(types: Sequence[DataType]) -> Callable[[bytes], bytes]:
 def _written_alike(types: Sequence[DataType], wide: Sequence[int], partition: bytes) -> bytes:
     try:
         nulls = binary_row.nulls(partition)
-        told = all(nulls[at] or not _is_finer(types[at]) for at in wide)
-        if not told or not any(nulls[at] for at in wide):
+        if not any(nulls[at] for at in wide):
             return partition
         return binary_row.encode_prefixed(types, binary_row.decode(types, partition))
-    except (ValueError, IndexError, OverflowError):  # no such row, or a time beyond Python's years
+    except (ValueError, IndexError, OverflowError):  # no such row
         return partition
-
-
-def _is_finer(type_: DataType) -> bool:
-    """Whether values may tell nanoseconds."""
-    return isinstance(type_, TimestampType | LocalZonedTimestampType) and type_.precision > 6
 
 
 def among(types: Sequence[DataType], partitions: Iterable[bytes]) -> Callable[[bytes], bool]:

@@ -84,6 +84,19 @@ def test_days_and_times_have_one_order_in_and_outside_pythons_years(days: list[i
         )  # fmt: skip
 
 
+@given(st.lists(st.integers(-_FAR * 86_400_000_000_000, _FAR * 86_400_000_000_000)), st.booleans())
+def test_nanoseconds_are_kept_and_keep_their_order(nanos: list[int], zoned: bool) -> None:
+    type_ = parse_type("TIMESTAMP_LTZ(9)" if zoned else "TIMESTAMP(9)")
+
+    def time(at: int) -> moments.Time:
+        return time_of(at // 1000, zoned=zoned, nanos=at % 1000)
+
+    assert [moments.epoch_micros(one) * 1000 + moments.nanos_of(one) for one in sorted(map(time, nanos))] == sorted(nanos)
+    rows = [binary_row.encode_prefixed([type_], [time(at)]) for at in nanos]
+    assert [binary_row.decode([type_], row) for row in rows] == [(time(at),) for at in nanos]
+    assert len(set(rows)) == len(set(map(time, nanos))) == len(set(nanos))
+
+
 @given(st.integers(-(2**31), 2**31 - 1))
 def test_a_day_is_known_by_its_text(day: int) -> None:
     assert moments.parsed_date(moments.date_text(date_of(day))) == date_of(day)

@@ -10,9 +10,11 @@ import pytest
 from model.schema.schema import column, new_schema
 from model.schema.types import parse_type
 from table.format.layout import TableLayout, escape, partition_dirs, partition_text, respelled
-from table.format.rows.moments import FarDate, FarTime
+from table.format.rows.moments import FarDate, PaimonTime
 
 NOON = dt.datetime(2024, 1, 1, 12, 34, 56, 789_000)
+DAY = 86_400_000_000_000
+FINE = PaimonTime(19_723 * DAY + 1_000_000_789)
 
 
 @pytest.mark.parametrize(
@@ -23,10 +25,15 @@ NOON = dt.datetime(2024, 1, 1, 12, 34, 56, 789_000)
         ("DATE", dt.date(2024, 1, 1), "19723", "2024-01-01"),
         ("DATE", FarDate(3663382), "3663382", "+12000-01-01"),
         ("DATE", FarDate(-721354), "-721354", "-0005-01-01"),
-        ("TIMESTAMP(3)", FarTime(3663382 * 86_400_000_000 + 1_001_000), "+12000-01-01T00:00:01.001", "+12000-01-01 00:00:01.001"),
+        ("TIMESTAMP(3)", PaimonTime(3663382 * DAY + 1_001_000_000), "+12000-01-01T00:00:01.001", "+12000-01-01 00:00:01.001"),
         ("TIME(0)", 3_723_000, "3723000", "01:02:03"),
         ("TIMESTAMP(3)", NOON, "2024-01-01T12:34:56.789", "2024-01-01 12:34:56.789"),
         ("TIMESTAMP(6)", dt.datetime(2024, 1, 1), "2024-01-01T00:00", "2024-01-01 00:00:00.000000"),
+        ("TIMESTAMP(9)", dt.datetime(2024, 1, 1), "2024-01-01T00:00", "2024-01-01 00:00:00.000000000"),
+        ("TIMESTAMP(9)", FINE, "2024-01-01T00:00:01.000000789", "2024-01-01 00:00:01.000000789"),
+        ("TIMESTAMP(7)", PaimonTime(19_723 * DAY + 700), "2024-01-01T00:00:00.000000700", "2024-01-01 00:00:00.0000007"),
+        ("TIMESTAMP(8)", PaimonTime(-1), "1969-12-31T23:59:59.999999999", "1969-12-31 23:59:59.999999999"),
+        ("TIMESTAMP(0)", NOON, "2024-01-01T12:34:56.789", "2024-01-01 12:34:56.789"),
         ("DECIMAL(10, 2)", Decimal("1.50"), "1.50", "1.50"),
         ("DOUBLE", 1.0, "1.0", "1.0"),
         ("DOUBLE", 1e10, "1.0E10", "1.0E10"),
@@ -64,6 +71,11 @@ def test_directories_follow_the_partition_keys() -> None:
         ("TIMESTAMP(0)", "2024-01-02T03:04", "2024-01-02 03:04:00"),
         ("TIMESTAMP(6)", "2024-01-02T03:04:00.000001", "2024-01-02 03:04:00.000001"),
         ("TIMESTAMP(3) WITH LOCAL TIME ZONE", "2024-01-02T03:04:05.100", "2024-01-02 03:04:05.100"),
+        ("TIMESTAMP(3)", "+12000-01-02T03:04:05.100", "+12000-01-02 03:04:05.100"),
+        ("TIMESTAMP(6)", "-0005-01-02T03:04", "-0005-01-02 03:04:00.000000"),
+        ("TIMESTAMP(9)", "2024-01-02T03:04:05.000000789", "2024-01-02 03:04:05.000000789"),
+        ("TIMESTAMP(9)", "2024-01-02T03:04:05.120", "2024-01-02 03:04:05.120000000"),
+        ("TIMESTAMP(6)", "2024-01-02T24:00", "2024-01-02T24:00"),
         ("DATE", "__DEFAULT_PARTITION__", "__DEFAULT_PARTITION__"),
         ("DATE", "99999999999999999999", "99999999999999999999"),
         ("TIME(0)", "-", "-"),
@@ -84,10 +96,10 @@ def test_a_partition_is_spelled_either_way(type_: str, old: str, new: str) -> No
         ("DATE", FarDate(3_663_382), "true", "p=3663382"),
         ("DATE", FarDate(3_663_382), "false", "p=2000-01-01"),
         ("DATE", FarDate(-721_354), "false", "p=000+-01-01"),
-        ("TIMESTAMP(0)", FarTime(3_663_382 * 86_400_000_000), "false", "p=2000-01-01 00%3A00%3A00"),
-        ("TIMESTAMP(0)", FarTime(-721_354 * 86_400_000_000), "false", "p=000+-01-01 00%3A00%3A00"),
-        ("TIMESTAMP_LTZ(0)", FarTime(3_663_382 * 86_400_000_000), "false", "p=2000-01-01 00%3A00%3A00"),
-        ("TIMESTAMP_LTZ(0)", FarTime(-721_354 * 86_400_000_000), "false", "p=000+-01-01 00%3A00%3A00"),
+        ("TIMESTAMP(0)", PaimonTime(3_663_382 * DAY), "false", "p=2000-01-01 00%3A00%3A00"),
+        ("TIMESTAMP(0)", PaimonTime(-721_354 * DAY), "false", "p=000+-01-01 00%3A00%3A00"),
+        ("TIMESTAMP_LTZ(0)", PaimonTime(3_663_382 * DAY), "false", "p=2000-01-01 00%3A00%3A00"),
+        ("TIMESTAMP_LTZ(0)", PaimonTime(-721_354 * DAY), "false", "p=000+-01-01 00%3A00%3A00"),
     ],
 )
 def test_directories_of_years_of_other_than_four_digits_are_javas(type_: str, value: object, legacy: str, directory: str) -> None:
