@@ -224,7 +224,7 @@ def _javas_dirs(schema: Schema, values: Sequence[object]) -> list[str]:
     for at, (field, value) in enumerate(zip(schema.partition_fields, values, strict=True)):
         if isinstance(value, FarDate | PaimonTime):
             year, _ = day_on_the_calendar(value) if isinstance(value, FarDate) else on_the_calendar(value)
-            _, _, rest = partition_text(field.type, value, legacy=False).lstrip("0-+").partition("-")
+            _, _, rest = partition_text(field.type, value, legacy=False).lstrip("+-").partition("-")
             dirs[at] = f"{escape(field.name)}={escape(f'{four_digits(year)}-{rest}')}"
     return dirs
 
