@@ -97,7 +97,9 @@ class Gateway:
             delegated_access=self._delegated_access,
         )
         self._runner = ScriptRunner(context_factory, limits.held_bytes, limits.reading_bytes)
-        self.kept = RetainedResults(self.bodies, self._runner.held, seconds=limits.kept_seconds, most=limits.kept_statements)
+        self.held = self._runner.held
+        """The memory that results take."""
+        self.kept = RetainedResults(self.bodies, self.held, seconds=limits.kept_seconds, most=limits.kept_statements)
         for gauge in (self._executor.usage, self._spool.usage, self.kept.usage):
             lake.quotas.measure(gauge)
         self.jobs = JobRunner(lake, limits.jobs, JobMaker(context_factory, limits.jobs))

@@ -24,6 +24,11 @@ class SharedBytes:
         with self._changed:
             return dict(self._of)
 
+    def has_space(self, principal: str) -> bool:
+        """Whether a principal could take a byte more now."""
+        with self._changed:
+            return self._fits(principal, 1, self.most)
+
     def take(self, principal: str, size: int, *, times: int = 1) -> bool:
         """Count so many bytes more of a principal, until `give`; False where there is no space for them.
 
@@ -64,9 +69,12 @@ class SharedBytes:
             self._changed.notify_all()
 
     def _take(self, principal: str, size: int, most: int) -> bool:
-        most_own = most_of_one(most)
-        total = sum(min(own, most_own) for own in self._of.values())  # what one has beyond its share takes away nothing of others'
-        fits = total + size <= most and self._of.get(principal, 0) + size <= most_own
+        fits = self._fits(principal, size, most)
         if fits:
             self._of[principal] += size
         return fits
+
+    def _fits(self, principal: str, size: int, most: int) -> bool:
+        most_own = most_of_one(most)
+        total = sum(min(own, most_own) for own in self._of.values())  # what one has beyond its share takes away nothing of others'
+        return total + size <= most and self._of.get(principal, 0) + size <= most_own

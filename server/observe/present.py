@@ -48,6 +48,7 @@ class OfServer:
         yield _gauges("sluice_statement_threads", "Threads that run statements.", "lane", lanes)
         yield _gauges("sluice_http_threads", "Threads that answer requests.", "what", self.threads())
         yield _gauges("sluice_http_connections", "Open connections.", "who", self.connections())
+        yield _gauges("sluice_result_memory_bytes", "Memory of results that are kept, read or read ahead.", "what", gateway.held.memory())
         yield GaugeMetricFamily("sluice_sessions", "Open gateway sessions.", value=gateway.open_sessions())
         yield GaugeMetricFamily("sluice_streams", "Streaming queries being read.", value=gateway.streams())
         yield GaugeMetricFamily(

@@ -256,7 +256,7 @@ RESULTS_READING_BYTES = SERVER_OPTIONS.declare(
         1024**3,
         "Memory that reading results takes at a time, some 24 to 48 MB for each large one however slowly its client reads; four fifths of "
         "it for one user. A further one waits for its place, a minute or two, and is answered 429 then. What finds out that a result "
-        "is small takes up to half as much beside, and files read ahead up to 256 MB, all together.",
+        "is small takes up to half as much beside, and files read ahead up to 256 MB, four fifths of it for one user.",
     )
 )
 STORAGE_RESERVE = SERVER_OPTIONS.declare(

@@ -18,6 +18,7 @@ from sql.execution.reading_memory import ReadingMemories, ReadingMemory, reading
 from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.execution.spool import Spool, SpoolEntry
 from table.format.io.file_io import FileIO
+from table.format.io.look_ahead import READ_AHEAD
 from table.format.io.storage_errors import translating
 
 _log = logging.getLogger(__name__)
@@ -49,6 +50,11 @@ class HeldResults:
     def reading(self) -> dict[str, int]:
         """Bytes that results take while they are read, by principal."""
         return self._reading.shared.usage()
+
+    def memory(self) -> dict[str, int]:
+        """Bytes of all principals, by what for: rows that wait to be read, what reading takes, and files read ahead."""
+        used = {"held": self._memory, "read": self._reading.shared, "ahead": READ_AHEAD}
+        return {what: sum(memory.usage().values()) for what, memory in used.items()}
 
     def keep(self, result: ResultSet, caller: Caller, cancellation: Cancellation) -> None:
         """Count a result until it is closed, or put its rows into the spool, and count what reading them takes, until it ends.

@@ -47,7 +47,13 @@ class LocalScan(LocalStatement):
         table = self.table
         plan = plan_scan(table.files, table.schema, table.latest(), self.predicate)
         names = list(dict.fromkeys(field.name for _, field in self.columns))
-        selection = Selection(columns=names, filter=self.condition, filter_columns=self.condition_columns, limit=self.limit)
+        selection = Selection(
+            columns=names,
+            filter=self.condition,
+            filter_columns=self.condition_columns,
+            limit=self.limit,
+            principal=context.lake.caller.principal,
+        )
         columns = [ResultColumn(name, field.type) for name, field in self.columns]
         schema = result_schema(columns)
         positions = [names.index(field.name) for _, field in self.columns]

@@ -112,15 +112,15 @@ class Tail(LocalStatement):
         """The rows of a step, read once for all streams of the same text; large ones are read by each, and never held whole."""
         files = [planned_file.file for planned_file in step.planned]
         if sum(file.file_size for file in files) > _SHARED_BYTES or sum(file.row_count for file in files) > _SHARED_ROWS:
-            return self._rows(step, schema)
+            return self._rows(step, schema, stream.who)
         key = ("rows", step.snapshot.key, tuple(file.file_name for file in files), step.table.schema.id, self._text)
-        return stream.follower.once(key, lambda: list(self._rows(step, schema)))
+        return stream.follower.once(key, lambda: list(self._rows(step, schema, stream.who)))
 
-    def _rows(self, step: StreamStep, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    def _rows(self, step: StreamStep, schema: pa.Schema, principal: str) -> Iterator[pa.RecordBatch]:
         self._check_types(step.table.schema)
         names = list(dict.fromkeys(field.name for _, field in self.columns))
         positions = [names.index(field.name) for _, field in self.columns]
-        selection = Selection(columns=names, filter=self.condition, filter_columns=self.condition_columns, empty=True)
+        selection = Selection(columns=names, filter=self.condition, filter_columns=self.condition_columns, empty=True, principal=principal)
         # Under the schema the stream began with: columns are found by their ids, whatever they are called by now.
         for batch in read_batches(step.table.files, self.table.schema, step.planned, selection):
             yield pa.RecordBatch.from_arrays([batch.column(at) for at in positions], schema=schema)

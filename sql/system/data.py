@@ -62,7 +62,8 @@ def _rows(scan: SystemScan, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     table = scan.opened
     # A batch without a column has no rows; those that are only counted are told by the first one.
     wanted = list(names) or [table.schema.fields[0].name]
-    return read_batches(table.files, table.schema, plan_of(scan).files, Selection(columns=wanted))
+    selection = Selection(columns=wanted, principal=scan.lake.caller.principal)
+    return read_batches(table.files, table.schema, plan_of(scan).files, selection)
 
 
 def _with_ids(scan: SystemScan, names: Sequence[str]) -> Iterator[pa.RecordBatch]:

@@ -67,6 +67,8 @@ class Selection:
     limit: int | None = None
     empty: bool = False
     """Whether a batch of which nothing is kept is given as an empty one."""
+    principal: str = ""
+    """Whose share of what is read ahead it takes; the server's own without a name."""
 
 
 def read_batches(
@@ -121,7 +123,7 @@ def _in_order(
         yield from _by_threads(streams)
     else:
         far = selection.limit is None  # else those that the limit does not reach would be asked for, too
-        yield from in_order(streams, _AHEAD, [planned_file.file.file_size for planned_file in planned] if far else ())
+        yield from in_order(streams, _AHEAD, [planned_file.file.file_size for planned_file in planned] if far else (), selection.principal)
 
 
 def _are_small(planned: Sequence[PlannedFile]) -> bool:

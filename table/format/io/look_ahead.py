@@ -5,44 +5,29 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from threading import Condition, Lock, Thread
+from threading import Condition, Thread
 
 import pyarrow as pa
 
+from model.work.shared_bytes import SharedBytes
 from table.format.io.patience import carried
 
 Stream = Callable[[], Iterator[pa.RecordBatch]]
 
 
-class Budget:
-    """Bytes that all readers of the process hold ahead of their consumers together.
+READ_AHEAD = SharedBytes(256 << 20)
+"""What all readers of the process hold ahead of their consumers together, of whom no principal's hold more than four fifths.
 
-    A consumer that stands still keeps what was read for it: with a bound for each reader alone, forty of them held gigabytes.
-    """
-
-    def __init__(self, most_bytes: int) -> None:
-        self.most_bytes = most_bytes
-        self._lock = Lock()
-        self._held = 0
-
-    def change(self, more_bytes: int) -> None:
-        """So many bytes more are held, or less."""
-        with self._lock:
-            self._held += more_bytes
-
-    def has_space(self) -> bool:
-        """Whether more may be read ahead; what a consumer waits for is read in any case."""
-        return self._held < self.most_bytes
-
-
-BUDGET = Budget(256 << 20)
+A consumer that stands still keeps what was read for it: with a bound for each reader alone, forty of them held gigabytes.
+"""
 
 
 class _Reader:
-    """One stream on its own thread; it stops reading while the consumer is ``most_bytes`` behind, or a batch where the budget is used."""
+    """One stream on its own thread; it stops reading while the consumer is ``most_bytes`` behind, or a batch where its share is used."""
 
-    def __init__(self, stream: Stream, most_bytes: int) -> None:
+    def __init__(self, stream: Stream, most_bytes: int, memory: SharedBytes, principal: str) -> None:
         self._stream = stream
+        self._memory, self._principal = memory, principal
         self._most = most_bytes
         self._ready = Condition()
         self._batches: deque[pa.RecordBatch] = deque()
@@ -68,17 +53,24 @@ class _Reader:
 
     def _hand_over(self, batch: pa.RecordBatch) -> bool:
         with self._ready:
-            self._ready.wait_for(lambda: not self._held or (self._held < self._most and BUDGET.has_space()) or self._cancelled)
+            self._ready.wait_for(lambda: self._cancelled or self._takes(batch.nbytes))
             if self._cancelled:
                 return False
             self._batches.append(batch)
-            self._hold(batch.nbytes)
+            self._held += batch.nbytes
             self._ready.notify_all()
             return True
 
-    def _hold(self, more: int) -> None:
-        self._held += more
-        BUDGET.change(more)
+    def _takes(self, size: int) -> bool:
+        """Whether a batch may be held, which then is counted; one that the consumer waits for may in any case."""
+        if not self._batches:
+            self._memory.take_anyway(self._principal, size)
+            return True
+        return self._held < self._most and self._memory.take(self._principal, size)
+
+    def _give(self, size: int) -> None:
+        self._held -= size
+        self._memory.give(self._principal, size)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """What the stream yields; its failure is raised after the batches before it."""
@@ -90,7 +82,7 @@ class _Reader:
                         raise self._failure
                     return
                 batch = self._batches.popleft()
-                self._hold(-batch.nbytes)
+                self._give(batch.nbytes)
                 self._ready.notify_all()
             yield batch
 
@@ -99,7 +91,7 @@ class _Reader:
         with self._ready:
             self._cancelled = True
             self._batches.clear()
-            self._hold(-self._held)
+            self._give(self._held)
             self._ready.notify_all()
         self._thread.join()
 
@@ -118,24 +110,25 @@ class Ahead:
     """Rows held by the first of them, and as many by those beyond."""
 
 
-def in_order(streams: Sequence[Stream], ahead: Ahead, sizes: Sequence[int] = ()) -> Iterator[pa.RecordBatch]:
+def in_order(streams: Sequence[Stream], ahead: Ahead, sizes: Sequence[int] = (), principal: str = "") -> Iterator[pa.RecordBatch]:
     """Yield all streams' batches in the streams' order while several of them are read; ``sizes``: the bytes each takes from its store.
 
-    Without sizes no more are begun than `Ahead.streams`. While the readers of the process hold all that `BUDGET` allows, no stream is
-    begun before the consumer comes to it.
+    Without sizes no more are begun than `Ahead.streams`. While the readers hold all that `READ_AHEAD` lets them, all together or those of
+    the principal, no stream is begun before the consumer comes to it. Without a name they are the server's own.
     """
+    memory = READ_AHEAD
     waiting: deque[tuple[_Reader, int]] = deque()
     most = ahead.most_streams if sizes else ahead.streams
     taken = begun = 0
     try:
         while True:
-            while begun < len(streams) and len(waiting) < most and (not waiting or BUDGET.has_space()):
+            while begun < len(streams) and len(waiting) < most and (not waiting or memory.has_space(principal)):
                 size = sizes[begun] if sizes else 0
                 is_beyond = len(waiting) >= ahead.streams
                 if is_beyond and taken + size > ahead.small_bytes:
                     break
                 share = ahead.held_bytes // (ahead.most_streams - ahead.streams if is_beyond else ahead.streams)
-                waiting.append((_Reader(streams[begun], share), size))
+                waiting.append((_Reader(streams[begun], share, memory, principal), size))
                 taken += size
                 begun += 1
             if not waiting:

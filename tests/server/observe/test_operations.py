@@ -64,6 +64,8 @@ def test_metrics_count_what_happens(client: FlaskClient) -> None:
     assert found[key("sluice_statement_errors_total", error="TableNotExist")] == 1
     assert found[key("sluice_statements", state="running")] == 0
     assert found[key("sluice_sessions")] == 0
+    assert [found[key("sluice_result_memory_bytes", what=what)] for what in ("held", "read")] == [0, 0]
+    assert key("sluice_result_memory_bytes", what="ahead") in found  # of all gateways of the process
     assert found[key("sluice_spark_ready")] == 0
     assert found[key("sluice_catalog_pool", what="size")] >= 1
     assert found[key("process_resident_memory_bytes")] > 1e6

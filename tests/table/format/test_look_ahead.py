@@ -11,9 +11,10 @@ import pytest
 
 from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind
+from model.work.shared_bytes import SharedBytes
 from table.format.io import look_ahead
 from table.format.io.file_io import LocalFileIO
-from table.format.io.look_ahead import Ahead, Budget, in_order
+from table.format.io.look_ahead import Ahead, in_order
 from table.format.rows.arrow import arrow_schema
 from table.format.store import TableFiles
 from table.scan.planning.entry_scan import plan_scan
@@ -33,7 +34,7 @@ def batches(size: int, count: int) -> Iterator[pa.RecordBatch]:
 
 
 def test_rows_that_compress_well_are_read_in_batches_of_megabytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(look_ahead, "BUDGET", Budget(32 * MB))
+    monkeypatch.setattr(look_ahead, "READ_AHEAD", SharedBytes(32 * MB))
     files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
     schema = new_schema([column("id", "BIGINT"), column("s", "STRING")], options={"bucket": "-1"})
     names = arrow_schema(schema.fields)
@@ -59,23 +60,47 @@ def test_rows_that_compress_well_are_read_in_batches_of_megabytes(tmp_path: Path
     assert max(seen) < 300, seen
     for reader in readers:
         assert sum(batch.num_rows for batch in reader) > ROWS
-    assert look_ahead.BUDGET.has_space()
+    assert look_ahead.READ_AHEAD.usage() == {}
 
 
 def test_what_a_consumer_waits_for_is_read_whatever_others_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    budget = Budget(MB)
-    monkeypatch.setattr(look_ahead, "BUDGET", budget)
+    memory = SharedBytes(MB)
+    monkeypatch.setattr(look_ahead, "READ_AHEAD", memory)
     streams = [lambda: batches(MB, 5) for _ in range(3)]
     standing = [in_order(streams, THREE) for _ in range(4)]
     for reader in standing:
         next(reader)
-    eventually(lambda: not budget.has_space())
+    eventually(lambda: not memory.has_space(""))
     assert [batch.column(0)[0].as_py() for batch in in_order(streams, THREE)] == [0, 1, 2, 3, 4] * 3
     threads = threading.active_count()
     for reader in standing:
         reader.close()  # type: ignore[attr-defined]
-    assert eventually(budget.has_space)
-    assert eventually(lambda: threading.active_count() < threads and budget._held == 0)
+    assert eventually(lambda: memory.has_space(""))
+    assert eventually(lambda: threading.active_count() < threads and memory.usage() == {})
+
+
+def test_readers_of_one_principal_leave_others_space_to_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = SharedBytes(10 * MB)
+    monkeypatch.setattr(look_ahead, "READ_AHEAD", memory)
+    begun: list[int] = []
+
+    def noted(number: int) -> Iterator[pa.RecordBatch]:
+        begun.append(number)
+        yield from batches(8, 1)
+
+    standing = [in_order([lambda: batches(MB, 20) for _ in range(3)], THREE, principal="anna") for _ in range(8)]
+    for reader in standing:
+        next(reader)
+    assert eventually(lambda: not memory.has_space("anna"))
+    others = in_order([lambda number=at: noted(number) for at in range(3)], THREE, principal="ben")  # type: ignore[misc]
+    next(others)
+    assert eventually(lambda: sorted(begun) == [0, 1, 2]), "ben's files wait until he comes to them"
+    again = in_order([lambda number=at: noted(number) for at in range(3, 6)], THREE, principal="anna")  # type: ignore[misc]
+    next(again)
+    assert not set(begun) & {4, 5}, "anna has had her share"
+    for reader in (*standing, others, again):
+        reader.close()  # type: ignore[attr-defined]
+    assert eventually(lambda: memory.usage() == {})
 
 
 @pytest.mark.parametrize(
