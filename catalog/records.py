@@ -300,6 +300,20 @@ class ConsumerLagRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IdentityRow:
+    """What tells a catalog from others."""
+
+    catalog_id: UUID | None
+    """None where its row is gone."""
+    revision: str
+    """Of its schema."""
+    has_tables: bool
+    """Whether it holds a table, or keeps a dropped one."""
+    warehouse: str | None
+    """The warehouse that bears its mark, as the server spelled it that wrote the mark; None before the first did."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClockRow:
     """The time, by Postgres, and what is on record of earlier times."""
 

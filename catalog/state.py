@@ -7,7 +7,7 @@ from uuid import UUID
 from psycopg import Connection
 from psycopg.rows import class_row
 
-from catalog.records import ClockRow
+from catalog.records import ClockRow, IdentityRow
 
 
 class StateRepository:
@@ -16,15 +16,26 @@ class StateRepository:
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
 
-    def identity(self) -> tuple[UUID | None, str, bool]:
-        """The catalog's id, None where its row is gone; its schema's revision; and whether it holds a table, or keeps a dropped one."""
+    def identity(self) -> IdentityRow:
+        """What tells the catalog from others; also of one of an earlier version, which knows no warehouse."""
         query = """
-            SELECT (SELECT catalog_id FROM catalog_state), (SELECT max(version_num) FROM alembic_version),
-                   EXISTS (SELECT 1 FROM table_entry)
+            SELECT s.catalog_id, (SELECT max(version_num) FROM alembic_version) AS revision,
+                   EXISTS (SELECT 1 FROM table_entry) AS has_tables, to_jsonb(s) ->> 'warehouse' AS warehouse
+            FROM (SELECT 1) one LEFT JOIN catalog_state s ON true
         """
-        row = self._conn.execute(query).fetchone()
+        with self._conn.cursor(row_factory=class_row(IdentityRow)) as cur:
+            row = cur.execute(query).fetchone()
         assert row is not None
-        return row[0], str(row[1]), bool(row[2])
+        return row
+
+    def keep_warehouse(self, warehouse: str, *, instead: bool) -> str | None:
+        """Note the catalog's warehouse where none is known, or ``instead`` of the one that is; returns the one known from now on.
+
+        None where the catalog has no identity.
+        """
+        query = "UPDATE catalog_state SET warehouse = CASE WHEN %s OR warehouse IS NULL THEN %s ELSE warehouse END RETURNING warehouse"
+        row = self._conn.execute(query, (instead, warehouse)).fetchone()
+        return None if row is None else str(row[0])
 
     def is_writable(self) -> bool:
         """Whether what Postgres runs here can change something; a standby, or one that was set to be read only, cannot."""

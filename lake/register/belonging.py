@@ -1,11 +1,13 @@
 """Whether catalog and warehouse belong together.
 
 The warehouse knows the catalog's identity (``.sluice/catalog.json``). A catalog that is another one, as after Postgres was emptied or
-a DSN was mistyped, writes nothing until somebody says that it is meant (``CALL sys.claim_warehouse()``).
+a DSN was mistyped, writes nothing until somebody says that it is meant (``CALL sys.claim_warehouse()``). The catalog knows its tables,
+and the warehouse that was marked: another one without a mark is as little taken for the catalog's.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
@@ -15,6 +17,7 @@ from uuid import UUID
 from cachetools import TTLCache
 
 from catalog import CatalogStore
+from catalog.records import IdentityRow
 from lake.register.restored.after_restore import unknown_tables
 from model.catalog_errors import NewerCatalog, WarehouseMismatch
 from model.errors import LakeError, Unavailable
@@ -95,7 +98,7 @@ class Belonging:
         """Whether the warehouse bears the catalog's mark at this moment; False also where it cannot be read."""
         try:
             with self._catalog.reading() as tx:
-                ours = tx.state.identity()[0]
+                ours = tx.state.identity().catalog_id
             return ours is not None and self._marker()[0] == ours
         except (LakeError, OSError):
             return False
@@ -114,10 +117,11 @@ class Belonging:
     def compare(self, *, look_only: bool = False) -> None:
         """Hold the catalog's identity against the warehouse's; a warehouse without one gets it, unless only the warehouse holds tables.
 
-        With ``look_only`` nothing is written.
+        Or the catalog's is another, or bears its mark no more. With ``look_only`` nothing is written.
         """
         with self._catalog.reading() as tx:
-            ours, revision, has_tables = tx.state.identity()
+            identity = tx.state.identity()
+        ours, revision, has_tables = identity.catalog_id, identity.revision, identity.has_tables
         if self.known_revisions is not None and revision not in self.known_revisions:
             self._newer = revision
             self.tell(NewerCatalog(revision).message)
@@ -126,16 +130,8 @@ class Belonging:
         theirs, known_revision = known = self._marker()
         mismatch = warning = None
         if theirs is None and ours is not None:
-            unknown = None if has_tables else next(unknown_tables(self._io, self._warehouse, set()), None)
-            mismatch = self._against_the_tables() if has_tables else None
-            if mismatch is None and unknown is None and not look_only:
-                known = self._write_marker(ours, revision)
-            if unknown is not None:
-                warning = (
-                    f"The catalog is empty and the warehouse {self._warehouse} holds tables ({unknown.table} is one). If Postgres was "
-                    "emptied, stop the server and run `sluice restore` with the newest backup; if not, "
-                    f"{unknown.statement} registers a table, and {_CLAIM} says that it is meant."
-                )
+            taken, mismatch, warning = self._of_unmarked(ours, identity, look_only=look_only)
+            known = taken or known
         elif theirs != ours:
             mismatch = (
                 f"The warehouse {self._warehouse} belongs to the catalog {theirs}, and Postgres holds "
@@ -151,26 +147,80 @@ class Belonging:
         self._mismatch, self._warning = mismatch, warning
         self._uncompared = None
         self._compared_with = known
+        if theirs is not None and theirs == ours and identity.warehouse is None and not look_only:
+            # It was marked before the catalog knew it; a standby, which cannot be told, learns it once it is none.
+            with contextlib.suppress(LakeError), self._catalog.transaction(brief=True) as tx:
+                tx.state.keep_warehouse(self._warehouse, instead=False)
 
     def claim(self, *, dry_run: bool = False) -> UUID:
         """Make the warehouse the catalog's, whosever it was; returns the catalog's id."""
         with self._catalog.reading() as tx:
-            ours, revision, _ = tx.state.identity()
+            identity = tx.state.identity()
+        ours = identity.catalog_id
         if ours is None:
             raise WarehouseMismatch("Postgres holds no catalog with an identity: run `sluice restore` with the newest backup.")
         if self._newer is not None:
             raise NewerCatalog(self._newer)
         if not dry_run:
             present_decider().begin_decision()
-            self._compared_with = self._write_marker(ours, revision)
+            self._compared_with, _ = self._take(ours, identity.revision, instead=True)
             self._mismatch = self._warning = self._uncompared = None
         return ours
 
-    def _against_the_tables(self) -> str | None:
+    def _of_unmarked(self, ours: UUID, identity: IdentityRow, *, look_only: bool) -> tuple[Marker | None, str | None, str | None]:
+        """What a warehouse without a mark is: the mark where it got one, what stops writing, and what is strange and stops nothing."""
+        if identity.has_tables:
+            mismatch, unknown = self._against_the_tables(identity.warehouse), None
+        else:
+            mismatch = self._elsewhere(identity.warehouse)
+            unknown = None if mismatch else next(unknown_tables(self._io, self._warehouse, set()), None)
+            if mismatch is None and unknown is None and identity.warehouse is not None:
+                mismatch = self._without_its_mark()
+        if unknown is not None:
+            warning = (
+                f"The catalog is empty and the warehouse {self._warehouse} holds tables ({unknown.table} is one). If Postgres was "
+                "emptied, stop the server and run `sluice restore` with the newest backup; if not, "
+                f"{unknown.statement} registers a table, and {_CLAIM} says that it is meant."
+            )
+            return None, None, warning
+        if mismatch is not None or look_only:
+            return None, mismatch, None
+        return *self._take(ours, identity.revision, instead=identity.has_tables), None
+
+    def _take(self, ours: UUID, revision: str, *, instead: bool) -> tuple[Marker | None, str | None]:
+        """Mark the warehouse, and let the catalog know it, where it knows none or ``instead`` of that; else why it is not the catalog's.
+
+        Of servers that start at once in several warehouses the first one's is the catalog's: the others wait until it is marked.
+        """
+        with self._catalog.beside_store() as tx:
+            elsewhere = self._elsewhere(tx.state.keep_warehouse(self._warehouse, instead=instead))
+            return None if elsewhere else self._write_marker(ours, revision), elsewhere
+
+    def _elsewhere(self, known: str | None) -> str | None:
+        """Why a warehouse without a mark is not the catalog's: another is ``known`` as that; None where it may be."""
+        return None if known is None or self._is_here(known) else self._other_than(f"The catalog's warehouse is {known}")
+
+    def _other_than(self, what: str) -> str:
+        return (
+            f"{what}, and this server has {self._warehouse}. Nothing is written. "
+            f"Set SLUICE_WAREHOUSE to the catalog's, or SLUICE_CATALOG_DSN to the catalog of this one; {_CLAIM} says that it is meant."
+        )
+
+    def _without_its_mark(self) -> str | None:
+        """Why the warehouse that was marked is not taken for it where no mark is; None where a torn one is, as after a loss of power."""
+        if self._io.file_exists(f"{self._warehouse}/{MARKER}"):
+            return None
+        return (
+            f"The warehouse {self._warehouse} has lost the catalog's mark ({MARKER}). Nothing is written. If its disk is not mounted, "
+            f"mount it; if it was emptied, {_CLAIM} says that it is meant."
+        )
+
+    def _against_the_tables(self, marked: str | None) -> str | None:
         """Why a warehouse without a mark is not taken for the catalog's, as far as its tables tell; None where it is.
 
         Its own tables lie in the directories of its warehouse's databases: where most lie elsewhere, that is its warehouse, whatever
-        lies here. Tables with a path and registered ones may lie anywhere; where there are no others, nothing unknown may lie here.
+        lies here. Tables with a path and registered ones may lie anywhere; where there are no others, nothing unknown may lie here, and
+        no other warehouse may have been ``marked``.
         """
         with self._catalog.reading() as tx:
             homes = tx.overview.homes()
@@ -179,10 +229,9 @@ class Belonging:
             kept = tx.overview.kept_in(here, limit=_LOOKED_AT) if homes else tx.overview.kept_below(f"{self._warehouse}/", limit=_LOOKED_AT)
             known = {row.location for row in tx.tables.all()} | {table.location for table in tx.drops.tables()} if not homes else set()
         if 2 * counts[0] < counts[1]:
-            return (
-                f"The catalog's tables lie in the warehouse {homes[0][0]}, and this server has {self._warehouse}. Nothing is written. "
-                f"Set SLUICE_WAREHOUSE to the catalog's, or SLUICE_CATALOG_DSN to the catalog of this one; {_CLAIM} says that it is meant."
-            )
+            return self._other_than(f"The catalog's tables lie in the warehouse {homes[0][0]}")
+        if not homes and (elsewhere := self._elsewhere(marked)) is not None:
+            return elsewhere
         if self._holds(kept):
             if homes or kept or (unknown := next(unknown_tables(self._io, self._warehouse, known), None)) is None:
                 return None

@@ -118,3 +118,75 @@ def test_with_registered_tables_only_nothing_unknown_may_lie_there(
     with server(catalog, place) as second:
         assert (second.standing.mismatch is not None) is is_foreign
         assert (all_below(place) == before) is is_foreign
+
+
+def test_a_catalog_without_tables_has_one_warehouse_from_the_first_start(
+    lake: Lake, catalog: CatalogStore, warehouse: Path, tmp_path: Path
+) -> None:
+    """Any empty directory looks as the one of a catalog that holds nothing."""
+    (tmp_path / "away").mkdir()
+    lake.standing.compare()
+    with server(catalog, tmp_path / "away") as mistyped:
+        assert f"The catalog's warehouse is {warehouse}" in (mistyped.standing.mismatch or "")
+        with pytest.raises(WarehouseMismatch, match=r"CALL sys\.claim_warehouse"):
+            mistyped.create_database("more")
+        assert list((tmp_path / "away").iterdir()) == []
+        lake.create_database("more")
+        mistyped.claim_warehouse()
+    (warehouse / MARKER).unlink()
+    lake.standing.compare()
+    assert f"The catalog's warehouse is {tmp_path / 'away'}" in (lake.standing.mismatch or "")
+    lake.claim_warehouse()
+    (tmp_path / "link").symlink_to(warehouse)
+    warehouse.rename(tmp_path / "moved")
+    for place in ("moved", "away"):  # which are marked
+        with server(catalog, tmp_path / place) as marked:
+            assert marked.standing.mismatch is None
+    (tmp_path / "moved").rename(warehouse)
+    with server(catalog, tmp_path / "link") as linked:
+        assert linked.standing.mismatch is None
+
+
+def test_a_disk_that_is_away_is_missed_by_a_catalog_without_tables(lake: Lake, warehouse: Path, tmp_path: Path) -> None:
+    """What would be made in the directory where it is mounted could not be read once it is."""
+    lake.standing.compare()
+    warehouse.rename(tmp_path / "away")
+    warehouse.mkdir()
+    lake.standing.compare()
+    assert "If its disk is not mounted, mount it" in (lake.standing.mismatch or "")
+    with pytest.raises(WarehouseMismatch):
+        lake.create_database("more")
+    assert list(warehouse.iterdir()) == []
+    warehouse.rmdir()
+    (tmp_path / "away").rename(warehouse)
+    lake.standing.compare()
+    assert lake.standing.mismatch is None
+    (warehouse / MARKER).write_text("")  # torn by a loss of power
+    lake.standing.compare()
+    assert lake.standing.mismatch is None
+
+
+def test_a_catalog_of_before_learns_its_warehouse_from_the_mark(lake: Lake, catalog: CatalogStore, warehouse: Path, tmp_path: Path) -> None:
+    lake.standing.compare()
+    with catalog.transaction() as tx:
+        tx._conn.execute("UPDATE catalog_state SET warehouse = NULL")
+    lake.standing.compare()
+    (tmp_path / "away").mkdir()
+    with server(catalog, tmp_path / "away") as mistyped:
+        assert mistyped.standing.mismatch is not None
+
+
+def test_of_two_first_servers_one_is_told_that_the_warehouse_is_the_others(
+    lake: Lake, catalog: CatalogStore, warehouse: Path, tmp_path: Path
+) -> None:
+    """Both saw a catalog that knew none."""
+    with catalog.reading() as tx:
+        identity = tx.state.identity()
+    assert identity.catalog_id is not None
+    lake.standing.compare()
+    (tmp_path / "away").mkdir()
+    second = Lake(catalog, str(tmp_path / "away"))
+    _, mismatch = second.standing._take(identity.catalog_id, identity.revision, instead=False)
+    assert f"The catalog's warehouse is {warehouse}" in (mismatch or "")
+    assert list((tmp_path / "away").iterdir()) == []
+    second.close()

@@ -502,7 +502,7 @@ def test_a_dropped_table_is_not_taken_for_one_the_catalog_does_not_know(lake: La
     lake.drop_table(T)
     assert list(differences(catalog, str(warehouse))) == []
     with catalog.reading() as tx:
-        assert tx.state.identity()[2]
+        assert tx.state.identity().has_tables
 
 
 class ReadOnlyIO(LocalFileIO):
