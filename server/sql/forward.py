@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import cache
 from http import HTTPStatus
-from urllib.parse import urlsplit
+from http.client import HTTPException
+from urllib.parse import quote, urlsplit
 
 from flask import Response, g, request
 
@@ -25,7 +29,18 @@ from server.access.audit import AUDITED, leave_out
 from server.errors import request_id
 from server.process.services import AT_ONCE, Services
 from server.settings.kinds import is_loopback
-from server.sql.peer_connections import FLIGHT_PORT, PROOF, PROVE, NoAnswer, NotReached, NotTheOne, PeerConnections, PeerRequest, proof
+from server.sql.peer_connections import (
+    FLIGHT_PORT,
+    PROOF,
+    PROVE,
+    NoAnswer,
+    NotReached,
+    NotTheOne,
+    PeerAnswer,
+    PeerConnections,
+    PeerRequest,
+    proof,
+)
 
 PASSED_ON = "X-Sluice-Passed-On"
 """Names the server that passed a request on, so that nobody passes it on again."""
@@ -43,6 +58,10 @@ _OF_THE_CONNECTION = frozenset(
 )  # fmt: skip
 _CHECKED_HERE = frozenset({name.lower() for name in ("Origin", "Referer", "X-Request-Id", PASSED_ON, _MEANT, _FROM, PROVE)})
 _PIECE = 1 << 16
+_NAME_SECONDS = 10.0
+"""So long the servers that may know a statement by its name are waited for, all together."""
+_MOST_ASKED = 32
+"""So many of them are asked at once."""
 _TURNED_AWAY = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
 """Answers, beside failures, that do not say whether a server knows what it was asked about."""
 
@@ -100,14 +119,16 @@ def came_from(services: Services) -> None:
     if peers is None or _FROM not in request.headers:
         return
     address = request.headers[_FROM].partition(" ")[0]
-    if hmac.compare_digest(request.headers[_FROM].encode(), _sealed_address(peers, peers.number, address).encode()):
+    if hmac.compare_digest(
+        request.headers[_FROM].encode(), _sealed_address(peers, peers.number, address, request.method, request.path).encode()
+    ):
         request.remote_addr = address
         g.passed_on_here = True
 
 
-def _sealed_address(peers: Peers, meant: int, address: str) -> str:
-    """An address and what shows that a server of the catalog says so, of this request to the server that is meant."""
-    return f"{address} {peers.seal('from', str(meant), address, request.method, request.path, request_id())}"
+def _sealed_address(peers: Peers, meant: int, address: str, method: str, path: str) -> str:
+    """An address and what shows that a server of the catalog says so, of a request with this one's id to the server that is meant."""
+    return f"{address} {peers.seal('from', str(meant), address, method, path, request_id())}"
 
 
 def _is_near(owner: ServerRow, peers: Peers) -> bool:
@@ -132,13 +153,13 @@ def _of_any(services: Services, peers: Peers, name: str) -> Response | None:
     with contextlib.suppress(OperationNotExist):
         services.gateway.kept_or_running(name, caller=caller())
         return None
+    others = [other for other in peers.others() if not (peers.answers_at(other.url) and _is_near(other, peers))]
+    what = f"Statement {name}"
     told: Response | None = None
-    unsure: LakeError | None = None
-    for other in peers.others():
-        if peers.answers_at(other.url) and _is_near(other, peers):
-            continue
+    knowing, unsure = _who_may_know(others, peers, name)
+    for other in knowing:
         try:
-            answer = _answer_of(services, other, peers, f"Statement {name}")
+            answer = _answer_of(services, other, peers, what)
         except ServerGone:  # with what it ran
             continue
         except (Unavailable, OutcomeUnknown) as problem:
@@ -150,7 +171,7 @@ def _of_any(services: Services, peers: Peers, name: str) -> Response | None:
         if told is not None:
             told.close()
         told = answer
-        if answer.status_code < 500 and answer.status_code not in _TURNED_AWAY:
+        if _says(answer.status_code):
             return answer
     if unsure is None:
         return told
@@ -159,22 +180,95 @@ def _of_any(services: Services, peers: Peers, name: str) -> Response | None:
     raise unsure
 
 
+def _says(status: int) -> bool:
+    """Whether a server that answers so says what it knows of what it was asked about."""
+    return status < 500 and status not in _TURNED_AWAY
+
+
+def _who_may_know(others: Sequence[ServerRow], peers: Peers, name: str) -> tuple[list[ServerRow], LakeError | None]:
+    """The servers that know a statement by a name, or that refuse to say; and the error told of one that does not answer.
+
+    All are asked side by side whether they do, which changes nothing: as soon as one knows it the rest are not waited for.
+    """
+    if not others:
+        return [], None
+    what, path = f"Statement {name}", f"/statements/{name}"
+    asked: dict[Future[int], ServerRow] = {}
+    threads = ThreadPoolExecutor(min(len(others), _MOST_ASKED), thread_name_prefix="sluice-names")
+    try:
+        for other in others:
+            headers = [header for header in _passed_on(other, peers, "GET", path) if not header[0].lower().startswith("content-")]
+            sent = PeerRequest("GET", f"/statements/{quote(name, safe='')}", headers, None, answer_seconds=_NAME_SECONDS)
+            asked[threads.submit(_status_of, other, peers, what, sent)] = other
+        refusing, unsure = list[ServerRow](), None
+        waiting = set(asked)
+        deadline = time.monotonic() + _NAME_SECONDS
+        while waiting:
+            done, waiting = wait(waiting, max(0.0, deadline - time.monotonic()), FIRST_COMPLETED)
+            for each in done:
+                try:
+                    status = each.result()
+                except ServerGone:  # with what it ran
+                    continue
+                except Unavailable as problem:
+                    unsure = problem
+                    continue
+                if _says(status) and status != HTTPStatus.NOT_FOUND:
+                    return [asked[each]], None
+                if status != HTTPStatus.NOT_FOUND:
+                    refusing.append(asked[each])
+            if not done:
+                return refusing, Unavailable(known_to(asked[waiting.pop()], what, "does not answer"))
+        return refusing, unsure
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _status_of(owner: ServerRow, peers: Peers, what: str, sent: PeerRequest) -> int:
+    """The status of a server's answer; raises as `_sent` does."""
+    answer = _sent(owner, peers, what, sent)
+    try:
+        for _ in answer.pieces():  # so that the connection can be used again
+            pass
+    except (OSError, HTTPException) as problem:
+        raise Unavailable(known_to(owner, what, "does not answer")) from problem
+    finally:
+        answer.close()
+    return answer.status
+
+
 def _was_sent(problem: LakeError) -> bool:
     """Whether it is told of a server that has the request, and did not answer it."""
     return isinstance(problem.__cause__, NoAnswer)
 
 
-def _answer_of(services: Services, owner: ServerRow, peers: Peers, what: str) -> Response:
+def _passed_on(owner: ServerRow, peers: Peers, method: str, path: str) -> list[tuple[str, str]]:
+    """The headers of the present request as they go to another server with a request of this method and path."""
     headers = [(name, value) for name, value in request.headers if name.lower() not in _OF_THE_CONNECTION | _CHECKED_HERE]
     headers += [(PASSED_ON, str(peers.number)), (_MEANT, str(owner.number)), ("X-Request-Id", request_id())]
-    headers += [(_FROM, _sealed_address(peers, owner.number, request.remote_addr or ""))]
+    return [*headers, (_FROM, _sealed_address(peers, owner.number, request.remote_addr or "", method, path))]
+
+
+def _answer_of(services: Services, owner: ServerRow, peers: Peers, what: str) -> Response:
     target = request.environ.get("REQUEST_URI") or request.full_path
     body = _body() if request.content_length or "Transfer-Encoding" in request.headers else None
+    with _place(services) as at_once:
+        target = target if target.startswith("/") else request.full_path
+        headers = _passed_on(owner, peers, request.method, request.path)
+        response = _sent(owner, peers, what, PeerRequest(request.method, target, [*headers, *at_once], body))
+    answer = Response(response.pieces(), response.status, direct_passthrough=True)
+    answer.headers.clear()
+    for name, value in response.headers:
+        if name.lower() not in _OF_THE_CONNECTION:
+            answer.headers.add(name, value)
+    answer.call_on_close(response.close)
+    return answer
+
+
+def _sent(owner: ServerRow, peers: Peers, what: str, sent: PeerRequest) -> PeerAnswer:
+    """The answer of another server; raises `ServerGone`, `Unavailable` or `OutcomeUnknown` where there is none."""
     try:
-        with _place(services) as at_once:
-            target = target if target.startswith("/") else request.full_path
-            sent = PeerRequest(request.method, target, [*headers, *at_once], body)
-            response = _connections().send(owner, peers.seal, sent)
+        response = _connections().send(owner, peers.seal, sent)
     except NotReached as problem:
         why = str(problem)
         if not _is_near(owner, peers) and (isinstance(problem, NotTheOne) or isinstance(problem.__cause__, ConnectionError)):
@@ -187,13 +281,7 @@ def _answer_of(services: Services, owner: ServerRow, peers: Peers, what: str) ->
     if response.status == HTTPStatus.MISDIRECTED_REQUEST:
         response.close()
         raise silent(owner, peers, what, f"is not the one that answers at {owner.url}; where that lasts set SLUICE_ADVERTISED_URL there")
-    answer = Response(response.pieces(), response.status, direct_passthrough=True)
-    answer.headers.clear()
-    for name, value in response.headers:
-        if name.lower() not in _OF_THE_CONNECTION:
-            answer.headers.add(name, value)
-    answer.call_on_close(response.close)
-    return answer
+    return response
 
 
 @contextlib.contextmanager
@@ -233,6 +321,14 @@ def _body() -> Iterator[bytes]:
         raise BadRequest("The request's body ended before all of it had come.") from problem
 
 
-@cache
 def _connections() -> PeerConnections:
+    with _making_them:  # several threads at once would make several, and lose what all but the last keep open
+        return _made_connections()
+
+
+@cache
+def _made_connections() -> PeerConnections:
     return PeerConnections()
+
+
+_making_them = threading.Lock()

@@ -78,6 +78,8 @@ class PeerRequest:
     target: str
     headers: Sequence[tuple[str, str]]
     body: Iterable[bytes] | None
+    answer_seconds: float = _ANSWER_SECONDS
+    """So long its answer may be silent."""
 
     @property
     def only_reads(self) -> bool:
@@ -121,6 +123,7 @@ class PeerConnections:
         self._trusted.load_default_certs()  # and the machine's own, or those of SSL_CERT_FILE
         self._lock = threading.Lock()
         self._idle: dict[tuple[int, str], list[tuple[float, HTTPConnection]]] = {}
+        self._closed = False
 
     def send(self, owner: ServerRow, seal: Seal, request: PeerRequest) -> PeerAnswer:
         """Send a request to a server that has shown who it is; raises `NotReached` or `NoAnswer`."""
@@ -135,6 +138,7 @@ class PeerConnections:
 
     def _sent(self, connection: HTTPConnection, owner: ServerRow, request: PeerRequest) -> PeerAnswer:
         try:
+            connection.sock.settimeout(request.answer_seconds)
             target = quote(request.target.encode("latin-1"), safe=string.punctuation)
             connection.putrequest(request.method, target, skip_accept_encoding=True)
             for name, value in request.headers:
@@ -175,7 +179,6 @@ class PeerConnections:
         connection.auto_open = 0  # nobody has shown anything at another one
         try:
             self._prove(connection, owner, seal, direct=not secure and is_loopback(host))
-            connection.sock.settimeout(_ANSWER_SECONDS)
         except (OSError, HTTPException) as problem:
             connection.close()
             raise NotReached("does not answer") from problem
@@ -215,13 +218,13 @@ class PeerConnections:
             connection.close()
 
     def _back(self, owner: ServerRow, connection: HTTPConnection, *, whole: bool) -> None:
-        if not whole:
-            connection.close()
-            return
         now = time.monotonic()
         with self._lock:
-            self._idle.setdefault((owner.number, owner.url or ""), []).append((now, connection))
+            if kept := whole and not self._closed:
+                self._idle.setdefault((owner.number, owner.url or ""), []).append((now, connection))
             old = self._too_old(now)
+        if not kept:
+            connection.close()
         for each in old:
             each.close()
 
@@ -237,8 +240,9 @@ class PeerConnections:
         return old
 
     def close(self) -> None:
-        """Keep no connection."""
+        """Keep no connection, nor those that are still used."""
         with self._lock:
+            self._closed = True
             old, self._idle = [connection for waiting in self._idle.values() for _, connection in waiting], {}
         for connection in old:
             connection.close()

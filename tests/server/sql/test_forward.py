@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Event, Thread
+from threading import Barrier, Event, Thread
 
 import psycopg
 import pytest
@@ -30,8 +30,8 @@ from server.access.audit import AUDITED
 from server.app import create_app
 from server.process.services import AT_ONCE, Services
 from server.settings.settings import read_settings
-from server.sql import peer_connections
-from server.sql.forward import _connections
+from server.sql import forward, peer_connections
+from server.sql.forward import _connections, _made_connections
 from server.sql.peer_connections import PROOF, PROVE, proof
 from tests.waiting import eventually
 
@@ -48,6 +48,8 @@ class Others:
         self._closing = Event()
         self.asked: list[tuple[int, dict[str, str]]] = []
         """Who was asked, and with which headers."""
+        self.methods: list[str] = []
+        """What each was asked to do."""
 
     def add(
         self,
@@ -77,6 +79,7 @@ class Others:
                     self.end_headers()
                     return
                 others.asked.append((number, dict(self.headers)))
+                others.methods.append(self.command)
                 if (status := say()) is None:
                     self.connection.shutdown(socket.SHUT_RDWR)
                     self.close_connection = True
@@ -141,7 +144,7 @@ def client(services: Services) -> Iterator[FlaskClient]:
 def begins_anew() -> None:
     """As a server that has asked no other yet."""
     _connections().close()
-    _connections.cache_clear()
+    _made_connections.cache_clear()
 
 
 @pytest.mark.parametrize("refusal", [503, 429, 401])
@@ -162,12 +165,11 @@ def test_where_nobody_knows_a_refusal_is_told(client: FlaskClient, others: Other
 
 def test_a_cancel_that_may_have_been_done_is_not_told_as_of_nothing(client: FlaskClient, others: Others) -> None:
     """It was 404 where the server that runs the statement had the request and was gone before its answer."""
-    others.add(lambda: None)
+    others.add(lambda: None if others.methods[-1] == "DELETE" else 200)
     others.add(lambda: 404)
     answer = client.delete("/statements/mine")
     assert answer.json["errorClass"] == "OutcomeUnknown"  # type: ignore[index]
     assert "may or may not" in answer.text
-    assert client.get("/statements/mine").json["errorClass"] == "Unavailable"  # type: ignore[index]
 
 
 SILENCES: dict[str, Callable[[Others], None]] = {
@@ -207,6 +209,51 @@ def test_a_silent_server_does_not_hide_who_knows(client: FlaskClient, others: Ot
     others.refuse()
     others.add(lambda: 200)
     assert client.get("/statements/mine").json == {"by": 60002}
+
+
+def test_all_are_asked_for_a_name_at_the_same_time(client: FlaskClient, others: Others) -> None:
+    """They were one after the other: whoever hangs kept the one that knows it from being asked for ten seconds."""
+    together = Barrier(4)
+
+    def says_once_all_are_asked(status: int) -> int:
+        together.wait(20)
+        return status
+
+    for status in (404, 404, 404, 404):
+        others.add(partial(says_once_all_are_asked, status))
+    assert client.get("/statements/mine").status_code == 404
+    assert client.delete("/statements/mine").status_code == 404
+
+
+def test_one_that_knows_a_name_is_all_that_is_told_to_cancel_it(client: FlaskClient, others: Others) -> None:
+    for status in (404, 200, 404):
+        others.add(partial(int, status))
+    assert client.delete("/statements/mine", buffered=True).json == {"by": 60002}
+    assert others.methods.count("DELETE") == 1
+
+
+@pytest.fixture
+def hangs(others: Others) -> Iterator[Event]:
+    """Keeps who waits for it from answering until the test ends."""
+    event = Event()
+    others.add(lambda: event.wait(60) and None)
+    yield event
+    event.set()
+
+
+def test_one_that_takes_a_question_and_hangs_was_told_nothing(
+    client: FlaskClient, others: Others, hangs: Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forward, "_NAME_SECONDS", 1.0)
+    answer = client.delete("/statements/mine")
+    assert (answer.status_code, answer.json["errorClass"]) == (503, "Unavailable")  # type: ignore[index]
+    assert others.methods == ["GET"]
+
+
+def test_one_that_takes_a_question_and_hangs_hides_nobody(client: FlaskClient, others: Others, hangs: Event) -> None:
+    others.add(lambda: 200)
+    assert client.delete("/statements/mine", buffered=True).json == {"by": 60002}
+    assert not hangs.is_set()
 
 
 def test_where_no_other_knows_it_is_not_found(client: FlaskClient, others: Others) -> None:
