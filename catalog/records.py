@@ -334,6 +334,8 @@ class ServerRow:
     """Where the others reach it; None before it serves, and after it has stopped."""
     alive: bool
     """Whether it was seen lately."""
+    silent: float
+    """For how many seconds it was not seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,8 @@ _TELL_AGAIN_SECONDS = 1.0
 """After Postgres could not be told: others take whoever is silent for three times the usual pause for gone."""
 SILENT_SECONDS = 30.0
 """Who could not tell that it lives may be silent for another reason than its end; so long Postgres must have been there for this server."""
+_MISSED_SECONDS = 15.0
+"""A server that was not seen for so long could not tell, or was held up; the others may have been, too."""
 _FRESH_SECONDS = 2.0
 """How long what is known of the others is good for, but for a number that is not known."""
 _KEY_BYTES = 32
@@ -70,6 +72,8 @@ class Peers:
         self._gone: set[int] = set()
         self._telling_since: float | None = None
         """Since when Postgres was told each time that this server lives."""
+        self._missed: tuple[float, float] | None = None
+        """Until when, and from when on, this server was not seen when that was last so for long."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sluice-peers", daemon=True)
         self.number, key = self._join()
@@ -112,7 +116,7 @@ class Peers:
     def _tell(self) -> None:
         try:
             with self._tells, self._catalog.own() as tx:
-                tx.servers.tell(self.number, self.name, self._url)
+                silent = tx.servers.tell(self.number, self.name, self._url)
         except LakeError:  # the others ask it themselves after a while
             _log.info("The catalog could not be told where this server is", exc_info=True)
             since = None
@@ -121,16 +125,35 @@ class Peers:
             since = None
         else:
             since = time.monotonic() if self._telling_since is None else self._telling_since
+            self._was_silent(silent)
         with self._lock:
             self._telling_since = since
+
+    def _was_silent(self, seconds: float | None) -> None:
+        """Remember where this server was not seen for so long that all may have been taken for gone, as while Postgres was away."""
+        if seconds is not None and seconds >= _MISSED_SECONDS:
+            now = time.monotonic()
+            with self._lock:
+                self._missed = now, now - seconds
 
     def find(self, number: int) -> ServerRow | None:
         """The server of a number, also one that is gone for some days; raises `Unavailable`."""
         return self._rows(number).get(number)
 
     def others(self) -> list[ServerRow]:
-        """The other servers that live; raises `Unavailable`."""
-        return [row for row in self._rows().values() if row.alive and row.number != self.number]
+        """The other servers that live, or did when this one was last able to tell of itself; raises `Unavailable`.
+
+        After Postgres was away, or the machine stood still, nobody was seen for long; whoever comes back tells of itself in seconds.
+        """
+        rows = self._rows()
+        with self._lock:
+            return [row for row in rows.values() if row.number != self.number and (row.alive or self._may_live(row))]
+
+    def _may_live(self, row: ServerRow) -> bool:
+        now = time.monotonic()
+        if self._missed is None or row.url is None or row.number in self._gone or now - self._missed[0] > SILENT_SECONDS:
+            return False
+        return self._asked_at - row.silent >= self._missed[1] - SILENT_SECONDS
 
     def answers_at(self, url: str | None) -> bool:
         """Whether this server answers there itself: whoever did before is gone."""
@@ -176,6 +199,8 @@ class Peers:
             self._done()
             reading.set_exception(problem)
         else:
+            own = rows.get(self.number)
+            self._was_silent(None if own is None else own.silent)
             self._done(rows)
             reading.set_result(rows)
 

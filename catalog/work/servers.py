@@ -28,16 +28,23 @@ class ServerRepository:
         row = self._conn.execute(query, (name,)).fetchone()
         return None if row is None else int(row[0])
 
-    def tell(self, number: int, name: str, url: str | None) -> None:
-        """The server lives, and is reached there."""
+    def tell(self, number: int, name: str, url: str | None) -> float | None:
+        """The server lives, and is reached there; returns for how many seconds it was not seen, None where nobody remembers it."""
         query = """
-            INSERT INTO server (number, name, url) VALUES (%s, %s, %s)
+            WITH before AS (SELECT extract(epoch FROM now() - seen_at)::float8 AS silent FROM server WHERE number = %(number)s)
+            INSERT INTO server (number, name, url) VALUES (%(number)s, %(name)s, %(url)s)
             ON CONFLICT (number) DO UPDATE SET url = excluded.url, seen_at = now()
+            RETURNING (SELECT silent FROM before)
         """
-        self._conn.execute(query, (number, name, url))
+        row = self._conn.execute(query, {"number": number, "name": name, "url": url}).fetchone()
+        return None if row is None or row[0] is None else float(row[0])
 
     def all(self) -> list[ServerRow]:
         """The servers that are remembered, by number."""
-        query = "SELECT number, name, url, url IS NOT NULL AND seen_at > now() - %s AS alive FROM server ORDER BY number"
+        query = """
+            SELECT number, name, url, url IS NOT NULL AND seen_at > now() - %s AS alive,
+                   extract(epoch FROM now() - seen_at)::float8 AS silent
+            FROM server ORDER BY number
+        """
         with self._conn.cursor(row_factory=class_row(ServerRow)) as cur:
             return cur.execute(query, (_ALIVE,)).fetchall()

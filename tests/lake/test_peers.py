@@ -91,3 +91,29 @@ def test_who_was_silent_is_gone_only_once_this_server_could_tell_of_itself_for_a
     row = here.find(other.number)
     assert row is not None
     assert here.is_gone(row), "it said so itself"
+
+
+def test_after_an_outage_the_others_live_that_did_before(here: Peers, catalog: CatalogStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a second or ten nobody was seen lately: a statement's name was asked of no other server, and told as not running (404)."""
+    monkeypatch.setattr(module, "_FRESH_SECONDS", 0.0)
+    others = [Peers(catalog, f"here.0/{number}") for number in (2, 3, 4)]
+    for number, other in enumerate(others):
+        other._url = f"http://127.0.0.1:{number + 2}"
+        other._tell()
+    stopped, living, dead = others
+    stopped.leave()
+
+    def seen(ago: str, *numbers: int) -> None:
+        with catalog.transaction() as tx:
+            tx._conn.execute("UPDATE server SET seen_at = now() - %s::interval WHERE number = ANY(%s)", (ago, list(numbers)))
+
+    seen("4 minutes", dead.number)
+    assert [row.number for row in here.others()] == [living.number]
+    seen("3 minutes", here.number, living.number, stopped.number)
+    assert [row.number for row in here.others()] == [living.number], "before this server has told of itself"
+    here._tell()
+    assert [row.number for row in here.others()] == [living.number], "before that one has"
+    seen("1 hour", living.number)
+    assert here.others() == []
+    living._tell()
+    assert [row.number for row in here.others()] == [living.number]

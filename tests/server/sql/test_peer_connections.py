@@ -31,7 +31,7 @@ class Peer:
 
     @property
     def row(self) -> ServerRow:
-        return ServerRow(number=7, name="peer", url=f"http://127.0.0.1:{self._listener.getsockname()[1]}", alive=True)
+        return ServerRow(number=7, name="peer", url=f"http://127.0.0.1:{self._listener.getsockname()[1]}", alive=True, silent=0.0)
 
     def _serve(self) -> None:
         while True:
