@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -12,11 +12,13 @@ from psycopg import Connection, Cursor
 from psycopg.rows import class_row
 from psycopg.types.json import Jsonb
 
+from catalog.connection import CatalogConnection
 from catalog.records import IdempotencyRow
 
 KEPT = timedelta(hours=24)
 LEASE = timedelta(seconds=30)
 """How long a claim outlives the last sign of its server; longer work renews it."""
+_HOLD = "SELECT 1 FROM idempotency_key WHERE scope = %s AND key = %s AND owner = %s AND answer IS NULL FOR UPDATE"
 _REGISTERED = "registered"
 """The scope of what a repair read of snapshots, whose key is the work's id: they do not tell who used which key for what."""
 
@@ -98,10 +100,13 @@ class IdempotencyRepository:
 
     def hold_or_claim(self, key: Key) -> Cursor[Any]:
         """See to it that the key is its owner's until the transaction ends; a statement of one row where it is."""
-        if not key.claimed:
-            return self._claim(key)
-        query = "SELECT 1 FROM idempotency_key WHERE scope = %s AND key = %s AND owner = %s AND answer IS NULL FOR UPDATE"
-        return self._conn.execute(query, (key.scope, key.key, key.owner))
+        return self._conn.execute(_HOLD, (key.scope, key.key, key.owner)) if key.claimed else self._claim(key)
+
+    def holding(self, key: Key) -> Callable[[], bool]:
+        """`hold_or_claim` of a key that was claimed, in the round trip of the next statement; tells whether it is held, from then on."""
+        assert isinstance(self._conn, CatalogConnection)
+        held = self._conn.ahead(_HOLD, (key.scope, key.key, key.owner))
+        return lambda: held.rowcount == 1
 
     def _claim(self, mine: Key) -> Cursor[Any]:
         """Take the key; a statement of one row where that was possible, which says whether somebody had it before.
@@ -142,6 +147,12 @@ class IdempotencyRepository:
         """
         less = None if instead is None else Jsonb(dict(instead))
         return self._conn.execute(query, (Jsonb(dict(answer)), instead is not None, scope, key, owner, less)).rowcount == 1
+
+    def finish_held(self, scope: str, key: str, *, owner: UUID, answer: Mapping[str, Any]) -> None:
+        """Store the answer of a key that the transaction holds without one, in the round trip of its next statement, or of its end."""
+        query = "UPDATE idempotency_key SET answer = %s WHERE scope = %s AND key = %s AND owner = %s AND answer IS NULL"
+        assert isinstance(self._conn, CatalogConnection)
+        self._conn.later(query, (Jsonb(dict(answer)), scope, key, owner))
 
     def let_go(self, owner: UUID) -> None:
         """What was answered under the claim is the last."""

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sql.statements.all  # noqa: F401 - registers every statement
+from catalog import CatalogStore
 from gateway.gateway import Gateway
 from lake import Caller, Lake, LakeTable
 from lake.commit.idempotency import Idempotency, IdempotencyClaim
@@ -337,3 +338,14 @@ def _die_after(gateway: Gateway, lake: Lake, monkeypatch: pytest.MonkeyPatch, te
 
 def _dead(*_: object, **__: object) -> None:
     raise SystemError("The server is gone.")
+
+
+def test_a_definition_whose_key_another_took_over_is_not_made(lake: Lake, catalog: CatalogStore) -> None:
+    """As of a server that stood still for longer than its claim: the other may have done it, and undone it since."""
+    claim = lake.idempotency.claim("k", scope="sql:", body_hash="h")
+    assert isinstance(claim, IdempotencyClaim)
+    with catalog.transaction() as tx:
+        tx._conn.execute("UPDATE idempotency_key SET owner = gen_random_uuid()")
+    with pytest.raises(IdempotencyInProgress, match="taken over"):
+        lake.create_database("d", claim=claim)
+    assert "d" not in lake.list_databases()

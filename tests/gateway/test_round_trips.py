@@ -51,6 +51,8 @@ def test_every_statement_takes_the_round_trips_that_the_document_tells(far: Gate
     run("the first into partitions", f"INSERT INTO p VALUES {_TEN}")
     run("`INSERT` into 10 partitions", f"INSERT INTO p VALUES {_TEN}")
     run("the same with an `Idempotency-Key` (partitions)", f"INSERT INTO p VALUES {_TEN}", "k2")
+    run("`CREATE TABLE` with an `Idempotency-Key`", "CREATE TABLE keyed (id INT)", "k3")
+    run("its removal", "DROP TABLE keyed PURGE")
     run("`ALTER TABLE … ADD COLUMN`", "ALTER TABLE t ADD COLUMN x INT")
     run("`ALTER TABLE … RENAME TO`", "ALTER TABLE t RENAME TO u")
     run("`DROP TABLE`, kept for `drop.retention`", "DROP TABLE p")
