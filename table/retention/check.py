@@ -22,7 +22,7 @@ from table.format.orc import orc_head, orc_parts
 from table.format.parquet.batches import bounded_batches, opened, untrusted_batches
 from table.format.parquet.footer import layout_fault
 from table.format.parquet.identity import TAIL_BYTES, identity_fault
-from table.format.parquet.metadata import footer_of, metadata_of
+from table.format.parquet.metadata import footer_of, metadata_of, summary_of
 from table.format.rows.arrow import arrow_type
 from table.format.rows.stats import column_stats
 from table.index.checksum import Checksum
@@ -30,6 +30,10 @@ from table.scan.checks.checksums import bytes_fault, recorded
 from table.scan.checks.orc_times import columns_beyond
 from table.scan.checks.statistics import ToldStats, bounds_fault
 from table.scan.read import problem_of_rows
+
+_MOST_QUICK_BYTES = 1 << 20
+"""A longer footer is not decoded where a file is only looked at."""
+_ORC_TAIL_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +100,32 @@ def bytes_fault_of(io: FileIO, expected: ExpectedFile, checksum: Checksum) -> st
     return _fault(io, expected, look)
 
 
+def ends_fault(io: FileIO, expected: ExpectedFile) -> str | None:
+    """What is wrong with a data file by its size and its ends, None for one that may be what its manifest tells; no page is read.
+
+    Of Parquet: the rows and columns that its footer tells, where that has up to 1 MB. Of ORC and Avro that it begins, and ORC ends, as such
+    files do; of other formats the size alone. Raises `Unavailable` where the store does not tell.
+    """
+    return _fault(io, expected, _looks_right)
+
+
+def size_fault(io: FileIO, expected: ExpectedFile) -> str | None:
+    """What is wrong with a data file by its size alone; raises `Unavailable` where the store does not tell."""
+    try:
+        return _other_size(io.size(expected.path), expected)
+    except FileNotFoundError:
+        return MISSING
+
+
+def _other_size(size: int, expected: ExpectedFile) -> str | None:
+    return None if size == expected.size else f"has {size:,} bytes where its manifest tells {expected.size:,}"
+
+
 def _fault(io: FileIO, expected: ExpectedFile, look: Callable[[FileIO, pa.NativeFile, ExpectedFile], int | None]) -> str | None:
     try:
         with io.open_input(expected.path) as source:
-            size = int(source.size())
-            if size != expected.size:
-                return f"has {size:,} bytes where its manifest tells {expected.size:,}"
+            if (problem_of_size := _other_size(int(source.size()), expected)) is not None:
+                return problem_of_size
             rows = look(io, source, expected)
     except FileNotFoundError:
         return MISSING
@@ -130,6 +154,44 @@ def _rows_told(io: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int
         case "orc":
             return orc_head(io, expected.path).rows
     return None
+
+
+def _looks_right(_: FileIO, source: pa.NativeFile, expected: ExpectedFile) -> int | None:
+    """The rows of a Parquet file as its footer tells; raises `_Fault` for a file that is none of its format."""
+    match format_of(expected.path):
+        case "parquet":
+            return _rows_of_footer(source, expected)
+        case "orc":
+            has_ends = source.read_at(3, 0) == b"ORC" and _ends_as_orc(source)
+        case "avro":
+            has_ends = source.read_at(4, 0) == b"Obj\x01"
+        case _:
+            return None
+    if not has_ends:
+        raise _Fault(f"is no {format_of(expected.path)} file")
+    return None
+
+
+def _ends_as_orc(source: pa.NativeFile) -> bool:
+    """Whether the postscript, whose length is the last byte, ends with the magic of ORC."""
+    tail = source.read_at(_ORC_TAIL_BYTES, max(0, source.size() - _ORC_TAIL_BYTES))
+    return bool(tail[-4:-1] == b"ORC") and 0 < tail[-1] < source.size()
+
+
+def _rows_of_footer(source: pa.NativeFile, expected: ExpectedFile) -> int | None:
+    """None where the footer is so long that decoding it takes seconds, or hundreds of megabytes."""
+    footer = footer_of(source)
+    if len(footer) > _MOST_QUICK_BYTES:
+        return None
+    metadata = summary_of(footer)
+    problem = None
+    if expected.file is not None:
+        problem = identity_fault(metadata, expected.file, at=source.size() - len(footer) - TAIL_BYTES)
+        if problem is None and expected.schema is not None:
+            problem = column_fault(metadata.schema.to_arrow_schema(), expected.file, expected.schema)
+    if problem is not None:
+        raise _Fault(problem)
+    return int(metadata.num_rows)
 
 
 def _own(source: pa.NativeFile, expected: ExpectedFile) -> pq.ParquetFile:
@@ -220,16 +282,18 @@ def column_fault(file_schema: pa.Schema, file: DataFile, schema: Schema) -> str 
     if file.write_cols is not None:
         wanted = [field for field in wanted if field.name in file.write_cols]
     stats = column_stats(file.value_stats, file.value_stats_cols, schema)
-    unknown = [name for name in file_schema.names if schema.find(name) is None and not name.startswith("_")]
+    there = dict(zip(file_schema.names, file_schema.types, strict=True))
+    known = frozenset(schema.field_names)
+    unknown = [name for name in there if name not in known and not name.startswith("_")]
     for field in wanted:
-        if field.name not in file_schema.names:
+        if field.name not in there:
             nulls = stats[field.name].null_count if field.name in stats else None
             if nulls is not None and nulls < file.row_count:
                 return f"lacks column {field.name}, of which its manifest tells {file.row_count - nulls:,} values"
             if unknown and file.external_path is None:
                 return f"has a column {unknown[0]!r} and none called {field.name}"
-        elif not _may_be(file_schema.field(field.name).type, field.type):
-            return f"has {file_schema.field(field.name).type} in column {field.name}, which is {field.type.sql()}"
+        elif not _may_be(there[field.name], field.type):
+            return f"has {there[field.name]} in column {field.name}, which is {field.type.sql()}"
     return None
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from lake.commit.clients.added_files import fault_of_added
 from lake.commit.clients.claimed_records import fault_of_records, name_fault, stats_fault, time_fault
 from lake.commit.clients.index_lines import IndexChange, index_change
 from lake.commit.clients.kept_rows import Place, same_counts, same_row_ids
@@ -336,22 +337,17 @@ class _Case:
         if (problem := time_fault(changes)) is not None:
             raise self.fault(problem)
         added = [entry for entry in changes if entry.kind is EntryKind.ADD]
+        new: list[tuple[ManifestEntry, str]] = []
         for entry, path in data_paths(self.files, self.schema, added):
             if after.lies_at(digest := path_digest(path)):
                 raise self.fault("it adds a file that the table has already, or one of them twice: its rows would be read twice.")
             after.add(digest_of(entry), digest)
             if (problem := name_fault(entry.file)) is not None:
                 raise self.fault(problem)
-            self._check_file_size(path, entry.file.file_size)  # one that is not there, whole, would keep all others from being read
+            new.append((entry, path))
+        if (problem := fault_of_added(self.files, new)) is not None:
+            raise self.fault(problem)
         return after
-
-    def _check_file_size(self, path: str, size: int) -> None:
-        try:
-            actual_size = self.files.io.size(path)
-        except FileNotFoundError:
-            raise self.fault(f"it adds {path}, which does not exist.") from None
-        if actual_size != size:
-            raise self.fault(f"it adds {path} with {size:,} bytes, and the file has {actual_size:,}.")
 
     def deleted_already(self, changes: Sequence[ManifestEntry]) -> Mapping[Place, int]:
         """How many rows of files that a compaction takes away were deleted, by bucket; raises for marks that do not fit."""

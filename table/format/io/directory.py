@@ -223,6 +223,12 @@ class TooLarge(ValueError):
     def __init__(self, size: int) -> None:
         super().__init__(f"has {size:,} bytes, of which at most {_MOST_BYTES:,} are read at once")
 
+    @classmethod
+    def check(cls, size: int) -> None:
+        """Raise it for a file of so many bytes, where that is too large."""
+        if size > _MOST_BYTES:
+            raise cls(size)
+
 
 def read_whole(path: str, *, directory: int | None = None, opened: Opened | None = None) -> bytes:
     """All bytes of a file; raises `FileNotFoundError` also where something else lies there: a pipe would make its reader wait forever.
@@ -235,8 +241,7 @@ def read_whole(path: str, *, directory: int | None = None, opened: Opened | None
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if opened is not None:
             opened(file.fileno(), path)
-        if status.st_size > _MOST_BYTES:
-            raise TooLarge(status.st_size)
+        TooLarge.check(status.st_size)
         return file.readall()
 
 

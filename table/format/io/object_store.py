@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from table.format.io.beside import put, wait_for
-from table.format.io.directory import Directory, FileStatus, NamedDirectory
+from table.format.io.directory import Directory, FileStatus, NamedDirectory, TooLarge
 from table.format.io.patience import asked
 from table.format.io.storage_errors import translating
 
@@ -151,11 +151,12 @@ class ArrowFileIO:
         return f"{self._scheme}://{path}"
 
     def read(self, path: str) -> bytes:
-        """The whole file."""
+        """The whole file; raises `TooLarge`."""
 
         def whole(store: pafs.FileSystem, name: str) -> bytes:
-            with store.open_input_stream(name) as stream:
-                return bytes(stream.read())
+            with store.open_input_file(name) as file:  # as many requests as a stream makes, which does not tell its size
+                TooLarge.check(file.size())
+                return bytes(file.read())
 
         return self._ask(path, whole)
 

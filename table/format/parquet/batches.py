@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from table.format.parquet.lengths import Lengths, lengths_of
-from table.format.parquet.metadata import footer_of, metadata_of
+from table.format.parquet.metadata import footer_of, metadata_of, summary_of
 from table.format.parquet.pages import check_pages
 from table.format.rows.unpacked import plain_pieces
 
@@ -38,9 +38,15 @@ _TEXTS = frozenset({"NONE", "STRING"})
 _DECIMAL_BYTES = 32
 
 
-def opened(source: pa.NativeFile, **options: object) -> pq.ParquetFile:
-    """A file that is read as a stream, its pages checked where they have checksums."""
-    return pq.ParquetFile(source, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True, **options)
+def opened(source: pa.NativeFile, *, metadata: pq.FileMetaData | None = None, **options: object) -> pq.ParquetFile:
+    """A file that is read as a stream, its pages checked where they have checksums.
+
+    Raises what `footer_of` and `summary_of` raise, where its ``metadata`` is not given.
+    """
+    metadata = summary_of(footer_of(source)) if metadata is None else metadata
+    return pq.ParquetFile(
+        source, metadata=metadata, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True, **options
+    )
 
 
 def untrusted_batches(source: pa.NativeFile, file: pq.ParquetFile, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:

@@ -78,8 +78,11 @@ def _groups(footer: bytes) -> list[tuple[int | None, int | None]]:
             reader.skip(kind)
             continue
         count, _ = reader.list_header()
-        groups = [Struct.read(reader).fields for _ in range(count)]
-        return [(_number(fields, _FILE_OFFSET), _number(fields, _COMPRESSED)) for fields in groups]
+        return [_told_place(Struct.read(reader).fields) for _ in range(count)]
+
+
+def _told_place(fields: Mapping[int, tuple[int, bytes]]) -> tuple[int | None, int | None]:
+    return _number(fields, _FILE_OFFSET), _number(fields, _COMPRESSED)
 
 
 def _number(fields: Mapping[int, tuple[int, bytes]], field: int) -> int | None:

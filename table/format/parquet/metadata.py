@@ -12,14 +12,18 @@ import io
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from table.format.parquet.thrift import I32, LIST, STRUCT, NotCompact, Reader, Struct, changed_list
+from table.format.parquet.thrift import I32, STRUCT, NotCompact, Reader, Struct, structs_in
 
 MAGIC = b"PAR1"
 _TAIL_BYTES = 8
-_READ_BYTES = 16 << 10
+_READ_BYTES = 64 << 10
 """Most footers are shorter, and are one read."""
+MOST_FOOTER_BYTES = 32 << 20
+"""Decoded a footer takes up to eighty times its bytes. One of a thousand columns in a hundred row groups has some 15 MB."""
 _ROW_GROUPS, _COLUMNS, _COLUMN, _ENCRYPTION = 4, 1, 3, 8
-_TYPE, _CODEC, _SIZE_STATISTICS, _GEO_STATISTICS = 1, 4, 16, 17
+_TYPE, _CODEC = 1, 4
+_UNWANTED = frozenset({16, 17})
+"""Statistics of sizes and places."""
 _TYPES = {"BOOLEAN": 0, "INT32": 1, "INT64": 2, "INT96": 3, "FLOAT": 4, "DOUBLE": 5, "BYTE_ARRAY": 6, "FIXED_LEN_BYTE_ARRAY": 7}
 
 
@@ -27,17 +31,30 @@ _CODECS = range(8)
 
 
 def footer_of(source: pa.NativeFile) -> bytes:
-    """The footer of an open file, without its length and magic; raises `pyarrow.ArrowInvalid` for a file that has none."""
+    """The footer of an open file, without its length and magic.
+
+    Raises `pyarrow.ArrowInvalid` for a file that has none, and for one of more than 32 MB.
+    """
     size = source.size()
     source.seek(max(0, size - _READ_BYTES))
     tail = source.read()
     length = int.from_bytes(tail[-_TAIL_BYTES:-4], "little")
     if len(tail) < _TAIL_BYTES or tail[-4:] != MAGIC or length > size - _TAIL_BYTES - len(MAGIC):
         raise pa.ArrowInvalid("the file does not end as Parquet files do")
+    if length > MOST_FOOTER_BYTES:
+        raise pa.ArrowInvalid(f"its footer has {length:,} bytes, of which at most {MOST_FOOTER_BYTES:,} are read")
     if length + _TAIL_BYTES > len(tail):
         source.seek(size - _TAIL_BYTES - length)
         tail = source.read()
     return bytes(tail[-_TAIL_BYTES - length : -_TAIL_BYTES])
+
+
+def summary_of(footer: bytes) -> pq.FileMetaData:
+    """A footer as Arrow reads it, many times quicker than `metadata_of`: Python may ask for its rows and schema, not for its columns.
+
+    Raises `pyarrow.ArrowInvalid` or `OSError` for bytes that are no footer.
+    """
+    return pq.read_metadata(io.BytesIO(MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC))
 
 
 def metadata_of(footer: bytes) -> pq.FileMetaData:
@@ -45,40 +62,45 @@ def metadata_of(footer: bytes) -> pq.FileMetaData:
 
     Raises `pyarrow.ArrowInvalid` for bytes that are no footer, for row groups of other columns than the schema's, and for encrypted ones.
     """
-    columns: list[list[int]] = []
-
-    def plain_group(group: Struct) -> Struct:
-        columns.append([])
-        group.change(_COLUMNS, LIST, lambda chunks: changed_list(chunks, plain_column))
-        return group
-
-    def plain_column(chunk: Struct) -> Struct:
-        if _COLUMN not in chunk.fields or _ENCRYPTION in chunk.fields:
-            raise NotCompact("a column is encrypted, or not described")
-        chunk.change(_COLUMN, STRUCT, plain_metadata)
-        return chunk
-
-    def plain_metadata(value: bytes) -> bytes:
-        column = Struct.read(Reader(value))
-        columns[-1].append(_number(column, _TYPE))
-        if _number(column, _CODEC) not in _CODECS:
-            raise NotCompact("a column is packed by a codec that Parquet does not have")
-        for field in (_SIZE_STATISTICS, _GEO_STATISTICS):
-            column.fields.pop(field, None)
-        return column.encoded()
-
     try:
-        file_metadata = Struct.read(Reader(footer))
-        file_metadata.change(_ROW_GROUPS, LIST, lambda groups: changed_list(groups, plain_group))
-        plain = file_metadata.encoded()
+        plain, columns = _plain(footer)
     except (NotCompact, IndexError, ValueError, RecursionError) as problem:
         raise pa.ArrowInvalid(f"the footer cannot be read: {problem or type(problem).__name__}") from problem
-    metadata = pq.read_metadata(io.BytesIO(MAGIC + plain + len(plain).to_bytes(4, "little") + MAGIC))
+    metadata = summary_of(plain)
     schema = metadata.schema
     types = [_TYPES.get(schema.column(at).physical_type) for at in range(len(schema))]
     if any(group != types for group in columns):
         raise pa.ArrowInvalid("a row group has other columns than the schema")
     return metadata
+
+
+def _plain(footer: bytes) -> tuple[bytes, list[list[int]]]:
+    """The footer without its size statistics, and the types of each row group's columns; of what there are many nothing is kept."""
+    reader, plain, copied = Reader(footer), bytearray(), 0
+    groups: list[list[int]] = []
+    for _ in structs_in(reader, _ROW_GROUPS):
+        types: list[int] = []
+        for _ in structs_in(reader, _COLUMNS):
+            described = False
+            for field, kind in reader.fields():
+                if field == _ENCRYPTION:
+                    raise NotCompact("a column is encrypted")
+                if field != _COLUMN or kind != STRUCT:
+                    reader.skip(kind)
+                    continue
+                begin, described = reader.at, True
+                column = Struct.read(reader)
+                types.append(_number(column, _TYPE))
+                if _number(column, _CODEC) not in _CODECS:
+                    raise NotCompact("a column is packed by a codec that Parquet does not have")
+                if not _UNWANTED.isdisjoint(column.fields):
+                    column.fields = {number: value for number, value in column.fields.items() if number not in _UNWANTED}
+                    plain += footer[copied:begin] + column.encoded()
+                    copied = reader.at
+            if not described:
+                raise NotCompact("a column is not described")
+        groups.append(types)
+    return bytes(plain + footer[copied:]), groups
 
 
 def _number(column: Struct, field: int) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from table.format.parquet.thrift import BINARY, LIST, STRUCT, NotCompact, Reader, Struct
+from table.format.parquet.thrift import BINARY, LIST, STRUCT, NotCompact, Reader, Struct, structs_in
 
 _HEADER_BYTES = 1 << 10
 _MOST_HEADER_BYTES = 16 << 20
@@ -41,22 +41,9 @@ def check_pages(source: pa.NativeFile, footer: bytes, columns: Collection[str]) 
 
 def _chunks(footer: Reader) -> Iterator[tuple[bytes, int, int]]:
     """Of each column chunk its top-level column, where it begins and how many bytes it has."""
-    for _ in _structs_in(footer, _ROW_GROUPS):
-        for _ in _structs_in(footer, _COLUMNS):
+    for _ in structs_in(footer, _ROW_GROUPS):
+        for _ in structs_in(footer, _COLUMNS):
             yield from _chunk(footer)
-
-
-def _structs_in(reader: Reader, wanted: int) -> Iterator[None]:
-    """Go through a struct, and stop at each struct of that list in it, which whoever is stopped goes through."""
-    for field, kind in reader.fields():
-        if field != wanted or kind != LIST:
-            reader.skip(kind)
-            continue
-        count, inner = reader.list_header()
-        if inner != STRUCT and count:
-            raise NotCompact
-        for _ in range(count):
-            yield
 
 
 def _chunk(reader: Reader) -> Iterator[tuple[bytes, int, int]]:

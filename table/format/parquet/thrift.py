@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 I32, BINARY, LIST, _SET, STRUCT = 5, 8, 9, 10, 12
@@ -104,6 +104,19 @@ class Reader:
             raise NotCompact
 
 
+def structs_in(reader: Reader, wanted: int) -> Iterator[None]:
+    """Go through a struct, and stop at each struct of that list in it, which whoever is stopped goes through."""
+    for field, kind in reader.fields():
+        if field != wanted or kind != LIST:
+            reader.skip(kind)
+            continue
+        count, inner = reader.list_header()
+        if inner != STRUCT and count:
+            raise NotCompact
+        for _ in range(count):
+            yield
+
+
 @dataclass(slots=True)
 class Struct:
     """A struct: each of its fields as it is encoded, by number."""
@@ -124,15 +137,6 @@ class Struct:
         kind, value = self.fields.get(field, (0, b""))
         return Reader(value).integer() if kind == I32 else -1
 
-    def change(self, field: int, kind: int, change: Callable[[bytes], bytes]) -> None:
-        """Change a field's value where there is one; raises `NotCompact` for one of another kind."""
-        if field not in self.fields:
-            return
-        stored_kind, value = self.fields[field]
-        if stored_kind != kind:
-            raise NotCompact(f"field {field} is of another kind")
-        self.fields[field] = (kind, change(value))
-
     def encoded(self) -> bytes:
         made = bytearray()
         before = 0
@@ -150,11 +154,6 @@ def elements(value: bytes) -> list[Struct]:
     if kind != STRUCT and count:
         raise NotCompact
     return [Struct.read(reader) for _ in range(count)]
-
-
-def changed_list(value: bytes, change: Callable[[Struct], Struct]) -> bytes:
-    """An encoded list of structs with each of them changed; raises `NotCompact` for another list."""
-    return list_of([change(struct) for struct in elements(value)])
 
 
 def list_of(structs: Sequence[Struct]) -> bytes:

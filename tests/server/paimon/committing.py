@@ -1,10 +1,14 @@
-"""Commits as a client builds them: manifests are real, and so are data files, though nobody could read rows in them."""
+"""Commits as a client builds them: manifests are real, and so are data files, though all that is in them is NULL."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from lake import Lake
 from model.identifier import Identifier
@@ -12,9 +16,18 @@ from model.schema.types import DataType
 from model.snapshot import Snapshot
 from table.format.manifests.entries import EMPTY_ROW, DataFile, EntryKind, ManifestEntry, ManifestFile, SimpleStats
 from table.format.rows import binary_row
+from table.format.rows.arrow import arrow_schema
 from tests.server.paimon.speaking import Rest
 
 BATCH = 2**63 - 1
+
+
+@cache
+def rows_of_nulls(columns: pa.Schema, rows: int) -> bytes:
+    """A Parquet file of so many rows, all of whose values are NULL."""
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table([pa.nulls(rows, column.type) for column in columns], [column.name for column in columns]), out)
+    return bytes(out.getvalue())
 
 
 class Writer:
@@ -61,14 +74,15 @@ class Writer:
             "statistics": told or [],
         }
 
-    def file(self, *, rows: int, size: int = 9, created: int = 7, partition: tuple[object, ...] = (), buckets: int = -1) -> ManifestEntry:
-        """A file of so many bytes, that nobody reads, added to a partition's first bucket."""
+    def file(self, *, rows: int, created: int = 7, partition: tuple[object, ...] = (), buckets: int = -1) -> ManifestEntry:
+        """A file of so many rows, all of whose values are NULL, added to a partition's first bucket."""
         schema = self._files.read_schema(0)
         types = [field.type for field in schema.partition_fields]
         name = f"data-{uuid4()}-0.parquet"
-        self._files.io.add(self._files.layout.data_file(schema, partition, 0, name), bytes(size))
+        data = rows_of_nulls(arrow_schema(schema.fields), max(0, rows))
+        self._files.io.add(self._files.layout.data_file(schema, partition, 0, name), data)
         file = DataFile(
-            file_name=name, file_size=size, row_count=rows, value_stats=SimpleStats(), value_stats_cols=(), min_sequence_number=0,
+            file_name=name, file_size=len(data), row_count=rows, value_stats=SimpleStats(), value_stats_cols=(), min_sequence_number=0,
             max_sequence_number=rows - 1, schema_id=0, creation_time_millis=created,
         )  # fmt: skip
         packed = binary_row.encode_prefixed(types, partition) if types else EMPTY_ROW

@@ -7,25 +7,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from gateway.gateway import Gateway
 from lake import DiskSpace, Lake
 from lake.access.callers import Caller
+from lake.commit.clients.added_files import MOST_LOOKED_AT
 from model.access import Access, Columns, Grant, Policy, ResourceType, table_resource
 from model.catalog_errors import InvalidCommit
 from model.errors import Forbidden, StorageFull
 from model.identifier import Identifier
+from model.schema.types import VarCharType
 from model.snapshot import Snapshot
 from server.paimon.messages.snapshots import client_commit
-from table.format.manifests.entries import EntryKind, ManifestEntry
+from table.format.manifests.entries import EntryKind, ManifestEntry, SimpleStats
+from table.format.rows import binary_row
 from table.format.store import TableFiles
 from table.write.snapshot_builder import COMMITTED_BY
 from tests.fix_gateway import Ask
-from tests.server.paimon.committing import Writer
+from tests.server.paimon.committing import Writer, rows_of_nulls
 from tests.server.paimon.speaking import Rest, new_table, schema
 
 T = Identifier("d", "t")
+ID = pa.schema([("id", pa.int64())])
 
 
 @pytest.fixture
@@ -83,6 +89,27 @@ def hides(writer: Writer, old: list[ManifestEntry]) -> dict[str, Any]:
     return writer.body(latest, baseManifestList=name, baseManifestListSize=size)
 
 
+def _holding(writer: Writer, entry: ManifestEntry, data: bytes, extension: str = ".parquet") -> ManifestEntry:
+    """The file with other bytes, whose size its entry tells."""
+    renamed = _renamed(entry, entry.file.file_name.replace(".parquet", extension))
+    writer._files.io.write(_path(writer, renamed), data)
+    return _sized(renamed, len(data))
+
+
+def _with_names(entry: ManifestEntry) -> ManifestEntry:
+    """The file with statistics that say that no name in it is NULL."""
+    unbounded = binary_row.encode_prefixed([VarCharType()], (None,))
+    stats = SimpleStats(min_values=unbounded, max_values=unbounded, null_counts=(0,))
+    return _other(entry, value_stats=stats, value_stats_cols=("name",))
+
+
+def _of_column(name: str) -> bytes:
+    """A Parquet file of one row with a text in a column."""
+    out = pa.BufferOutputStream()
+    pq.write_table(pa.table({name: ["text"]}), out)
+    return bytes(out.getvalue())
+
+
 def other_rows(entry: ManifestEntry, rows: int) -> ManifestEntry:
     return replace(entry, file=replace(entry.file, row_count=rows))
 
@@ -110,6 +137,19 @@ NEVER: dict[str, Callable[[Writer, list[ManifestEntry]], dict[str, Any]]] = {
     ),
     "a file that is not there": lambda w, old: w.body(w.latest(), changes=[_renamed(w.file(rows=1), "data-none.parquet")]),
     "a file of another size": lambda w, old: w.body(w.latest(), changes=[_sized(w.file(rows=1), 10)]),
+    "a file of other rows": lambda w, old: w.body(w.latest(), changes=[other_rows(w.file(rows=1), 2)]),
+    "a file of other rows among many": lambda w, old: w.body(
+        w.latest(), changes=[*(w.file(rows=1) for _ in range(MOST_LOOKED_AT - 1)), other_rows(w.file(rows=3), 2)]
+    ),
+    "a file that is none": lambda w, old: w.body(w.latest(), changes=[_holding(w, w.file(rows=1), b"PAR1 and no more")]),
+    "a file whose end is missing": lambda w, old: w.body(w.latest(), changes=[_holding(w, w.file(rows=1), rows_of_nulls(ID, 1)[:-1])]),
+    "a file of other columns": lambda w, old: w.body(w.latest(), changes=[_holding(w, w.file(rows=1), _of_column("other"))]),
+    "a file without a column of which it tells values": lambda w, old: w.body(
+        w.latest(), changes=[_with_names(_holding(w, w.file(rows=1), rows_of_nulls(ID, 1)))]
+    ),
+    "a column of another type": lambda w, old: w.body(w.latest(), changes=[_holding(w, w.file(rows=1), _of_column("id"))]),
+    "an ORC file that is none": lambda w, old: w.body(w.latest(), changes=[_holding(w, w.file(rows=1), b"ORC, it says", ".orc")]),
+    "an Avro file that is none": lambda w, old: w.body(w.latest(), changes=[_holding(w, w.file(rows=1), b"Avro", ".avro")]),
     "a file elsewhere": lambda w, old: w.body(w.latest(), changes=[_renamed(w.file(rows=1), "../../t/bucket-0/x")]),
     "a path elsewhere": lambda w, old: w.body(w.latest(), changes=[_external(w.file(rows=1), "/etc/passwd")]),
     "an unknown file removed": lambda w, old: w.body(
@@ -340,8 +380,8 @@ def test_rows_of_clients_leave_the_reserve_alone(writer: Writer, gateway: Gatewa
     assert writer.rest.refused("POST", f"{writer.path}/commit", body)[0] == 500, "the protocol has no 507"
     assert writer.latest() == made
     old = live(writer._files, made)
-    merged = writer.commit(changes=[*map(gone, old), writer.file(rows=5, size=10)], commitKind="COMPACT")
-    replaced = writer.commit(changes=[*map(gone, live(writer._files, merged)), writer.file(rows=1, size=4)], commitKind="OVERWRITE")
+    merged = writer.commit(changes=[*map(gone, old), writer.file(rows=5)], commitKind="COMPACT")
+    replaced = writer.commit(changes=[*map(gone, live(writer._files, merged)), writer.file(rows=1)], commitKind="OVERWRITE")
     writer.commit(commitKind="ANALYZE")
     assert replaced["totalRecordCount"] == 1
     monkeypatch.undo()

@@ -14,10 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyarrow.fs import LocalFileSystem
 
 from model.errors import InvalidOption, StorageFull, Unavailable
 from model.schema.schema import Schema, column, new_schema
+from table.format.io.directory import TooLarge
 from table.format.io.file_io import LocalFileIO, file_io_for, local_path
+from table.format.io.object_store import ArrowFileIO, StoreClients
 from table.format.io.storage_errors import storage_error
 from table.format.manifests.entries import NewFile
 from table.format.rows.arrow import arrow_schema
@@ -176,3 +179,14 @@ def test_a_removal_that_is_held_up_leaves_what_has_the_name_by_then(tmp_path: Pa
     LocalFileIO(sync=False).delete_tree(str(place))
     assert len(calls) >= 2
     assert (place / "schema/schema-0").read_bytes() == b"new"
+
+
+def test_an_object_that_would_fill_the_process_is_not_read_whole(tmp_path: Path) -> None:
+    """As a file on a disk: whoever may write one of a table's files chooses how long it is."""
+    (tmp_path / "large").touch()
+    os.truncate(tmp_path / "large", 600 << 20)
+    (tmp_path / "small").write_bytes(b"small")
+    store = ArrowFileIO(StoreClients.all_one(LocalFileSystem()), "x")
+    assert store.read(f"{tmp_path}/small") == b"small"
+    with pytest.raises(TooLarge, match="629,145,600 bytes"):
+        store.read(f"{tmp_path}/large")

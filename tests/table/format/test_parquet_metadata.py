@@ -5,14 +5,16 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from table.format.parquet.metadata import footer_of, metadata_of
-from table.format.parquet.thrift import NotCompact, Reader
+from table.format.parquet.batches import opened
+from table.format.parquet.metadata import MOST_FOOTER_BYTES, footer_of, metadata_of
+from table.format.parquet.thrift import LIST, NotCompact, Reader, Struct, varint
 
 ROOT = Path(__file__).parents[3]
 ROWS = pa.table(
@@ -91,6 +93,30 @@ def test_a_file_without_a_footer_is_refused(data: bytes) -> None:
 def test_a_hostile_footer_is_refused_at_once(data: bytes) -> None:
     with pytest.raises(pa.ArrowException):
         metadata_of(data)
+
+
+def test_a_footer_that_would_fill_the_process_is_not_read() -> None:
+    """Arrow takes up to eighty times a footer's bytes; the length of one is four bytes of the file."""
+    length = MOST_FOOTER_BYTES + 1
+    source = pa.BufferReader(b"PAR1" + bytes(length) + length.to_bytes(4, "little") + b"PAR1")
+    for read in (footer_of, opened):
+        with pytest.raises(pa.ArrowInvalid, match="footer has 33,554,433 bytes"):
+            read(source)
+
+
+def test_a_footer_of_many_row_groups_takes_little_more_than_its_bytes() -> None:
+    count = 20_000
+    group = b"\x19\x0c\x16\x00\x16\x00\x00"  # no columns, no bytes, no rows
+    file_metadata = Struct.read(Reader(footer()))
+    file_metadata.fields[4] = LIST, bytes([0xFC]) + varint(count) + group * count
+    told = file_metadata.encoded()
+    tracemalloc.start()
+    try:
+        with pytest.raises(pa.ArrowInvalid, match="other columns"):
+            metadata_of(told)
+        assert tracemalloc.get_traced_memory()[1] < 25 * len(told)
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_number_has_at_most_64_bits() -> None:
