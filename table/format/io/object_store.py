@@ -52,13 +52,17 @@ class StoreClients:
 
 
 def object_store(location: str) -> StoreClients:
-    """The store of a URI; S3 with one PUT for an object that fits into a part, and with patience of seconds."""
+    """The store of a location; S3 with one PUT for an object that fits into a part, and with patience of seconds.
+
+    Of a location only the scheme and the bucket or host count. Its names are chosen by whoever may make a table: one with a question mark
+    would be the store's options to Arrow, such as the host that the server's requests go to.
+    """
     uri = urlsplit(location)
     if uri.scheme != "s3":
-        filesystem, _ = pafs.FileSystem.from_uri(location)
+        filesystem, _ = pafs.FileSystem.from_uri(f"{uri.scheme}://{uri.netloc}/")
         return StoreClients.all_one(filesystem)
     told = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))  # what AWS's library reads
-    return _s3(f"{uri.scheme}://{uri.netloc}{f'?{uri.query}' if uri.query else ''}", told)
+    return _s3(f"{uri.scheme}://{uri.netloc}", told)
 
 
 @lru_cache(maxsize=256)

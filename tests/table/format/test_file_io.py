@@ -29,6 +29,7 @@ from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from table.write.snapshot_builder import CommitRequest
 from table.write.writer import write_batches
+from tests.fix_s3 import Bucket
 from tests.table.write.test_snapshot_builder import append, commit
 
 multiprocessing.get_context("forkserver").set_forkserver_preload([__name__])
@@ -190,3 +191,15 @@ def test_an_object_that_would_fill_the_process_is_not_read_whole(tmp_path: Path)
     assert store.read(f"{tmp_path}/small") == b"small"
     with pytest.raises(TooLarge, match="629,145,600 bytes"):
         store.read(f"{tmp_path}/large")
+
+
+def test_names_in_a_location_are_no_options_of_its_store(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may make a table chooses them: the server's requests, signed with its key, would go to a host of theirs."""
+    for name, value in bucket.environment.items():
+        monkeypatch.setenv(name, value)
+    for name in ("t?endpoint_override=127.0.0.1:9&scheme=http", "what?", "50%", "a#b", "a:b"):
+        place = f"s3://{bucket.name}/lake/{name}"
+        store = file_io_for(place)
+        store.write(f"{place}/file", name.encode())
+        assert store.read(f"{place}/file") == name.encode()
+        assert [status.path for status in store.list(place)] == [f"{place}/file"]
