@@ -370,9 +370,9 @@ class LakeBase:
 
         follow(remove, f"The directory {location} of a dropped table could not be removed")
 
-    def _remove_left(self, location: str) -> None:
-        """Remove a directory that is on record, once, unless a later table or branch lies there; another server may be at it."""
-        clear_left(self.catalog, self.file_io, self.standing, location)
+    def _remove_left(self, location: str) -> bool:
+        """Remove a directory that is on record, once; False where a later table or branch lies there. Another server may be at it."""
+        return clear_left(self.catalog, self.file_io, self.standing, location)
 
 
 def _taken(table: Identifier, location: str) -> InvalidName:

@@ -55,7 +55,8 @@ class Recovered:
 class Finishing:
     """What a lake does to finish each kind."""
 
-    remove: Callable[[str], object]
+    remove: Callable[[str], bool]
+    """False where the directory stays: another table lies there by now, or somebody fills it for one that is to be."""
     finish: Callable[[TableRow], object]
     publish: Callable[[UUID, str], object]
 
@@ -68,7 +69,7 @@ def recover(catalog: CatalogStore, finishing: Finishing, go_on: Callable[[], boo
             done.left += 1
             continue
         try:
-            step()
+            finished = step()
         except TableNotExist:  # dropped meanwhile
             continue
         except Exception as problem:
@@ -76,6 +77,8 @@ def recover(catalog: CatalogStore, finishing: Finishing, go_on: Callable[[], boo
             done.failure = problem
             if not isinstance(problem, LakeError | OSError):
                 _log.exception("A table could not be recovered")
+            continue
+        if finished is False:  # a directory that stays
             continue
         setattr(done, kind, getattr(done, kind) + 1)
     return done

@@ -82,13 +82,13 @@ class Resource:
     type: ResourceType
     database: str | None = None
     name: str | None = None
-    """The table, view or function."""
+    """The table, view or function; empty for a table that `restore --as` of earlier versions left without any."""
 
     def __post_init__(self) -> None:
         wants_database = self.type not in (_R.CATALOG, _R.CATALOG_ALL)
         if wants_database is not bool(self.database):
             raise InvalidGrant(f"A {self.type} resource {'needs' if wants_database else 'has no'} database.")
-        if (self.type in _OBJECTS) is not bool(self.name):
+        if (self.type in _OBJECTS) is (self.name is None):
             raise InvalidGrant(f"A {self.type} resource {'needs the name of its object' if self.type in _OBJECTS else 'names no object'}.")
 
     def __str__(self) -> str:

@@ -31,6 +31,8 @@ _FOR = f" WHERE known -> 'renamed' = {_RENAMED.format('branch')}"
 
 FILLED_KEY = "hashtextextended('sluice filled ' || %(location)s, 0)"
 """The lock of who fills a directory that is on record as garbage until it is a table's (`catalog.backup.holds.filling`)."""
+_FILLED_WITHIN = timedelta(days=7)
+"""No restore of a table under another name takes as long."""
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 
@@ -72,13 +74,16 @@ class DirectoryRepository:
         self._conn.later("INSERT INTO dropped_directory (location) VALUES (%s) ON CONFLICT DO NOTHING", (location,))
 
     def discard_filled(self, location: str) -> None:
-        """The same for one that is filled for a table that is to be: any snapshot or schema that lies there is of that table."""
-        query = "INSERT INTO dropped_directory (location, known) VALUES (%s, %s) ON CONFLICT DO NOTHING"
-        self._conn.later(query, (location, Jsonb({"schemas": {}, "snapshots": [], "stale": []})))
+        """The same for one that is filled for a table that is to be: any snapshot or schema that lies there is of that table.
+
+        It is garbage from a time ahead on, as servers of before `FILLED_KEY` do not see that it is being filled.
+        """
+        query = "INSERT INTO dropped_directory (location, known, dropped_at) VALUES (%s, %s, now() + %s) ON CONFLICT DO NOTHING"
+        self._conn.later(query, (location, Jsonb({"schemas": {}, "snapshots": [], "stale": []}), _FILLED_WITHIN))
 
     def dropped_directories(self, *, older_than: timedelta = timedelta(0)) -> list[str]:
-        """Directories of removed tables that may still hold files, garbage for so long at least."""
-        query = "SELECT location FROM dropped_directory WHERE dropped_at <= now() - %s"
+        """Directories of removed tables that may still hold files, garbage for so long at least; and those filled for tables to be."""
+        query = "SELECT location FROM dropped_directory WHERE dropped_at <= now() - %s OR dropped_at > now()"
         return [location for (location,) in self._conn.execute(query, (older_than,)).fetchall()]
 
     def is_discarded(self, location: str) -> bool:

@@ -233,12 +233,11 @@ class LakeDrops(LakeBase):
         dropped too.
         """
         self.standing.require_own()
-        refuse_branch(table, "a dropped table comes back with all its branches")
         if to is not None:
             check_table_name(to)
         with self.catalog.transaction() as tx, claimed_in(tx, claim):
             tx.drops.in_turn()
-            dropped = self._table_to_change(tx, table, drop_id, Access.DROP)
+            dropped = self._table_to_change(tx, table, drop_id, Access.DROP, "a dropped table comes back with all its branches")
             target = to or dropped.identifier
             if to is not None or not dropped.housed:
                 self.caller.require(Access.CREATETABLE, database_resource(target.database))
@@ -320,16 +319,20 @@ class LakeDrops(LakeBase):
         with self.catalog.reading() as tx:
             return tx.tables.get(table)
 
-    def _table_to_change(self, tx: CatalogTransaction, table: Identifier, drop_id: int | None, access: Access) -> DroppedTable:
-        """The dropped table a statement means, locked; its newest drop where no other is named."""
+    def _table_to_change(self, tx: CatalogTransaction, table: Identifier, drop_id: int | None, access: Access, rule: str) -> DroppedTable:
+        """The dropped table a statement means, locked; its newest drop where no other is named.
+
+        It may have a branch's name itself, as `restore --as` of earlier versions could give it one; else a branch is refused by ``rule``.
+        """
         callers = self._before(tx)
-        for dropped in tx.drops.tables(database=table.database, table=table.table, drop_id=drop_id):
+        for dropped in tx.drops.tables(database=table.database, table=table.object_name, drop_id=drop_id):
             resource = table_resource(as_kept(dropped))
             if not callers.of(dropped).sees(resource) or not tx.drops.lock(dropped.drop_id):
                 continue
             for now in tx.drops.tables(drop_id=dropped.drop_id):  # its database may have been brought back before it was locked
                 _require(callers.of(dropped), access, resource, f"the dropped table {table}")
                 return now
+        refuse_branch(table, rule)
         raise DropNotExist(f"table {table}", drop_id)
 
     def _database_to_change(self, tx: CatalogTransaction, name: str, drop_id: int | None, access: Access) -> DroppedDatabase:
@@ -346,11 +349,10 @@ class LakeDrops(LakeBase):
     @asks_itself
     def purge_dropped_table(self, table: Identifier, *, drop_id: int | None = None, claim: Claim | None = None) -> None:
         """Remove a dropped table for good before its time; takes PURGE as it was granted then. Raises `DropNotExist`."""
-        refuse_branch(table, "a dropped table is removed with all its branches")
         self.standing.require_own()
         with self.catalog.transaction() as tx, claimed_in(tx, claim):
             tx.drops.in_turn()
-            dropped = self._table_to_change(tx, table, drop_id, Access.PURGE)
+            dropped = self._table_to_change(tx, table, drop_id, Access.PURGE, "a dropped table is removed with all its branches")
             tx.holds.require_no_backup(f"Removing the dropped table {table} for good")
             tx.drops.remove_table(dropped)
         self._dropped([] if dropped.own_directory is None else [dropped.own_directory])

@@ -9,7 +9,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from catalog import CatalogStore, CatalogTransaction
-from catalog.backup.archive import copy_id_of, put_in_place, read_head, write_archive
+from catalog.backup.archive import ArchiveHead, copy_id_of, put_in_place, read_head, write_archive
 from catalog.backup.archive_parts import Part, PartTable, archived_databases, archived_tables, no_database, restore_tables
 from catalog.backup.holds import filling, holding
 from catalog.damage import telling_damage
@@ -21,9 +21,9 @@ from lake.register.copied.record import CopyRecord, read_record, write_record
 from lake.register.restored.after_restore import Difference, differences
 from lake.rewrite.garbage import put_on_record, remove_unowned
 from lake.tables.names import check_table_name
-from migrations import newest, revision_of
+from migrations import NewerSchema, knows, newest, revision_of
 from model.access import Grant
-from model.errors import IllegalMove, InvalidName, LakeError
+from model.errors import IllegalMove, InvalidData, InvalidName, LakeError
 from model.identifier import Identifier
 from model.location import Location
 from model.text.sql_text import literal
@@ -50,6 +50,24 @@ def present_dsn(settings: Settings) -> Iterator[str]:
         yield dsn
 
 
+def require_own_schema(dsn: str) -> None:
+    """Raise `IllegalMove` where the catalog has not this version's schema."""
+    at = revision_of(dsn)
+    if at is not None and not knows(at):
+        raise IllegalMove(str(NewerSchema(at)))
+    if at != newest():
+        raise IllegalMove(
+            f"The catalog's schema is {at}, and this Sluice's is {newest()}: repeat the command with the Sluice of its servers or, once "
+            "these have stopped, run `sluice migrate`."
+        )
+
+
+def require_known(path: Path, head: ArchiveHead) -> None:
+    """Raise `InvalidData` for a backup of a newer Sluice."""
+    if not knows(head.revision):
+        raise InvalidData(f"{path} was written by a newer Sluice: its schema is {head.revision}, and this one knows {newest()}.")
+
+
 def catalog_of(settings: Settings, dsn: str, *, max_connections: int = 2) -> CatalogStore:
     """The catalog at the DSN of `present_dsn`, which leads to a pooler where nothing leads past it."""
     pooled = settings.catalog_pooled and settings[CATALOG_DIRECT_DSN] is None
@@ -73,8 +91,8 @@ def backup(settings: Settings, path: Path, *, files_to: str | None = None, verif
     there is the backup that was there before; `IllegalMove` where a backup runs, of this catalog or to this file.
     """
     with present_dsn(settings) as dsn:
-        if files_to is not None and (at := revision_of(dsn)) != newest():
-            raise IllegalMove(f"The catalog's schema is {at}, and this Sluice's is {newest()}: run `sluice migrate`.")
+        if files_to is not None:
+            require_own_schema(dsn)
         with holding(dsn) as check, being_made(path) as fresh:
             copy_id = None if files_to is None else uuid4().hex
             head = write_archive(dsn, fresh, warehouse=settings.warehouse, copy_id=copy_id)
@@ -133,10 +151,12 @@ def restore_parts(  # noqa: PLR0913 - each is an option of the command
         check_table_name(to)
     head = read_head(path)
     with present_dsn(settings) as dsn:
-        if (at := revision_of(dsn)) != newest() or head.revision != at:
+        require_own_schema(dsn)
+        require_known(path, head)
+        if head.revision != newest():
             raise IllegalMove(
-                f"The backup's schema is {head.revision}, the catalog's {at}, and this Sluice's {newest()}: single tables come back where "
-                "all are the same. Restore an older backup into an empty SLUICE_DATA and make a backup there."
+                f"The schema of {path} is {head.revision}, and this Sluice's is {newest()}: restore it into an empty SLUICE_DATA, make a "
+                "backup there, and repeat the command with that one."
             )
         catalog = catalog_of(settings, dsn)
         lake = Lake(catalog, settings.warehouse)

@@ -12,11 +12,10 @@ from lake import Lake
 from lake.inspect.checked import forget_checked
 from lake.register.looks.faults import Fault
 from lake.register.looks.side_by_side import SideBySide
-from migrations import NewerSchema, knows, newest, revision_of
 from model.catalog_errors import MetadataOnlyTable
-from model.errors import IllegalMove, LakeError, StatementCanceled, TableNotExist
+from model.errors import LakeError, StatementCanceled, TableNotExist
 from model.identifier import Identifier
-from server.commands.backup import catalog_of, present_dsn
+from server.commands.backup import catalog_of, present_dsn, require_own_schema
 from server.settings.settings import Settings
 from server.sql.orc import orc_decoded_beside
 
@@ -40,10 +39,7 @@ def check_warehouse(settings: Settings, *, deep: bool, threads: int, told: Calla
     Raises `IllegalMove` for a catalog of another version.
     """
     with present_dsn(settings) as dsn, orc_decoded_beside(settings):
-        if (at := revision_of(dsn)) != newest():
-            if at is not None and not knows(at):
-                raise IllegalMove(str(NewerSchema(at)))
-            raise IllegalMove(f"The catalog's schema is {at}, and this Sluice's is {newest()}: run `sluice migrate`.")
+        require_own_schema(dsn)
         at_once = max(1, min(threads, _AT_ONCE))
         catalog = catalog_of(settings, dsn, max_connections=at_once + 1)
         lake = Lake(catalog, settings.warehouse, import_dirs=settings.import_dirs)

@@ -37,7 +37,7 @@ from migrations import downgrade, knows, newest, revision_of, upgrade
 from model.catalog_errors import CatalogDamaged
 from model.errors import IllegalMove, InvalidData, LakeError
 from server.commands import replaced_rights
-from server.commands.backup import catalog_of, present_rights, recorded_in, told_of, troubles_of
+from server.commands.backup import catalog_of, present_rights, recorded_in, require_known, told_of, troubles_of
 from server.commands.rights import Rights, given_again
 from server.process.postgres import running_dsn
 from server.process.process import catalog_dsn
@@ -297,8 +297,7 @@ def _of_identity(catalog: CatalogStore, settings: Settings, *, known: bool) -> I
 
 def _check_restorable(settings: Settings, path: Path, head: ArchiveHead, files_from: str | None) -> None:
     """Raise what keeps a backup from being restored here, before Postgres is asked."""
-    if not knows(head.revision):
-        raise InvalidData(f"{path} was written by a newer Sluice: its schema is {head.revision}, and this one knows {newest()}.")
+    require_known(path, head)
     if settings[CATALOG_DSN] is None and running_dsn(settings.data) is not None:
         raise IllegalMove(f"A server runs on {settings.data}: stop it first.")
     if settings.catalog_pooled and settings[CATALOG_DIRECT_DSN] is None:

@@ -15,7 +15,8 @@ import pytest
 
 from catalog.backup.archive_parts import restore_tables
 from lake.tables import drops
-from model.errors import IllegalMove, InvalidName, Unavailable
+from migrations import newest
+from model.errors import IllegalMove, InvalidName, LakeError, Unavailable
 from model.identifier import Identifier
 from model.text.sql_text import quote
 from server.commands import backup as commands
@@ -97,9 +98,55 @@ def test_a_table_that_has_such_a_name_from_before_gets_another(shop: Server, nam
     assert (name,) not in shop.rows("SHOW TABLES IN shop")
 
 
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_such_a_table_that_went_with_its_database_is_found_by_its_name(shop: Server, name: str) -> None:
+    shop.lake.drop_retention = timedelta(days=1)
+    rows, named = shop.rows("SELECT * FROM shop.queue"), f"shop.{quote(name)}"
+    with shop.catalog.transaction() as tx:
+        tx.tables._conn.execute("UPDATE table_entry SET name = %s WHERE name = 'queue'", (name,))
+    shop.run("DROP DATABASE shop CASCADE")
+    shop.run("CREATE DATABASE other")
+    assert name in [row[2] for row in shop.rows("SHOW DROPPED TABLES")]
+    shop.run(f"UNDROP TABLE {named} AS other.good")
+    assert shop.rows("SELECT * FROM other.good") == rows
+    assert name not in [row[2] for row in shop.rows("SHOW DROPPED TABLES")]
+
+
 def test_a_branch_is_no_table_of_its_name(shop: Server) -> None:
     with pytest.raises(InvalidName, match="a table is renamed with all its branches"):
         shop.run("ALTER TABLE shop.`orders$branch_b` RENAME TO shop.good")
+    shop.lake.drop_retention = timedelta(days=1)
+    shop.run("DROP TABLE shop.orders")
+    with pytest.raises(InvalidName, match="a dropped table comes back with all its branches"):
+        shop.run("UNDROP TABLE shop.`orders$branch_b`")
+    with pytest.raises(InvalidName, match="a dropped table is removed with all its branches"):
+        shop.run("PURGE TABLE shop.`orders$branch_b`")
+
+
+@pytest.mark.parametrize(
+    ("catalogs", "backups", "way_out"),
+    [
+        ("9999", "9999", "install the version that made it, or newer"),
+        ("0029", "0029", "with the Sluice of its servers or, once these have stopped, run `sluice migrate`"),
+        ("0029", newest(), "with the Sluice of its servers or, once these have stopped, run `sluice migrate`"),
+        (newest(), "9999", "was written by a newer Sluice"),
+        (newest(), "0029", "restore it into an empty SLUICE_DATA, make a backup there"),
+    ],
+)
+def test_where_schemas_differ_the_way_out_is_that_of_what_is_behind(
+    shop: Server, of: Of, tmp_path: Path, catalogs: str, backups: str, way_out: str
+) -> None:
+    """A backup that was made anew as told was refused again, where it was the catalog that an earlier version runs."""
+
+    def becomes(revision: str) -> None:
+        with shop.catalog.transaction() as tx:
+            tx.tables._conn.execute("UPDATE alembic_version SET version_num = %s", (revision,))
+
+    becomes(backups)
+    backup(of(shop.dsn), file := tmp_path / "b")
+    becomes(catalogs)
+    with pytest.raises(LakeError, match=way_out):
+        restore_parts(of(shop.dsn), file, tables=[ORDERS], to=Identifier("shop", "beside"))
 
 
 @pytest.mark.parametrize("database", ["nodb", "sys", "dropped"])
@@ -215,9 +262,12 @@ def test_servers_leave_alone_what_a_restore_copies(shop: Server, of: Of, tmp_pat
 
     def swept(*args: Any, **more: Any) -> None:
         before = files_of(tmp_path / "warehouse")
+        with shop.catalog.reading() as tx:  # as servers of an earlier version ask, which do not see who fills them
+            query = "SELECT location FROM dropped_directory WHERE dropped_at <= now() AND location LIKE '%/beside-%'"
+            assert tx.directories._conn.execute(query).fetchall() == []
         monkeypatch.setattr(drops, "_TRIED_AGAIN_AFTER", timedelta(0))
         shop.lake.sweep_drops()
-        shop.lake.recover()  # as at a server's start
+        assert shop.lake.recover().directories == 0  # as at a server's start
         left.update(before - files_of(tmp_path / "warehouse"))
         restore_tables(*args, **more)
 
