@@ -10,6 +10,8 @@ from model.options.maintenance import PERIODS
 from model.options.scan_mode import INCREMENTAL_ALONE, TRAVEL_OPTIONS, scan_mode
 from model.options.table import TABLE_OPTIONS
 
+FILE_FORMATS = ("parquet", "orc", "avro", "csv", "text", "json", "blob", "row", "lance", "vortex", "mosaic")
+"""Formats of data files that some release of Paimon has: its clients load no table that names another, and the names of files end so."""
 _OF_PARTITIONS = (
     "partition.expiration",
     "partition.timestamp",

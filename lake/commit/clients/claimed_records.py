@@ -12,10 +12,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from model.errors import LakeError
+from model.options.rules import FILE_FORMATS
 from model.options.table import is_on
 from model.schema.schema import Schema
 from model.schema.types import BigIntType, DataType
 from model.snapshot_numbers import CLOCK_SKEW_MILLIS
+from table.format.formats import format_of
 from table.format.manifests.codec import VERSION
 from table.format.manifests.entries import DataFile, EntryKind, ManifestEntry, SimpleStats
 from table.format.rows import binary_row
@@ -44,12 +46,19 @@ def name_fault(file: DataFile) -> str | None:
     So they are its own: an index that is called as another's data file or index would take that away.
     """
     name = file.file_name
-    if name.endswith((".index", ".row")):
+    stem, _, ending = name.rpartition(".")
+    if ending == "index" or (ending == "row" and _is_of_data(stem)):
         return f"file {name[:80]} is called as what lies beside another."
     for extra in file.extra_files:
-        if not (_ENDED.search(name) and extra.startswith(name) and _BESIDE.fullmatch(extra, len(name))):
+        beside = _BESIDE.fullmatch(extra, len(name)) if _ENDED.search(name) and extra.startswith(name) else None
+        if beside is None or (beside[0] == ".row" and not _is_of_data(name)):
             return f"{extra[:80]}, beside file {name[:80]}, is not called as an index of it ({name[:80]}.index)."
     return None
+
+
+def _is_of_data(name: str) -> bool:
+    """Whether a name ends as one of a data file, and with ``.row`` behind it is no data file's of the format of that name."""
+    return "." in name and format_of(name) in FILE_FORMATS
 
 
 def time_fault(changes: Sequence[ManifestEntry]) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from model.errors import InvalidOption, InvalidSchema
-from model.options.rules import check_contradictions
+from model.options.rules import FILE_FORMATS, check_contradictions
 from model.options.table import TABLE_OPTIONS, keyed_only
 from model.schema.lengths import check_lengths
 from model.schema.schema import FieldIds, Schema, check_schema, every_field, highest_id, other_kind
@@ -16,9 +16,6 @@ from server.sql.bodies import strings
 
 _KINDS = ("format-table", "materialized-table", "object-table", "lance-table", "iceberg-table")
 """Kinds of tables that Paimon's clients run and that are only described here."""
-
-_FORMATS = ("parquet", "orc", "avro", "csv", "text", "json", "blob", "row", "lance", "vortex", "mosaic")
-"""Formats of data files that some release of Paimon has; its clients load no table that names another."""
 
 
 def schema_of(body: dict[str, Any]) -> tuple[Schema, str | None]:
@@ -87,8 +84,8 @@ def check_harmless(options: Mapping[str, str]) -> None:
 
 def check_options(options: Mapping[str, str]) -> None:
     """Raise `InvalidOption` for what only tables with a primary key have, or no client loads; keys nobody here knows are kept."""
-    if (name := options.get("file.format", "parquet")).lower() not in _FORMATS:
-        raise InvalidOption(f"Option 'file.format' = '{name}' is no format of Paimon's; there are {', '.join(_FORMATS)}.")
+    if (name := options.get("file.format", "parquet")).lower() not in FILE_FORMATS:
+        raise InvalidOption(f"Option 'file.format' = '{name}' is no format of Paimon's; there are {', '.join(FILE_FORMATS)}.")
     for key in options:
         if key.startswith("data-file.external-paths"):
             raise InvalidOption(

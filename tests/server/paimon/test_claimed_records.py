@@ -384,6 +384,22 @@ def test_what_lies_beside_a_file_is_called_as_it(writer: Writer) -> None:
         writer.commit(changes=[_named(gone(mine), extra_files=(extra,))], commitKind="OVERWRITE")
 
 
+def test_files_of_the_format_row_are_data(writer: Writer) -> None:
+    """They end as what data evolution keeps beside other files, which is no name of a data file."""
+    files, mine = writer._files, writer.file(rows=1)
+    names = (f"{mine.file.file_name}.row", "data-1.row.row", "data-1.row", "data-2.zstd.row")
+    for name in names:
+        files.io.add(files.layout.data_file(files.read_schema(0), (), 0, name), bytes(mine.file.file_size))
+    for name in names[:2]:
+        body = writer.body(writer.latest(), changes=[_named(mine, file_name=name)])
+        assert writer.rest.refused("POST", f"{writer.path}/commit", body)[0] == 400, name
+    for name in names[2:]:
+        writer.commit(changes=[_named(mine, file_name=name)])
+    files.io.add(files.layout.data_file(files.read_schema(0), (), 0, "data-2.zstd"), bytes(mine.file.file_size))
+    body = writer.body(writer.latest(), changes=[_named(mine, file_name="data-2.zstd", extra_files=("data-2.zstd.row",))])
+    assert writer.rest.refused("POST", f"{writer.path}/commit", body)[0] == 400
+
+
 def test_expiry_keeps_a_live_file_that_an_entry_of_before_calls_its_own(
     writer: Writer, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
