@@ -66,7 +66,10 @@ def maintain(lake: Lake, table: LakeTable, *, partitions_due: bool = True) -> Ma
     try:
         lake.clock.require(table.latest())
     except ClockInDoubt as doubt:  # told, and tried again at the next round
-        lake.standing.tell(f"Expiry of {table.identifier} waits: {doubt.message}" if lake.clock.doubt is None else doubt.message)
+        if lake.clock.doubt is None:
+            lake.standing.tell(f"Expiry of {table.identifier} waits: {doubt.message}")
+        else:  # its text tells the time, which is another each time
+            lake.standing.tell(doubt.message, about="the clock")
         return Maintained(waits=True)
     try:
         return _marked(lake, table) if write_only else _maintained(lake, table, partitions_due=partitions_due)

@@ -23,6 +23,8 @@ from server.sql.forward import known_to, silent
 from server.sql.peer_connections import FLIGHT_PORT, NoAnswer, NotReached, PeerConnections, PeerRequest
 
 _CONNECT_SECONDS = 5.0
+_PORT_SECONDS = 10.0
+"""So long a server may take to say where its Flight SQL is, also over a connection that has been used before."""
 _LONGEST_BACKOFF_MILLIS = 1000
 _KEEPALIVE_SECONDS, _KEEPALIVE_ANSWER_SECONDS = 2 * LEAST_PING_SECONDS, 10
 """So a machine that is gone without a word is noticed, however long an answer may take for other reasons."""
@@ -111,7 +113,8 @@ class PeerChannels:
             if self._connections is None:
                 self._connections = PeerConnections()
         try:
-            answer = self._connections.send(owner, peers.seal, PeerRequest("GET", "/livez", [(FLIGHT_PORT, "?")], None))
+            asked = PeerRequest("GET", "/livez", [(FLIGHT_PORT, "?")], None, answer_seconds=_PORT_SECONDS)
+            answer = self._connections.send(owner, peers.seal, asked)
             # A proxy before the owner may write the names of headers as it likes.
             port = {name.lower(): value for name, value in answer.headers}.get(FLIGHT_PORT.lower())
             for _ in answer.pieces():

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from catalog import CatalogStore
-from lake import Lake
+from lake import Lake, LakeTable
 from lake.clock import Clock
 from lake.commit.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.rewrite.maintenance import maintain
@@ -183,3 +183,14 @@ def test_what_was_dropped_is_kept_while_it_is_in_doubt(lake: Lake, conn: psycopg
         lake.sweep_drops()
     lake.clock.confirm()
     assert lake.sweep_drops() == 0
+
+
+def test_a_doubted_clock_is_told_once_however_often_tables_are_looked_at(
+    lake: Lake, table: LakeTable, clock: Clock, hands: Hands, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was a line each ten seconds, as it tells the time."""
+    lake.clock = clock
+    for seconds in (3600, 3700, 3800):
+        hands.ahead = seconds
+        assert maintain(lake, table).waits
+    assert sum("let both keep their time by NTP" in line for line in caplog.messages) == 1

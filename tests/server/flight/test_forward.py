@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from queue import Queue
+from threading import Event
 from typing import Any
 
 import grpc
@@ -18,6 +19,7 @@ from lake.peers import Peers
 from lake.process_name import process_space
 from model.errors import OperationNotExist, OutcomeUnknown, StatementCanceled, Unavailable
 from model.work.handle import handle_bytes, new_handle
+from server.flight import peer_channels
 from server.flight.calls import Call
 from server.flight.clients import ClientSessions
 from server.flight.errors import FlightFailure, PassedOnFailure
@@ -284,3 +286,21 @@ def test_an_upload_that_breaks_off_is_no_whole_one_to_the_owner(forward: FlightF
         list(passed_on(forward, call, Stalls(60).receiving(call, Requests())))
     assert told.value.code is grpc.StatusCode.CANCELLED
     assert ends.get(timeout=30) == "canceled"
+
+
+def test_one_that_never_says_where_its_flight_sql_is_holds_nobody(
+    dsn: str, services: Services, forward: FlightForward, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that stands still right after it was asked, over a connection that it keeps: it was waited for for 90 seconds."""
+    assert services.peers is not None
+    silent, others = Event(), Others(dsn, services.peers)
+    others.add(lambda: silent.wait(80) and None)
+    monkeypatch.setattr(peer_channels, "_PORT_SECONDS", 1.0)
+    try:
+        with pytest.raises(Unavailable, match="does not answer"):
+            passed_on(forward, call_of())
+        assert not silent.is_set()
+        assert len(others.asked) == 1
+    finally:
+        silent.set()
+        others.close()
