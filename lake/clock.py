@@ -21,7 +21,7 @@ from model.catalog_errors import ClockInDoubt
 from model.snapshot import Snapshot
 from model.wall_clock import utc_of
 
-_APART = dt.timedelta(minutes=10)
+APART = dt.timedelta(minutes=10)
 """So far clocks may differ, and a clock may be put right, without a word."""
 _LONGEST_PAUSE = dt.timedelta(days=7)
 """After so long without a run nothing tells a server that was off from a clock that is ahead."""
@@ -104,15 +104,15 @@ class Clock:
 
     def _doubt_of(self, row: ClockRow, wall: dt.datetime, elapsed: float) -> str | None:
         now = row.now
-        if abs(wall - now) > _APART:
+        if abs(wall - now) > APART:
             return f"This machine's clock says {_shown(wall)} and Postgres's {_shown(now)}: let both keep their time by NTP."
         before = self._believed
         if before is not None and (row.confirmed_at is None or row.confirmed_at <= before.now):
             jump = (now - before.now) - dt.timedelta(seconds=elapsed - before.elapsed)
-            if abs(jump) > _APART:
+            if abs(jump) > APART:
                 way = "ahead" if jump > dt.timedelta() else "back"
                 return f"The clock jumped {_span(abs(jump))} {way}, to {_shown(now)}. {_CONFIRM}"
-        if row.seen_at is not None and now < row.seen_at - _APART:
+        if row.seen_at is not None and now < row.seen_at - APART:
             return f"The clock says {_shown(now)}, and expiry ran at {_shown(row.seen_at)} already. {_CONFIRM}"
         if row.seen_at is not None and now > row.seen_at + _LONGEST_PAUSE:
             return f"The clock says {_shown(now)}, and expiry last ran {_span(now - row.seen_at)} ago, at {_shown(row.seen_at)}. {_CONFIRM}"

@@ -8,13 +8,16 @@ import logging
 import secrets
 import time
 from datetime import timedelta
+from typing import Any
 from uuid import UUID, uuid4
 
 from flask import Flask, Request, request, session
 from flask.sessions import SecureCookieSession, SecureCookieSessionInterface
+from itsdangerous import SignatureExpired, TimestampSigner, URLSafeTimedSerializer
 
 from lake import Lake
 from lake.access.callers import Identity, token_digest
+from lake.clock import APART
 from lake.peers import end_login, is_ended, pages_key
 from model.errors import Forbidden, LakeError
 
@@ -33,8 +36,26 @@ def is_page(path: str) -> bool:
     return path == PAGES or path.startswith(f"{PAGES}/")
 
 
+class _Signer(TimestampSigner):
+    """Takes what another server signed whose clock is ahead of this one's: that is of the future, which the base class refuses."""
+
+    def unsign(self, signed_value: str | bytes, max_age: int | None = None, return_timestamp: bool = False) -> Any:
+        """As the base class; raises `SignatureExpired` also for what was signed later than servers' clocks may differ."""
+        value, signed_at = super().unsign(signed_value, return_timestamp=True)
+        age = self.get_timestamp() - int(signed_at.timestamp())
+        if max_age is not None and not -APART.total_seconds() <= age <= max_age:
+            raise SignatureExpired(f"It was signed {age} seconds ago.", payload=value, date_signed=signed_at)
+        return (value, signed_at) if return_timestamp else value
+
+
 class _Sessions(SecureCookieSessionInterface):
     """Cookies of pages and of their scripts; programs have none, and pay nothing for it."""
+
+    def get_signing_serializer(self, app: Flask) -> URLSafeTimedSerializer | None:
+        made = super().get_signing_serializer(app)
+        if made is not None:
+            made.signer = _Signer
+        return made
 
     def open_session(self, app: Flask, request: Request) -> SecureCookieSession | None:
         if is_page(request.path) or FORM_HEADER in request.headers:
@@ -136,7 +157,8 @@ def log_out(lake: Lake) -> None:
     login = visiting_login()
     forget()
     if login is not None:
-        end_login(lake.catalog, login, seconds=_HOURS * 3600)
+        # By the clock of Postgres; its cookie ends by that of whoever sees it, and began by that of whoever signed it.
+        end_login(lake.catalog, login, seconds=_HOURS * 3600 + 2 * APART.total_seconds())
 
 
 def visiting_login() -> UUID | None:

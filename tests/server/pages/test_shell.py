@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from flask.sessions import SecureCookieSessionInterface
 from flask.testing import FlaskClient
+from itsdangerous import TimestampSigner
 
 from server.app import create_app
 from server.process.services import Services
@@ -101,6 +103,27 @@ def test_a_login_outlives_the_server(visitor: Visitor, token: str, services: Ser
     assert again.get("/ui/", headers={"Cookie": cookie}).status_code == 200
     name, _, value = cookie.partition("=")
     assert again.get("/ui/", headers={"Cookie": f"{name}={value[:-2]}xx"}).status_code == 303
+
+
+@pytest.mark.parametrize(("ahead", "counts"), [(300, True), (-300, True), (3600, False), (-13 * 3600, False)])
+def test_a_login_at_a_server_whose_clock_is_minutes_ahead_counts_on_the_others(
+    visitor: Visitor, token: str, services: Services, ahead: int, counts: bool
+) -> None:
+    """It was no login there until their clocks had come so far: a second was enough."""
+    name, _, value = visitor.send("/ui/login", token=token).headers["Set-Cookie"].partition(";")[0].partition("=")
+    app = create_app(services)
+    serializer = SecureCookieSessionInterface().get_signing_serializer(app)
+    assert serializer is not None
+
+    class Ahead(TimestampSigner):
+        def get_timestamp(self) -> int:
+            return super().get_timestamp() + ahead
+
+    kept = serializer.loads(value)
+    serializer.signer = Ahead
+    other = app.test_client(use_cookies=False)
+    answer = other.get("/ui/", headers={"Cookie": f"{name}={serializer.dumps(kept)}"})
+    assert answer.status_code == (200 if counts else 303)
 
 
 def test_the_cookie_opens_other_doors_only_with_the_forms_secret(visitor: Visitor, token: str) -> None:
