@@ -18,11 +18,9 @@ from model.schema.schema import Schema
 from model.snapshot import Snapshot
 from table.format.io.file_io import FileIO
 from table.format.json_document import parse_json
-from table.format.schema_file import schema_bytes
+from table.format.schema_file import NO_SCHEMA, schema_bytes
 from table.format.snapshot_file import same_snapshot, snapshot_bytes
 from table.format.store import TableFiles
-
-_NOT_WHAT_IT_WAS = (ValueError, KeyError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +46,7 @@ def changed_schemas(files: TableFiles, schemas: Iterable[tuple[int, Mapping[str,
             if not files.io.exists(path):
                 continue  # also a link that leads in a circle
             same = False  # a directory, or a link out of the table
-        except _NOT_WHAT_IT_WAS:
+        except NO_SCHEMA:
             same = False
         if not same:
             yield ChangedFile(path=path, data=schema_bytes(body), problem="is not the catalog's schema", number=schema_id)

@@ -6,10 +6,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from model.errors import UnsupportedType
 from model.schema.schema import Schema
 from table.format.io.file_io import FileIO
 from table.format.json_document import parse_json, parse_to_keep
 from table.format.snapshot_file import Published
+
+NO_SCHEMA = (ValueError, KeyError, TypeError, AttributeError, UnsupportedType)
+"""What reading a schema raises of bytes that tell none, or one of types that there are not."""
 
 
 def schema_bytes(body: Mapping[str, Any]) -> bytes:
@@ -37,6 +41,6 @@ def publish_schema(schema: Schema, path: str, io: FileIO) -> Published:
         return Published.WRITTEN
     try:
         is_ours = Schema.from_json(document) == Schema.from_json(schema.to_json())
-    except (ValueError, KeyError, TypeError, AttributeError):  # no schema: not ours
+    except NO_SCHEMA:  # not ours
         is_ours = False
     return Published.THERE if is_ours else Published.FOREIGN

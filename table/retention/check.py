@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 from model.damage import MISSING
 from model.errors import LakeError
 from model.schema.schema import Schema
-from model.schema.types import DataType
 from table.format.formats import format_of
 from table.format.io.file_io import FileIO
 from table.format.io.storage_errors import storage_failure
@@ -23,10 +22,9 @@ from table.format.parquet.batches import bounded_batches, opened, untrusted_batc
 from table.format.parquet.footer import layout_fault
 from table.format.parquet.identity import TAIL_BYTES, identity_fault
 from table.format.parquet.metadata import footer_of, metadata_of, summary_of
-from table.format.rows.arrow import arrow_type
-from table.format.rows.stats import column_stats
 from table.index.checksum import Checksum
 from table.scan.checks.checksums import bytes_fault, recorded
+from table.scan.checks.columns import column_fault
 from table.scan.checks.orc_times import columns_beyond
 from table.scan.checks.statistics import ToldStats, bounds_fault
 from table.scan.read import problem_of_rows
@@ -270,57 +268,3 @@ def _counted(
     if stats is not None and rows == expected.rows and (problem := stats.end()):
         raise _Fault(problem)
     return rows
-
-
-def column_fault(file_schema: pa.Schema, file: DataFile, schema: Schema) -> str | None:
-    """What is wrong with the columns of a file that was written with a schema.
-
-    A file that was taken over may lack columns, and then they are NULL: one is missed where its manifest tells values of it, or where
-    another stands there that the schema does not have, as after a change in the name.
-    """
-    wanted = [field for field in schema.fields if field.name not in schema.partition_keys]
-    if file.write_cols is not None:
-        wanted = [field for field in wanted if field.name in file.write_cols]
-    stats = column_stats(file.value_stats, file.value_stats_cols, schema)
-    there = dict(zip(file_schema.names, file_schema.types, strict=True))
-    known = frozenset(schema.field_names)
-    unknown = [name for name in there if name not in known and not name.startswith("_")]
-    for field in wanted:
-        if field.name not in there:
-            nulls = stats[field.name].null_count if field.name in stats else None
-            if nulls is not None and nulls < file.row_count:
-                return f"lacks column {field.name}, of which its manifest tells {file.row_count - nulls:,} values"
-            if unknown and file.external_path is None:
-                return f"has a column {unknown[0]!r} and none called {field.name}"
-        elif not _may_be(there[field.name], field.type):
-            return f"has {there[field.name]} in column {field.name}, which is {field.type.sql()}"
-    return None
-
-
-def _may_be(file_type: pa.DataType, type_: DataType) -> bool:
-    """Whether a file's type is one that some writer stores a column's values as."""
-    try:
-        wanted = arrow_type(type_)
-    except LakeError:
-        return True
-    if pa.types.is_decimal(file_type) and pa.types.is_decimal(wanted):
-        return bool(file_type.scale == wanted.scale)
-    if pa.types.is_unsigned_integer(file_type):
-        return False
-    kinds = [name for name, (stored, meant) in _KINDS.items() if any(getattr(pa.types, test)(wanted) for test in meant)]
-    return not kinds or any(getattr(pa.types, test)(file_type) for name in kinds for test in _KINDS[name][0])
-
-
-_TEXT = ("is_string", "is_large_string", "is_binary", "is_large_binary", "is_fixed_size_binary", "is_dictionary")
-_KINDS = {
-    "boolean": (("is_boolean",), ("is_boolean",)),
-    "integer": (("is_integer",), ("is_integer",)),
-    "floating": (("is_floating",), ("is_floating",)),
-    "decimal": (("is_decimal", "is_integer"), ("is_decimal",)),
-    "date": (("is_date", "is_int32"), ("is_date",)),
-    "time": (("is_time", "is_integer"), ("is_time",)),
-    "timestamp": (("is_timestamp", "is_int64"), ("is_timestamp",)),
-    "text": (_TEXT, ("is_string", "is_binary", "is_fixed_size_binary")),
-    "nested": (("is_nested",), ("is_nested",)),
-}
-"""For each kind of column: what it may lie in a file as, and what it is here."""

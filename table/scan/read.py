@@ -29,10 +29,10 @@ from table.format.parquet.batches import BATCH_ROWS, bounded_batches, opened, un
 from table.format.parquet.identity import TAIL_BYTES, identity_fault
 from table.format.rows.arrow import arrow_schema
 from table.format.rows.domain import value_fault
-from table.format.rows.stats import column_stats
 from table.format.rows.unpacked import pieces
 from table.format.store import TableFiles
 from table.scan.checks.checksums import check_bytes
+from table.scan.checks.columns import lacking_fault
 from table.scan.checks.orc_times import columns_beyond, not_read_here
 from table.scan.checks.statistics import ToldStats, has_checksums
 from table.scan.evolution import evolved, in_form
@@ -238,6 +238,8 @@ class Projection:
         self._sources = {f.name: by_id.get(f.id) for f in wanted if f.name not in self._partition}
         self._names = [source.name for source in self._sources.values() if source is not None]
         self._target = arrow_schema(wanted)
+        self._there: Sequence[str] = ()
+        """All columns of the file, known once it is open."""
 
     def batches(self, files: TableFiles) -> Iterator[pa.RecordBatch]:
         """The file's rows in the wanted shape."""
@@ -269,13 +271,11 @@ class Projection:
         return batches if vector is None else alive(batches, positions(files, vector, self._planned.file.row_count))
 
     def _check_columns(self, files: TableFiles, names: Sequence[str]) -> None:
-        """Raise `TableDamaged` for a file without a column that has values as its manifest tells: a changed name would make them NULL."""
-        stats = column_stats(self._planned.file.value_stats, self._planned.file.value_stats_cols, self._file_schema)
-        for name in sorted(set(self._names).difference(names) & stats.keys()):
-            nulls = stats[name].null_count
-            if nulls is not None and nulls < self._planned.file.row_count:
-                problem = f"lacks column {name}, of which its manifest tells {self._planned.file.row_count - nulls} values"
-                raise files.damaged(self._planned.path, problem)
+        """Raise `TableDamaged` for a file that should have a column that is not among ``names``: a changed name would make it NULL."""
+        present = frozenset(names)
+        lacking = [source for source in self._sources.values() if source is not None and source.name not in present]
+        if (problem := lacking_fault(self._there, self._planned.file, self._file_schema, lacking)) is not None:
+            raise files.damaged(self._planned.path, problem)
 
     def _rows_only(self) -> Iterator[pa.RecordBatch]:
         """Nothing wanted lies in the file: as many rows as it has, without opening it."""
@@ -299,6 +299,7 @@ class Projection:
         with self._opened(files, path) as source:
             self._check_size(files, source.size())
             file = opened(source)
+            self._there = file.schema_arrow.names
             at = source.size() - file.metadata.serialized_size - TAIL_BYTES
             if (fault := identity_fault(file.metadata, self._planned.file, at=at)) is not None:
                 raise files.damaged(path, fault)
@@ -321,6 +322,7 @@ class Projection:
     def _orc(self, files: TableFiles, path: str) -> Iterator[pa.RecordBatch]:
         check_bytes(files, self._planned)
         for part in self._orc_parts(files, path):
+            self._there = part.head.schema.names
             self._check_size(files, part.head.size)
             for batch in part.batches:
                 yield from pieces(batch, _PIECE_BYTES, BATCH_ROWS)
@@ -337,9 +339,10 @@ class Projection:
         fields = [source for source in self._sources.values() if source is not None]
         target = arrow_schema(fields)
         with files.io.open_input(path) as source:
-            rows = ({f.name: record.get(f.name) for f in fields} for record in records_in(source, source.size()))
+            rows = records_in(source, source.size())
             while chunk := list(islice(rows, _AVRO_ROWS)):
-                yield pa.RecordBatch.from_pylist(chunk, schema=target)
+                self._there = list(chunk[0])
+                yield pa.RecordBatch.from_pylist(chunk, schema=pa.schema([f for f in target if f.name in chunk[0]]))
 
     def _in_shape(self, files: TableFiles, raw: pa.RecordBatch) -> pa.RecordBatch:
         try:

@@ -20,9 +20,11 @@ from pyarrow import orc
 
 from model.errors import TableDamaged
 from model.schema.schema import Schema, column, new_schema
+from model.schema.types import ArrayType, BigIntType, Field
 from model.snapshot import Snapshot
 from table.format.io.file_io import LocalFileIO
 from table.format.store import TableFiles
+from table.scan.checks.verify import sound
 from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import read_batches
 from tests.lake.register.damage import forget_metadata
@@ -144,6 +146,37 @@ def test_a_column_whose_name_in_the_footer_is_changed_is_not_null(tmp_path: Path
         except TableDamaged as damaged:
             told += "lacks column amount, of which its manifest tells 10 values" in damaged.message
     assert told == 1
+
+
+def test_a_nested_column_whose_name_in_the_footer_is_changed_is_not_null(tmp_path: Path) -> None:
+    """A manifest tells nothing of its values."""
+    files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
+    tags = Field(id=-1, name="tags", type=ArrayType(element=BigIntType()))
+    schema = new_schema([column("id", "BIGINT"), tags], options={"bucket": "-1"})
+    rows = [{"id": n, "tags": [n]} for n in range(10)]
+    snapshot = insert(files, schema, None, rows)
+    (planned,) = plan_scan(files, schema, snapshot).files
+    path = Path(planned.path)
+    kept, told = path.read_bytes(), 0
+    for at in (at for at in range(len(kept)) if kept.startswith(b"tags", at)):
+        path.write_bytes(flipped(kept, at * 8))
+        try:
+            assert select(files, schema, snapshot) == rows
+        except TableDamaged as damaged:
+            told += "has a column 'uags' and none called tags" in damaged.message
+    assert told == 1
+
+
+def test_a_writers_name_that_is_no_text_is_nobodys(tmp_path: Path) -> None:
+    """The look before Spark's read ended in an error of the server's own."""
+    files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
+    schema = new_schema([column("id", "BIGINT")], options={"bucket": "-1"})
+    snapshot = insert(files, schema, None, [{"id": 1}])
+    (planned,) = plan_scan(files, schema, snapshot).files
+    path = Path(planned.path)
+    kept = path.read_bytes()
+    path.write_bytes(flipped(kept, kept.rindex(b"parquet-cpp") * 8 + 7))
+    assert sound(files, [planned], lambda _: schema) == [True]
 
 
 @pytest.mark.parametrize("every", [pytest.param(3, id="short"), pytest.param(1, id="whole", marks=pytest.mark.torture)])

@@ -40,3 +40,17 @@ def test_old_files_are_read_by_the_catalogs_schema(gateway: Gateway, warehouse: 
     assert rows() == [(1, 2, None), (3, 4, 5)]
     gateway.run(f"CALL sys.repair_table('t{branch}')")
     assert json.loads(place.read_text()) == json.loads(written)
+
+
+def test_a_schema_of_types_that_there_are_not_is_told_and_written_again(gateway: Gateway, warehouse: Path) -> None:
+    """One changed bit in a type's name was an error of the statement's (400, `UnsupportedType`), for a check and for a repair."""
+    gateway.run("CREATE TABLE t (v INT, w STRING)")
+    gateway.run("INSERT INTO t VALUES (1, 'a')")
+    place = warehouse / "default.db/t/schema/schema-0"
+    written = place.read_text()
+    place.write_text(written.replace("STRING", "STRINO"))
+    (told,) = gateway.run("CALL sys.check_table('t')").collect()
+    assert "is not the catalog's schema" in str(told[5])
+    gateway.run("CALL sys.repair_table('t')")
+    assert json.loads(place.read_text()) == json.loads(written)
+    assert gateway.run("CALL sys.check_table('t')").collect() == []

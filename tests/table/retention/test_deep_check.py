@@ -16,7 +16,8 @@ from model.schema.schema import Schema, column, new_schema
 from table.format.io.file_io import LocalFileIO
 from table.format.manifests.entries import DataFile
 from table.format.store import TableFiles
-from table.retention.check import ExpectedFile, column_fault, fault_of
+from table.retention.check import ExpectedFile, fault_of
+from table.scan.checks.columns import column_fault
 from table.scan.planning.entry_scan import PlannedFile, plan_scan
 from tests.table.scan.test_files import insert
 
