@@ -50,6 +50,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: int | None = None
         self._nothing_at = 0.0
         self._asked = False
+        self._initial: Position | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_history": None}  # tasks need none, and its thread stays here
@@ -67,7 +68,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where the query begins without a checkpoint."""
-        return self._table.start().to_json()
+        self._initial = self._table.start()
+        return self._initial.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """The first of the limits given; the others are kept as well."""
@@ -107,7 +109,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if start.ending:
             return replace(start, ending=False, end=True)
         if self._table.over_before(start):
-            return self._ended(start, start)
+            # Spark says that a start is done as little as an end: the consumer hears of it with the planning of what follows.
+            is_untold = self._table.consumer is not None and start == self._initial and self._options.end_of_time is None
+            return replace(start, told=True) if is_untold else self._ended(start, start)
         return self._through(start, budget, patience)
 
     def _through(self, start: Position, budget: Budget, patience: float) -> Position:

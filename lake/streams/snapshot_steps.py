@@ -177,6 +177,7 @@ class TableStream:
         try:
             look_at = 0.0
             if self._over_before():
+                self._progress.tell_all(self._table)
                 return
             while not self._closed:
                 self._progress.tell(self._table)

@@ -144,6 +144,8 @@ def test_steps_follow_the_snapshots_and_end_at_the_watermark(lake: Lake, table: 
     assert [one.file.file_name for one in start.planned] == ["f0", "f1", "f2", "f3"], "where it starts, all is read, as Paimon does"
     beyond = lake.follow(table, {"scan.mode": "from-snapshot", "scan.snapshot-id": "5", "scan.bounded.watermark": "200"})
     assert list(beyond.steps()) == []
+    noted = lake.follow(table, {"scan.snapshot-id": "5", "scan.bounded.watermark": "200", "consumer-id": "c"})
+    assert (list(noted.steps()), lake.consumers(table)) == ([], {"c": 5}), "else what follows under the name would begin with all rows"
     assert lake.catalog.notices.waiters == 0
 
 

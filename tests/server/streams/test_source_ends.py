@@ -39,6 +39,15 @@ def test_a_bounded_stream_tells_its_consumer_all_that_it_read(url: str, queue: L
     assert rows(again, again.initialOffset(), again.latestOffset(again.initialOffset(), ReadAllAvailable())) == []
 
 
+def test_a_stream_that_begins_beyond_its_bound_tells_its_consumer_where(url: str, queue: Lake) -> None:
+    append(queue, 7, watermark=200)
+    append(queue, 9, watermark=300)
+    reader = reader_of(url, **{"consumer-id": "c", "scan_bounded_watermark": "150", "scan_snapshot-id": "5"})
+    offset = to_the_end(reader, begin := reader.initialOffset())
+    assert rows(reader, begin, offset) == []
+    assert (offset["end"], queue.consumers(queue.open(T))) == (True, {"c": 5})
+
+
 def test_a_run_with_what_is_there_tells_its_consumer_all_that_it_read(url: str, queue: Lake) -> None:
     """What `trigger(availableNow=True)` does, and `STOP JOB … WITH DRAIN`: the next run may have another checkpoint."""
     reader = reader_of(url, **{"consumer-id": "c", "scan_snapshot-id": "1"})
