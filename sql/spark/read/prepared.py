@@ -14,11 +14,15 @@ from sqlglot import exp
 
 from lake import LakeTable
 from model.access import WHOLE
-from model.errors import AnalysisError, InvalidOption
+from model.errors import AnalysisError, InvalidOption, UnsupportedType
 from model.options.scan_mode import scan_mode
 from model.options.table import check_hint
+from model.schema.schema import Schema
+from model.schema.type_parts import unreadable_in_sql
+from model.schema.types import Field
 from model.snapshot import Snapshot
 from sql.analysis.bounds import multiplies, row_bound
+from sql.analysis.columns import mentioned_columns
 from sql.analysis.metadata_columns import hide_from_stars, named_columns, wanted_columns
 from sql.analysis.predicates import pushed
 from sql.analysis.qualified import unqualify
@@ -188,7 +192,7 @@ def prepared(  # noqa: C901, PLR0913 - what a stream is told; views and what wat
                     if target is not None and reference.node.meta.get(TARGET):
                         frame = target(session, reference, reading)
                     if frame is None:
-                        frame, planned = _source(context, session, preparation, reference, reading, metadata_names)
+                        frame, planned = _source(context, session, preparation, reference, tree, reading, metadata_names)
                     frame.createTempView(view)
                     views[view] = reference.name
                     if planned is not None:
@@ -204,7 +208,8 @@ def prepared(  # noqa: C901, PLR0913 - what a stream is told; views and what wat
                 frame = frame_of(session, tree, views, source=context.source)
 
                 def columns() -> list[ResultColumn]:
-                    tagged = any(metadata(f.type) for planned in tables for f in planned.table.schema.fields)
+                    types = (f.type for planned in tables for f in planned.table.schema.fields)
+                    tagged = any(metadata(type_) for type_ in types if not unreadable_in_sql(type_))
                     return result_columns(tree, frame.schema, lambda probe: frame_of(session, probe, views).schema, tagged=tagged)
 
                 yield Prepared(frame=frame, columns=columns, tables=tables, views=views, bound=bound, reading=reading, topics=topics)
@@ -232,11 +237,12 @@ def apply_zone(session: SparkSession, zone: str) -> None:
         session.conf.set("spark.sql.session.timeZone", zone)
 
 
-def _source(
+def _source(  # noqa: PLR0913 - what is asked of a mention of a table
     context: ExecutionContext,
     session: SparkSession,
     preparation: Preparation,
     reference: TableReference,
+    tree: exp.Expr,
     reading: Reading,
     metadata_names: frozenset[str],
 ) -> tuple[DataFrame, PlannedTable | None]:
@@ -256,8 +262,21 @@ def _source(
     if wanted := wanted_columns(metadata_names, reference, table.schema, rules):
         hide_from_stars(reference, wanted)
         return with_metadata_columns(session, table, plan, rules, wanted), planned
-    frame = dataframe(session, table, plan)
-    return (visible(frame, table, rules) if rules.restricted else frame), planned
+    if rules.restricted:
+        return visible(dataframe(session, table, plan), table, rules), planned
+    return dataframe(session, table, plan, fields=_fields_read(reference, table.schema, tree)), planned
+
+
+def _fields_read(reference: TableReference, schema: Schema, tree: exp.Expr) -> list[Field]:
+    """The columns Spark is given: those of types that are not read in SQL are left out where the query does not name them."""
+    unreadable = {field.name: part for field in schema.fields if (part := unreadable_in_sql(field.type))}
+    for name in mentioned_columns(tree, schema) if unreadable else ():
+        if name in unreadable:
+            raise UnsupportedType(
+                f"Column {name} of {reference.name} holds {unreadable[name]}, which is not read in SQL. Name the other columns instead of "
+                "*, or read it with a Paimon client."
+            )
+    return [field for field in schema.fields if field.name not in unreadable]
 
 
 def _planned(reading: Reading, reference: TableReference, table: LakeTable, plan: ScanPlan, present: Snapshot | None) -> PlannedTable:

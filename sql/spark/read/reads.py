@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -67,11 +68,14 @@ class _Alike(NamedTuple):
     bounded: bool
 
 
-def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan, *, beside: Beside = nothing) -> DataFrame:
+def dataframe(
+    session: SparkSession, table: LakeTable, plan: ScanPlan, *, fields: Sequence[Field] | None = None, beside: Beside = nothing
+) -> DataFrame:
     """The rows of the planned files; files of one format and schema version are read together.
 
-    ``beside``: what stands behind the table's columns; of Parquet files alone.
+    ``fields``: the columns it has, None for all of the table. ``beside``: what stands behind these; of Parquet files alone.
     """
+    fields = table.schema.fields if fields is None else fields
     groups: dict[_Alike, list[PlannedFile]] = defaultdict(list)
     marked = Marked(plan.files)
     for planned, look in zip(plan.files, looks(table.files, plan.files, table.schema_at), strict=True):
@@ -81,21 +85,24 @@ def dataframe(session: SparkSession, table: LakeTable, plan: ScanPlan, *, beside
         format_ = format_in_spark(planned)
         group = marked.group(planned, format_) if look.in_spark else BY_ARROW
         groups[_Alike(planned.file.schema_id, format_, elsewhere, group, look.bounded)].append(planned)
-    frames = [_group(session, table, alike, files, beside) for alike, files in groups.items()]
+    frames = [_group(session, table, fields, alike, files, beside) for alike, files in groups.items()]
     if not frames:
-        return session.createDataFrame([], st.StructType([_field(f, to_spark(f.type), f.type) for f in table.schema.fields]))
+        return session.createDataFrame([], st.StructType([_field(f, to_spark(f.type), f.type) for f in fields]))
     return reduce(DataFrame.unionAll, frames)
 
 
-def _group(session: SparkSession, table: LakeTable, alike: _Alike, files: list[PlannedFile], beside: Beside) -> DataFrame:
+def _group(
+    session: SparkSession, table: LakeTable, fields: Sequence[Field], alike: _Alike, files: list[PlannedFile], beside: Beside
+) -> DataFrame:
     schema_id, format_, elsewhere, marked, bounded = alike
     if marked == BY_ARROW or format_ in ("avro", _UNSEEN):
-        return read_by_arrow(session, table, files).select(*[tagged(named(f.name), f) for f in table.schema.fields])
+        frame = read_by_arrow(session, table, files, schema=replace(table.schema, fields=tuple(fields)))
+        return frame.select(*[tagged(named(f.name), f) for f in fields])
     if format_ not in ("parquet", "orc"):
         raise UnsupportedType(f"Data files of format {format_} are not read here.")
     written = table.schema_at(schema_id)
     sources = {f.id: f for f in written.fields}
-    wanted = [(sources[f.id], f.type) for f in table.schema.fields if f.id in sources]
+    wanted = [(sources[f.id], f.type) for f in fields if f.id in sources]
     orc = format_ == "orc"
     reading = st.StructType([_field(f, (in_orc if orc else in_file)(f.type), now) for f, now in wanted])
     table.files.reach.check_many([planned.path for planned in files])
@@ -115,7 +122,7 @@ def _group(session: SparkSession, table: LakeTable, alike: _Alike, files: list[P
             more = [named(name) for name in columns]
         # Spark reads ORC's TIMESTAMP as an instant of a JVM that runs in UTC; here it becomes the clock time it is.
         frame = frame.select(*[named(f.name).cast(in_file(f.type)).alias(f.name) for f, _ in wanted]) if orc else frame
-        return frame.select(*[tagged(_column(f, sources.get(f.id)), f) for f in table.schema.fields], *more)
+        return frame.select(*[tagged(_column(f, sources.get(f.id)), f) for f in fields], *more)
 
 
 def format_in_spark(planned: PlannedFile) -> str:

@@ -71,7 +71,12 @@ def arrow_type(type_: DataType) -> pa.DataType:
 
 
 def arrow_field(field: Field, *, with_id: bool = False) -> pa.Field:
-    """A column as an Arrow field; ``with_id`` carries Paimon's ids into Parquet, those of all its parts too."""
+    """A column as an Arrow field; ``with_id`` carries Paimon's ids into Parquet, those of all its parts too.
+
+    Raises `UnsupportedType` for a column of a type without a reader.
+    """
+    if unreadable := unreadable_in_sql(field.type):
+        raise UnsupportedType(f"Column {field.name} holds {unreadable}; such data is kept, and cannot be read or written here yet.")
     if not with_id:
         return pa.field(field.name, arrow_type(field.type), nullable=field.type.nullable)
     return _identified(field.name, field.type, field.id, field.id, 0)
