@@ -41,6 +41,7 @@ from model.schema.types import (
     VarCharType,
     VectorType,
 )
+from server.formats.text_turns import text_turn
 from server.formats.texts import plain
 from sql.execution.results import ResultColumn
 
@@ -59,11 +60,12 @@ def row_objects(batch: pa.RecordBatch, columns: Sequence[ResultColumn], format_:
     """The rows as the page's `data` members, parted by commas."""
     local = _zone(zone)
     texts = []
-    for array, column in zip(batch.columns, columns, strict=True):
-        convert = json_value(column.type, local) if format_ is RowFormat.JSON else _string_of(plain_value(column.type, local))
-        texts.append(_texts(array, column.type, convert))
-    rows = zip(*texts, strict=True) if texts else iter([()] * batch.num_rows)
-    return ",".join([f'{{"kind":"INSERT","fields":[{",".join(row)}]}}' for row in rows]).encode()
+    with text_turn(batch):
+        for array, column in zip(batch.columns, columns, strict=True):
+            convert = json_value(column.type, local) if format_ is RowFormat.JSON else _string_of(plain_value(column.type, local))
+            texts.append(_texts(array, column.type, convert))
+        rows = zip(*texts, strict=True) if texts else iter([()] * batch.num_rows)
+        return ",".join([f'{{"kind":"INSERT","fields":[{",".join(row)}]}}' for row in rows]).encode()
 
 
 def _texts(array: pa.Array, type_: DataType, convert: Convert) -> list[str]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from model.errors import AnalysisError
+from server.formats.text_turns import text_turn
 from server.formats.texts import csv_quoted, csv_texts, join, json_texts
 from sql.execution.results import ResultColumn, result_schema
 
@@ -169,9 +170,10 @@ def _rows(
     if not columns:
         return (opening + closing).encode() * int(batch.num_rows)
     parts: list[pa.Array | str] = [opening]
-    for number, (array, column) in enumerate(zip(batch.columns, columns, strict=True)):
-        parts += [between, texts(array, column.type)] if number else [texts(array, column.type)]
-    return _bytes_of(join(*parts, closing))
+    with text_turn(batch):
+        for number, (array, column) in enumerate(zip(batch.columns, columns, strict=True)):
+            parts += [between, texts(array, column.type)] if number else [texts(array, column.type)]
+        return _bytes_of(join(*parts, closing))
 
 
 class _LastWritten:
@@ -223,9 +225,10 @@ def _written(batch: pa.RecordBatch, columns: Sequence[ResultColumn], names: Sequ
     if not columns:
         return b"{}\n" * int(batch.num_rows)
     parts: list[pa.Array | str] = []
-    for number, (array, column) in enumerate(zip(batch.columns, columns, strict=True)):
-        parts += [f"{',' if number else '{'}{names[number]}:", json_texts(array, column.type)]
-    return _bytes_of(join(*parts, "}\n"))
+    with text_turn(batch):
+        for number, (array, column) in enumerate(zip(batch.columns, columns, strict=True)):
+            parts += [f"{',' if number else '{'}{names[number]}:", json_texts(array, column.type)]
+        return _bytes_of(join(*parts, "}\n"))
 
 
 def _bytes_of(texts: pa.Array) -> bytes:
