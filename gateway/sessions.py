@@ -14,13 +14,18 @@ from lake import Owner
 from model.errors import OperationNotExist, SessionNotExist, TooManyStatements
 from model.work.fair_share import may_have_another
 from model.work.handle import NO_SERVER, new_handle
+from model.work.shared_bytes import SharedBytes
 from sql.execution.results import ResultSet
 from sql.execution.session import Session
+from sql.execution.session_memory import SessionMemory
 
 _log = logging.getLogger(__name__)
 _NOBODY = Owner()
 MOST_OPERATIONS = 200
 """Operations a session keeps. Flink's JDBC driver closes none that failed (`gateway.md` 1.5)."""
+
+_MOST_BYTES = 64 << 20
+"""Of what is set in all sessions, and of their temporary tables."""
 
 
 class GatewaySession:
@@ -113,6 +118,7 @@ class GatewaySession:
         for operation in self.operations():
             operation.close()
             self.forget(operation.handle)
+        self.session.end()
         self.on_close()
 
 
@@ -127,10 +133,21 @@ class Sessions:
         self._chain = chain
         self._lock = threading.Lock()
         self._sessions: dict[str, GatewaySession] = {}
+        self._memory = SharedBytes(_MOST_BYTES)
 
     def open(self, name: str | None, properties: Mapping[str, str], *, owner: Owner = _NOBODY) -> GatewaySession:
-        """A new session; raises `TooManyStatements` where there are as many as there may be, or of this owner."""
-        opened = GatewaySession(Session(new_handle(self._server), name, settings=dict(properties)), self._chain(), owner=owner)
+        """A new session; raises `TooManyStatements` where there are as many, or as large ones, as there may be, or of this owner."""
+        memory = SessionMemory(self._memory, owner.principal)
+        session = Session(new_handle(self._server), name, settings=dict(properties), memory=memory)
+        opened = GatewaySession(session, self._chain(), owner=owner)
+        try:
+            self._add(opened, owner)
+        except TooManyStatements:
+            memory.end()
+            raise
+        return opened
+
+    def _add(self, opened: GatewaySession, owner: Owner) -> None:
         with self._lock:
             own = sum(session.owner.principal == owner.principal for session in self._sessions.values())
             if not may_have_another(own, len(self._sessions), self._max):
@@ -141,7 +158,6 @@ class Sessions:
                     "Close some or try again later."
                 )
             self._sessions[opened.handle] = opened
-        return opened
 
     def __len__(self) -> int:
         return len(self._sessions)

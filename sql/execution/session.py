@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Mapping
 
@@ -9,6 +10,7 @@ from model.errors import AnalysisError
 from model.identifier import DEFAULT_DATABASE, Identifier
 from model.work.job import Job
 from sql.connectors import ConnectorTable
+from sql.execution.session_memory import SessionMemory, text_bytes
 
 CATALOG = "sluice"
 """The one catalog's name."""
@@ -17,7 +19,15 @@ CATALOG = "sluice"
 class Session:
     """What one client's statements see; used by one statement at a time and read by others."""
 
-    def __init__(self, handle: str, name: str | None = None, *, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        handle: str,
+        name: str | None = None,
+        *,
+        settings: Mapping[str, str] | None = None,
+        memory: SessionMemory | None = None,
+    ) -> None:
+        """``memory`` counts what it keeps; raises `TooManyStatements` where that has no space for the settings."""
         self.handle = handle
         self.name = name
         self.current_database = DEFAULT_DATABASE
@@ -25,6 +35,12 @@ class Session:
         self._settings = dict(self._opened)
         self._temporary: dict[str, ConnectorTable] = {}
         self._lock = threading.Lock()
+        self._memory = memory
+        self._keep(0, text_bytes(name or "") + sum(2 * text_bytes(*item) for item in self._opened.items()))
+
+    def _keep(self, before: int, now: int) -> None:
+        if self._memory is not None:
+            self._memory.change(now - before)
 
     @classmethod
     def of_job(cls, job: Job, handle: str) -> Session:
@@ -42,19 +58,24 @@ class Session:
             return dict(self._settings)
 
     def set(self, key: str, value: str) -> None:
-        """Set one option for the session."""
+        """Set one option for the session; raises `TooManyStatements` where it is too large."""
         with self._lock:
+            self._keep(self._size(key), text_bytes(key, value))
             self._settings[key] = value
+
+    def _size(self, key: str) -> int:
+        return text_bytes(key, self._settings[key]) if key in self._settings else 0
 
     def reset(self, key: str | None = None) -> None:
         """Undo what was SET, of one option or all: what the session was opened with holds again."""
         with self._lock:
-            if key is None:
-                self._settings = dict(self._opened)
-            elif key in self._opened:
-                self._settings[key] = self._opened[key]
-            else:
-                self._settings.pop(key, None)
+            for one in list(self._settings.keys() | self._opened.keys()) if key is None else [key]:
+                before = self._size(one)
+                if one in self._opened:
+                    self._settings[one] = self._opened[one]
+                else:
+                    self._settings.pop(one, None)
+                self._keep(before, self._size(one))
 
     @property
     def temporary_tables(self) -> dict[str, ConnectorTable]:
@@ -63,17 +84,27 @@ class Session:
             return dict(self._temporary)
 
     def add_temporary(self, table: ConnectorTable, *, replace: bool = False) -> bool:
-        """Add a temporary table; False when the name is taken."""
+        """Add a temporary table; False when the name is taken. Raises `TooManyStatements` where it is too large."""
         with self._lock:
-            if table.name in self._temporary and not replace:
+            before = self._temporary.get(table.name)
+            if before is not None and not replace:
                 return False
+            self._keep(0 if before is None else _table_bytes(before), _table_bytes(table))
             self._temporary[table.name] = table
             return True
 
     def drop_temporary(self, name: str) -> bool:
         """Remove a temporary table; False when there is none."""
         with self._lock:
-            return self._temporary.pop(name, None) is not None
+            table = self._temporary.pop(name, None)
+            if table is not None:
+                self._keep(_table_bytes(table), 0)
+            return table is not None
+
+    def end(self) -> None:
+        """It is closed: what it keeps counts no more."""
+        if self._memory is not None:
+            self._memory.end()
 
     def identifier(self, parts: tuple[str, ...]) -> Identifier:
         """The table a name means here: ``t``, ``d.t`` or ``sluice.d.t``, also ``t$branch_b``."""
@@ -88,3 +119,7 @@ class Session:
     def meant(self, parts: tuple[str, ...]) -> str | Identifier:
         """What a name stands for here: a temporary table, by its name, or a table of the catalog."""
         return parts[0] if len(parts) == 1 and parts[0] in self.temporary_tables else self.identifier(parts)
+
+
+def _table_bytes(table: ConnectorTable) -> int:
+    return text_bytes(table.name, json.dumps(table.to_json()))

@@ -15,7 +15,7 @@ from gateway.gateway import Gateway, GatewayLimits
 from gateway.operation import ENDED_CHARS, Operation, OperationState
 from gateway.result_pages import NotReady, ResultPage
 from gateway.sessions import GatewaySession, Sessions
-from lake import Lake
+from lake import Lake, Owner
 from model.errors import (
     BadRequest,
     IllegalMove,
@@ -27,6 +27,7 @@ from model.errors import (
     TooManyStatements,
 )
 from model.identifier import Identifier
+from sql.connectors import ConnectorTable
 from tests.fix_gateway import NoSpark
 from tests.gateway.held import Held, in_background
 from tests.sql.tables import make_table
@@ -140,6 +141,35 @@ def test_there_are_only_so_many_sessions(gateway: Gateway) -> None:
         gateway.open_session()
     gateway.close_session(sessions[0])
     gateway.open_session()
+
+
+def test_what_sessions_hold_is_bounded_for_all_and_for_each_principal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.sessions._MOST_BYTES", 1_000_000)
+    sessions = Sessions(max_sessions=1000, idle_seconds=60.0, chain=lambda: Chain(5))
+    anna, ben = Owner(principal="anna"), Owner(principal="ben")
+    large = {"pipeline.name": "x" * 100_000}
+    opened = [sessions.open(None, large, owner=anna) for _ in range(3)]
+    with pytest.raises(TooManyStatements, match="those of anna, of 976 kB in all, four fifths of it for one"):
+        sessions.open(None, large, owner=anna)
+    assert len(sessions) == len(opened)
+    other = sessions.open(None, {}, owner=ben)
+    other.session.set("pipeline.name", "y" * 50_000)
+    with pytest.raises(TooManyStatements):
+        other.session.set("pipeline.name", "y" * 500_000)
+    assert other.session.settings == {"pipeline.name": "y" * 50_000}
+    definition = {"connector": "datagen", "fields.a.start": "1" * 50_000}
+    tables = [ConnectorTable(name=f"t{at}", columns=(), options=definition) for at in range(7)]
+    assert [other.session.add_temporary(table) for table in tables[:6]] == [True] * 6
+    with pytest.raises(TooManyStatements):
+        other.session.add_temporary(tables[6])
+    assert other.session.drop_temporary("t0")
+    other.session.reset()
+    assert other.session.add_temporary(tables[0])
+    for session in (*opened, other):
+        sessions.close(session.handle)
+    other.session.add_temporary(tables[0], replace=True)  # by a statement that still ran
+    assert sessions._memory.usage() == {}
+    assert [sessions.open(None, large, owner=ben) for _ in opened]
 
 
 def test_an_idle_session_is_closed_but_not_while_it_works(lake: Lake, spark_stub: NoSpark, held: Callable[..., Held]) -> None:
