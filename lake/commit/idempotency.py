@@ -110,14 +110,26 @@ class Idempotency:
         return IdempotencyClaim(scope=scope, key=key, body_hash=body_hash, owner=uuid4(), taken=False, holds=self._hold)
 
     def take(self, claim: IdempotencyClaim) -> IdempotencyClaim | Replay:
-        """Claim a key now; raises what `claim` raises."""
-        with self._catalog.deciding() as tx:
-            claimed = tx.idempotency.claim(claim.scope, claim.key, body_hash=claim.body_hash, owner=claim.owner)
+        """Claim a key now; raises what `claim` raises, and `Unavailable` where Postgres is away: nothing was done under it."""
+        try:
+            claimed = self._claimed(claim)
+        except OutcomeUnknown:  # whether it is its owner's by now: who may claim it again, while all others would wait until it runs out
+            try:
+                claimed = self._claimed(claim)
+            except OutcomeUnknown as lost:
+                raise Unavailable(
+                    f"The catalog database went away while the idempotency key '{claim.key}' was being claimed. Nothing was done under "
+                    "it; try again in a moment."
+                ) from lost
         if isinstance(claimed, Taken):
             claim.had(True)
             claim.again = claimed.again
             return claim
         return _told(claim, claimed)
+
+    def _claimed(self, claim: IdempotencyClaim) -> IdempotencyRow | Taken:
+        with self._catalog.deciding() as tx:
+            return tx.idempotency.claim(claim.scope, claim.key, body_hash=claim.body_hash, owner=claim.owner)
 
     def answered(self, claim: IdempotencyClaim) -> Replay | None:
         """What was answered under a key that is not claimed; None where nobody works or has worked under it. Raises what `claim` raises."""

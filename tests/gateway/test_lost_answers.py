@@ -31,3 +31,14 @@ def test_an_insert_lands_once_whatever_of_its_decision_is_lost(
         assert far.run(text, idempotency_key=key, caller=EVERYBODY).collect() == answer
     assert sorted(far.run("SELECT id FROM t").collect()) == [(0,), (1,), (2,)]
     assert far.run("SELECT COUNT(*) FROM t").collect() == [(3,)]
+
+
+@pytest.mark.parametrize("lost", Lost)
+def test_a_key_is_its_owners_whatever_of_its_claim_is_lost(far: Gateway, postgres_proxy: PostgresProxy, lost: Lost) -> None:
+    """Nobody knew of a change that nobody had begun, and the key was nobody's until it ran out."""
+    postgres_proxy.lose("INSERT INTO idempotency_key", lost)
+    for _ in range(2):
+        assert far.run("CREATE DATABASE d", idempotency_key="k", caller=EVERYBODY).collect() == [("OK",)]
+    assert postgres_proxy.loss is not None
+    assert postgres_proxy.loss.begun
+    assert ("d",) in far.run("SHOW DATABASES").collect()
