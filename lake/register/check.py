@@ -11,7 +11,7 @@ from typing import Any
 from lake.register.changed import ChangedFile, changed_schemas, changed_snapshot, changed_tags
 from lake.register.looks.contradictions import Contradictions
 from lake.register.looks.faults import Fault, refusals_too, refused, unreadable
-from lake.register.looks.file_faults import decoded, fault_of_entry, fault_of_index_file, index_fault, out_of_turn, shown
+from lake.register.looks.file_faults import decoded, fault_of_entry, fault_of_index_file, index_fault, indexes_of, out_of_turn, shown
 from lake.register.looks.in_catalog import BranchMetadata
 from lake.register.looks.needed import Line, Wanted, goes_on_from, need
 from lake.register.looks.side_by_side import SideBySide
@@ -376,7 +376,10 @@ class TableCheck:
         line, _, entry = job
         table = self._branches.get(line.branch, self._table)
         try:
-            return fault_of_entry(table, entry, deep=self._deep) or index_fault(table, entry, deep=self._deep)
+            if not self._deep:
+                return fault_of_entry(table, entry, deep=False) or index_fault(table, entry, None)
+            compared = indexes_of(table, entry)
+            return fault_of_entry(table, entry, deep=True, shown=compared.look) or index_fault(table, entry, compared)
         except Unavailable as problem:
             if problem.place is not None and not told_by_the_store(problem):  # of this file alone: a decoder that did not come to its end
                 return problem.place, f"could not be looked at: {problem.message}"

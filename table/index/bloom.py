@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -45,13 +45,25 @@ class BloomBuilder:
 
 def may_hold(body: bytes, type_: DataType, values: pa.Array) -> bool:
     """Whether a file with this filter may hold one of the values; raises `UnreadableIndex`."""
+    return any(bool(held.any()) for held in _held(body, hashes(type_, values)))
+
+
+def holds_all(body: bytes, type_: DataType, values: pa.Array) -> bool:
+    """Whether it may hold all of the values but NULL; raises `UnreadableIndex`."""
+    return all(bool(held.all()) for held in _held(body, hashes(type_, values)))
+
+
+def _held(body: bytes, value_hashes: Hashes) -> Iterator[np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Whether the filter has the bits of each value, some at once."""
     (probes,) = struct.unpack_from(">i", body)
     bits = np.frombuffer(body, dtype=np.uint8, offset=4) if len(body) > 4 else np.empty(0, np.uint8)
     if not 0 < probes <= _MOST_PROBES or not len(bits):
         raise UnreadableIndex(f"a bloom filter of {len(bits)} bytes is asked {probes} times")
-    at = _positions(hashes(type_, values), probes, len(bits) * 8)
-    hit = (bits[at >> 3] >> (at & 7).astype(np.uint8)) & 1
-    return bool(hit.reshape(-1, probes).all(axis=1).any())
+    step = max(1, 8 * _STEP // probes)
+    for start in range(0, len(value_hashes), step):
+        at = _positions(value_hashes[start : start + step], probes, len(bits) * 8)
+        hit = (bits[at >> 3] >> (at & 7).astype(np.uint8)) & 1
+        yield hit.reshape(-1, probes).all(axis=1)
 
 
 def _positions(value_hashes: Hashes, probes: int, bits: int) -> np.ndarray[Any, np.dtype[np.int64]]:

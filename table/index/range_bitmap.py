@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -164,6 +165,36 @@ class RangeBitmapIndex:
     def nulls(self, *, negated: bool) -> BitMap:
         """The rows without a value, or with one."""
         return self.present() if negated else BitMap(range(self.rows)) - self.present()
+
+    def is_of(self, seen: RowsByValue) -> bool:
+        """Whether it tells each row's value, and the order of values as it is; raises `UnreadableIndex`."""
+        return _readable(lambda: self._is_of(seen))
+
+    def _is_of(self, seen: RowsByValue) -> bool:
+        present = self.present()
+        if self.rows < seen.count or present & BitMap(range(seen.count)) != BitMap(range(seen.count)) - seen.nulls:
+            return False
+        if not self.values:
+            return True
+        heads = self._heads()
+        if sum(1 + size for _, _, (_, size, *_) in heads) > len(self.dictionary):  # chunks that lie over each other
+            return False
+        codes: dict[bytes, int] = {}
+        for first, code, place in heads:
+            codes |= {key: number for number, key in enumerate((first, *self._values_of(place)), code)}
+        ordered = [key_order(self.type_, key) for key in codes]
+        if len(codes) != self.values or any(code != at for at, code in enumerate(codes.values())):
+            return False
+        if any(low >= high for low, high in pairwise(ordered)):  # type: ignore[operator]
+            return False
+        _, slices = self._sliced()
+        if not seen.rows.keys() <= codes.keys() or (self.values - 1) >> len(slices):
+            return False
+        return all(
+            rows <= having if codes[key] >> bit & 1 else rows.isdisjoint(having)
+            for key, rows in seen.rows.items()
+            for bit, having in enumerate(slices)
+        )
 
     def present(self) -> BitMap:
         """The rows with a value."""

@@ -18,6 +18,7 @@ from model.schema.schema import Schema
 from model.schema.types import Field
 from table.format.cache import ByteCache
 from table.format.io.patience import carried
+from table.format.manifests.entries import DataFile
 from table.format.store import TableFiles
 from table.index.bitmap import BitmapIndex
 from table.index.bloom import may_hold
@@ -38,8 +39,8 @@ def without_skipped(files: TableFiles, schema: Schema, planned: Sequence[Planned
     """The files that may hold a matching row, by their indexes."""
     if predicate is None or not _asks(predicate) or not TABLE_OPTIONS.read(schema.options, "file-index.read.enabled"):
         return list(planned)
-    beside = [planned_file for planned_file in planned if _index_path(planned_file) is not None]
-    if not beside and not any(_embedded(planned_file) for planned_file in planned):
+    beside = [planned_file for planned_file in planned if beside_path(planned_file.file, planned_file.path) is not None]
+    if not beside and not any(embedded_index(planned_file.file) for planned_file in planned):
         return list(planned)
     read: dict[str, bytes | None] = {}
     if beside:
@@ -48,7 +49,9 @@ def without_skipped(files: TableFiles, schema: Schema, planned: Sequence[Planned
             read = {planned_file.path: container for planned_file, container in zip(beside, containers, strict=True)}
     question = _Question(files, schema, predicate)
     return [
-        planned_file for planned_file in planned if question.may_match(planned_file, _embedded(planned_file) or read.get(planned_file.path))
+        planned_file
+        for planned_file in planned
+        if question.may_match(planned_file, embedded_index(planned_file.file) or read.get(planned_file.path))
     ]
 
 
@@ -59,15 +62,22 @@ def _asks(predicate: Predicate) -> bool:
     return not isinstance(predicate, Compare) or predicate.op is not Op.STARTS_WITH
 
 
-def _embedded(planned: PlannedFile) -> bytes | None:
+def embedded_index(file: DataFile) -> bytes | None:
     """The indexes in a file's entry; a checksum alone is none."""
-    container = planned.file.embedded_file_index
+    container = file.embedded_file_index
     return None if container is None or len(container) == CHECKSUM_ALONE_BYTES else container
 
 
-def _index_path(planned: PlannedFile) -> str | None:
-    name = next((name for name in planned.file.extra_files if name.endswith(SUFFIX)), None)
-    return None if name is None else planned.path.rpartition("/")[0] + "/" + name
+def beside_path(file: DataFile, path: str) -> str | None:
+    """Where the indexes beside a file lie; None where there are none."""
+    name = next((name for name in file.extra_files if name.endswith(SUFFIX)), None)
+    return None if name is None else path.rpartition("/")[0] + "/" + name
+
+
+def index_beside(files: TableFiles, file: DataFile, path: str) -> bytes | None:
+    """The indexes that lie there; None where they are another file's. Raises what the store raises."""
+    container = files.io.read(path)
+    return None if is_anothers(container, path.rpartition("/")[2], file) else container
 
 
 _NONE = b""
@@ -76,15 +86,10 @@ _NONE = b""
 
 def _index_bytes(files: TableFiles, planned: PlannedFile) -> bytes | None:
     """The bytes of a file's index; None where it cannot be read or is another file's, for the data can be read."""
-    path = _index_path(planned)
+    path = beside_path(planned.file, planned.path)
     assert path is not None
-
-    def read() -> bytes:
-        container = files.io.read(path)
-        return _NONE if is_anothers(container, path.rpartition("/")[2], planned.file) else container
-
     try:
-        return _READ.or_load(path, read) or None
+        return _READ.or_load(path, lambda: index_beside(files, planned.file, path) or _NONE) or None
     except (LakeError, FileNotFoundError):
         return None
 

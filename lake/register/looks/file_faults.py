@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from lake.tables.handle import LakeTable
 from model.damage import MISSING
@@ -15,15 +18,19 @@ from table.format.io.storage_errors import told_by_the_store
 from table.format.layout import partition_dirs
 from table.format.manifests.entries import ManifestEntry
 from table.format.rows import binary_row
+from table.index.compared import ComparedIndexes
 from table.index.container import SUFFIX
 from table.index.owner import is_anothers
+from table.index.skip import beside_path, embedded_index, index_beside
 from table.retention.check import ExpectedFile, fault_of
 
 T = TypeVar("T")
 
 
-def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tuple[str, str] | None:
-    """The data file of an entry where it is not as it was written, with what is wrong with it.
+def fault_of_entry(
+    table: LakeTable, entry: ManifestEntry, *, deep: bool, shown: Callable[[pa.RecordBatch], None] = lambda batch: None
+) -> tuple[str, str] | None:
+    """The data file of an entry where it is not as it was written, with what is wrong with it; ``shown`` as `fault_of` has it.
 
     Raises what a store says that does not give the file, a catalog that does not give its schema, or a process that did not decode it:
     the file may be whole.
@@ -38,7 +45,7 @@ def fault_of_entry(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tup
     try:
         path = files.data_path(schema, entry)
         expected = ExpectedFile(path=path, size=entry.file.file_size, rows=entry.file.row_count, file=entry.file, schema=written)
-        fault = fault_of(files.io, expected, deep=deep)
+        fault = fault_of(files.io, expected, deep=deep, shown=shown)
     except LakeError as problem:
         if told_by_the_store(problem) or isinstance(problem, Unavailable):  # also a decoder that took too long, or was killed
             raise
@@ -74,15 +81,31 @@ def fault_of_index_file(table: LakeTable, record: Mapping[str, Any], *, deep: bo
         return path, problem.message
 
 
-def index_fault(table: LakeTable, entry: ManifestEntry, *, deep: bool) -> tuple[str, str] | None:
-    """The index beside a data file that is missing or another's: its rows can be read without, by this server if by nobody else."""
+def indexes_of(table: LakeTable, entry: ManifestEntry) -> ComparedIndexes:
+    """The indexes of an entry's file, to be held against its rows; none where they cannot be read, of which others tell."""
+    files, container = table.files, embedded_index(entry.file)
+    with contextlib.suppress(LakeError, FileNotFoundError):
+        if container is None and (beside := beside_path(entry.file, files.data_path(table.schema, entry))) is not None:
+            container = index_beside(files, entry.file, beside)
+        return ComparedIndexes(container, table.schema_at(entry.file.schema_id))
+    return ComparedIndexes(None, table.schema)
+
+
+def index_fault(table: LakeTable, entry: ManifestEntry, compared: ComparedIndexes | None) -> tuple[str, str] | None:
+    """The index of a data file that is missing, another's or not of its rows: they can be read without, by this server if by nobody else.
+
+    ``compared``: the file's indexes where its rows were looked at, else None.
+    """
     again = f"CALL sys.rewrite_file_index({literal(table.identifier.written())}) makes it anew"
+    deep = compared is not None
     try:
         for path in table.files.extra_paths(table.schema, entry):
             if not table.files.io.file_exists(path):
                 return path, f"{MISSING}; {again}" if path.endswith(SUFFIX) else MISSING
             if deep and path.endswith(SUFFIX) and is_anothers(table.files.io.read(path), path.rpartition("/")[2], entry.file):
                 return path, f"is another file's index; {again}"
+        if compared is not None and (problem := compared.fault()) is not None:
+            return table.files.data_path(table.schema, entry), f"{problem}; {again}"
     except FileNotFoundError:
         return None  # removed in this moment
     except LakeError as problem:

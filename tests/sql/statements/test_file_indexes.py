@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lake import Lake, LakeTable
@@ -18,6 +19,8 @@ from sql.analysis.predicates import pushed
 from sql.analysis.references import table_references
 from sql.dialect import parse_one
 from table.format.manifests.entries import ManifestEntry, NewFile
+from table.index.build import FileIndexes
+from table.index.owner import owned
 from table.scan.planning.entry_scan import plan_scan
 from tests.fix_gateway import Ask
 
@@ -188,6 +191,31 @@ def test_an_index_in_the_place_of_another_hides_nothing(filled: Ask, warehouse: 
     filled("CALL sys.expire_snapshots(`table` => 't', retain_max => 1)")
     assert filled("CALL sys.check_table('t', deep => true)") == []
     assert filled("SELECT id FROM t WHERE id = 5") == [(5,)]
+
+
+@pytest.mark.parametrize("kind", ["bloom-filter", "bitmap", "range-bitmap"])
+@pytest.mark.parametrize("told", [("one", "two", None), ("one", "two", "three"), ("one", "one", "thirty")], ids=str)
+def test_an_index_that_leaves_out_rows_is_found(ask: Ask, lake: Lake, kind: str, told: tuple[str | None, ...]) -> None:
+    """As whoever writes files of a table may: it is well formed, and queries believe it."""
+    ask(f"CREATE TABLE t (id INT, word STRING) WITH ('file-index.{kind}.columns' = 'word', 'file-index.in-manifest-threshold' = '0 b')")
+    ask("INSERT INTO t VALUES (1, 'one'), (2, 'thirty'), (3, NULL)")
+    assert ask("CALL sys.check_table('t', deep => true)") == []
+    table = lake.open(Identifier("default", "t"))
+    (entry,) = table.files.live_entries(table.latest())
+    (path,) = table.files.extra_paths(table.schema, entry)
+    lying = FileIndexes.declared(table.schema)
+    assert lying is not None
+    lying.add(pa.record_batch({"word": pa.array(told)}))
+    table.files.io.write(path, owned(lying.container(), path.rpartition("/")[2], entry.file))
+    if "thirty" not in told or kind != "bloom-filter":
+        ((file, problem),) = [(row[3], row[5]) for row in ask("CALL sys.check_table('t', deep => true)")]
+        assert file == table.files.data_path(table.schema, entry)
+        assert problem.startswith(f"has a {kind} index of column word that leaves out rows"), problem
+        assert ask("CALL sys.remove_unexisting_files('t', deep => true)") == [], "its rows can be read"
+    ask("CALL sys.rewrite_file_index('t')")
+    ask("CALL sys.expire_snapshots(`table` => 't', retain_max => 1)")
+    assert ask("CALL sys.check_table('t', deep => true)") == []
+    assert ask("SELECT id FROM t WHERE word = 'thirty'") == [(2,)]
 
 
 def test_rows_whose_index_is_lost_stay(filled: Ask, warehouse: Path) -> None:
