@@ -74,6 +74,12 @@ class StateRepository:
         assert row is not None
         return row
 
+    def now_millis(self) -> int:
+        """Postgres's time, in milliseconds since 1970: what is kept for so long goes by it, whichever server wrote it."""
+        row = self._conn.execute("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint").fetchone()
+        assert row is not None
+        return int(row[0])
+
     def note_run(self) -> None:
         """Expiry runs now, by a clock that is right."""
         self._conn.execute("UPDATE catalog_state SET clock_seen_at = clock_timestamp()")

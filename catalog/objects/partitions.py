@@ -27,6 +27,14 @@ AND_ADDED = """
           updated_by = coalesce(excluded.updated_by, p.updated_by)
 """
 """How what a commit adds comes to the row that is there."""
+_AS_COUNTED = """
+    ON CONFLICT (table_id, branch, name) DO UPDATE
+      SET record_count = excluded.record_count, file_size = excluded.file_size, file_count = excluded.file_count,
+          total_buckets = excluded.total_buckets, last_file_millis = excluded.last_file_millis,
+          updated_at = CASE WHEN (p.record_count, p.file_size, p.file_count, p.last_file_millis)
+            = (excluded.record_count, excluded.file_size, excluded.file_count, excluded.last_file_millis) THEN p.updated_at ELSE now() END
+"""
+"""How what was counted replaces the row that is there; one that says the same was changed by nobody."""
 _OF_BRANCH = "WHERE table_id = %(table)s AND branch = %(branch)s"
 
 
@@ -114,14 +122,20 @@ class PartitionRepository:
 
     def replace(self, table_id: UUID, branch: str, partitions: Iterable[tuple[str, PartitionStatistics]]) -> None:
         """Let the rows say what was counted; what clients said of a partition stays."""
-        counted = list(partitions)
+        counted = sorted(partitions, key=lambda partition: partition[0])
         self.hold(table_id, branch, None)
         clear = """
             UPDATE table_partition SET record_count = 0, file_size = 0, file_count = 0, last_file_millis = 0
-            WHERE table_id = %(table)s AND branch = %(branch)s
+            WHERE table_id = %(table)s AND branch = %(branch)s AND NOT name = ANY(%(names)s)
         """
-        self._conn.execute(clear, {"table": table_id, "branch": branch})
-        self.add(table_id, branch, counted, by=None)
+        self._conn.execute(clear, {"table": table_id, "branch": branch, "names": [name for name, _ in counted]})
+        query = f"""
+            INSERT INTO table_partition AS p {COMMITTED}
+            VALUES (%(table)s, %(branch)s, %(name)s, %(spec)s, %(records)s, %(size)s, %(files)s, %(last)s, %(buckets)s, NULL, NULL)
+            {_AS_COUNTED}
+        """  # noqa: S608 - literals of this module
+        with self._conn.cursor() as cur:
+            cur.executemany(query, [self._values(table_id, branch, name, partition) for name, partition in counted])
         gone = f"DELETE FROM table_partition {_OF_BRANCH} AND file_count <= 0 AND NOT explicit"  # noqa: S608
         self._conn.execute(gone, {"table": table_id, "branch": branch})
 

@@ -142,7 +142,7 @@ def _decided(catalog: CatalogStore, table: LakeTable, caller: Caller, filed: Fil
         on_record = {tag.name: tag.published for tag in tx.tags.all(table.table_id, branch)}
         if not on_record.keys() >= found.tags.keys():
             for name, snapshot in found.tags.items():
-                tx.tags.put(table.table_id, name, snapshot.to_json(), branch, created_millis=time.time_ns() // 1_000_000)
+                tx.tags.put(table.table_id, name, snapshot.to_json(), branch, created_millis=tx.state.now_millis())
             return None
         if lost := [name for name in found.lost_tags if on_record[name]]:
             for name in lost:  # beside a file that is written again those that are not yet would count as removed by a client

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from lake.commit.write_context import Write
-from lake.rewrite.partition_expiry import PartitionExpiry, expired_partitions
+from lake.rewrite.partition_expiry import PartitionExpiry, old_partitions
 from lake.tables.handle import LakeTable
 from lake.tables.partitions import by_row
 from lake.tables.partitions import partitions as all_partitions
@@ -142,7 +142,7 @@ def _expired(table: LakeTable) -> Callable[[bytes], bool]:
     """Whether a partition goes soon, so that its files are merged no more, where `compaction.skip-expired-partitions` says so."""
     types = [field.type for field in table.schema.partition_fields]
     rules = PartitionExpiry.of(table, {}) if TABLE_OPTIONS.read(table.schema.options, "compaction.skip-expired-partitions") else None
-    old = [] if rules is None else expired_partitions(table, all_partitions(table, table.latest()), rules)
+    old = [] if rules is None else old_partitions(table, all_partitions(table, table.latest()), rules)
     return among(types, by_row(table.schema, old))
 
 

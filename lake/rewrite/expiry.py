@@ -258,7 +258,7 @@ def replace_tag(  # noqa: PLR0913 - the arguments of a statement
         before = _tag(_named(table, rows, name))
         tx.holds.require_no_backup(f"Replacing tag {name} of {table.identifier}")
         tx.tags.drop(table.table_id, name, table.identifier.branch)
-        now = time.time_ns() // 1_000_000
+        now = tx.state.now_millis()
         tx.tags.put(table.table_id, name, snapshot.to_json(), table.identifier.branch, created_millis=now, retained=_text(retained))
         made = tx.tags.find(table.table_id, name, table.identifier.branch)
         remaining = _beside(tx, table, before, [*(_tag(other).snapshot for other in rows if other.name != name), snapshot])

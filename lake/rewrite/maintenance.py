@@ -92,7 +92,7 @@ def _maintained(lake: Lake, table: LakeTable, *, partitions_due: bool) -> Mainta
     with parts.part():
         rules = PartitionExpiry.of(table, {}) if partitions_due else None
         if rules is not None:
-            old = expired_partitions(table, lake.partitions(table, table.latest()), rules)
+            old = expired_partitions(lake.catalog, table, lake.partitions(table, table.latest()), rules)
             expire_partitions(lake, table, old, rules)
             parts.done = replace(parts.done, partitions_gone=tuple(partition.name for partition in old))
     with parts.part():

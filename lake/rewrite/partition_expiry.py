@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from catalog import CatalogStore
 from lake.commit.claims import Claim
 from lake.commit.steps import Steps
+from lake.inspect.counts import partitions_named
 from lake.tables.handle import LakeTable
 from lake.tables.partitions import Partition, by_row
 from model.errors import LakeError
 from model.options.table import TABLE_OPTIONS
+from model.partition import partition_name
 from model.repeats import REPEATS
 from model.snapshot import CommitKind, Snapshot
-from model.wall_clock import local_wall_millis
+from model.wall_clock import local_wall_millis, wall_of_epoch
 from model.work.deciding import to_the_end
+from table.format.layout import partition_spec
 from table.format.manifests.entries import ManifestEntry
 from table.scan.skipping.partition_filter import among, by_value
 from table.write.partition_time import PartitionTime
@@ -57,16 +61,37 @@ class PartitionExpiry:
         )
 
 
-def expired_partitions(table: LakeTable, partitions: Sequence[Partition], rules: PartitionExpiry) -> list[Partition]:
-    """The partitions that are too old, oldest first; one whose time cannot be read is kept."""
-    now = local_wall_millis()
-    limit = now - int(rules.after.total_seconds() * 1000)
-    expired: list[tuple[int, Partition]] = []
+def old_partitions(table: LakeTable, partitions: Sequence[Partition], rules: PartitionExpiry) -> list[Partition]:
+    """The partitions that are too old by what files and values tell, oldest first; one whose time cannot be read is kept."""
+    limit = _limit(rules)
+    old: list[tuple[int, Partition]] = []
     for partition in partitions:
         when = partition.last_file_millis if rules.strategy == "update-time" else rules.time.millis(table.schema, partition.values)
         if when is not None and when < limit:
-            expired.append((when, partition))
-    return [partition for _, partition in sorted(expired, key=lambda pair: (pair[0], pair[1].name))[: rules.at_most]]
+            old.append((when, partition))
+    return [partition for _, partition in sorted(old, key=lambda pair: (pair[0], pair[1].name))]
+
+
+def expired_partitions(catalog: CatalogStore, table: LakeTable, partitions: Sequence[Partition], rules: PartitionExpiry) -> list[Partition]:
+    """The oldest of the partitions that are too old, as many as go at once.
+
+    One goes by its update only where the catalog, too, has heard of none since, by Postgres's clock: files tell the clock of whoever made
+    them, which may have been behind.
+    """
+    old = old_partitions(table, partitions, rules)
+    if old and rules.strategy == "update-time":
+        rows, limit = partitions_named(catalog, table, [_catalog_name(table, partition) for partition in old]), _limit(rules)
+        changed = {row.name for row in rows if wall_of_epoch(round(row.updated_at.timestamp() * 1000)) >= limit}
+        old = [partition for partition in old if _catalog_name(table, partition) not in changed]
+    return old[: rules.at_most]
+
+
+def _limit(rules: PartitionExpiry) -> int:
+    return local_wall_millis() - int(rules.after.total_seconds() * 1000)
+
+
+def _catalog_name(table: LakeTable, partition: Partition) -> str:
+    return partition_name(partition_spec(table.schema, partition.values), table.schema.partition_keys)
 
 
 def expire_partitions(

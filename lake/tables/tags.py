@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
@@ -96,7 +95,7 @@ class Tags:
             hold_retention(tx, table)  # the snapshot must not expire at this moment
             snapshot = to_tag(tx, table, latest.id if latest and snapshot_id is None else snapshot_id)
             require_whole(table, snapshot)
-            now = time.time_ns() // 1_000_000
+            now = tx.state.now_millis()
             body = snapshot.to_json()
             made = tx.tags.put(table.table_id, name, body, branch, created_millis=now, retained=retained)
             if not made and not if_not_exists:

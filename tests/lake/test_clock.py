@@ -17,6 +17,7 @@ from lake.commit.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.rewrite.maintenance import maintain
 from lake.rewrite.orphans import remove_orphan_files
 from model.catalog_errors import ClockInDoubt
+from model.partition import PartitionStatistics
 from model.schema.schema import column, new_schema
 from tests.lake.tables.test_partitions import append as append_rows
 from tests.lake.test_commit import T, append
@@ -104,6 +105,30 @@ def test_nothing_expires_while_it_is_in_doubt(lake: Lake, conn: psycopg.Connecti
     assert maintain(lake, lake.open(T)).partitions_gone == ()
     assert "sys.confirm_clock" in (lake.clock.doubt or "")
     lake.clock.confirm()
+    assert maintain(lake, lake.open(T)).partitions_gone == ("p=1",)
+
+
+def test_what_a_server_whose_clock_is_behind_wrote_is_as_old_as_the_catalog_says(
+    lake: Lake, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files tell a year ago, and another server took their partitions and tags away at once."""
+    options = {"bucket": "-1", "partition.expiration-time": "7 d", "partition.expiration-strategy": "update-time"}
+    lake.create_table(T, new_schema([column("p", "BIGINT"), column("v", "STRING")], partition_keys=["p"], options=options))
+    now = time.time_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: now() - int(YEAR * 1e9))
+        append_rows(lake, lake.open(T), 1)
+        lake.tags.create(lake.open(T), "kept", retained="1 d")
+    done = maintain(lake, lake.open(T))
+    assert (done.partitions_gone, done.tags_gone) == ((), ())
+    conn.execute("UPDATE table_partition SET updated_at = now() - interval '8 days'")
+    with lake.catalog.transaction() as tx:
+        ((name, row),) = [(row.name, row) for row in tx.partitions.page(lake.open(T).table_id, "main")]
+        counted = PartitionStatistics(
+            spec=row.spec, record_count=row.record_count, file_size=row.file_size, file_count=row.file_count,
+            last_file_millis=row.last_file_millis, total_buckets=row.total_buckets,
+        )  # fmt: skip
+        tx.partitions.replace(lake.open(T).table_id, "main", [(name, counted)])  # a count that finds the same is no update
     assert maintain(lake, lake.open(T)).partitions_gone == ("p=1",)
 
 

@@ -236,7 +236,7 @@ def expire_partitions(context: ExecutionContext, arguments: Arguments) -> Result
         raise AnalysisError(f"Table {table.identifier} {reason}.", fragment="expire_partitions")
     if not arguments.dry_run:
         context.lake.clock.require(table.latest())
-    old = expired_partitions(table, context.lake.partitions(table, table.latest()), rules)
+    old = expired_partitions(context.lake.catalog, table, context.lake.partitions(table, table.latest()), rules)
     if not arguments.dry_run:
         expire_in_batches(context.lake, table, old, rules, claim=context.idempotency)
     return _partition_rows(old, "expired_partitions", dry_run=arguments.dry_run)

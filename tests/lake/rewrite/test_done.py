@@ -156,7 +156,7 @@ def test_what_comes_to_an_idle_partition_while_it_expires_stays(lake: Lake) -> N
     rules = PartitionExpiry.of(table, {"partition.expiration-time": "1 ms", "partition.expiration-strategy": "update-time"})
     assert rules is not None
     time.sleep(0.01)
-    old = expired_partitions(table, lake.partitions(table, table.latest()), rules)
+    old = expired_partitions(lake.catalog, table, lake.partitions(table, table.latest()), rules)
     assert len(old) == 2
     append(lake, table, [3], dt=["2020-01-01"])
     expire_partitions(lake, table, old, rules)

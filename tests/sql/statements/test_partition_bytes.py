@@ -77,11 +77,11 @@ def test_it_expires_whole_and_stays_where_something_came(filled: Ask, lake: Lake
     table = lake.open(T)
     rules = PartitionExpiry.of(table, {"partition.expiration-time": "1 ms", "partition.expiration-strategy": "update-time"})
     assert rules is not None
-    old = expired_partitions(table, partitions(table, table.latest()), rules)
+    old = expired_partitions(lake.catalog, table, partitions(table, table.latest()), rules)
     assert len(old) == 2
     written_by_pypaimon(lake, 4)
     drop_partitions(lake, table, old, idle=True)
     assert left(filled) == [1, 3, 4]
-    old = expired_partitions(table, partitions(table, lake.open(T).latest()), rules)
+    old = expired_partitions(lake.catalog, table, partitions(table, lake.open(T).latest()), rules)
     drop_partitions(lake, table, old, idle=True)
     assert left(filled) == []
