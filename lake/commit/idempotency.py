@@ -181,12 +181,15 @@ class Idempotency:
     def abandon(self, claim: IdempotencyClaim) -> None:
         """Give the key back after a failure that changed nothing."""
         self.release(claim)
-        # Where Postgres is away the lease runs out by itself.
         if not claim.taken:
             return
-        with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
-            tx.idempotency.abandon(claim.scope, claim.key, owner=claim.owner)
-            tx.idempotency.let_go(claim.owner)
+        # What failed may have met a connection that broke, and others with it: the second try has a new one. Where Postgres is away the
+        # lease runs out by itself.
+        for _ in range(2):
+            with contextlib.suppress(LakeError), self._catalog.deciding() as tx:
+                tx.idempotency.abandon(claim.scope, claim.key, owner=claim.owner)
+                tx.idempotency.let_go(claim.owner)
+                return
 
     def let_go(self, claim: IdempotencyClaim) -> None:
         """Nobody works on under a claim, and nobody knows what was done: it runs out by itself, or what it has answered is the last."""

@@ -6,6 +6,7 @@ import pytest
 
 from gateway.gateway import Gateway
 from lake import EVERYBODY
+from model.errors import DatabaseNotExist
 from tests.fix_postgres_proxy import Lost, PostgresProxy
 
 _DECIDES = "INSERT INTO table_snapshot"
@@ -42,3 +43,16 @@ def test_a_key_is_its_owners_whatever_of_its_claim_is_lost(far: Gateway, postgre
     assert postgres_proxy.loss is not None
     assert postgres_proxy.loss.begun
     assert ("d",) in far.run("SHOW DATABASES").collect()
+
+
+@pytest.mark.parametrize("lost", [Lost.QUESTION, Lost.ANSWER])
+def test_a_key_under_which_nothing_was_done_is_free_though_its_release_is_lost(
+    far: Gateway, postgres_proxy: PostgresProxy, lost: Lost
+) -> None:
+    """The work under it was told as still running until the claim ran out."""
+    postgres_proxy.lose("DELETE FROM idempotency_key WHERE scope", lost)
+    for _ in range(2):
+        with pytest.raises(DatabaseNotExist):
+            far.run("CREATE TABLE nowhere.t (id INT)", idempotency_key="k", caller=EVERYBODY)
+    assert postgres_proxy.loss is not None
+    assert postgres_proxy.loss.begun
