@@ -110,7 +110,7 @@ class Permissions:
             tx.tokens.lock()
             tx.tokens.drop(name)
             left = tx.tokens.all()
-            now = dt.datetime.now(dt.UTC)
+            now = tx.state.clock().now  # by which tokens expire
             administrators = [token for token in left if token.administrator and (token.expires_at is None or token.expires_at > now)]
             if left and not self._access.has_own_token and not administrators:
                 raise InvalidGrant(f"{name} is the last administrator's token while others exist: nobody could make or revoke any more.")

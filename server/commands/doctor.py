@@ -78,8 +78,8 @@ def examine(settings: Settings, *, java_home: str | None = None) -> list[Finding
         cleanup.callback(catalog.close)
         lake = Lake(catalog, settings.warehouse)
         cleanup.callback(lake.close)
-        findings += _guarded("warehouse", lambda: _warehouse(lake))
         findings += _guarded("identity", lambda: _identity(lake))
+        findings += _guarded("warehouse", lambda: _warehouse(lake))
         findings += _guarded("clock", lambda: _clock(catalog))
         findings += _guarded("expiry", lambda: _expiry(lake))
         findings += _guarded("commit", lambda: _commit(catalog))
@@ -170,6 +170,9 @@ def _migrated(at: str | None) -> Finding:
 
 
 def _warehouse(lake: Lake) -> Check:
+    if lake.standing.mismatch:  # another catalog's, or a mistyped place, in which nothing is made
+        yield Finding(check="warehouse", level=FAIL, detail=f"{lake.warehouse} is not tried: it is not known as the catalog's")
+        return
     path, began = f"{lake.warehouse}/.sluice/doctor-{os.getpid()}", time.perf_counter()
     lake.file_io.write(path, b"")
     lake.file_io.delete(path)

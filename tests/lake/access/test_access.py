@@ -7,6 +7,7 @@ import inspect
 import math
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -115,6 +116,23 @@ def test_the_last_administrator_stays_while_there_are_others(lake: Lake) -> None
     assert lake.permissions.revoke_token("root") is True
     assert lake.access.open()
     with pytest.raises(AccessNotExist):
+        lake.permissions.revoke_token("root")
+
+
+def test_an_expired_administrator_is_none_that_stays(lake: Lake, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Postgres's clock, as at each login: by that of a server which is behind the last token could be revoked."""
+    user(lake, "ada")
+    lake.permissions.create_token("eve", administrator=True, expires_at=dt.datetime.now(dt.UTC) + dt.timedelta(hours=1))
+    with psycopg.connect(dsn) as conn:
+        conn.execute("UPDATE access_token SET expires_at = now() WHERE expires_at IS NOT NULL")
+
+    class Behind(dt.datetime):
+        @classmethod
+        def now(cls, tz: dt.tzinfo | None = None) -> Behind:
+            return cls(2020, 1, 1, tzinfo=tz)
+
+    monkeypatch.setattr("lake.access.permissions.dt", SimpleNamespace(datetime=Behind, UTC=dt.UTC))
+    with pytest.raises(InvalidGrant, match="last administrator"):
         lake.permissions.revoke_token("root")
 
 

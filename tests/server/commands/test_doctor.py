@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -131,6 +132,14 @@ def test_what_is_away_hides_nothing_else(settings: Settings, dsn: str, tmp_path:
     assert found["python"].level == OK
     nowhere = read_settings({"SLUICE_DATA": str(tmp_path), "SLUICE_CATALOG_DSN": "host=127.0.0.1 port=1 connect_timeout=1"})
     assert by_check(examine(nowhere))["postgres"].level == FAIL
+
+
+def test_a_warehouse_that_is_not_the_catalogs_is_not_written(settings: Settings, client: FlaskClient, dsn: str, tmp_path: Path) -> None:
+    client.post("/sql", data="CREATE TABLE t (id INT)").close()
+    mistyped = tmp_path / "mistyped"
+    found = by_check(examine(replace(settings, warehouse=str(mistyped))))
+    assert (found["identity"].level, found["warehouse"].level) == (FAIL, FAIL)
+    assert not mistyped.exists()
 
 
 def test_somebody_else_on_the_port(settings: Settings) -> None:
