@@ -46,7 +46,8 @@ def cut_text(text: str, type_: exp.DataType) -> str:
 def cut_to(value: exp.Expr, type_: exp.DataType, depth: int = 0) -> exp.Expr | None:
     """A value that Spark has cast to a type, cut as the type says, also inside ARRAY, MAP and ROW; None where nothing is to be cut.
 
-    The value stands in it once. Raises `UnsupportedType` for lengths and precisions that no value has.
+    A map's keys have to differ when they are cast. The value stands in it once.
+    Raises `UnsupportedType` for lengths and precisions that no value has.
     """
     kind = type_.this
     length = text_length(type_)
@@ -67,14 +68,12 @@ def cut_to(value: exp.Expr, type_: exp.DataType, depth: int = 0) -> exp.Expr | N
         return _cut_row(value, type_, depth)
     one, other = exp.to_identifier(f"__cut{depth}"), exp.to_identifier(f"__other{depth}")
     inside = [cut_to(one.copy(), part, depth + 1) for part in type_.expressions]
-    if not any(inside):
-        return None
-    if kind != exp.DType.MAP:
-        return call("transform", value, exp.Lambda(this=inside[0], expressions=[one]))
-    keys, values = inside
-    if keys is not None:
-        value = call("transform_keys", value, exp.Lambda(this=keys, expressions=[one.copy(), other.copy()]))
-    return value if values is None else call("transform_values", value, exp.Lambda(this=values, expressions=[other, one]))
+    if kind == exp.DType.MAP:
+        keys, values = inside
+        # Also where nothing is cut: '1' and '01' are one INT, and Spark's cast alone would make a map that has this key twice.
+        value = call("transform_keys", value, exp.Lambda(this=keys or one.copy(), expressions=[one.copy(), other.copy()]))
+        return value if values is None else call("transform_values", value, exp.Lambda(this=values, expressions=[other, one]))
+    return None if inside[0] is None else call("transform", value, exp.Lambda(this=inside[0], expressions=[one]))
 
 
 def _cut_row(value: exp.Expr, type_: exp.DataType, depth: int) -> exp.Expr | None:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from pyspark.errors import SparkRuntimeException
 
 from sql.dialect import parse_one
 from sql.spark.session.pool import SparkPool
@@ -46,6 +47,8 @@ EXAMPLES: dict[str, Any] = {
     "CAST(ROW('abc', 7) AS ROW<x VARCHAR(2), `y z` INT>)": {"x": "ab", "y z": 7},
     "CAST(MAP['abc', ROW(ARRAY['a'])] AS MAP<VARCHAR(2), ROW<x ARRAY<CHAR(2)>>>)": [("ab", {"x": ["a "]})],
     "CAST(MAP['abc', 'def'] AS MAP<VARCHAR(2), STRING>)": [("ab", "def")],
+    "CAST(MAP['1', 2] AS MAP<INT, STRING>)": [(1, "2")],
+    "CAST(NULL AS MAP<INT, STRING>)": None,
     "CAST(NULL AS ROW<x VARCHAR(2)>)": None,
     "CAST(ROW('abc') AS ROW<x VARCHAR(2)>).x || ROW(1, 'b').col2": "abb",
     "CAST(ARRAY[ROW('abc'), NULL] AS ARRAY<ROW<x VARCHAR(2)>>)": [{"x": "ab"}, None],
@@ -150,3 +153,16 @@ def answers(pool: SparkPool) -> dict[str, Any]:
 def test_a_call_means_what_is_documented(answers: dict[str, Any], call: str, meant: Any) -> None:
     assert answers[call] == meant
     assert type(answers[call]) is type(meant)
+
+
+@pytest.mark.parametrize(
+    "cast",
+    [
+        "CAST(MAP['1', 1, '01', 2] AS MAP<INT, INT>)",
+        "CAST(MAP['ab', 1, 'ac', 2] AS MAP<CHAR(1), INT>)",
+        "CAST(ARRAY[MAP['1', 1, '01', 2]] AS ARRAY<MAP<INT, INT>>)",
+    ],
+)
+def test_a_cast_makes_no_map_with_one_key_twice(pool: SparkPool, cast: str) -> None:
+    with pytest.raises(SparkRuntimeException, match="DUPLICATED_MAP_KEY"):
+        frame_of(pool.session(), parse_one(f"SELECT {cast}")).toArrow()
