@@ -106,11 +106,27 @@ def stored(field: Field, source: tuple[Column, st.StructField] | None, fixed: Co
     else:
         column = fixed if fixed is not None else F.lit(None)
     value = column.cast(to_spark(field.type))
+    if source is not None and _keys_are_cast(kind, field.type):
+        value = _each(value, field.type, lambda _: True, lambda one, _: one)
     if source is None and fixed is None:
         value = _default(field)
     elif field.default_value is not None and field.type.nullable:
         value = F.coalesce(value, _default_of_nulls(field))
     return checked(value, field)
+
+
+def _keys_are_cast(source: DataType, target: DataType) -> bool:
+    """Whether keys of a map get another type, of which two may be one: Spark's cast would leave both where they are."""
+    match source, target:
+        case ArrayType(), ArrayType():
+            return _keys_are_cast(source.element, target.element)
+        case MapType(), MapType():
+            if to_spark(source.key) != to_spark(target.key):
+                return True
+            return _keys_are_cast(source.value, target.value)
+        case RowType(), RowType():
+            return any(_keys_are_cast(a.type, b.type) for a, b in zip(source.fields, target.fields, strict=True))
+    return False
 
 
 def in_years(column: Column, field: Field) -> Column:

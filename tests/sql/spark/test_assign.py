@@ -15,6 +15,7 @@ from pyspark.sql import types as st
 
 from gateway.gateway import Gateway
 from lake import Lake
+from model.errors import LakeError
 from model.schema.schema import column, new_schema
 from model.snapshot import CommitKind
 from sql.spark.session.pool import SparkPool
@@ -166,3 +167,22 @@ def test_rows_of_an_earlier_version_stay_what_and_where_they_are(lake: Lake, poo
     rows = [pq.read_table(f"{table.location}/bucket-{new.bucket}/{new.file.file_name}").column("at").to_pylist() for new in files]
     assert sorted(time for of_file in rows for time in of_file) == times
     assert sorted(new.bucket for new in files) == sorted({entry.bucket for entry in entries})
+
+
+@pytest.mark.parametrize(
+    ("type_", "value"),
+    [
+        ("MAP<FLOAT, INT>", "MAP[16777217, 1, 16777216, 2]"),
+        ("ARRAY<MAP<INT, INT>>", "ARRAY[MAP[1.5, 1, 1.2, 2]]"),
+        (
+            "ROW<x MAP<STRING, MAP<DATE, INT>>>",
+            "ROW(MAP['', MAP[TIMESTAMP '2024-01-01 00:00:00', 1, TIMESTAMP '2024-01-01 01:00:00', 2]])",
+        ),
+    ],
+)
+def test_no_map_is_stored_whose_keys_become_one(run: Run, type_: str, value: str) -> None:
+    run(f"CREATE TABLE t (a {type_}) WITH ('bucket' = '-1')")
+    with pytest.raises(LakeError, match="DUPLICATED_MAP_KEY"):
+        run(f"INSERT INTO t SELECT {value}")
+    run(f"INSERT INTO t SELECT {value.replace('16777216', '3').replace('1.2', '3').replace('01-01 01', '01-02 01')}")
+    assert run("SELECT count(a) FROM t") == [(1,)]
