@@ -113,17 +113,19 @@ def _evolved_array(array: pa.Array, source: ArrayType, target: ArrayType, name: 
 
 def _evolved_map(array: pa.Array, source: MapType, target: MapType, name: str) -> pa.Array:
     if not pa.types.is_map(array.type):
-        _check_layout(array.type, name)
+        if (problem := layout_problem(array.type, name)) is not None:
+            raise problem
         array = array.cast(arrow_type(source))
     bounds, (keys, items) = inside(array)
     keys = evolved(keys, source.key, target.key, name)
     return map_of(array, bounds, keys, evolved(items, source.value, target.value, name), nullable=target.value.nullable)
 
 
-def _check_layout(held: pa.DataType, name: str) -> None:
-    """Raise `UnsupportedType` for a MAP whose values of one key lie in a column, as Java writes them by `map.storage-layout`."""
-    if pa.types.is_struct(held) and held.get_field_index(_FIELD_MAPPING) >= 0:
-        raise UnsupportedType(
-            f"Column {name} is stored with 'fields.{name}.map.storage-layout' = 'shared-shredding', which is not read here. Leave it out, "
-            "or read it with a Paimon client."
-        )
+def layout_problem(held: pa.DataType, name: str) -> UnsupportedType | None:
+    """The error of a MAP whose values of one key lie in a column, as Java writes them by `map.storage-layout`; None for any other."""
+    if not pa.types.is_struct(held) or held.get_field_index(_FIELD_MAPPING) < 0:
+        return None
+    return UnsupportedType(
+        f"Column {name} is stored with 'fields.{name}.map.storage-layout' = 'shared-shredding', which is not read here. Leave it out, "
+        "or read it with a Paimon client."
+    )

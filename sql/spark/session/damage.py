@@ -8,10 +8,11 @@ from urllib.parse import unquote
 
 from lake import LakeTable
 from model.damage import MISSING
-from model.errors import LakeError, TableDamaged, Unavailable
+from model.errors import LakeError, TableDamaged, Unavailable, UnsupportedType
 from model.text.file_name import file_name
 from sql.connectors.base import ConnectorTable
 from table.retention.check import ExpectedFile, fault_of
+from table.scan.checks.map_layouts import shredded_map
 from table.scan.checks.verify import read_here
 from table.scan.planning.entry_scan import PlannedFile, ScanPlan, plan_scan
 
@@ -87,9 +88,10 @@ class Reading:
                 return files.missing(planned_file.path) if fault == MISSING else files.damaged(planned_file.path, fault)
         return self._met_by_a_reader(message)
 
-    def unreadable(self, message: str) -> TableDamaged | Unavailable | None:
+    def unreadable(self, message: str) -> TableDamaged | Unavailable | UnsupportedType | None:
         """The error of a file at which Spark failed, and in which our reader, that `damage` has asked, misses nothing.
 
+        Spark fails at a MAP in Java's other layout, which ours refuses by name: the file stays Spark's for who leaves the MAP out.
         It is damage where Spark's words show that the bytes were there and no rows could be made of them, such as a page's head in which a
         bit was changed that Arrow has no use for; the next statement has it read by ours. All else, such as an executor that cannot reach
         what the server reaches, says nothing about the file.
@@ -98,6 +100,9 @@ class Reading:
             return None
         for table, planned_file in self._named(message):
             if _is_decoders(message):
+                schema = table.schema_at(planned_file.file.schema_id)
+                if (shredded := shredded_map(table.files.io, planned_file.path, schema)) is not None:
+                    return shredded
                 read_here(table.files, planned_file)
                 damage = table.files.damaged(planned_file.path, _BY_SPARK_ALONE)
                 damage.stays = False

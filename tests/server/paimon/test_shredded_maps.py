@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import io
-from dataclasses import replace
-from uuid import uuid4
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from gateway.gateway import Gateway
@@ -15,14 +9,10 @@ from lake import LakeTable
 from lake.rewrite.compaction import check_mergeable
 from model.errors import UnsupportedType
 from model.identifier import Identifier
-from model.snapshot import CommitKind
-from table.format.rows.arrow import arrow_schema
-from table.write.snapshot_builder import CommitRequest
-from table.write.writer import write_batches
 from tests.server.paimon.speaking import Rest, new_table
+from tests.shredded import commit_shredded
 
 _MAP = {"type": "MAP", "key": "STRING NOT NULL", "value": "INT"}
-_SHREDDED = pa.struct([("__field_mapping", pa.list_(pa.int32())), ("__col_0", pa.int32()), ("__overflow", pa.map_(pa.int32(), pa.int32()))])
 T = Identifier("d", "t")
 
 
@@ -32,16 +22,7 @@ def table(rest: Rest, gateway: Gateway) -> LakeTable:
     fields = [{"id": 0, "name": "id", "type": "INT"}, {"id": 1, "name": "m", "type": _MAP}]
     options = {"bucket": "-1", "fields.m.map.storage-layout": "shared-shredding"}
     rest.post("databases/d/tables", new_table(body={"fields": fields, "partitionKeys": [], "primaryKeys": [], "options": options}))
-    made = gateway.lake.open(T)
-    batch = pa.RecordBatch.from_pylist([{"id": 1, "m": [("k", 1)]}], schema=arrow_schema(made.schema.fields))
-    (ours,) = write_batches(made.files, made.schema, [batch])
-    out = io.BytesIO()
-    shredded = pa.array([{"__field_mapping": [0], "__col_0": 2, "__overflow": None}] * 2, _SHREDDED)
-    pq.write_table(pa.table({"id": pa.array([2, 4], pa.int32()), "m": shredded}), out)
-    file = replace(ours.file, file_name=f"data-{uuid4()}-0.parquet", file_size=len(out.getvalue()), row_count=2, value_stats_cols=())
-    theirs = replace(ours, file=file)
-    made.files.io.add(made.files.layout.data_file(made.schema, (), 0, file.file_name), out.getvalue())
-    gateway.lake.commit(made, CommitRequest(kind=CommitKind.APPEND, adds=(ours, theirs), commit_user="java"))
+    commit_shredded(gateway.lake, T)
     return gateway.lake.open(T)
 
 
