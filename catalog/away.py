@@ -28,7 +28,7 @@ def unfit(problem: psycopg.DataError) -> Exception:
 def read_only() -> Unavailable:
     """The error told while Postgres is a standby, as during a recovery or after a failover to another machine."""
     return Unavailable(
-        "The catalog database can only be read: it is a standby, or still recovering. Nothing was changed. It can be written once it is "
+        "The catalog database can only be read: it stands by, or is still recovering. Nothing was changed. It can be written once it is "
         "promoted; else set SLUICE_CATALOG_DSN to the primary."
     )
 

@@ -27,7 +27,7 @@ class StorePlaces:
         places = self._removing if removes else self._writing
         if not places.acquire(timeout=seconds):
             raise Unavailable(
-                "The store answers slowly: as many changes of its files as this server makes at once wait for it. Try again in a moment."
+                "The store answers slowly: all changes of its files that this server makes at once wait for it. Try again in a moment."
             ) from _NoPlace()
         try:
             yield

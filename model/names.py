@@ -13,7 +13,7 @@ def check_name(name: str, kind: str) -> None:
     if not name or name != name.strip():
         raise InvalidName(f"A {kind} name may not be empty or begin or end with a space: {name!r}.")
     if any(ord(c) < 0x20 or c in "/\\\x7f" for c in name) or name in (".", ".."):
-        raise InvalidName(f"The {kind} name {name!r} has a slash, a backslash or a control character.")
+        raise InvalidName(f"The {kind} name {name!r} may have no slash, backslash or control character.")
     if name.startswith(("_", ".")) and kind == "database":
         raise InvalidName(f"The {kind} name {name!r} begins with a character that file readers take as hidden.")
     if "$" in name:

@@ -51,7 +51,7 @@ def check_together(options: Mapping[str, str], partition_keys: Sequence[str], st
             raise InvalidOption(f"'{first}' and '{other}' belong together; give both.")
     for key in _SHARES:
         if key in stated and TABLE_OPTIONS.read(options, key) > 1:
-            raise InvalidOption(f"Option '{key}' = '{options[key]}': it is a share of the whole, 1 at most.")
+            raise InvalidOption(f"Option '{key}' = '{options[key]}': a share of the whole is expected, 1 at most.")
     check_contradictions(options, stated)
 
 

@@ -147,7 +147,7 @@ def snapshot_argument(name: str) -> int | None:
     value = argument(name)
     number = None if value is None else whole_number(value)
     if value is not None and number is None:
-        raise BadRequest(f"The parameter '{name}' is a snapshot's id, not {value!r}.")
+        raise BadRequest(f"The parameter '{name}' takes the id of a snapshot, not {value!r}.")
     return number
 
 

@@ -68,7 +68,7 @@ class Marks:
         """Raise for the first marks of a table whose readers do not look for any, as it was altered after the commit's maker loaded it."""
         if self.after and not self.before and not is_on(self.schema.options, ENABLED):
             raise WrongMarks(
-                f"it marks rows as deleted, and the table's option '{ENABLED}' is not on: other Paimon clients would read these rows. "
+                f"it marks deleted rows, and the table's option '{ENABLED}' is not on: other Paimon clients would read these rows. "
                 "Load the table anew."
             )
 
