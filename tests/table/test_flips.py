@@ -148,22 +148,24 @@ def test_a_column_whose_name_in_the_footer_is_changed_is_not_null(tmp_path: Path
     assert told == 1
 
 
-def test_a_nested_column_whose_name_in_the_footer_is_changed_is_not_null(tmp_path: Path) -> None:
-    """A manifest tells nothing of its values."""
+@pytest.mark.parametrize(("name", "becomes"), [("tags", "uags"), ("c", "b")])
+def test_a_nested_column_whose_name_in_the_footer_is_changed_is_not_null(tmp_path: Path, name: str, becomes: str) -> None:
+    """A manifest tells nothing of its values; another column may have the name that it has then."""
     files = TableFiles(LocalFileIO(), str(tmp_path / "t"))
-    tags = Field(id=-1, name="tags", type=ArrayType(element=BigIntType()))
-    schema = new_schema([column("id", "BIGINT"), tags], options={"bucket": "-1"})
-    rows = [{"id": n, "tags": [n]} for n in range(10)]
+    nested = Field(id=-1, name=name, type=ArrayType(element=BigIntType()))
+    schema = new_schema([column("b", "BIGINT"), nested], options={"bucket": "-1"})
+    rows = [{"b": n, name: [n]} for n in range(10)]
     snapshot = insert(files, schema, None, rows)
     (planned,) = plan_scan(files, schema, snapshot).files
     path = Path(planned.path)
     kept, told = path.read_bytes(), 0
-    for at in (at for at in range(len(kept)) if kept.startswith(b"tags", at)):
-        path.write_bytes(flipped(kept, at * 8))
+    written = bytes([len(name)]) + name.encode()
+    for at in (at for at in range(len(kept)) if kept.startswith(written, at)):
+        path.write_bytes(flipped(kept, (at + 1) * 8))
         try:
             assert select(files, schema, snapshot) == rows
         except TableDamaged as damaged:
-            told += "has a column 'uags' and none called tags" in damaged.message
+            told += f"has a column {becomes!r} and none called {name}" in damaged.message
     assert told == 1
 
 

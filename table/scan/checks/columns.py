@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 
@@ -18,7 +19,7 @@ def column_fault(file_schema: pa.Schema, file: DataFile, schema: Schema) -> str 
     """What is wrong with the columns of a file that was written with a schema."""
     wanted = [field for field in schema.fields if field.name not in schema.partition_keys]
     there = dict(zip(file_schema.names, file_schema.types, strict=True))
-    if problem := lacking_fault(there, file, schema, wanted):
+    if problem := lacking_fault(file_schema.names, file, schema, wanted):
         return problem
     for field in wanted:
         if field.name in there and not _may_be(there[field.name], field.type):
@@ -26,19 +27,19 @@ def column_fault(file_schema: pa.Schema, file: DataFile, schema: Schema) -> str 
     return None
 
 
-def lacking_fault(there: Collection[str], file: DataFile, schema: Schema, wanted: Collection[Field]) -> str | None:
+def lacking_fault(there: Sequence[str], file: DataFile, schema: Schema, wanted: Collection[Field]) -> str | None:
     """What is wrong with a file whose columns are those that are ``there``, where ``wanted`` ones of its schema are not.
 
     A file that was taken over may lack columns, and then they are NULL: one is missed where its manifest tells values of it, or where
-    another stands there that the schema does not have, as after a change in the name.
+    another stands there that the schema does not have, or has once, as after a change in the name.
     """
     present = frozenset(there)
     lacking = [field for field in wanted if field.name not in present and (file.write_cols is None or field.name in file.write_cols)]
     if not lacking:
         return None
     stats = column_stats(file.value_stats, file.value_stats_cols, schema)
-    known = frozenset(schema.field_names)
-    unknown = [name for name in there if name not in known and not name.startswith("_")]
+    known, counts = frozenset(schema.field_names), Counter(there)
+    unknown = [name for name in there if (name not in known and not name.startswith("_")) or counts[name] > 1]
     for field in lacking:
         nulls = stats[field.name].null_count if field.name in stats else None
         if nulls is not None and nulls < file.row_count:
