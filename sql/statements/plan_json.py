@@ -23,14 +23,14 @@ class TablePicture:
 
     name: str
     plan: ScanPlan
-    told: bool
+    tells_counts: bool
     """Whether the caller may know how much there is and is read of it."""
     files: Sequence[PicturedFile] | None
     """None for very many, and where the caller may not know of all of them."""
 
     def to_json(self) -> dict[str, Any]:
         """The table as clients get it."""
-        plan, tells_counts, shown_files = self.plan, self.told, None
+        plan, tells_counts, shown_files = self.plan, self.tells_counts, None
         if self.files is not None:
             shown_files = [
                 {"partition": f.partition, "bucket": f.bucket, "bytes": f.size, "rows": f.rows, "fate": f.fate.value} for f in self.files
@@ -65,7 +65,9 @@ class PlanPicture:
 def table_picture(context: ExecutionContext, name: str, table: LakeTable, plan: ScanPlan) -> TablePicture:
     """The picture of a planned read; where a part of the table is kept from the caller, so are its files and what they count."""
     tells_counts = context.lake.tells_counts(table)
-    return TablePicture(name=name, plan=plan, told=tells_counts, files=pictured(table.files, table.schema, plan) if tells_counts else None)
+    return TablePicture(
+        name=name, plan=plan, tells_counts=tells_counts, files=pictured(table.files, table.schema, plan) if tells_counts else None
+    )
 
 
 def shown(predicate: Predicate | None) -> str:

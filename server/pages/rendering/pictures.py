@@ -23,7 +23,7 @@ class Bar:
     width: float
     height: float
     label: str
-    told: str
+    summary: str
     files: int
     warn: bool = False
 
@@ -56,7 +56,7 @@ def histogram(steps: Sequence[Step], *, small_below: int, width: int = 560, heig
                 width=wide - 2,
                 height=high,
                 label=size(step.low),
-                told=summary,
+                summary=summary,
                 files=step.files,
                 warn=warn,
             )
@@ -72,7 +72,7 @@ class Cell:
     x: int
     y: int
     heat: int
-    told: str
+    summary: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ def heat_map(shares: Sequence[BucketShare], *, by: str = "size", most: int = 40)
             x=j * (CELL + GAP),
             y=i * (CELL + GAP),
             heat=min(_STEPS_OF_HEAT - 1, int(_STEPS_OF_HEAT * weight(share) / darkest)),
-            told=_told(share),
+            summary=_summary(share),
         )
         for i, name in enumerate(chosen)
         for j, share in enumerate(by_partition[name][:_MOST_CELLS])
@@ -153,7 +153,7 @@ def heat_map(shares: Sequence[BucketShare], *, by: str = "size", most: int = 40)
     )
 
 
-def _told(share: BucketShare) -> str:
+def _summary(share: BucketShare) -> str:
     place = f"bucket {share.bucket}" + (f" of {share.partition}" if share.partition else "")
     written = span(max(0.0, time.time() - share.newest_millis / 1000))
     return f"{place}: {size(share.size)}, {plural(share.rows, 'row')}, {plural(share.files, 'file')}, last written {written} ago"
@@ -180,7 +180,7 @@ class Line:
     area: str
     width: int
     height: int
-    told: str
+    summary: str
     first: Snapshot
     last: Snapshot
 
@@ -208,4 +208,4 @@ def growth(snapshots: Sequence[Snapshot], *, width: int = 560, height: int = 96)
         before = y
     summary = f"From {count(first.total_record_count)} to {plural(last.total_record_count, 'row')} in {len(snapshots)} snapshots"
     area = f"0,{height} {' '.join(points)} {width},{height}"
-    return Line(line=" ".join(points), area=area, width=width, height=height, told=summary, first=first, last=last)
+    return Line(line=" ".join(points), area=area, width=width, height=height, summary=summary, first=first, last=last)

@@ -215,7 +215,7 @@ def preview(database: str, name: str, action: str) -> ResponseReturnValue:
         answer = run(dry, most=20)
     except LakeError as refused:
         problem = refused.message
-    going = _going(lake, head) if action == "rollback" and head.told else []
+    going = _going(lake, head) if action == "rollback" and head.tells_counts else []
     return render(
         "table/preview.html",
         here="Catalog",

@@ -36,14 +36,14 @@ def overview(lake: Lake, head: TableHead) -> Mapping[str, Any]:
         raise head.damage
     if head.kind is not None:
         return {"growth": None, "sums": None, "recent": [], "buckets": None}
-    snapshots = lake.history.page(head.opened, below=None, limit=_GROWTH_SNAPSHOTS)[::-1] if head.told else []
+    snapshots = lake.history.page(head.opened, below=None, limit=_GROWTH_SNAPSHOTS)[::-1] if head.tells_counts else []
     sums: FileSums | None = None
     with contextlib.suppress(Forbidden):
         sums = file_sums(lake, head.opened, head.snapshot)
     return {
         "growth": growth(snapshots),
         "sums": sums,
-        "recent": snapshot_page(lake, head.opened, below=None, limit=_RECENT) if head.told else [],
+        "recent": snapshot_page(lake, head.opened, below=None, limit=_RECENT) if head.tells_counts else [],
         "buckets": bucket_count(head.opened.schema.options),
     }
 

@@ -33,7 +33,7 @@ class TableHead:
     """What other engines' object it is; None for a table of ours."""
     snapshot: Snapshot | None
     counts: CountsRow | None
-    told: bool
+    tells_counts: bool
     """Whether the visitor may know how much the table holds: who sees only a part of it may not."""
     may_write: bool
     may_delete: bool
@@ -99,7 +99,7 @@ def table(database: str, name: str, tab: str = "overview") -> ResponseReturnValu
 
 def render_tab(lake: Lake, head: TableHead, chosen: Tab, **more: Any) -> ResponseReturnValue:
     """A side of a table as a page; ``more`` beside what it is handed always."""
-    if chosen.counts and not head.told:
+    if chosen.counts and not head.tells_counts:
         lake.require_whole(head.opened, chosen.label.lower())
     template, values = f"table/{chosen.name}.html", more
     try:
@@ -135,7 +135,7 @@ def head_of(database: str, name: str) -> tuple[Lake, TableHead]:
         kind=kind,
         snapshot=latest,
         counts=counts if counted else None,
-        told=counted,
+        tells_counts=counted,
         may_write=lake.caller.may(Access.UPDATE, resource),
         may_delete=lake.caller.may(Access.DELETE, resource),
         may_alter=lake.caller.may(Access.ALTER, resource),
