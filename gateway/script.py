@@ -352,8 +352,10 @@ class ScriptRunner:
         body = "\0".join((script.session.current_database, script.text.strip())).encode()
         if script.parameters != NO_PARAMETERS:
             body += b"\0" + script.parameters.spelled()
-        if told := {key: value for key, value in script.settings.items() if key != STATEMENT_TIMEOUT.key}:  # by which it does other things
-            body += b"\0\0" + json.dumps(told, sort_keys=True).encode()
+        if chosen := {
+            key: value for key, value in script.settings.items() if key != STATEMENT_TIMEOUT.key
+        }:  # by which it does other things
+            body += b"\0\0" + json.dumps(chosen, sort_keys=True).encode()
         return self._lake.idempotency.later(idempotent.key, scope=f"sql:{idempotent.caller}", body_hash=hashlib.sha256(body).hexdigest())
 
     def _settle(self, claim: IdempotencyClaim, result: ResultSet, owner: Owner) -> None:

@@ -199,10 +199,10 @@ class JobRunner:
         if (doubt := self._lake.clock.look()) is not None:
             self._lake.standing.tell(doubt)
             return
-        kept = timedelta(days=self._limits.kept_days)
+        retention = timedelta(days=self._limits.kept_days)
         with self._lake.catalog.transaction(brief=True) as tx:
-            ended = tx.jobs.ended(ago=kept, most=_FORGOTTEN_AT_ONCE)
+            ended = tx.jobs.ended(ago=retention, most=_FORGOTTEN_AT_ONCE)
         for job_id in ended:
             with self._lake.catalog.transaction() as tx:  # its row stays where its checkpoint does: nothing else tells of that
-                if tx.jobs.forget(job_id, ended=kept):
+                if tx.jobs.forget(job_id, ended=retention):
                     self._lake.file_io.delete_tree(self._limits.checkpoint(self._lake.warehouse, str(job_id)))

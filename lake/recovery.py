@@ -109,15 +109,15 @@ def in_background(finish: Finish) -> threading.Event:
 
 
 def _run(finish: Finish, stop: threading.Event) -> None:
-    told = ""
+    logged = ""
     while not stop.is_set():
         until = time.monotonic() + _MOST_SECONDS
         try:
             done = finish(lambda: not stop.is_set() and time.monotonic() < until)  # noqa: B023 - asked before the next turn
         except LakeError as problem:
             # Postgres is away, or the warehouse is another catalog's as far as is known, which others tell: as long as that takes.
-            if not isinstance(problem, Unavailable | WarehouseMismatch | NewerCatalog) and problem.message != told:
-                told = problem.message
+            if not isinstance(problem, Unavailable | WarehouseMismatch | NewerCatalog) and problem.message != logged:
+                logged = problem.message
                 _log.warning("What an earlier run left half done cannot be finished, which is tried again: %s", problem)
             stop.wait(_PAUSE_SECONDS)
             continue

@@ -36,15 +36,15 @@ def locked_beside_store(
     until: float | None = None
     while True:
         try:
-            with contextlib.ExitStack() as held:
+            with contextlib.ExitStack() as locks:
                 seconds = place_seconds
                 if seconds is not None and until is not None:
                     seconds = min(seconds, max(0.0, until - time.monotonic()))
-                tx = held.enter_context(catalog.beside_store(seconds=seconds))
+                tx = locks.enter_context(catalog.beside_store(seconds=seconds))
                 tx.tables.wait_for(min(_LOCK_MILLIS, max(1, int(patience * 1000))))
                 answer = lock(tx)
                 tx.tables.wait_for(LOCK_TIMEOUT_MILLIS)  # what follows waits as everything does
-                got = held.pop_all()
+                got = locks.pop_all()
         except Unavailable as problem:
             until = until or time.monotonic() + patience  # a wait for a place is none for the table
             if not is_held(problem) or time.monotonic() >= until:

@@ -191,13 +191,13 @@ class Coordinator:
         """Look at the catalog once and hand out what is to be done; one thread's, the coordinator's own once it is started."""
         self._renew()
         with self._lock:
-            heard, self._added = self._added, {}
+            added, self._added = self._added, {}
         with self._lake.catalog.reading() as tx:
-            due = tx.leases.due(MAIN_BRANCH, self.owner, most=_LOOKED_AT_ONCE, after=self._after, also=heard)
+            due = tx.leases.due(MAIN_BRANCH, self.owner, most=_LOOKED_AT_ONCE, after=self._after, also=added)
         behind = sorted(table.table_id for table in due if table.table_id > self._after)
         self._after = behind[_LOOKED_AT_ONCE - 1] if len(behind) >= _LOOKED_AT_ONCE else UUID(int=0)
         with self._lock:
-            self._others = heard.keys() - {table.table_id for table in due}
+            self._others = added.keys() - {table.table_id for table in due}
         now = time.monotonic()
         self._sweep(now)
         self._forget(now)
@@ -292,8 +292,8 @@ class Coordinator:
             sent_at = time.monotonic()
             with self._lake.catalog.own() as tx:
                 renewed = tx.leases.renew(self.owner, self._server, self._leases.seconds)
-                held = tx.leases.held(self.owner) if renewed else ()  # what this server knows may be from before an answer that got lost
-            for table_id in self._leases.renewed(held, asked=sent_at):
+                leased = tx.leases.held(self.owner) if renewed else ()  # what this server knows may be from before an answer that got lost
+            for table_id in self._leases.renewed(leased, asked=sent_at):
                 self._runners.pop(table_id, None)
 
     def _forget(self, now: float) -> None:

@@ -133,8 +133,8 @@ class RemoteTable:
 
     def tags(self) -> dict[str, Snapshot]:
         """The snapshots tags keep, by the tags' names."""
-        found = {name: self.tag(name) for name in list(self._pages("/tags", "tags"))}
-        return {name: snapshot for name, snapshot in found.items() if snapshot is not None}
+        snapshots = {name: self.tag(name) for name in list(self._pages("/tags", "tags"))}
+        return {name: snapshot for name, snapshot in snapshots.items() if snapshot is not None}
 
     def tag(self, name: str) -> Snapshot | None:
         """The snapshot a tag keeps; None where there is no such tag."""
@@ -241,14 +241,14 @@ class RemoteTable:
         body = _json(answer)
         if answer.is_success:
             return body
-        told = _told(body)
-        kind = told.get("resourceType")
+        fields = _told(body)
+        kind = fields.get("resourceType")
         if answer.status_code == 404 and missing is not None and kind in _MISSING:
             return None
         if answer.status_code == 404 and kind in _GONE:
             raise TableNotExist(str(self.identifier))
         lasting = method == "POST" and kind is not None  # for what the table is like: not by trying again
-        message = told.get("message") or told.get("detail") or f"{method} {path} was answered with {answer.status_code}"
+        message = fields.get("message") or fields.get("detail") or f"{method} {path} was answered with {answer.status_code}"
         raise _failure(answer.status_code, lasting=lasting)(message)
 
 
@@ -278,5 +278,5 @@ def _pause(answer: httpx.Response | Unavailable) -> float | None:
         return PAUSE_SECONDS
     if answer.status_code not in _AWAY:
         return None
-    told = whole_number(answer.headers.get("Retry-After", ""))
-    return min(max(told or 0, PAUSE_SECONDS), _MOST_PAUSE_SECONDS)
+    seconds = whole_number(answer.headers.get("Retry-After", ""))
+    return min(max(seconds or 0, PAUSE_SECONDS), _MOST_PAUSE_SECONDS)

@@ -89,8 +89,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """How far the next micro-batch goes; ``start`` where there is nothing new."""
         position = Position.from_json(start)
-        asked, self._asked = self._asked, True
-        if position.end and not asked and self._options.end_of_time is not None:
+        is_repeat, self._asked = self._asked, True
+        if position.end and not is_repeat and self._options.end_of_time is not None:
             # Spark forgets the watermarks of its sources when it stops, and perhaps that this one's time has ended: it is told again.
             return replace(position, end=False, ending=True).to_json()
         patience = _WAIT_SECONDS if self._target is None and time.monotonic() - self._nothing_at < _POLL_SECONDS else 0.0
@@ -100,8 +100,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._target is not None and self._options.drain and not end.end:
             return self._drained(end).to_json()
         self._nothing_at = time.monotonic()
-        told = self._target is not None and self._table.consumer is not None and not (end.cursor.whole or end.end)
-        return replace(end, told=end.told or told).to_json()
+        is_told = self._target is not None and self._table.consumer is not None and not (end.cursor.whole or end.end)
+        return replace(end, told=end.told or is_told).to_json()
 
     def _advance(self, start: Position, budget: Budget, patience: float) -> Position:
         if start.end:

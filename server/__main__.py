@@ -73,14 +73,14 @@ def restore(  # noqa: PLR0913 - each is an option of the command
         from server.commands.restore import restore as put_back
 
         if not tables and not databases:
-            told: list[Difference] = []
+            printed: list[Difference] = []
 
             def tell(difference: Difference) -> None:
-                told.append(difference)
+                printed.append(difference)
                 _line(difference)
 
             done, differences = put_back(settings, path, replace=replace, files_from=files_from, verify=verify, tell=tell)
-            return _tell(done, differences, but=told)
+            return _tell(done, differences, but=printed)
         named = [_table(name) for name in tables]
         done, differences = restore_parts(
             settings, path, tables=named, to=None if to is None else _table(to), databases=databases, files_from=files_from, verify=verify

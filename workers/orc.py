@@ -107,8 +107,8 @@ class OrcProcesses:
 
 
 def _task(path: str, warehouse: str, wanted: Wanted | None) -> bytes:
-    asked = None if wanted is None else asdict(wanted)
-    return orjson.dumps({"orc": path, "warehouse": warehouse, "wanted": asked, STORE_SECONDS_LEFT: seconds_left()})
+    columns = None if wanted is None else asdict(wanted)
+    return orjson.dumps({"orc": path, "warehouse": warehouse, "wanted": columns, STORE_SECONDS_LEFT: seconds_left()})
 
 
 def _head(answer: dict[str, Any]) -> OrcHead:

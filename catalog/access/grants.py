@@ -179,8 +179,8 @@ class PolicyRepository:
 
     def names_columns_ahead(self, table_id: UUID) -> Callable[[], bool]:
         """The same, asked with the next statement; what is returned tells it then."""
-        asked = self._conn.ahead(_NAMES_COLUMNS, _names_columns(table_id))
-        return lambda: bool((asked.fetchone() or (False,))[0])
+        cursor = self._conn.ahead(_NAMES_COLUMNS, _names_columns(table_id))
+        return lambda: bool((cursor.fetchone() or (False,))[0])
 
     def of(self, table_id: UUID) -> list[Policy]:
         """A table's policies, by name."""

@@ -147,13 +147,13 @@ def jobs_of(dsn: str) -> CatalogJobs | None:
 def _jobs(conn: Connection) -> CatalogJobs:
     own = own_tables(conn)
     row = conn.execute("SELECT catalog_id::text FROM catalog_state").fetchone() if "catalog_state" in own else None
-    found = []
+    rows = []
     if "stream_job" in own:
         query = "SELECT job_id::text, name, state, coalesce(wish IN ('STOP', 'DRAIN'), false) FROM stream_job ORDER BY name, job_id"
-        found = conn.execute(query).fetchall()
+        rows = conn.execute(query).fetchall()
     return CatalogJobs(
         catalog_id=None if row is None else str(row[0]),
-        jobs=[Job(id=job_id, name=name, state=JobState(state), leaving=leaving) for job_id, name, state, leaving in found],
+        jobs=[Job(id=job_id, name=name, state=JobState(state), leaving=leaving) for job_id, name, state, leaving in rows],
     )
 
 

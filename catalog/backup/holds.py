@@ -40,8 +40,8 @@ class HoldRepository:
 
     def none_ahead(self, doing: str) -> Callable[[], None]:
         """The same, asked with the next statement; what is returned raises then. A backup waits in any case."""
-        asked = self._conn.ahead(_TRY)
-        return lambda: self._require(asked, doing)
+        cursor = self._conn.ahead(_TRY)
+        return lambda: self._require(cursor, doing)
 
     def _require(self, asked: Cursor[Any], doing: str) -> None:
         row = asked.fetchone()

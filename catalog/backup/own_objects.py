@@ -77,5 +77,5 @@ def own_objects(conn: Connection, schema: str) -> list[OwnObject]:
     """
     known: dict[str, frozenset[str] | tuple[str, ...]] = {"TABLE": TABLES | {_VERSION}, **_OTHERS}
     kinds: dict[str, LiteralString] = {kind: kind for kind in KINDS}
-    found = conn.execute(query, {"schema": sql.Identifier(schema).as_string(conn)}).fetchall()
-    return [OwnObject(kinds[kind], name) for kind, name, told in found if name in known[kind] or (told or "").startswith(_MARKED)]
+    rows = conn.execute(query, {"schema": sql.Identifier(schema).as_string(conn)}).fetchall()
+    return [OwnObject(kinds[kind], name) for kind, name, note in rows if name in known[kind] or (note or "").startswith(_MARKED)]

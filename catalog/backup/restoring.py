@@ -66,9 +66,9 @@ def _holders(conn: psycopg.Connection) -> str:
         AND l.database = a.datid AND (l.classid::bigint << 32 | l.objid::bigint) = {_KEY}
         ORDER BY 1
     """  # noqa: S608 - the key is a literal of this module
-    found = conn.execute(query).fetchall()
-    if not found:
+    holders = conn.execute(query).fetchall()
+    if not holders:
         return ""
-    told = "; ".join(f"Postgres's process {pid}, of {address}, since {since}" for pid, address, since in found)
-    ends = " and ".join(f"`SELECT pg_terminate_backend({pid})`" for pid, _, _ in found)
-    return f" The lock is held by {told}. Where no such command lives there any more, {ends} in Postgres lets it go."
+    processes = "; ".join(f"Postgres's process {pid}, of {address}, since {since}" for pid, address, since in holders)
+    ends = " and ".join(f"`SELECT pg_terminate_backend({pid})`" for pid, _, _ in holders)
+    return f" The lock is held by {processes}. Where no such command lives there any more, {ends} in Postgres lets it go."

@@ -105,8 +105,8 @@ class IdempotencyRepository:
     def holding(self, key: Key) -> Callable[[], bool]:
         """`hold_or_claim` of a key that was claimed, in the round trip of the next statement; tells whether it is held, from then on."""
         assert isinstance(self._conn, CatalogConnection)
-        held = self._conn.ahead(_HOLD, (key.scope, key.key, key.owner))
-        return lambda: held.rowcount == 1
+        cursor = self._conn.ahead(_HOLD, (key.scope, key.key, key.owner))
+        return lambda: cursor.rowcount == 1
 
     def _claim(self, mine: Key) -> Cursor[Any]:
         """Take the key; a statement of one row where that was possible, which says whether somebody had it before.

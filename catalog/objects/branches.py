@@ -107,9 +107,9 @@ class StaleFileRepository:
         The table's row comes first, as it does for all who add files: two would wait for each other in a circle otherwise. Without ``wait``
         none where somebody else holds it.
         """
-        held = self._conn.execute(HOLD if wait else f"{HOLD} SKIP LOCKED", (table_id,)).fetchone()
+        row = self._conn.execute(HOLD if wait else f"{HOLD} SKIP LOCKED", (table_id,)).fetchone()
         self._heard = time.monotonic()
-        if held is None and not wait:
+        if row is None and not wait:
             return []
         with self._conn.cursor(row_factory=class_row(StaleFileRow)) as cur:
             query = "SELECT path, mark FROM stale_file WHERE table_id = %s ORDER BY path LIMIT %s FOR UPDATE"

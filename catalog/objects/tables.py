@@ -279,8 +279,8 @@ class TableRepository:
 
     def numbered_ahead(self, table_id: UUID) -> Callable[[], Numbering]:
         """`numbering`, asked with the next statement; what is returned tells it then."""
-        asked = self._conn.ahead(_NUMBERING, (table_id,))
-        return lambda: _numbering(asked.fetchone())
+        cursor = self._conn.ahead(_NUMBERING, (table_id,))
+        return lambda: _numbering(cursor.fetchone())
 
     def next_schema_id(self, table_id: UUID) -> int:
         """The number of the next version on whichever branch; no other transaction is told one until this one ends.

@@ -163,8 +163,8 @@ class Canceller:
     def _told_long_ago(self, goes_on: Callable[[_Stopping], bool]) -> list[str]:
         now = time.monotonic()
         with self._woken:
-            told = [statement for statement in self._stopping if now - statement.since > self._patience.told]
-        return [statement.operation.handle for statement in told if goes_on(statement)]
+            overdue = [statement for statement in self._stopping if now - statement.since > self._patience.told]
+        return [statement.operation.handle for statement in overdue if goes_on(statement)]
 
     def close(self, seconds: float = 2.0) -> None:
         """End the thread."""

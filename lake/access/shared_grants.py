@@ -39,12 +39,12 @@ class SharedGrants:
             known = self._known.get(others)
         if known is not None and tx.grants.digest(others) == known.digest:
             return (*tx.grants.of([principal]), *known.grants)
-        found = tx.grants.of(names)
-        shared = tuple(grant for grant in found if grant.principal != principal)
+        grants = tx.grants.of(names)
+        shared = tuple(grant for grant in grants if grant.principal != principal)
         digest = tx.grants.digest(others) if len(shared) > _FEW else ""
         with self._lock:
             if digest and len(shared) <= _MOST_KEPT:
                 self._known[others] = _Known(digest, shared)
             else:
                 self._known.pop(others, None)
-        return (*(grant for grant in found if grant.principal == principal), *shared)
+        return (*(grant for grant in grants if grant.principal == principal), *shared)

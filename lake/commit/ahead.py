@@ -95,8 +95,8 @@ def may_be_ahead(files: TableFiles, newest: Snapshot | None, top_schema: int, *,
     hint = begun(io, partial(files.read_hint, files.layout.latest_hint()))
     follows = begun(io, partial(io.file_exists, following))
     stored = None if newest is None else begun(io, partial(_stored, files, newest.id))
-    asked: list[Future[Any]] = [later, hint, follows, *([] if stored is None else [stored])]
-    wait(asked)
+    looks: list[Future[Any]] = [later, hint, follows, *([] if stored is None else [stored])]
+    wait(looks)
     if later.result() or follows.result():
         return True
     named = hint.result() or 0

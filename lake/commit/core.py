@@ -84,9 +84,9 @@ class CommitCore:
     @contextlib.contextmanager
     def _place(self, table: Committed, *, make: bool) -> Iterator[Directory]:
         name, table_id, files = table
-        with contextlib.ExitStack() as held:
+        with contextlib.ExitStack() as opened:
             try:
-                place = held.enter_context(files.snapshots(make=make))
+                place = opened.enter_context(files.snapshots(make=make))
             except FileNotFoundError as gone:
                 if not make:
                     raise

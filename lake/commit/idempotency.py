@@ -41,7 +41,7 @@ class IdempotencyClaim:
     """Whether a try before, of which nobody knows what it did, had claimed it."""
     other: IdempotencyRow | None = None
     """Who had the key when it was to be claimed, and what was answered under it."""
-    held: Callable[[], bool] | None = None
+    is_held: Callable[[], bool] | None = None
     """Tells whether the key is held, once the transaction that does the work has sent something."""
 
     @property
@@ -70,14 +70,14 @@ class IdempotencyClaim:
 
     def begin(self, tx: CatalogTransaction) -> None:
         """Hold the key in the transaction that does the work, before anything else is locked there."""
-        self.held = tx.idempotency.holding(self.as_key) if self.taken else None
+        self.is_held = tx.idempotency.holding(self.as_key) if self.taken else None
         if not self.taken and tx.idempotency.hold_or_claim(self.as_key).rowcount != 1:
             self.had(False)
 
     def finish(self, tx: CatalogTransaction, answer: Mapping[str, Any]) -> None:
         """Store the answer in the transaction that does the work; raises when another server took the claim over."""
-        held, self.held = self.held, None
-        if held is not None and held():  # then it costs no round trip of its own
+        is_held, self.is_held = self.is_held, None
+        if is_held is not None and is_held():  # then it costs no round trip of its own
             tx.idempotency.finish_held(self.scope, self.key, owner=self.owner, answer=answer)
         elif not tx.idempotency.finish(self.scope, self.key, owner=self.owner, answer=answer):
             raise _taken_over(self.key)

@@ -28,7 +28,7 @@ def note_checked(io: FileIO, warehouse: str, table_id: UUID, *, deep: bool) -> N
 
 def last_checked(io: FileIO, warehouse: str) -> dict[UUID, tuple[dt.datetime, bool]]:
     """When each table was last checked, by the store's clock, and whether deeply; from one listing. Raises `Unavailable`."""
-    found: dict[UUID, tuple[dt.datetime, bool]] = {}
+    last: dict[UUID, tuple[dt.datetime, bool]] = {}
     for status in io.list(f"{warehouse}/{_DIRECTORY}"):
         name = status.path.rpartition("/")[2]
         try:
@@ -36,8 +36,8 @@ def last_checked(io: FileIO, warehouse: str) -> dict[UUID, tuple[dt.datetime, bo
         except ValueError:  # nobody's of ours
             continue
         seen = dt.datetime.fromtimestamp(status.mtime_millis / 1000, dt.UTC), name.endswith(_DEEP)
-        found[table_id] = max(seen, found.get(table_id, seen))
-    return found
+        last[table_id] = max(seen, last.get(table_id, seen))
+    return last
 
 
 def forget_checked(io: FileIO, warehouse: str, *, but: Collection[UUID]) -> None:

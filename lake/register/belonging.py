@@ -226,14 +226,14 @@ class Belonging:
             homes = tx.overview.homes()
             here = [home for home, _ in homes if self._is_here(home)]
             counts = sum(tables for home, tables in homes if home in here), sum(tables for _, tables in homes)
-            kept = tx.overview.kept_in(here, limit=_LOOKED_AT) if homes else tx.overview.kept_below(f"{self._warehouse}/", limit=_LOOKED_AT)
+            rows = tx.overview.kept_in(here, limit=_LOOKED_AT) if homes else tx.overview.kept_below(f"{self._warehouse}/", limit=_LOOKED_AT)
             known = {row.location for row in tx.tables.all()} | {table.location for table in tx.drops.tables()} if not homes else set()
         if 2 * counts[0] < counts[1]:
             return self._other_than(f"The catalog's tables lie in the warehouse {homes[0][0]}")
         if not homes and (elsewhere := self._elsewhere(marked)) is not None:
             return elsewhere
-        if self._holds(kept):
-            if homes or kept or (unknown := next(unknown_tables(self._io, self._warehouse, known), None)) is None:
+        if self._holds(rows):
+            if homes or rows or (unknown := next(unknown_tables(self._io, self._warehouse, known), None)) is None:
                 return None
             return (
                 f"The warehouse {self._warehouse} holds tables that the catalog does not know ({unknown.table} is one), and none of the "

@@ -98,11 +98,11 @@ class TableCheck:
         """
         wanted: Wanted = {}
         files, schema = self._table.files, self._table.schema
-        told: set[tuple[str, str]] = set()
+        reported: set[tuple[str, str]] = set()
 
         def tell(fault: Fault) -> None:
-            if (key := (fault.file, fault.problem)) not in told:
-                told.add(key)
+            if (key := (fault.file, fault.problem)) not in reported:
+                reported.add(key)
                 faults(fault)
 
         for line in lines:
@@ -131,14 +131,14 @@ class TableCheck:
         """Where named files lie; of a place that cannot be told is told instead, unless the store itself is away."""
         for name, look in looks:
             try:
-                found = look()
+                checked = look()
             except Unavailable as problem:
                 tell(unreadable(MAIN_BRANCH, problem))
             except LakeError as problem:
                 file, what = (problem.file, problem.problem) if isinstance(problem, TableDamaged) else (name, problem.message)
                 tell(Fault(branch=MAIN_BRANCH, snapshot_id=None, partition="", file=file, rows=None, problem=what))
             else:
-                yield from [found] if isinstance(found, str) else found
+                yield from [checked] if isinstance(checked, str) else checked
 
     def _manifest_path(self, name: str) -> str:
         return self._table.files.layout.manifest(name)

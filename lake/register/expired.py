@@ -72,8 +72,8 @@ def left_by_expiry(tx: CatalogTransaction, table_id: UUID, files: TableFiles, *,
     known_until = Snapshot.from_json(newest.body).time_millis
 
     def has_expired(stored: Snapshot) -> bool:
-        told = stored.key in gone or (last is not None and Snapshot.from_json(last).stands_for(stored.key))
-        return told or not has_lists(files, stored)
+        is_gone = stored.key in gone or (last is not None and Snapshot.from_json(last).stands_for(stored.key))
+        return is_gone or not has_lists(files, stored)
 
     left = []
     for snapshot_id in below:

@@ -39,14 +39,14 @@ def listed_damage(catalog: CatalogStore, table_id: UUID, files: TableFiles) -> t
         newest = tx.snapshots.latest(table_id, branch)
     on_their_way = {int(body["id"]) for body in unpublished.bodies} if unpublished is not None else set()
     published = [(number, body) for number, body in schemas if number not in on_their_way]
-    found = [*_of_schemas(files, published), *_of_snapshots(files, ids, newest)]
+    faults = [*_of_schemas(files, published), *_of_snapshots(files, ids, newest)]
     if newest is not None and newest.published:
         try:
-            found += _of_manifests(files, Snapshot.from_json(newest.body))
+            faults += _of_manifests(files, Snapshot.from_json(newest.body))
         except TableDamaged:
             if _stands(catalog, table_id, branch, newest.snapshot_id, key=newest.snapshot_uuid):
                 raise
-    for path, problem, snapshot_id in found:
+    for path, problem, snapshot_id in faults:
         if path == row.diverged_at:  # the catalog stops commits over it, and `Standing` tells so
             continue
         key = newest.snapshot_uuid if newest is not None and newest.snapshot_id == snapshot_id else None

@@ -137,12 +137,12 @@ def _settled(
     Where not all are ``complete``, what seems to contradict the others may follow from what is lost.
     """
     live: dict[Key, ManifestEntry] = {}
-    told = [(meta.file_name, settle(live, entries)) for meta, entries in zip(metas, known, strict=True)]
+    settled = [(meta.file_name, settle(live, entries)) for meta, entries in zip(metas, known, strict=True)]
     left = tuple(live.values())
     if not complete:
         return left, []
     layout, branch, anew = table.files.layout, table.identifier.branch, "it is written anew, and no row is lost"
-    problems = [(layout.manifest(name), told_of(wrong)) for name, wrong in told if wrong]
+    problems = [(layout.manifest(name), told_of(wrong)) for name, wrong in settled if wrong]
     if latest.total_record_count != (rows := rows_of(left)):
         problems.append((layout.snapshot_file(latest.id), wrong_total(latest, rows)))
     return left, [

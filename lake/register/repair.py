@@ -116,10 +116,10 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller
     files, branch = table.files, table.identifier.branch
     while (decided := _decided(catalog, table, caller, filed)) is None:
         pass  # what is set aside is kept by tags now
-    found, lowered = decided
+    state, lowered = decided
     publisher.doubt(table.table_id, branch)
     publisher.try_to_catch_up(table.table_id, files, branch)
-    for stored in found.branches:
+    for stored in state.branches:
         publisher.try_to_catch_up(table.table_id, stored.files, stored.branch)
         follow(
             partial(rewrite_operations, stored.files, stored.snapshots),
@@ -127,7 +127,7 @@ def repair(catalog: CatalogStore, publisher: Publisher, table: LakeTable, caller
         )
     file_lowered(catalog, table, lowered)
     follow(lambda: _hinted(table), f"The hint of {table.identifier} does not name its newest snapshot")
-    return found.done
+    return state.done
 
 
 def _decided(catalog: CatalogStore, table: LakeTable, caller: Caller, filed: Filed) -> tuple[_Found, Lowered] | None:
@@ -138,33 +138,33 @@ def _decided(catalog: CatalogStore, table: LakeTable, caller: Caller, filed: Fil
     files, branch = table.files, table.identifier.branch
     with catalog.transaction() as tx:
         row = _locked(tx, table)
-        found = _looked(tx, table, caller)
+        state = _looked(tx, table, caller)
         on_record = {tag.name: tag.published for tag in tx.tags.all(table.table_id, branch)}
-        if not on_record.keys() >= found.tags.keys():
-            for name, snapshot in found.tags.items():
+        if not on_record.keys() >= state.tags.keys():
+            for name, snapshot in state.tags.items():
                 tx.tags.put(table.table_id, name, snapshot.to_json(), branch, created_millis=tx.state.now_millis())
             return None
-        if lost := [name for name in found.lost_tags if on_record[name]]:
+        if lost := [name for name in state.lost_tags if on_record[name]]:
             for name in lost:  # beside a file that is written again those that are not yet would count as removed by a client
                 tx.tags.published(table.table_id, name, branch, published=False)
             return None
         with claimed_in(tx, None):
-            for one in found.missing:  # of decisions made long ago: where one cannot be written, nothing else has changed
+            for one in state.missing:  # of decisions made long ago: where one cannot be written, nothing else has changed
                 put_anew(files.io, one.path, one.data)
-            put_back(files, found.plan.back)
-            put_aside(files, found.plan.aside, found.changed, found.torn_tags, found.done.directory)
-            for name in found.lost_tags:
+            put_back(files, state.plan.back)
+            put_aside(files, state.plan.aside, state.changed, state.torn_tags, state.done.directory)
+            for name in state.lost_tags:
                 tx.tags.published(table.table_id, name, branch)
-            _register_schemas(tx, table, found.schemas, found.taken_over)
-            for stored in found.branches:
+            _register_schemas(tx, table, state.schemas, state.taken_over)
+            for stored in state.branches:
                 tx.branches.create(table.table_id, stored.branch, schema_id=stored.schema.id, table=str(table.identifier))
                 stored.put(tx, table.table_id)
                 register_answers(tx, stored.snapshots)
-            _register(tx, table, found.plan, found.history)
-            register_answers(tx, found.plan.registered)
-            lowered = lower_consumers(tx, table, _lost(found.plan, found.history), filed)
+            _register(tx, table, state.plan, state.history)
+            register_answers(tx, state.plan.registered)
+            lowered = lower_consumers(tx, table, _lost(state.plan, state.history), filed)
             _clear_mark(tx, table, row.diverged_at)
-    return found, lowered
+    return state, lowered
 
 
 def _locked(tx: CatalogTransaction, table: LakeTable) -> TableRow:

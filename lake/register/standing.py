@@ -203,9 +203,9 @@ class Standing(Belonging):
             return False
         if row.branch == MAIN_BRANCH and (is_due or row.table_id in self._unknown_branches):
             self._look_at_branches(row)
-        if is_due and (found := listed_damage(self._catalog, row.table_id, files)) is not None:
-            self._listed_damaged[table.written()] = found[0]
-            raise files.damaged(found[0], found[1], snapshot_id=found[2])
+        if is_due and (damage := listed_damage(self._catalog, row.table_id, files)) is not None:
+            self._listed_damaged[table.written()] = damage[0]
+            raise files.damaged(damage[0], damage[1], snapshot_id=damage[2])
         for name in () if latest is None or is_due else (latest.base_manifest_list, latest.delta_manifest_list):
             path = files.layout.manifest(name)
             if not files.io.file_exists(path) and live_name(self._catalog, files.io, row.table_id, row.location, path) is not None:
@@ -214,10 +214,10 @@ class Standing(Belonging):
 
     def _forget_listed(self, name: str) -> None:
         """Forget damage that listings have told and tell no more."""
-        found = self._listed_damaged.pop(name, None)
+        file = self._listed_damaged.pop(name, None)
         with self._lock:
             damage = self._damaged.get(name)
-            if damage is not None and damage.file == found:
+            if damage is not None and damage.file == file:
                 del self._damaged[name]
                 self.tell_anew(_damage_of(name))
 

@@ -73,11 +73,11 @@ def snapshots_kept(tx: CatalogTransaction, table: LakeTable, *, known: Container
         snapshots += beyond
         own = name == table.identifier.branch
         tags = {tag.name: tag for tag in tx.tags.all(table.table_id, name)} if own or known is None else {}
-        found = [*tagged(files, [tag for tag, status in stored_tags(files).items() if _is_other(files, tags.get(tag), status, own=own)])]
+        others = [*tagged(files, [tag for tag, status in stored_tags(files).items() if _is_other(files, tags.get(tag), status, own=own)])]
         if own:
-            snapshots += [snapshot for snapshot in found if _is_of_newer_schema(table, snapshot)]
+            snapshots += [snapshot for snapshot in others if _is_of_newer_schema(table, snapshot)]
         else:
-            snapshots += [snapshot for snapshot in found if known is None or snapshot.key not in known]
+            snapshots += [snapshot for snapshot in others if known is None or snapshot.key not in known]
     return snapshots
 
 

@@ -237,9 +237,9 @@ def _commit(
 
 def check_rows(table: LakeTable, inputs: Sequence[ManifestEntry], written: Sequence[NewFile]) -> None:
     """Raise `AssertionError` where files are not as many rows as those they replace: nothing that rewrites rows may lose or double any."""
-    rows, found = _rows_of(inputs), sum(new.file.row_count for new in written)
-    if rows is not None and found != rows:
-        raise AssertionError(f"A compaction of {table.identifier} made {found:,} rows of {rows:,}; nothing was changed.")
+    rows, count = _rows_of(inputs), sum(new.file.row_count for new in written)
+    if rows is not None and count != rows:
+        raise AssertionError(f"A compaction of {table.identifier} made {count:,} rows of {rows:,}; nothing was changed.")
 
 
 def _rows_of(entries: Sequence[ManifestEntry]) -> int | None:

@@ -278,15 +278,15 @@ class LakeDrops(LakeBase):
             tx.drops.in_turn()
             dropped = self._database_to_change(tx, name, drop_id, Access.DROP)
             target = to or dropped.name
-            kept = [table for table in tx.drops.of_database(dropped.drop_id) if table.kept_in == dropped.kept_as]
-            tables = [Identifier(target, table.name) for table in kept]
+            recoverable = [table for table in tx.drops.of_database(dropped.drop_id) if table.kept_in == dropped.kept_as]
+            tables = [Identifier(target, table.name) for table in recoverable]
             try:
                 tx.drops.bring_back_database(dropped, target)
             except DatabaseAlreadyExist as taken:
                 taken.tell(f" UNDROP DATABASE {name} AS … brings it back under another name.")
                 raise
             self._restart(tx, tables, restarts)
-        self._brought_back(tables, kept)
+        self._brought_back(tables, recoverable)
         return tables
 
     def _restart(self, tx: CatalogTransaction, tables: Sequence[Identifier], restarts: Restarts) -> None:

@@ -218,9 +218,9 @@ class History:
         Raises what `rollback_schema` raises.
         """
         branch, row = table.identifier.branch, tx.tables.find(table.identifier)
-        kept = [to.body, *(one.body for one in tx.snapshots.history(table.table_id, branch))]
-        kept += [tag.snapshot for tag in tx.tags.all(table.table_id, branch)]
-        schema_id = max(int(body["schemaId"]) for body in kept)
+        bodies = [to.body, *(one.body for one in tx.snapshots.history(table.table_id, branch))]
+        bodies += [tag.snapshot for tag in tx.tags.all(table.table_id, branch)]
+        schema_id = max(int(body["schemaId"]) for body in bodies)
         body = tx.tables.schema(table.table_id, schema_id, branch)
         if row is None or body is None:
             return

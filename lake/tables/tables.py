@@ -315,8 +315,8 @@ class LakeTables(LakeMetadata):
 
     def _has_marks(self, opened: LakeTable) -> bool:
         """Whether deletion vectors mark rows of a snapshot or tag that is kept: other clients read each of them by the present options."""
-        kept = [*reversed(self.snapshots(opened)), *(Snapshot.from_json(tag.snapshot) for tag in self.tags.all(opened))]
-        return any(deletions_of(opened.files, opened.schema, snapshot) for snapshot in kept)
+        snapshots = [*reversed(self.snapshots(opened)), *(Snapshot.from_json(tag.snapshot) for tag in self.tags.all(opened))]
+        return any(deletions_of(opened.files, opened.schema, snapshot) for snapshot in snapshots)
 
     def _latest_numbered(self, opened: LakeTable) -> tuple[Snapshot | None, Numbering]:
         """The newest snapshot, its file in place, and how the table's schemas are numbered at that moment."""

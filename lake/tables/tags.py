@@ -373,7 +373,7 @@ def _has_lists(table: LakeTable, tag: TagRow) -> bool:
 def _tells_the_same(decided: Snapshot, tagged: Snapshot) -> bool:
     """Whether a tag's file tells a decided snapshot: what it holds, and the times and ids that a way back to it would go on from."""
     first, other = (
-        (content_of(told), told.time_millis, told.watermark, told.next_row_id, told.changelog_record_count) for told in (decided, tagged)
+        (content_of(each), each.time_millis, each.watermark, each.next_row_id, each.changelog_record_count) for each in (decided, tagged)
     )
     return first == other
 
@@ -399,8 +399,8 @@ def to_tag(tx: CatalogTransaction, table: LakeTable, snapshot_id: int | None) ->
     if row is not None:
         check_there(table, row)
         return Snapshot.from_json(row.body)
-    kept = (tag.snapshot for tag in tx.tags.all(table.table_id, branch) if int(tag.snapshot["id"]) == snapshot_id)
-    if (body := next(kept, None)) is not None:
+    bodies = (tag.snapshot for tag in tx.tags.all(table.table_id, branch) if int(tag.snapshot["id"]) == snapshot_id)
+    if (body := next(bodies, None)) is not None:
         return Snapshot.from_json(body)
     which = "no snapshot to tag yet" if snapshot_id is None else f"no snapshot {snapshot_id} to tag"
     raise SnapshotNotExist(f"Table {table.identifier} has {which}.", resource_name=str(snapshot_id or 0))

@@ -12,9 +12,9 @@ _DIRECTIVES: dict[str, type[DataType]] = {"__BLOB": BlobType, "__VECTOR": Vector
 def check_no_directive(column: str, comment: str | None, given: DataType) -> None:
     """Raise `InvalidSchema` for a comment that asks for another type than the ``given`` one, which the column would have for good."""
     said = (comment or "").strip()
-    for begin, asked in _DIRECTIVES.items():
-        if said.startswith(begin) and not any(isinstance(part, asked) for part in walk(given)):
-            type_ = asked.root
+    for begin, kind in _DIRECTIVES.items():
+        if said.startswith(begin) and not any(isinstance(part, kind) for part in walk(given)):
+            type_ = kind.root
             raise InvalidSchema(
                 f"The comment of column {column} begins with {begin}, which asks a Paimon catalog for a column of type {type_}; this one "
                 f"takes the type itself: give the column the type {type_}, or write another comment."

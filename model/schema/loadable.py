@@ -70,9 +70,9 @@ _SAMPLES = {"variant.shredding.maxInferBufferRow": 4096, "variant.shredding.adap
 
 def check_taken(schema: Schema, *, before: Schema | None = None) -> None:
     """Raise for the schema of a table that is made, or takes the place of ``before``, as `check_loadable` and `check_no_directive` do."""
-    told = set() if before is None else {(column.name, column.description) for column in before.fields}
+    before_columns = set() if before is None else {(column.name, column.description) for column in before.fields}
     for column in schema.fields if other_kind(schema.options) in _CHECKED_KINDS else ():
-        if (column.name, column.description) not in told:
+        if (column.name, column.description) not in before_columns:
             check_no_directive(column.name, column.description, column.type)
     check_loadable(schema, before=before)
 

@@ -60,8 +60,8 @@ def means_other_columns(written: Schema, present: Schema) -> bool:
     As after a replacement between them; not after a RENAME, nor where a column was dropped.
     """
     old, new = ({field.name: field.id for field in schema.fields} for schema in (written, present))
-    kept = set(new.values())
-    return kept.isdisjoint(old.values()) or any(field_id not in kept and name in new for name, field_id in old.items())
+    new_ids = set(new.values())
+    return new_ids.isdisjoint(old.values()) or any(field_id not in new_ids and name in new for name, field_id in old.items())
 
 
 def as_it_was(before: Schema, present: Schema) -> Schema:

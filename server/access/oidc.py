@@ -175,12 +175,12 @@ class OidcIssuer:
             return {}
         headers = {"Authorization": f"Bearer {access_token}", "Accept": "application/json"}
         answer = httpx.get(endpoint, headers=headers, timeout=TIMEOUT_SECONDS, follow_redirects=False)
-        told = _object(answer.content) if answer.status_code == 200 else None
-        if told is None:
+        userinfo = _object(answer.content) if answer.status_code == 200 else None
+        if userinfo is None:
             raise self._provider.away(f"its userinfo_endpoint answers HTTP {answer.status_code} and no claims")
-        if told.get("sub") != claims.get("sub"):
+        if userinfo.get("sub") != claims.get("sub"):
             raise NotAuthorized("The issuer tells of somebody else than who logged in; log in again.")
-        return told
+        return userinfo
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
         name = claims.get(self.settings.principal_claim)
@@ -224,10 +224,10 @@ class OidcIssuer:
 def _object(content: bytes) -> dict[str, Any] | None:
     """A JSON object; None where it is none."""
     try:
-        found = orjson.loads(content)
+        value = orjson.loads(content)
     except orjson.JSONDecodeError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _header(token: str) -> dict[str, Any]:

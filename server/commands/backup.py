@@ -214,9 +214,9 @@ def _no_copy_left(lake: Lake, dsn: str, parts: Sequence[Part]) -> Iterator[Calla
     """
     checks: list[Callable[[], None]] = []
     try:
-        with contextlib.ExitStack() as kept:
+        with contextlib.ExitStack() as open_files:
             for part in parts:
-                checks.append(kept.enter_context(filling(dsn, part.location)))
+                checks.append(open_files.enter_context(filling(dsn, part.location)))
                 put_on_record(lake.catalog, part.location)
 
             def require_kept() -> None:

@@ -221,10 +221,10 @@ def _checked(lake: Lake) -> Check:
     if not tables:
         return
     tables.sort(key=lambda row: (checked[row.table_id][0].timestamp() if row.table_id in checked else 0.0, row.database, row.name))
-    told = [f"{Identifier(row.database, row.name)} {_when(checked.get(row.table_id))}" for row in tables[:_MOST_TABLES]]
+    lines = [f"{Identifier(row.database, row.name)} {_when(checked.get(row.table_id))}" for row in tables[:_MOST_TABLES]]
     more = f", {len(tables) - _MOST_TABLES:,} more later" if len(tables) > _MOST_TABLES else ""
     never = sum(row.table_id not in checked for row in tables)
-    detail = f"{len(tables) - never:,} of {len(tables):,} tables by `sluice check` or sys.check_table: {', '.join(told)}{more}"
+    detail = f"{len(tables) - never:,} of {len(tables):,} tables by `sluice check` or sys.check_table: {', '.join(lines)}{more}"
     yield Finding(check="checked", level=OK, detail=detail)
 
 

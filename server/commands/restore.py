@@ -77,26 +77,26 @@ def restore(
             raise  # whatever else ends it may have come after the COMMIT: then only what was kept tells the repeat what was replaced
         catalog = catalog_of(settings, dsn, max_connections=16)
         try:
-            found = list(_rights_since(settings, dsn, path, replaced))
-            for each in found:
+            differences = list(_rights_since(settings, dsn, path, replaced))
+            for each in differences:
                 tell(each)
-            found += [_stopped(job) for job in put_back.stopped]
-            found += [_failed(job) for job in put_back.failed]
-            found += [_left_out(table, path) for table in put_back.left_out]
-            found += _looks(catalog, settings, dsn, head, files_back=copied is not None)
+            differences += [_stopped(job) for job in put_back.stopped]
+            differences += [_failed(job) for job in put_back.failed]
+            differences += [_left_out(table, path) for table in put_back.left_out]
+            differences += _looks(catalog, settings, dsn, head, files_back=copied is not None)
         finally:
             catalog.close()
         jobs = jobs_of(dsn)
         running = [] if jobs is None else [job.name for job in jobs.jobs if not job.state.ended]
-    found += _of_place(replaced, stood)
+    differences += _of_place(replaced, stood)
     if (stays := replaced_rights.forget(path)) is not None:
-        found.append(Difference(table="the catalog", what=stays, statement=""))
+        differences.append(Difference(table="the catalog", what=stays, statement=""))
     elsewhere = "" if head.warehouse == settings.warehouse else f"; it was made of the warehouse {head.warehouse}"
     rows = head.rows - sum(table.rows for table in put_back.left_out)
     summary = f"{path}: {rows} rows as of {head.created_at} are the catalog now{elsewhere}"
     if running:
         summary += f"; {len(running)} jobs run again once a server starts: {', '.join(running)}"
-    return summary + ("" if copied is None else f"; {told_of(copied)}"), found + ([] if copied is None else troubles_of(copied))
+    return summary + ("" if copied is None else f"; {told_of(copied)}"), differences + ([] if copied is None else troubles_of(copied))
 
 
 class Replaced:
@@ -126,28 +126,28 @@ class Replaced:
 
 def _replaced(settings: Settings, dsn: str, path: Path) -> Replaced:
     """Look at what is to be replaced, and keep its rights until they are told."""
-    found = Replaced()
-    found.rights_before = replaced_rights.kept(path)
-    found.rights = [*found.rights_before]
+    replaced = Replaced()
+    replaced.rights_before = replaced_rights.kept(path)
+    replaced.rights = [*replaced.rights_before]
     with contextlib.suppress(CatalogDamaged):
-        found.jobs = jobs_of(dsn)
-    found.newer = (at := revision_of(dsn)) is not None and not knows(at)
-    if found.newer:
-        return found
+        replaced.jobs = jobs_of(dsn)
+    replaced.newer = (at := revision_of(dsn)) is not None and not knows(at)
+    if replaced.newer:
+        return replaced
     try:
         upgrade(dsn, "head")
     except Exception as problem:  # whatever keeps it from that, the backup is the way out
-        found.problem = str(problem).splitlines()[0].rstrip(".") if str(problem) else type(problem).__name__
-        return found
+        replaced.problem = str(problem).splitlines()[0].rstrip(".") if str(problem) else type(problem).__name__
+        return replaced
     try:
         rights = present_rights(settings, dsn)
     except CatalogDamaged as damage:  # which the backup is the way out of
-        found.unread = damage
+        replaced.unread = damage
     else:
-        if rights not in found.rights:  # also beside others: those may be of a restore that replaced nothing, long ago
-            found.rights.append(rights)
-            found.kept_now = replaced_rights.keep(path, found.rights)
-    return found
+        if rights not in replaced.rights:  # also beside others: those may be of a restore that replaced nothing, long ago
+            replaced.rights.append(rights)
+            replaced.kept_now = replaced_rights.keep(path, replaced.rights)
+    return replaced
 
 
 def _filled(dsn: str, path: Path, head: ArchiveHead, replaced: Replaced, *, replace: bool) -> tuple[PutBack, Aside | None]:
@@ -180,11 +180,11 @@ def _rights_since(settings: Settings, dsn: str, path: Path, replaced: Replaced) 
     """Who may do or see what the catalog that was replaced did not let them."""
     try:
         after = present_rights(settings, dsn) if replaced.rights else None
-        told = set[tuple[str, str]]()
+        listed = set[tuple[str, str]]()
         for before in replaced.rights:
             for each in given_again(before, after) if after is not None else ():
-                if (each.table, each.statement) not in told:
-                    told.add((each.table, each.statement))
+                if (each.table, each.statement) not in listed:
+                    listed.add((each.table, each.statement))
                     yield each
     except (LakeError, OSError) as problem:
         what = f"who may do what again, as when the backup was made, could not be told ({problem}): look through its rights"
@@ -212,14 +212,14 @@ def _left_out(table: ArchivedTable, path: Path) -> Difference:
 
 def _looks(catalog: CatalogStore, settings: Settings, dsn: str, head: ArchiveHead, *, files_back: bool) -> list[Difference]:
     """What is done and looked at once the catalog is the backup's; what cannot be is told, as the rest is true all the same."""
-    found: list[Difference] = []
+    seen: list[Difference] = []
 
     def look(name: str, differing: Callable[[], Iterable[Difference]]) -> None:
         try:
-            found.extend(differing())
+            seen.extend(differing())
         except (LakeError, OSError) as problem:
             what = f"is the backup's now, but {name} failed ({problem}): repeat the restore with --replace before a server starts"
-            found.append(Difference(table="the catalog", what=what, statement=""))
+            seen.append(Difference(table="the catalog", what=what, statement=""))
 
     def free() -> Iterable[Difference]:
         let_go(dsn)
@@ -245,7 +245,7 @@ def _looks(catalog: CatalogStore, settings: Settings, dsn: str, head: ArchiveHea
     look("comparing its identity with the warehouse's", lambda: _of_identity(catalog, settings, known=known))
     look("holding it against the warehouse", lambda: differences(catalog, settings.warehouse, kept=occupied))
     look("looking at the files of its tags", lambda: tags_without_files(catalog))
-    return found
+    return seen
 
 
 def _of_place(replaced: Replaced, stood: Aside | None) -> Iterator[Difference]:

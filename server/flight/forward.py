@@ -114,20 +114,20 @@ class FlightForward:
         peers = self._services.peers
         assert peers is not None
         channel = self._channels.to(owner, peers, _WHAT)
-        asked = Future[Any]()
+        ready = Future[Any]()
 
         def requests() -> Iterator[bytes]:
             yield first
             try:
                 yield from rest
             except StatementCanceled:  # a stream that just ended would be all of it to the owner
-                asked.result().cancel()
+                ready.result().cancel()
 
         sent = [(name, value) for name, value in call.sent_headers if name in _GOES_ALONG]
         sent += [(PASSED_ON, str(peers.number)), (MEANT, str(owner.number)), ("x-request-id", call.request_id)]
         sent += [(FROM, _sealed(peers, owner.number, call.address, call))]
         answers = channel.stream_stream(SERVICE + call.method)(requests(), metadata=sent)
-        asked.set_result(answers)  # of which requests are sent already
+        ready.set_result(answers)  # of which requests are sent already
         if not call.on_end(answers.cancel):
             answers.cancel()
         try:

@@ -93,15 +93,15 @@ class PeerChannels:
         host = parts.hostname or ""
         target = f"{f'[{host}]' if ':' in host else host}:{self._port(owner, peers, what)}"
         with self._lock:
-            kept = self._kept.get(owner.number)
-            old = [] if kept is not None and kept.target == target else self._take_old(owner.number, peers)
-            if kept is None or kept.target != target:
-                kept = self._kept[owner.number] = _Channel(target, secure=parts.scheme == "https")
+            channel = self._kept.get(owner.number)
+            old = [] if channel is not None and channel.target == target else self._take_old(owner.number, peers)
+            if channel is None or channel.target != target:
+                channel = self._kept[owner.number] = _Channel(target, secure=parts.scheme == "https")
         for each in old:
             each.channel.close()
-        if not kept.connect():
+        if not channel.connect():
             raise Unavailable(known_to(owner, what, f"is not reached at {target}, where its Flight SQL listens"))
-        return kept.channel
+        return channel.channel
 
     def _take_old(self, number: int, peers: Peers) -> list[_Channel]:
         """Take out the channel to a number, and those to servers that are gone."""
@@ -113,8 +113,8 @@ class PeerChannels:
             if self._connections is None:
                 self._connections = PeerConnections()
         try:
-            asked = PeerRequest("GET", "/livez", [(FLIGHT_PORT, "?")], None, answer_seconds=_PORT_SECONDS)
-            answer = self._connections.send(owner, peers.seal, asked)
+            request = PeerRequest("GET", "/livez", [(FLIGHT_PORT, "?")], None, answer_seconds=_PORT_SECONDS)
+            answer = self._connections.send(owner, peers.seal, request)
             # A proxy before the owner may write the names of headers as it likes.
             port = {name.lower(): value for name, value in answer.headers}.get(FLIGHT_PORT.lower())
             for _ in answer.pieces():
@@ -130,9 +130,9 @@ class PeerChannels:
     def close(self) -> None:
         """Keep none; calls on them are canceled."""
         with self._lock:
-            kept, self._kept = list(self._kept.values()), {}
+            channels, self._kept = list(self._kept.values()), {}
             connections, self._connections = self._connections, None
-        for each in kept:
+        for each in channels:
             each.channel.close()
         if connections is not None:
             connections.close()

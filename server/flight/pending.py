@@ -61,10 +61,10 @@ class Results:
     def check_place(self, principal: str) -> None:
         """Raise `TooManyStatements` where no more results can wait, or none of a principal's; to be asked before anything is done."""
         with self._lock:
-            own, held = self._of[principal], len(self._held)
-        if not may_have_another(own, held, MOST_HELD):
+            own, total = self._of[principal], len(self._held)
+        if not may_have_another(own, total, MOST_HELD):
             raise TooManyStatements(
-                f"{own} results of {principal} and {held} of all wait to be fetched by their tickets, of {MOST_HELD} that may. "
+                f"{own} results of {principal} and {total} of all wait to be fetched by their tickets, of {MOST_HELD} that may. "
                 "Nothing was done; fetch or cancel some, or try again later."
             )
 

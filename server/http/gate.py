@@ -86,8 +86,8 @@ class Gate:
         if self._buffered_bytes <= _MOST_BUFFERED:
             return
         of_groups = Counter[Group]()
-        for each, held in self._buffered.items():
-            of_groups[each.group] += held
+        for each, buffered in self._buffered.items():
+            of_groups[each.group] += buffered
         most = max(of_groups, key=of_groups.__getitem__)
         self._dismiss(next(each for each in self._buffered if each.group == most))
 

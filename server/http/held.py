@@ -20,14 +20,14 @@ class HeldBytes:
 
     def hold(self, request: Hashable, owner: str, size: int) -> None:
         """So many bytes of an owner's request are in memory now; 0 once it is over."""
-        before, held = self._of_each.pop(request, (owner, 0))
-        self._of_owner[before] -= held
+        before, before_size = self._of_each.pop(request, (owner, 0))
+        self._of_owner[before] -= before_size
         if not self._of_owner[before]:
             del self._of_owner[before]
         if size:
             self._of_each[request] = owner, size
             self._of_owner[owner] += size
-        self.total += size - held
+        self.total += size - before_size
 
     def crowded(self, owner: str) -> bool:
         """Whether an owner's requests, or all, hold as much as they may: they go to the disk where they may, and else are refused."""

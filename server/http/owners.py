@@ -39,8 +39,8 @@ class Owners:
 
 
 def _shown(environ: dict[str, Any]) -> int | None:
-    if shown := environ.get("HTTP_AUTHORIZATION"):
-        scheme, _, credential = shown.partition(" ")
+    if header := environ.get("HTTP_AUTHORIZATION"):
+        scheme, _, credential = header.partition(" ")
         return hash((scheme.lower(), credential.strip()))  # however it is spelled it is one token
     cookie = environ.get("HTTP_COOKIE")
     return None if cookie is None else hash(cookie)

@@ -97,8 +97,8 @@ class Seen:
         for family in self._registry.collect():
             if any("table" in sample.labels or "job" in sample.labels for sample in family.samples):
                 visible = Metric(family.name, family.documentation, family.type)
-                told = self._told({sample.labels.get("table", "") for sample in family.samples})
-                visible.samples = [sample for sample in family.samples if sample.labels.get("table") in told]
+                tables = self._told({sample.labels.get("table", "") for sample in family.samples})
+                visible.samples = [sample for sample in family.samples if sample.labels.get("table") in tables]
                 yield visible
             else:
                 yield family

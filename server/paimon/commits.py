@@ -44,8 +44,8 @@ def commit(database: str, table: str) -> object:
 
     tell(what)
     decides = sent.identifier_decides or (request.user_agent.string or "").startswith(_EARLIER_SPARK_SOURCES)
-    told = replace(sent, identifier_decides=decides, judged=judged, waiting=lambda: services().may_wait_for_turn(caller()))
-    landed = lake().client_commit(name, told)
+    attempt = replace(sent, identifier_decides=decides, judged=judged, waiting=lambda: services().may_wait_for_turn(caller()))
+    landed = lake().client_commit(name, attempt)
     tell(f"{what}, {rows}" if landed is not None else f"{what}, not taken: another came first")
     return {"success": landed is not None} | ({"snapshotUuid": landed} if landed is not None and sent.identifier_decides else {})
 
@@ -105,12 +105,12 @@ def snapshot_by_version(database: str, table: str, version: str) -> object:
     if (key := argument("key")) is not None and (number := whole_number(version)) is not None:
         return {"isPast": here.history.is_past(opened, number, key)}
     try:
-        found = here.history.version(opened, version)
+        snapshot = here.history.version(opened, version)
     except SnapshotNotExist:
         if (raw := raw_segments(request.environ)[-1]) == version:
             raise
-        found = here.history.version(opened, raw)  # Java's client escapes all names but this one: "a+b" comes as it is
-    return {"snapshot": snapshot_json(found, told=tells_counts(here, opened))}
+        snapshot = here.history.version(opened, raw)  # Java's client escapes all names but this one: "a+b" comes as it is
+    return {"snapshot": snapshot_json(snapshot, told=tells_counts(here, opened))}
 
 
 @route("POST", "databases/{}/tables/{}/rollback")

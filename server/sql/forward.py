@@ -109,8 +109,8 @@ def prove(services: Services) -> Response | None:
     if PROVE not in request.headers:
         return None
     client = request.remote_addr or "", request.environ.get("REMOTE_PORT", "0")
-    shown = proof(services.peers.number, services.peers.seal, request.headers[PROVE], client)
-    return Response(status=HTTPStatus.NO_CONTENT, headers={} if shown is None else {PROOF: shown})
+    answer = proof(services.peers.number, services.peers.seal, request.headers[PROVE], client)
+    return Response(status=HTTPStatus.NO_CONTENT, headers={} if answer is None else {PROOF: answer})
 
 
 def came_from(services: Services) -> None:
@@ -155,7 +155,7 @@ def _of_any(services: Services, peers: Peers, name: str) -> Response | None:
         return None
     others = [other for other in peers.others() if not (peers.answers_at(other.url) and _is_near(other, peers))]
     what = f"Statement {name}"
-    told: Response | None = None
+    last: Response | None = None
     knowing, unsure = _who_may_know(others, peers, name)
     for other in knowing:
         try:
@@ -168,15 +168,15 @@ def _of_any(services: Services, peers: Peers, name: str) -> Response | None:
         if answer.status_code == HTTPStatus.NOT_FOUND:
             answer.close()
             continue
-        if told is not None:
-            told.close()
-        told = answer
+        if last is not None:
+            last.close()
+        last = answer
         if _says(answer.status_code):
             return answer
     if unsure is None:
-        return told
-    if told is not None:
-        told.close()
+        return last
+    if last is not None:
+        last.close()
     raise unsure
 
 
@@ -193,15 +193,15 @@ def _who_may_know(others: Sequence[ServerRow], peers: Peers, name: str) -> tuple
     if not others:
         return [], None
     what, path = f"Statement {name}", f"/statements/{name}"
-    asked: dict[Future[int], ServerRow] = {}
+    looks: dict[Future[int], ServerRow] = {}
     threads = ThreadPoolExecutor(min(len(others), _MOST_ASKED), thread_name_prefix="sluice-names")
     try:
         for other in others:
             headers = [header for header in _passed_on(other, peers, "GET", path) if not header[0].lower().startswith("content-")]
             sent = PeerRequest("GET", f"/statements/{quote(name, safe='')}", headers, None, answer_seconds=_NAME_SECONDS)
-            asked[threads.submit(_status_of, other, peers, what, sent)] = other
+            looks[threads.submit(_status_of, other, peers, what, sent)] = other
         refusing, unsure = list[ServerRow](), None
-        waiting = set(asked)
+        waiting = set(looks)
         deadline = time.monotonic() + _NAME_SECONDS
         while waiting:
             done, waiting = wait(waiting, max(0.0, deadline - time.monotonic()), FIRST_COMPLETED)
@@ -214,11 +214,11 @@ def _who_may_know(others: Sequence[ServerRow], peers: Peers, name: str) -> tuple
                     unsure = problem
                     continue
                 if _says(status) and status != HTTPStatus.NOT_FOUND:
-                    return [asked[each]], None
+                    return [looks[each]], None
                 if status != HTTPStatus.NOT_FOUND:
-                    refusing.append(asked[each])
+                    refusing.append(looks[each])
             if not done:
-                return refusing, Unavailable(known_to(asked[waiting.pop()], what, "does not answer"))
+                return refusing, Unavailable(known_to(looks[waiting.pop()], what, "does not answer"))
         return refusing, unsure
     finally:
         threads.shutdown(wait=False, cancel_futures=True)

@@ -220,10 +220,10 @@ class PeerConnections:
     def _back(self, owner: ServerRow, connection: HTTPConnection, *, whole: bool) -> None:
         now = time.monotonic()
         with self._lock:
-            if kept := whole and not self._closed:
+            if goes_back := whole and not self._closed:
                 self._idle.setdefault((owner.number, owner.url or ""), []).append((now, connection))
             old = self._too_old(now)
-        if not kept:
+        if not goes_back:
             connection.close()
         for each in old:
             each.close()
@@ -232,10 +232,10 @@ class PeerConnections:
         """Connections that nobody takes any more, taken out."""
         old: list[HTTPConnection] = []
         for key, waiting in list(self._idle.items()):
-            kept = [entry for entry in waiting if now - entry[0] <= _IDLE_SECONDS][-_MOST_IDLE:]
-            old += [entry[1] for entry in waiting if entry not in kept]
-            self._idle[key] = kept
-            if not kept:
+            young = [entry for entry in waiting if now - entry[0] <= _IDLE_SECONDS][-_MOST_IDLE:]
+            old += [entry[1] for entry in waiting if entry not in young]
+            self._idle[key] = young
+            if not young:
                 del self._idle[key]
         return old
 

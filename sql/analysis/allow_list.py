@@ -109,8 +109,8 @@ def _guarded(tree: exp.Expr, fixed_columns: Callable[[], Collection[str]]) -> No
 
 def _name_of_cast(column: exp.Expr) -> str | None:
     """What Spark calls a cast of a column, which goes by the column's name."""
-    given = column.this if isinstance(column, exp.Cast) else None
-    return given.name if isinstance(given, exp.Column) else None
+    operand = column.this if isinstance(column, exp.Cast) else None
+    return operand.name if isinstance(operand, exp.Column) else None
 
 
 def _outside_hints(tree: exp.Expr) -> Iterator[exp.Expr]:

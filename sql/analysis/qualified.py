@@ -117,10 +117,10 @@ def _meaning(column: exp.Column, level: _Level | None) -> _Meaning | None:
     while level is not None:
         for count in range(len(names) - 1, 1, -1):
             last = names[count - 1]
-            found = level.named.get(last, [])
-            nodes = [node for node in found if level.wholes.get(id(node), ())[-count:] == names[:count]]
+            candidates = level.named.get(last, [])
+            nodes = [node for node in candidates if level.wholes.get(id(node), ())[-count:] == names[:count]]
             if nodes:
-                return _Meaning(nodes, count, captured=len(found) > len(nodes) or last in captured)
+                return _Meaning(nodes, count, captured=len(candidates) > len(nodes) or last in captured)
         captured |= level.named.keys() & set(names)
         level = level.outer
     return None

@@ -97,7 +97,7 @@ def _around(tree: exp.Expr) -> _Names | None:
     while path[-1].parent is not None:
         path.append(path[-1].parent)
     for outer, inner in zip(reversed(path), reversed(path[:-1]), strict=False):
-        names = next(found for child, found in _inside(outer, names) if child is inner)
+        names = next(visible for child, visible in _inside(outer, names) if child is inner)
     return names
 
 

@@ -45,8 +45,8 @@ def to_spark(tree: exp.Expr) -> exp.Expr:
         if is_call(column):
             column.replace(exp.Anonymous(this=column.name))
     casts = [(cast, _shown(cast)) for cast in tree.find_all(exp.Cast)]
-    for cast, shown in reversed(casts):  # from the inside, while each is still part of the tree
-        _rewrite_cast(cast, shown)
+    for cast, text in reversed(casts):  # from the inside, while each is still part of the tree
+        _rewrite_cast(cast, text)
     for type_ in list(tree.find_all(exp.DataType)):
         _rewrite_type(type_)
     return tree

@@ -148,8 +148,8 @@ def kept_names(view: View) -> Sequence[str]:
 
 def _named(query: exp.Query, names: Sequence[str], columns: Sequence[str]) -> exp.Query:
     """The columns of these names of a query, whatever others it has by now and in whichever order."""
-    shown = [
+    selected = [
         exp.alias_(exp.column(exp.to_identifier(name, quoted=True)), column, quoted=True)
         for name, column in zip(names, columns, strict=True)
     ]
-    return exp.select(*shown).from_(query.subquery(alias=exp.to_identifier("__sluice_view", quoted=True), copy=False), copy=False)
+    return exp.select(*selected).from_(query.subquery(alias=exp.to_identifier("__sluice_view", quoted=True), copy=False), copy=False)

@@ -98,11 +98,11 @@ def check_path(path: str, scope: ConnectorScope, *, may_be_empty: bool = False) 
     allowed = [os.path.realpath(root) for root in import_dirs if "://" not in root]
     if not os.path.isabs(plain) or not _inside(os.path.realpath(_fixed_part(plain)), allowed):
         raise _outside(path, import_dirs)
-    paths = found = [plain]
+    paths = matches = [plain]
     if glob.has_magic(plain):
-        paths, found = _matches(plain), _matches(plain, hidden=True)
+        paths, matches = _matches(plain), _matches(plain, hidden=True)
     wanted = [os.path.realpath(plain)] if may_be_empty else []  # a pattern of files to come
-    for match in found:
+    for match in matches:
         wanted.append(top := os.path.realpath(match))
         for file in _every_file(match):
             real = os.path.realpath(file)

@@ -102,9 +102,9 @@ def checked_options(table: ConnectorTable, hint: Mapping[str, str], *, of_view: 
         raise InvalidOption("Option 'connector' cannot be given in a hint.")
     for key in hint if table.kept and (of_view or not table.owned) else ():
         if not group.known(key).per_query:
-            given = ", ".join(option.key for option in (*group, *group.families()) if option.per_query) or "none"
+            allowed = ", ".join(option.key for option in (*group, *group.families()) if option.per_query) or "none"
             raise Forbidden(
-                f"Option '{key}' cannot be given in a hint: {table.name} stands for the rows that its options mean. Hints give {given}. "
+                f"Option '{key}' cannot be given in a hint: {table.name} stands for the rows that its options mean. Hints give {allowed}. "
                 "CREATE TEMPORARY TABLE makes a table with options of your own, and who holds ALL on the table gives any outside of views."
             )
     return hint

@@ -40,10 +40,10 @@ class Cancellation:
 
     def cancel(self, reason: LakeError | None = None) -> bool:
         """Tell the statement to stop, and whatever it waits on; False where it was told before."""
-        told = self.tell(reason or StatementCanceled("The statement was canceled."))
-        if told:
+        is_first = self.tell(reason or StatementCanceled("The statement was canceled."))
+        if is_first:
             self.call_back()
-        return told
+        return is_first
 
     def tell(self, reason: LakeError) -> bool:
         """Tell the statement to stop, but not yet what it waits on; False where it was told before."""

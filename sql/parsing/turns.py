@@ -115,12 +115,12 @@ class Turns:
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
         """Wait for no turn in the block, as in a transaction: for stored texts, which were read in turn when they were given."""
-        held = getattr(self._mine, "held", False)
+        before = getattr(self._mine, "held", False)
         self._mine.held = True
         try:
             yield
         finally:
-            self._mine.held = held
+            self._mine.held = before
 
     def waiting(self) -> int:
         """How many long texts wait to be read."""

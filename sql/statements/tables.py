@@ -300,9 +300,9 @@ class AlterTable(LocalStatement):
                     raise AnalysisError(f"{key} is no partition column of {name}; there are {keys}.", fragment=key)
             matches = matching(schema, present, [spec])
             spelled = {key: default if text is None else text for key, text in spec.items()}
-            found = {} if matches else without_rows(context.lake, table, [spelled])
-            made_by_name |= found
-            if not matches and not found and not present_only:
+            empty = {} if matches else without_rows(context.lake, table, [spelled])
+            made_by_name |= empty
+            if not matches and not empty and not present_only:
                 named = ", ".join(f"{key} = {'NULL' if text is None else text}" for key, text in spec.items())
                 raise AnalysisError(f"Table {name} has no partition ({named}); DROP IF EXISTS PARTITION takes that for done.")
             gone |= matches

@@ -42,15 +42,15 @@ def _view(
         except UnsupportedType:
             raise UnsupportedType(f"Column {name} of the view has the type {column.type.sql()}, which no table has; CAST it.") from None
         fields.append(Field(id=at, name=name, type=column.type, description=said))
-    database, given = context.session.current_database, [column.name for column in view_columns]
-    kept = query.is_star and len(set(given)) == len(given)  # where names repeat only their places tell the columns apart
-    columns_given = given if kept and _names_its_columns(query) else ()
+    database, names = context.session.current_database, [column.name for column in view_columns]
+    keeps_names = query.is_star and len(set(names)) == len(names)  # where names repeat only their places tell the columns apart
+    columns_given = names if keeps_names and _names_its_columns(query) else ()
     return View(
         fields=tuple(fields),
         query=_for_others(text, database, [name for name, _ in named] if query.is_star else (), columns_given),
         dialects={OWN_DIALECT: text},
         comment=comment,
-        options={DATABASE_OPTION: database} | ({COLUMNS_OPTION: json.dumps(given, ensure_ascii=False)} if kept else {}),
+        options={DATABASE_OPTION: database} | ({COLUMNS_OPTION: json.dumps(names, ensure_ascii=False)} if keeps_names else {}),
     )
 
 
@@ -85,9 +85,9 @@ def _for_others(text: str, database: str, columns: Sequence[str], given: Sequenc
         text = f"{text[:start]}{quote(database)}.{text[start:]}"
     if not columns:
         return text
-    shown = ", ".join(f"{quote(name)} AS {quote(column)}" for name, column in zip(given, columns, strict=True)) if given else "*"
+    columns_text = ", ".join(f"{quote(name)} AS {quote(column)}" for name, column in zip(given, columns, strict=True)) if given else "*"
     names = "" if given else f" ({', '.join(map(quote, columns))})"
-    return "\n".join((f"SELECT {shown} FROM (", text, f") AS {quote('__view')}{names}"))  # noqa: S608 - kept as a text, and read under its reader's rights
+    return "\n".join((f"SELECT {columns_text} FROM (", text, f") AS {quote('__view')}{names}"))  # noqa: S608 - kept as a text, and read under its reader's rights
 
 
 @handles(trees.CreateView)
@@ -149,8 +149,8 @@ class DropView(LocalStatement):
         if not args["temporary"]:
             context.lake.views.drop(name, if_exists=args["if_exists"], claim=context.idempotency)
         elif not args["if_exists"]:
-            shown = ".".join(args["name"])
+            spelled = ".".join(args["name"])
             raise AnalysisError(
-                f"There is no temporary view {shown}; no session has one. DROP VIEW drops one of the catalog.", fragment=shown
+                f"There is no temporary view {spelled}; no session has one. DROP VIEW drops one of the catalog.", fragment=spelled
             )
         return ResultSet.ok()

@@ -215,9 +215,9 @@ def partitions(scan: SystemScan) -> Iterable[Sequence[Any]]:
         sums.setdefault(written_as(of_bucket.partition), _Partition()).add(of_bucket)
     by_name = sorted(sums.items(), key=lambda item: live.name(item[0]))
     deleted = _deleted(scan, written_as)
-    for (partition, s), told in zip(by_name, _told(scan, [partition for partition, _ in by_name]), strict=True):
-        made = told.made or (moment(s.oldest), None, None, None)
-        yield live.name(partition), s.rows, s.size, s.files, moment(s.last), *made, s.buckets, told.done, deleted.get(partition, 0)
+    for (partition, s), details in zip(by_name, _told(scan, [partition for partition, _ in by_name]), strict=True):
+        made = details.made or (moment(s.oldest), None, None, None)
+        yield live.name(partition), s.rows, s.size, s.files, moment(s.last), *made, s.buckets, details.done, deleted.get(partition, 0)
 
 
 def _deleted(scan: SystemScan, written_as: Callable[[bytes], bytes]) -> dict[bytes, int | None]:
@@ -306,8 +306,8 @@ def _global_index(scan: SystemScan, meta: Mapping[str, Any] | None) -> tuple[int
         return None, None, None, None
     names = {field.id: field.name for field in scan.opened.schema.fields}
     ids = [meta["_INDEX_FIELD_ID"], *(meta.get("_EXTRA_FIELD_IDS") or ())]
-    shown = ",".join(names[field_id] for field_id in ids) if names.keys() >= set(ids) else None
-    return meta["_ROW_RANGE_START"], meta["_ROW_RANGE_END"], meta["_INDEX_FIELD_ID"], shown
+    columns = ",".join(names[field_id] for field_id in ids) if names.keys() >= set(ids) else None
+    return meta["_ROW_RANGE_START"], meta["_ROW_RANGE_END"], meta["_INDEX_FIELD_ID"], columns
 
 
 @system_table(

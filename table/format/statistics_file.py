@@ -42,13 +42,13 @@ def statistics_in(data: bytes, schema: Schema | None = None) -> Mapping[str, Any
 
 def _require_columns(columns: Mapping[str, Mapping[str, Any]], schema: Schema) -> None:
     types = {field.name: field.type for field in schema.fields}
-    for name, told in columns.items():
+    for name, statistics in columns.items():
         if (type_ := types.get(name)) is None:
             raise ValueError(f"it tells of a column {name[:80]}, which there is not")
         for count in ("colId", "distinctCount", "nullCount", "avgLen", "maxLen"):
-            _require_count(told, count)
+            _require_count(statistics, count)
         for bound in ("min", "max"):
-            if not _is_of(told.get(bound), type_):
+            if not _is_of(statistics.get(bound), type_):
                 raise ValueError(f"its {bound} of column {name[:80]} is none of its type")
 
 

@@ -45,12 +45,12 @@ class BloomBuilder:
 
 def may_hold(body: bytes, type_: DataType, values: pa.Array) -> bool:
     """Whether a file with this filter may hold one of the values; raises `UnreadableIndex`."""
-    return any(bool(held.any()) for held in _held(body, hashes(type_, values)))
+    return any(bool(bits.any()) for bits in _held(body, hashes(type_, values)))
 
 
 def holds_all(body: bytes, type_: DataType, values: pa.Array) -> bool:
     """Whether it may hold all of the values but NULL; raises `UnreadableIndex`."""
-    return all(bool(held.all()) for held in _held(body, hashes(type_, values)))
+    return all(bool(bits.all()) for bits in _held(body, hashes(type_, values)))
 
 
 def _held(body: bytes, value_hashes: Hashes) -> Iterator[np.ndarray[Any, np.dtype[np.bool_]]]:

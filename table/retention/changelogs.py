@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 def changelogs_of(files: TableFiles) -> list[Snapshot]:
     """Those of a branch, as the snapshots they were; raises `TableDamaged` for one that cannot be read: what it needs would go."""
-    found = []
+    snapshots = []
     for changelog_id in files.changelog_ids():
         path = files.layout.changelog_file(changelog_id)
         try:
@@ -27,10 +27,10 @@ def changelogs_of(files: TableFiles) -> list[Snapshot]:
         except (FileNotFoundError, TableDamaged):  # expired just now; or no file of the table's, as a link that leads out of it
             continue
         try:
-            found.append(Snapshot.from_json(parse_json(data)))
+            snapshots.append(Snapshot.from_json(parse_json(data)))
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise files.damaged(path, f"is no changelog: {problem}") from problem
-    return found
+    return snapshots
 
 
 def names_needed(files: TableFiles, changelog: Snapshot) -> set[str]:

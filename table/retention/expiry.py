@@ -144,8 +144,8 @@ def _elsewhere(files: TableFiles, schema: Schema, snapshots: Sequence[Snapshot])
     for snapshot in sorted(snapshots, key=lambda snapshot: snapshot.id):
         external = [entry for entry in files.delta_entries(snapshot) if entry.file.external_path is not None]
         added = {files.data_path(schema, entry) for entry in external if entry.kind is EntryKind.ADD}
-        found = {files.data_path(schema, entry) for entry in external if entry.kind is EntryKind.DELETE} - made
-        stay |= added if snapshot.done == MIGRATE else found
+        removed = {files.data_path(schema, entry) for entry in external if entry.kind is EntryKind.DELETE} - made
+        stay |= added if snapshot.done == MIGRATE else removed
         made |= added - stay
     return stay
 

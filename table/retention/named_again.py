@@ -37,8 +37,8 @@ def named_again(files: TableFiles, schema: Schema, snapshots: Iterable[Snapshot]
     What they take away counts, too: somebody who is retained had it until then.
     """
     by_hash = {hash(name) for name in names}
-    found = {one for snapshot in snapshots for one in _hashes(files, schema, snapshot) if one in by_hash}
-    return {name for name in names if hash(name) in found} if found else set()
+    hashes = {one for snapshot in snapshots for one in _hashes(files, schema, snapshot) if one in by_hash}
+    return {name for name in names if hash(name) in hashes} if hashes else set()
 
 
 def _hashes(files: TableFiles, schema: Schema, snapshot: Snapshot) -> array[int]:

@@ -156,8 +156,8 @@ class _Travel:
         assert key is not None
         if mode == "incremental":
             return self._incremental(key)
-        found = self._from(mode, key, latest)
-        return replace(found, schema_id=found.snapshot.schema_id) if key in SNAPSHOT_OPTIONS and found.snapshot else found
+        start = self._from(mode, key, latest)
+        return replace(start, schema_id=start.snapshot.schema_id) if key in SNAPSHOT_OPTIONS and start.snapshot else start
 
     def _from(self, mode: str, key: str, latest: Snapshot | None) -> BatchScan:
         if key == "scan.tag-name":

@@ -314,8 +314,8 @@ class Cursor:
         finally:
             self._asking = False
         answer = self._answer = Answer(response)
-        told = {str(message) for _, message in self.messages}  # by the rows of values before
-        self.messages += [(Warning, Warning(notice)) for notice in notices(response) if notice not in told]
+        earlier = {str(message) for _, message in self.messages}  # by the rows of values before
+        self.messages += [(Warning, Warning(notice)) for notice in notices(response) if notice not in earlier]
         self._watching = self.connection.closer.watch(self, answer).detach
         with breaking_off():
             self._reader = ipc.open_stream(io.BufferedReader(answer, buffer_size=1 << 20))

@@ -28,10 +28,10 @@ class PlainInsert:
     @classmethod
     def of(cls, text: str) -> PlainInsert | None:
         """The statement of a text, None where it is anything else."""
-        found = _INSERT.fullmatch(text)
-        if found is None:
+        match = _INSERT.fullmatch(text)
+        if match is None:
             return None
-        return cls(text, found["table"], found["columns"], found["marks"], text[: found.start("marks") - 1])
+        return cls(text, match["table"], match["columns"], match["marks"], text[: match.start("marks") - 1])
 
     @property
     def width(self) -> int:

@@ -131,8 +131,8 @@ def _far_column(partition: bytes, schema: Schema) -> str | None:
 
 def _words(record: Mapping[str, Any]) -> str:
     file = record["_FILE"]
-    told = ("_FILE_NAME", "_ROW_COUNT", "_MIN_KEY", "_MAX_KEY", "_KEY_STATS", "_VALUE_STATS", "_VALUE_STATS_COLS", "_WRITE_COLS")
-    return repr([record["_PARTITION"], record["_BUCKET"], *(file.get(name) for name in (*told, "_DELETE_ROW_COUNT", "_SCHEMA_ID"))])
+    fields = ("_FILE_NAME", "_ROW_COUNT", "_MIN_KEY", "_MAX_KEY", "_KEY_STATS", "_VALUE_STATS", "_VALUE_STATS_COLS", "_WRITE_COLS")
+    return repr([record["_PARTITION"], record["_BUCKET"], *(file.get(name) for name in (*fields, "_DELETE_ROW_COUNT", "_SCHEMA_ID"))])
 
 
 def _index_fault(file: Mapping[str, Any], before: Collection[bytes | None]) -> str | None:

@@ -253,8 +253,8 @@ class ClientCommitter:
             if landed is None and told_apart:
                 kind, by = snapshot.commit_kind.value, snapshot.properties.get(COMMITTED_BY)
                 user, identifier = snapshot.commit_user, snapshot.commit_identifier
-                found = tx.snapshots.by_commit(head.table_id, table.branch, user=user, identifier=identifier, kind=kind)
-                candidates = [row for row in found if same_committer(row.body, by)]
+                rows = tx.snapshots.by_commit(head.table_id, table.branch, user=user, identifier=identifier, kind=kind)
+                candidates = [row for row in rows if same_committer(row.body, by)]
         if landed is None:
             landed = next((row for row in candidates if commit.identifier_decides or _sent_again(files, row, snapshot)), None)
         if landed is None:

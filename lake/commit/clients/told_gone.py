@@ -23,10 +23,10 @@ def require_not_told_gone(table: Identifier, files: TableFiles, snapshot: Snapsh
         if not meta.num_deleted_files:
             continue
         if many_entries([meta]):  # what is live is not added again: one that is named is gone
-            told = bool(files.columns(meta).of_keys(digests).any())
+            is_named = bool(files.columns(meta).of_keys(digests).any())
         else:
-            told = any(entry.file.file_name in added and entry.key() in keys for entry in files.manifest(meta))
-        if told:
+            is_named = any(entry.file.file_name in added and entry.key() in keys for entry in files.manifest(meta))
+        if is_named:
             raise InvalidCommit(
                 f"Snapshot {snapshot.id} of {table} is not taken: it adds a file again that went, and the manifest {meta.file_name} of its "
                 f"base tells of that: Paimon's readers leave it out. CALL sys.compact_manifest({literal(table.written())}) makes "

@@ -100,8 +100,8 @@ def changed_in(io: FileIO, paths: Mapping[str, Content], *, threads: int) -> Ite
 
     Raises what the store says where it is more than one file's.
     """
-    for (path, content), found in zip(paths.items(), _looked(io, paths, threads=threads), strict=True):
-        if isinstance(found, str):
-            yield path, found
-        elif found != content:
+    for (path, content), content_now in zip(paths.items(), _looked(io, paths, threads=threads), strict=True):
+        if isinstance(content_now, str):
+            yield path, content_now
+        elif content_now != content:
             yield path, "holds other bytes than the backup's"

@@ -109,11 +109,11 @@ def copy_back(
             if is_directory_table(table):
                 directory_back(table, source, target, done, record, verify=verify)
                 continue
-            told = None if record is None else record.consumers.get(str(table.table_id), {})
-            told = consumers_of(table, source, file_io_for(source)) if told is None else told
+            consumers = None if record is None else record.consumers.get(str(table.table_id), {})
+            consumers = consumers_of(table, source, file_io_for(source)) if consumers is None else consumers
             _copied_back(table, source, target, done, import_dirs, left)
             require_free(target)
-            done.files += put_back(told, target, file_io_for(target))
+            done.files += put_back(consumers, target, file_io_for(target))
         except LakeError as problem:
             lost = never_given(problem) and (problem.place or "").startswith(local_path(source))
             if told_by_the_store(problem) and not lost:
@@ -177,8 +177,8 @@ def _copied_back(table: PartTable, source: str, target: str, done: WarehouseCopy
             f"it names {len(reach.by_full_path)} files by their full path ({min(reach.by_full_path)}), which two tables cannot share; "
             "restore it under its own name"
         )
-    kept = [] if source == table.location else list(_outside(table, outside, to_io, done, import_dirs, left))
-    refused = why_refused(done.copied(table, [*inside, *kept], from_io, to_io))
+    placed = [] if source == table.location else list(_outside(table, outside, to_io, done, import_dirs, left))
+    refused = why_refused(done.copied(table, [*inside, *placed], from_io, to_io))
     for reason in sorted(set(refused.values())):
         _note_left(table, [home for home, why in refused.items() if why == reason], reason, done, left)
 
@@ -213,12 +213,12 @@ def _verify(  # noqa: PLR0913 - what is looked at, and what is said of it
     but: Collection[str] = (),
 ) -> None:  # fmt: skip
     """Hold what a table's history names against what lies at a place; a file that is among the troubles already is not told again."""
-    told = " ".join(what for of, what in done.troubles if of == table.told)
+    named = " ".join(what for of, what in done.troubles if of == table.told)
     branches = {branch: _opened(table, location, branch, _reach(table, location, import_dirs)) for branch in table.schemas}
     check = TableCheck(branches[MAIN_BRANCH], deep=deep, threads=PARALLEL, checked=lambda *_: None, branches=branches)
     try:
         for fault in once(check.faults(_lines(table), (), contradictions=False)):
-            if _below(location, fault.file) not in told and fault.file not in but:
+            if _below(location, fault.file) not in named and fault.file not in but:
                 done.troubles.append((table.told, f"{fault.file} {fault.problem}{way_out}"))
     except LakeError as problem:
         done.troubles.append((table.told, f"could not be looked at where it was copied to: {problem.message}"))

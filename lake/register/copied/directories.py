@@ -59,18 +59,18 @@ def _contents_to(table: PartTable, names: Names, target: str, done: WarehouseCop
     done.tables += 1
     wrong: dict[str, str] = {}
     in_copy: set[Content] = set()
-    asked = names
-    while asked:
-        copied = copy_files(copies_to(asked, table.location, target), source=from_io, target=to_io, threads=PARALLEL)
+    wanted = names
+    while wanted:
+        copied = copy_files(copies_to(wanted, table.location, target), source=from_io, target=to_io, threads=PARALLEL)
         done.count(copied)
         problems = {local_path(path): MISSING for path in copied.missing}
         problems |= {local_path(path): "was written while it was copied: the next backup copies it" for path in copied.other}
         problems |= {problem.place: f"was not copied: {problem.message}" for problem in copied.unreadable if problem.place is not None}
-        failed = {name: problems[path] for name in asked if (path := local_path(file_at(table.location, name))) in problems}
-        again = {asked[name] for name in failed}
-        in_copy |= {content for content in asked.values() if content not in again}
+        failed = {name: problems[path] for name in wanted if (path := local_path(file_at(table.location, name))) in problems}
+        again = {wanted[name] for name in failed}
+        in_copy |= {content for content in wanted.values() if content not in again}
         wrong |= failed
-        asked = {name: content for name, content in asked.items() if content in again and name not in failed}
+        wanted = {name: content for name, content in wanted.items() if content in again and name not in failed}
     return {name: problem for name, problem in wrong.items() if names[name] not in in_copy}
 
 
@@ -81,40 +81,40 @@ def directory_back(table: PartTable, source: str, target: str, done: WarehouseCo
     the troubles, all where the table could not be copied then. Raises what the store says.
     """
     from_io, to_io = file_io_for(source), file_io_for(target)
-    told = None
+    contents = None
     if record is not None and record.contents is not None:
         recorded = record.contents.get(str(table.table_id))
         if recorded is None:
             done.trouble(table, "could not be copied at the backup, so none of its files was put back", unreadable=False)
             return
-        told = {name: content for name, content in recorded.items() if content is not None}
-        for name in sorted(recorded.keys() - told.keys()):
+        contents = {name: content for name, content in recorded.items() if content is not None}
+        for name in sorted(recorded.keys() - contents.keys()):
             what = f"{file_at(target, name)} could not be copied at the backup, and was not put back"
             done.trouble(table, what, unreadable=False)
-    sizes = sizes_in(from_io, source) if told is None else {name: size for name, (_, size) in told.items()}
+    sizes = sizes_in(from_io, source) if contents is None else {name: size for name, (_, size) in contents.items()}
     there = sizes_in(to_io, target)
     others = others_in(there, sizes) if sizes else []
-    if told is not None:  # one of the same length may have been written since
-        same = {file_at(target, name): content for name, content in told.items() if there.get(name) == content[1]}
+    if contents is not None:  # one of the same length may have been written since
+        same = {file_at(target, name): content for name, content in contents.items() if there.get(name) == content[1]}
         others += [path.removeprefix(f"{target}/") for path, _ in changed_in(to_io, same, threads=PARALLEL)]
     if others:
         which = f"{others[0]} …" if len(others) > 1 else others[0]
         what = f"{len(others)} files in its directory ({which}) are none of the backup's, so none of its files was put back"
         done.trouble(table, f"{what}: move them away and repeat where its rows are to be the backup's", unreadable=False)
         return
-    if told is None and record is not None and sizes:
+    if contents is None and record is not None and sizes:
         what = "the copy does not tell which files it had at the backup: all that the copy has are there, also what was replaced before"
         done.doubts.append((table.told, what))
-    if told is not None:
-        copies = copies_back(told, source, target, but=there)
+    if contents is not None:
+        copies = copies_back(contents, source, target, but=there)
     else:
         copies = [Copy(file_at(source, name), file_at(target, name)) for name in sizes if name not in there]
     copied = done.copied(table, copies, from_io, to_io)
     done.there += len(there)
     for path in copied.other:
         done.trouble(table, f"{path} holds other bytes than the backup's, and was not put back", unreadable=False)
-    if verify and told is not None:
-        _tell_changed(table, {file_at(target, name): content for name, content in told.items() if name not in there}, to_io, done)
+    if verify and contents is not None:
+        _tell_changed(table, {file_at(target, name): content for name, content in contents.items() if name not in there}, to_io, done)
 
 
 def _tell_changed(table: PartTable, contents: Mapping[str, Content], io: FileIO, done: WarehouseCopy, way_out: str = "") -> None:

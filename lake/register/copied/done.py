@@ -55,8 +55,8 @@ class WarehouseCopy:
         copied = copy_files(copies, source=from_io, target=to_io, threads=PARALLEL)
         self.tables += 1
         self.count(copied)
-        told = sorted(what for of, what in self.troubles if of == table.told)  # by whoever looked for what it names
-        self.troubles += [(table.told, f"{path} {MISSING}") for path in copied.missing if not _begins_one(told, f"{path} ")]
+        named = sorted(what for of, what in self.troubles if of == table.told)  # by whoever looked for what it names
+        self.troubles += [(table.told, f"{path} {MISSING}") for path in copied.missing if not _begins_one(named, f"{path} ")]
         for problem in copied.unreadable:
             self.trouble(table, f"a file was not copied: {problem.message}")
         return copied

@@ -45,8 +45,8 @@ def read_record(place: str, backup_id: str) -> CopyRecord | None:
     try:
         body = parse_json(file_io_for(place).read(_path(place, backup_id)))
         consumers: Consumers = body["consumers"]
-        told = body.get("contents")
-        contents = None if told is None else {table: dict(map(_content, names.items())) for table, names in told.items()}
+        stored = body.get("contents")
+        contents = None if stored is None else {table: dict(map(_content, names.items())) for table, names in stored.items()}
     except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return CopyRecord(consumers=consumers, contents=contents)
@@ -74,22 +74,22 @@ def consumers_of(table: PartTable, location: str, io: FileIO) -> dict[str, dict[
     The files may be of a moment after the catalog's, even of a later backup: a consumer goes on from the earlier of what both tell,
     and what it reads twice then it would else have passed over.
     """
-    found = {}
+    consumers = {}
     for branch in table.schemas:
         end = max((int(body["id"]) for body in table.snapshots.get(branch, ())), default=0) + 1
         rows = table.consumers.get(branch, {})
         filed = read_consumers(TableFiles(io, location, branch))
-        found[branch] = {one.name: min(one.next_snapshot, rows.get(one.name, end), end) for one in filed}
-    return found
+        consumers[branch] = {one.name: min(one.next_snapshot, rows.get(one.name, end), end) for one in filed}
+    return consumers
 
 
 def consumers_told(table: PartTable) -> dict[str, dict[str, int]]:
     """The same of those that the backup itself tells, where their files cannot be asked."""
-    told = {}
+    consumers = {}
     for branch in table.schemas:
         end = max((int(body["id"]) for body in table.snapshots.get(branch, ())), default=0) + 1
-        told[branch] = {name: min(following, end) for name, following in table.consumers.get(branch, {}).items()}
-    return told
+        consumers[branch] = {name: min(following, end) for name, following in table.consumers.get(branch, {}).items()}
+    return consumers
 
 
 def put_back(consumers: Mapping[str, Mapping[str, int]], location: str, io: FileIO) -> int:

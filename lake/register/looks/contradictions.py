@@ -47,7 +47,7 @@ class Contradictions:
 
         Snapshots of which something cannot be read are passed over: nothing tells what contradicts that.
         """
-        found = list[Contradiction]()
+        contradictions = list[Contradiction]()
         running: _Running | None = None
         before: tuple[int, Sequence[str]] | None = None
         for snapshot in line.snapshots:
@@ -60,27 +60,27 @@ class Contradictions:
             before = snapshot.id, [meta.file_name for meta in (*base, *delta)]
             if running is None:
                 continue
-            told = self._told(running, snapshot, base if running.is_new else (), delta)
-            if told is None:
+            problems = self._told(running, snapshot, base if running.is_new else (), delta)
+            if problems is None:
                 running = None
             elif snapshot.key not in self._seen:
-                found += told
+                contradictions += problems
             self._seen.add(snapshot.key)
-        present = self._present(line) if found and line.published else frozenset()
-        for one in found:
+        present = self._present(line) if contradictions and line.published else frozenset()
+        for one in contradictions:
             yield replace(one, problem=f"{one.problem}; {_way_out(table, stays=one.manifest in present)}")
 
     def _told(
         self, running: _Running, snapshot: Snapshot, base: Sequence[ManifestFile], delta: Sequence[ManifestFile]
     ) -> list[Contradiction] | None:
         """What contradicts what is live, and this changes; None where a manifest cannot be read."""
-        told = []
+        contradictions = []
         changed_rows = 0
         for meta in (*base, *delta):
             if (entries := self._entries(meta)) is None:
                 return None
             if wrong := running.settle(entries):
-                told.append(Contradiction(snapshot=snapshot, manifest=meta.file_name, problem=told_of(wrong)))
+                contradictions.append(Contradiction(snapshot=snapshot, manifest=meta.file_name, problem=told_of(wrong)))
         for meta in delta:
             changed_rows += rows_of(self._entries(meta) or ())
         problems = []
@@ -94,8 +94,8 @@ class Contradictions:
             running.surplus = surplus
         running.is_new = False
         if problems:
-            told.append(Contradiction(snapshot=snapshot, manifest=None, problem="; it ".join(problems)))
-        return told
+            contradictions.append(Contradiction(snapshot=snapshot, manifest=None, problem="; it ".join(problems)))
+        return contradictions
 
     def _present(self, line: Line) -> frozenset[str | None]:
         """The manifests by which the newest snapshot contradicts itself, and None where it has a wrong total."""
@@ -141,8 +141,8 @@ def told_of(wrong: Sequence[ManifestEntry]) -> str:
     """What is wrong with a manifest of which these entries contradict those before them."""
     removed = [entry.file.file_name for entry in wrong if entry.kind is EntryKind.DELETE]
     added = [entry.file.file_name for entry in wrong if entry.kind is EntryKind.ADD]
-    told = (("removes", removed, "is not there: nothing before it adds it"), ("adds", added, "is there already"))
-    return " and ".join(f"{verb} {_files(names)} that {what}" for verb, names, what in told if names)
+    kinds = (("removes", removed, "is not there: nothing before it adds it"), ("adds", added, "is there already"))
+    return " and ".join(f"{verb} {_files(names)} that {what}" for verb, names, what in kinds if names)
 
 
 def wrong_total(snapshot: Snapshot, rows: int) -> str:

@@ -37,11 +37,11 @@ class SideBySide:
             for item in items:
                 begun.append((item, self._pool.submit(carried(look), item)))
                 if len(begun) >= self._most:
-                    first, found = begun.popleft()
-                    yield first, found.result()
+                    first, future = begun.popleft()
+                    yield first, future.result()
             while begun:
-                first, found = begun.popleft()
-                yield first, found.result()
+                first, future = begun.popleft()
+                yield first, future.result()
         finally:
-            for _, found in begun:
-                found.cancel()
+            for _, future in begun:
+                future.cancel()

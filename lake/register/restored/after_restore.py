@@ -105,8 +105,8 @@ def _of_table(catalog: CatalogStore, row: PointerRow, identifier: Identifier) ->
     elif latest.id not in there and not later:
         what = f"snapshot {latest.id}, the catalog's newest, has no file in the warehouse; it is written again by a repair"
         yield Difference(table=str(identifier), what=what, statement=_repair(identifier))
-    elif not later and (found := listed_damage(catalog, row.table_id, files)) is not None:
-        path, problem, _ = found
+    elif not later and (damage := listed_damage(catalog, row.table_id, files)) is not None:
+        path, problem, _ = damage
         check = f"CALL sys.check_table({literal(identifier.written())})"
         yield Difference(table=str(identifier), what=f"{file_name(path)} {problem}", statement=check)
 

@@ -90,8 +90,8 @@ def judged(value: exp.Expr, condition: Callable[[exp.Expr], exp.Expr], message: 
     _refuse_chance(value)
     if _is_plain(value):
         return _raising(condition(value), message, value, instead)
-    given = exp.Column(this=exp.to_identifier(_GIVEN))
-    return named(value, _raising(condition(given), message, given, instead))
+    parameter = exp.Column(this=exp.to_identifier(_GIVEN))
+    return named(value, _raising(condition(parameter), message, parameter, instead))
 
 
 def guard_call(node: exp.Anonymous, needed: Iterable[int], condition: Callable[..., exp.Expr], message: str, *, at: int) -> None:
@@ -118,10 +118,10 @@ def guard_call(node: exp.Anonymous, needed: Iterable[int], condition: Callable[.
 
 def guard_made(node: exp.Expr, condition: Callable[[exp.Expr], exp.Expr], message: str) -> None:
     """Look at what a call has made, of arguments that were looked at themselves."""
-    given = exp.Column(this=exp.to_identifier(_GIVEN))
+    parameter = exp.Column(this=exp.to_identifier(_GIVEN))
     holder = exp.Placeholder()
     node.replace(holder)
-    holder.replace(named(node, _raising(condition(given), message, given)))
+    holder.replace(named(node, _raising(condition(parameter), message, parameter)))
 
 
 def named(value: exp.Expr, body: exp.Expr, name: str = _GIVEN) -> exp.Expr:

@@ -70,8 +70,8 @@ def between(low: int, high: int, flags: Flags) -> Held:
 def of_class(letter: str, flags: Flags) -> Held:
     r"""What ``\d``, ``\s``, ``\w``, ``\h``, ``\v`` and their capitals hold."""
     codes = frozenset(map(ord, _CLASSES[letter.lower()]))
-    held = Held(codes | {OTHER} if flags.unicode_classes or letter.lower() in _BEYOND else codes, codes)
-    return held if letter.islower() else held.negated()
+    letters = Held(codes | {OTHER} if flags.unicode_classes or letter.lower() in _BEYOND else codes, codes)
+    return letters if letter.islower() else letters.negated()
 
 
 def of_property(name: str, flags: Flags) -> Held:

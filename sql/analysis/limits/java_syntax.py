@@ -42,12 +42,12 @@ def unquoted(pattern: str) -> str:
     done: list[str] = []
     at = 0
     while at < len(pattern):
-        found = next((one for one in _QUOTE.finditer(pattern, at) if one[0] == r"\Q"), None)
-        if found is None:
+        match = next((one for one in _QUOTE.finditer(pattern, at) if one[0] == r"\Q"), None)
+        if match is None:
             return "".join((*done, pattern[at:]))
-        end = pattern.find(r"\E", found.end())
-        quoted = pattern[found.end() : end if end >= 0 else len(pattern)]
-        done += pattern[at : found.start()], _escaped(quoted)
+        end = pattern.find(r"\E", match.end())
+        quoted = pattern[match.end() : end if end >= 0 else len(pattern)]
+        done += pattern[at : match.start()], _escaped(quoted)
         at = end + 2 if end >= 0 else len(pattern)
     return "".join(done)
 
@@ -242,8 +242,8 @@ class _Reader:
         name = self._take(_PROPERTY)
         if name is None:
             raise NotRead(f"a \\{letter} has no name of a property behind it")
-        held = of_property(name[1] or name[2], self._flags)
-        return held if letter == "p" else held.negated()
+        characters = of_property(name[1] or name[2], self._flags)
+        return characters if letter == "p" else characters.negated()
 
     def _code(self) -> int:
         """Of a character that is escaped, by itself or by its number."""
@@ -281,23 +281,23 @@ class _Reader:
         self.at += 1
         negated = self._text.startswith("^", self.at)
         self.at += negated
-        held, empty, inside, odd = NOTHING, True, False, False
+        characters, empty, inside, odd = NOTHING, True, False, False
         while (character := self._next()) != "]" or empty:
             if character == "":
                 raise NotRead("a [ is not closed")
             if character == "[":
-                held, inside = held.joined(self._set_of_characters()), True
+                characters, inside = characters.joined(self._set_of_characters()), True
             elif character == "&" and (self._flags.comments or self._text.startswith("&&", self.at)):
                 self.at += 1
                 self.at += self._next() == "&"
                 odd = True
             else:
-                held = held.joined(self._member())
+                characters = characters.joined(self._member())
             empty = False
         self.at += 1
         if odd or (inside and negated):  # in which Java's releases differ
             return ANYTHING
-        return held.negated() if negated else held
+        return characters.negated() if negated else characters
 
     def _member(self) -> Held:
         low = self._one_of_set(first=True)
@@ -355,10 +355,10 @@ class _Reader:
         return self._text[self.at : self.at + 1]
 
     def _take(self, expression: re.Pattern[str]) -> re.Match[str] | None:
-        found = expression.match(self._text, self.at)
-        if found is not None:
-            self.at = found.end()
-        return found
+        match = expression.match(self._text, self.at)
+        if match is not None:
+            self.at = match.end()
+        return match
 
 
 _OPENINGS: dict[str, Part] = {

@@ -81,21 +81,21 @@ def bound_values(tree: exp.Expr, fixed_columns: Callable[[], Collection[str]]) -
 def _bound_decimals(tree: exp.Expr, weights: Weights, fixed_columns: Callable[[], Collection[str]]) -> None:
     """What becomes a DECIMAL is no text of too many digits."""
     for cast in tree.find_all(exp.Cast):
-        given = weights.find(cast.this)
-        if cast.to.this == exp.DType.DECIMAL and given is not None and given.constant and given.made > MOST_DIGITS:
+        weight = weights.find(cast.this)
+        if cast.to.this == exp.DType.DECIMAL and weight is not None and weight.constant and weight.made > MOST_DIGITS:
             says = f"A text that may have more than {MOST_DIGITS} characters is not read as a DECIMAL."
             raise UnsupportedStatement(says, fragment="CAST")
     fixed = cache(lambda: _kept_names(tree, fixed_columns()))
     for node in reversed(list(tree.find_all(exp.Cast, exp.Anonymous))):
-        bound_digits(node, lambda given: weights.may_be_long(given) and not _is_fixed_column(given, fixed))
+        bound_digits(node, lambda weight: weights.may_be_long(weight) and not _is_fixed_column(weight, fixed))
 
 
 def _kept_names(tree: exp.Expr, columns: Collection[str]) -> frozenset[str]:
     """Names of columns that nothing in the tree calls anything else by."""
     if tree.find(exp.Pivot):
         return frozenset()
-    given = {name.name.lower() for name in tree.find_all(exp.Identifier) if not isinstance(name.parent, exp.Column)}
-    return frozenset(columns) - given
+    named = {name.name.lower() for name in tree.find_all(exp.Identifier) if not isinstance(name.parent, exp.Column)}
+    return frozenset(columns) - named
 
 
 def _is_fixed_column(node: exp.Expr, names: Callable[[], frozenset[str]]) -> bool:

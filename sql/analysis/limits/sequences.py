@@ -68,8 +68,8 @@ def _reaches_far(most: int, start: exp.Expr, stop: exp.Expr, step: exp.Expr | No
     elif literal_number(unsigned) is None:
         # An interval out of a column or a cast is no number, and the span would be NULL, which raises nothing.
         is_other = exp.Is(this=exp.Paren(this=double(unsigned)), expression=exp.Null())
-        given = exp.Not(this=exp.Paren(this=exp.Is(this=exp.Paren(this=unsigned.copy()), expression=exp.Null())))
-        condition = call("coalesce", condition, exp.And(this=given, expression=exp.Paren(this=is_other)))
+        is_not_null = exp.Not(this=exp.Paren(this=exp.Is(this=exp.Paren(this=unsigned.copy()), expression=exp.Null())))
+        condition = call("coalesce", condition, exp.And(this=is_not_null, expression=exp.Paren(this=is_other)))
     return condition
 
 

@@ -145,8 +145,8 @@ class Weights:
         columns: Columns = {}
         for column in select.expressions:
             if column.is_star:
-                for _, given in self._sources.get(inner, []):
-                    for name, weight in given.items():
+                for _, of_source in self._sources.get(inner, []):
+                    for name, weight in of_source.items():
                         columns[name] = largest([weight, *([columns[name]] if name in columns else [])])
             else:
                 name = column.alias_or_name.lower() if isinstance(column, exp.Alias | exp.Column) else ""
@@ -164,7 +164,7 @@ class Weights:
         parts = [part.name.lower() for part in column.parts]
         if (parameter := self._of_parameter(column, parts[0])) is not None:
             return parameter
-        found: list[Weight] = []
+        weights: list[Weight] = []
         around: Scope | None = scope
         is_named = False
         while around is not None and not is_named:
@@ -172,19 +172,19 @@ class Weights:
             named = [aliases[part] for part in parts if part in aliases]
             for called, columns in self._sources.get(around, []):
                 if len(parts) == 1 or called in parts[:-1]:
-                    found += [columns[""]] if "" in columns else []  # it may be one of these, or of a query further out
+                    weights += [columns[""]] if "" in columns else []  # it may be one of these, or of a query further out
                 named += [columns[part] for part in parts if part in columns]
-            found += named
+            weights += named
             is_named = bool(named)
             around = around.outer
-        if not found:  # a name that nothing here gives: of a pivot, or of a column that was renamed
+        if not weights:  # a name that nothing here gives: of a pivot, or of a column that was renamed
             around = scope
             while around is not None:
-                found += [weight for _, columns in self._sources.get(around, []) for weight in columns.values()]
+                weights += [weight for _, columns in self._sources.get(around, []) for weight in columns.values()]
                 around = around.outer
-        if not found:
+        if not weights:
             return self._given
-        return replace(largest(found), foldable=any(one.foldable for one in found), null=any(one.null for one in found))
+        return replace(largest(weights), foldable=any(one.foldable for one in weights), null=any(one.null for one in weights))
 
     def _of_parameter(self, mention: exp.Expr, name: str) -> Weight | None:
         lambda_ = mention.find_ancestor(exp.Lambda) if name in self._parameters else None
@@ -293,13 +293,13 @@ BY_COUNT = {"repeat": 1, "array_repeat": 1, "space": 0, "lpad": 1, "rpad": 1, "r
 def _by_count(name: str, arguments: list[exp.Expr], inside: list[Weight]) -> Weight:
     at = BY_COUNT[name]
     count = number_of(arguments[at]) if at < len(arguments) else None
-    given = summed(one for place, one in enumerate(inside) if place != at)
+    others = summed(one for place, one in enumerate(inside) if place != at)
     if count is None:
         return Weight(made=inf, grown=inf)
     if name in ("repeat", "array_repeat"):
-        many = given.times(abs(count)) if name == "repeat" else summed([given], ELEMENT).times(abs(count))
+        many = others.times(abs(count)) if name == "repeat" else summed([others], ELEMENT).times(abs(count))
         return replace(many, elements=abs(count) if name == "array_repeat" else None)
-    return replace(given, made=given.made + abs(count) * (ELEMENT if name == "array_insert" else 1), elements=None)
+    return replace(others, made=others.made + abs(count) * (ELEMENT if name == "array_insert" else 1), elements=None)
 
 
 def _sequence(arguments: list[exp.Expr]) -> Weight:
@@ -335,11 +335,11 @@ def number_of(node: exp.Expr) -> float | None:
 def _moment_in(node: exp.Expr) -> str | None:
     """The text of a date or time that is spelled out."""
     if isinstance(node, exp.Cast) and node.to.this in exp.DataType.TEMPORAL_TYPES:
-        given: exp.Expr | None = node.this
+        literal: exp.Expr | None = node.this
     else:
         is_moment = isinstance(node, exp.Anonymous) and node.name.lower() in _MOMENTS and len(node.expressions) == 1
-        given = node.expressions[0] if is_moment else None
-    return given.name if isinstance(given, exp.Literal) and given.is_string else None
+        literal = node.expressions[0] if is_moment else None
+    return literal.name if isinstance(literal, exp.Literal) and literal.is_string else None
 
 
 def _step_of(node: exp.Expr) -> float | None:
@@ -369,12 +369,12 @@ def _by_replacing(name: str, arguments: list[exp.Expr]) -> float:
 
 def _by_lambdas(name: str, arguments: list[exp.Expr], inside: list[Weight]) -> Weight:
     bodies = [weight for one, weight in zip(arguments, inside, strict=True) if isinstance(one, exp.Lambda)]
-    given = [weight for one, weight in zip(arguments, inside, strict=True) if not isinstance(one, exp.Lambda)]
+    weights = [weight for one, weight in zip(arguments, inside, strict=True) if not isinstance(one, exp.Lambda)]
     if name in _REDUCING:
-        return summed([*given, *bodies])
-    array, body = summed(given), summed(bodies)
-    elements = given[0].elements if given else None
-    many = _elements(given[0]) if given else 1.0
+        return summed([*weights, *bodies])
+    array, body = summed(weights), summed(bodies)
+    elements = weights[0].elements if weights else None
+    many = _elements(weights[0]) if weights else 1.0
     made = product(many, max(ELEMENT, body.made)) + product(array.made, body.grown)
     of_rows = array.grown * max(1.0, body.made / ELEMENT) + product(array.grown, body.grown)
     return Weight(made=made, grown=of_rows if elements is None else max(of_rows, product(elements, body.grown)), elements=elements)

@@ -165,9 +165,9 @@ def _topic(name: Column, table: ConnectorTable, topics: list[str]) -> Column:
     else:  # the pattern was judged for names as long as Kafka takes them
         pattern = rf"\A(?:{TOPIC_PATTERN.read(table.options)})\z"
         known = F.when(F.length(name) <= F.lit(LONGEST_TOPIC), name.rlike(pattern)).otherwise(F.lit(False))
-    shown = F.coalesce(F.substring(name, 1, LONGEST_TOPIC), F.lit("NULL"))
-    told = F.concat(F.lit(f"{table.name}: the topic of a row is none of the table's: "), shown)
-    return F.when(known, name).otherwise(F.raise_error(told).cast("string"))
+    prefix = F.coalesce(F.substring(name, 1, LONGEST_TOPIC), F.lit("NULL"))
+    message = F.concat(F.lit(f"{table.name}: the topic of a row is none of the table's: "), prefix)
+    return F.when(known, name).otherwise(F.raise_error(message).cast("string"))
 
 
 def _loaded(at: Any, verb: str = "load") -> Any:
@@ -263,8 +263,8 @@ def _shown(frame: DataFrame, table: ConnectorTable, *, partition: bool = False) 
             parts = [("__value", value)] if column in value.columns else []
             if key is not None and column in key.columns:  # the value's goes over the key's, as in Flink
                 parts.append(("__key", key))
-            held = [F.col(part).getField(side.inner(column)).cast(to_spark(column.type)) for part, side in parts]
-            columns.append(tagged(F.coalesce(*held), column))
+            values = [F.col(part).getField(side.inner(column)).cast(to_spark(column.type)) for part, side in parts]
+            columns.append(tagged(F.coalesce(*values), column))
     if partition:
         columns.append(F.concat_ws("-", "topic", "partition").alias(PARTITION))
     return frame.select(*columns)
@@ -288,8 +288,8 @@ def _last_of_each(headers: Column) -> Column:
     placed = F.transform(headers, lambda one, at: F.struct(one["key"].alias("key"), (-at).alias("at"), one["value"].alias("value")))
 
     def firsts(ordered: Column) -> Column:
-        found = F.filter(ordered, lambda one, at: ~F.get(ordered, at - 1)["key"].eqNullSafe(one["key"]))
-        return F.transform(found, lambda one: F.struct(one["key"].alias("key"), one["value"].alias("value")))
+        last = F.filter(ordered, lambda one, at: ~F.get(ordered, at - 1)["key"].eqNullSafe(one["key"]))
+        return F.transform(last, lambda one: F.struct(one["key"].alias("key"), one["value"].alias("value")))
 
     distinct = once(F.array_sort(placed), firsts)
     names = F.transform(headers, lambda one: one["key"])

@@ -24,8 +24,8 @@ def why_not_started(problem: Exception, log: Path | None, since: int) -> str:
     """The innermost cause that the log tells behind its first ``since`` bytes; the kind of the problem where it tells none."""
     said = "" if log is None or isinstance(problem, OSError) else _said(log, since)
     for kind in (_CAUSE, _ERROR):
-        if found := kind.findall(said):
-            return str(found[-1]).strip()[:_MOST_CHARS].rstrip(".")
+        if matches := kind.findall(said):
+            return str(matches[-1]).strip()[:_MOST_CHARS].rstrip(".")
     return type(problem).__name__
 
 

@@ -35,18 +35,18 @@ def without_values(lines: Iterable[str]) -> Iterator[str]:
     """
     ahead: deque[str] = deque()
     coming = iter(lines)
-    shown = False
+    in_statement = False
     while (line := ahead.popleft() if ahead else next(coming, None)) is not None:
-        if shown:
-            shown = _POINTED_AT.match(line) is None and _OTHER.match(line) is None
-            if shown or _POINTED_AT.match(line):
+        if in_statement:
+            in_statement = _POINTED_AT.match(line) is None and _OTHER.match(line) is None
+            if in_statement or _POINTED_AT.match(line):
                 continue
         if _CLASS.search(line):
             message, behind = _message(line, ahead, coming)
             yield from _less(message)
             ahead.extendleft(reversed(behind))
         elif _SHOWN.match(line):
-            shown = True
+            in_statement = True
         else:
             yield _PLAIN.sub(rf"\1: {MASK}", line)
 

@@ -139,5 +139,5 @@ def _wrote(status: Any, written: dict[int, int]) -> bool:
 def _entries(statuses: Any) -> list[tuple[int, Any]]:
     """The shuffles that there are, by number; one that goes meanwhile is none."""
     numbers = statuses.keys().toSeq()
-    found = ((number, statuses.get(number)) for number in (numbers.apply(position) for position in range(numbers.size())))
-    return [(number, status.get()) for number, status in found if status.isDefined()]
+    entries = ((number, statuses.get(number)) for number in (numbers.apply(position) for position in range(numbers.size())))
+    return [(number, status.get()) for number, status in entries if status.isDefined()]

@@ -142,10 +142,10 @@ def _meant(
     damage = None if reading is None else reading.damage(chain)
     if error := damage or _ours(chain) or _packed(chain):
         return error
-    told = _told(meant, chain, lost)
-    if reading is None or not isinstance(told, ExecutionError) or told.sqlstate is not None or _USER.search(chain):
-        return told  # of what is around the files, or of values: it says nothing about a file
-    return reading.unreadable(f"{chain}\n{getattr(problem, '_stackTrace', None) or ''}") or told
+    failure = _told(meant, chain, lost)
+    if reading is None or not isinstance(failure, ExecutionError) or failure.sqlstate is not None or _USER.search(chain):
+        return failure  # of what is around the files, or of values: it says nothing about a file
+    return reading.unreadable(f"{chain}\n{getattr(problem, '_stackTrace', None) or ''}") or failure
 
 
 def _lost_peer(problem: BaseException) -> bool:
@@ -230,13 +230,13 @@ def _of_memory(chain: str, lost: Callable[[], None]) -> OutOfMemory | None:
 def _of_the_store(chain: str) -> Unavailable | None:
     if _USER.search(chain) or _DATA.search(chain):  # values may say anything
         return None
-    found = list(dict.fromkeys(match[0] for match in _STORE.finditer(chain)))
+    names = list(dict.fromkeys(match[0] for match in _STORE.finditer(chain)))
     return (
         Unavailable(
-            f"Spark could not reach or use what the statement reads or writes: {', '.join(found[-3:])}. Its executors need the network and "
+            f"Spark could not reach or use what the statement reads or writes: {', '.join(names[-3:])}. Its executors need the network and "
             "the keys that the server has for the store of the files, and settings of SLUICE_SPARK_CONF there; try again in a moment."
         )
-        if found
+        if names
         else None
     )
 

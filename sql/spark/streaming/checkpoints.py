@@ -128,9 +128,9 @@ class Checkpoint:
             lines = io.BufferedReader(file)
             next(lines, b"")  # the version
             for line in lines:
-                told = json.loads(line)
-                if told.get("batchId", number) == number:
-                    yield str(Location.parse(unquote(told["path"])))
+                noted = json.loads(line)
+                if noted.get("batchId", number) == number:
+                    yield str(Location.parse(unquote(noted["path"])))
 
     def _log(self, source: int) -> dict[int, str]:
         """What a source of files has of its log: the names of its entries by their numbers."""
@@ -165,9 +165,9 @@ class Checkpoint:
         Entries of the batch ``after``, which was committed, and before stay as they are, and those of the oldest plan there is. Nothing is
         let go where a batch would be made anew whose rows are in the query's state.
         """
-        kept = max(after, planned[0]) if planned else -1
+        oldest = max(after, planned[0]) if planned else -1
         gone: dict[int, int] = {}
-        ends = self.ends(kept) if after >= 0 or kept > 0 else []
+        ends = self.ends(oldest) if after >= 0 or oldest > 0 else []
         last = self.ends(planned[-1]) if planned else []
         if ends is None or last is None:  # which entries are committed cannot be told
             return {}

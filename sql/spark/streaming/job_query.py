@@ -90,8 +90,8 @@ class JobQuery:
         self._query: StreamingQuery | Once | None = None
         self._rowtime: tuple[int, int] | None = None
         self._late: dict[int, int] = {}
-        told = job.source.get(part) or ()
-        self._late_before: int = told[0].get(_LATE_ROWS, 0) if told else 0
+        progress = job.source.get(part) or ()
+        self._late_before: int = progress[0].get(_LATE_ROWS, 0) if progress else 0
         """Late rows of the job's earlier starts."""
         self._alignment: Alignment | None = None
         self._tables: SourceTables | None = None

@@ -113,10 +113,10 @@ def _comparisons(conjunct: exp.Expr) -> list[exp.Expr]:
     """A condition on the order of columns, with an interval or without, as comparisons; none where it is something else."""
     if isinstance(conjunct, exp.Between) and not conjunct.args.get("symmetric"):
         value, low, high = conjunct.this, conjunct.args["low"], conjunct.args["high"]
-        found: list[exp.Expr] = [exp.GTE(this=value.copy(), expression=low.copy()), exp.LTE(this=value.copy(), expression=high.copy())]
+        bounds: list[exp.Expr] = [exp.GTE(this=value.copy(), expression=low.copy()), exp.LTE(this=value.copy(), expression=high.copy())]
     else:
-        found = [conjunct] if isinstance(conjunct, _ORDERED) else []
-    return found if all(_is_shifted(side) for part in found for side in (part.this, part.expression)) else []
+        bounds = [conjunct] if isinstance(conjunct, _ORDERED) else []
+    return bounds if all(_is_shifted(side) for part in bounds for side in (part.this, part.expression)) else []
 
 
 def _is_shifted(side: exp.Expr) -> bool:
@@ -137,9 +137,9 @@ def _event_times(
         return {}
     names = sorted({column.sql() for column in columns})
     by_name = {column.sql(): column for column in columns}
-    given = [exp.alias_(by_name[name].copy(), f"c{at}", quoted=True) for at, name in enumerate(names)]
+    aliased = [exp.alias_(by_name[name].copy(), f"c{at}", quoted=True) for at, name in enumerate(names)]
     with contextlib.suppress(AnalysisException):  # a name of a query around this one, or none: the whole query tells
-        schema = frame_of(session, _sources(select, given), views).schema
+        schema = frame_of(session, _sources(select, aliased), views).schema
         return {name: field.dataType for name, field in zip(names, schema.fields, strict=True) if DELAY in field.metadata}
     return {}
 

@@ -220,10 +220,10 @@ def require_to_choose(context: ExecutionContext, table: LakeTable, arguments: Ar
 
 def counts_told(context: ExecutionContext, table: LakeTable) -> bool:
     """Whether the caller may know how much the table holds; where not, the call's progress tells no counts from now on."""
-    told = context.lake.tells_counts(table)
-    if not told:
+    may_see = context.lake.tells_counts(table)
+    if not may_see:
         context.progress.count_nothing()
-    return told
+    return may_see
 
 
 def by_partition(context: ExecutionContext, table: LakeTable, rows: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:

@@ -360,8 +360,8 @@ def compact_database(context: ExecutionContext, arguments: Arguments) -> ResultS
         except (TableNotExist, UnsupportedType, Forbidden, MetadataOnlyTable):
             continue  # dropped meanwhile, or nothing this server may rewrite
         except LakeError as problem:
-            told = problem.message if isinstance(problem, InvalidOption) else alone(context, problem)
-            rows.append((str(identifier), *[None] * len(counts), told, dry_run))
+            outcome = problem.message if isinstance(problem, InvalidOption) else alone(context, problem)
+            rows.append((str(identifier), *[None] * len(counts), outcome, dry_run))
             continue
         *counted, _ = _row(done, dry_run=dry_run)
         rows.append((str(identifier), *counted, None, dry_run))

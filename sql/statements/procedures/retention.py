@@ -270,7 +270,7 @@ def drop_partition(context: ExecutionContext, arguments: Arguments) -> ResultSet
 def _without_rows(table: LakeTable, spec: dict[str, str]) -> Partition:
     values = None
     if set(spec) == set(table.schema.partition_keys):
-        values = next((found for meant in readings(spec)[1:] or [spec] if (found := values_of(table, meant)) is not None), None)
+        values = next((typed for meant in readings(spec)[1:] or [spec] if (typed := values_of(table, meant)) is not None), None)
     if values is None:
         named, keys = ", ".join(f"{key}={text}" for key, text in spec.items()), ", ".join(table.schema.partition_keys)
         raise AnalysisError(

@@ -311,7 +311,7 @@ def _remove_tree(name: str, parent: int | None) -> None:
 
     Who was held up so long that its lock is over may find another table there; the number of what is held open is nobody else's.
     """
-    held = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
     try:
         for left in reversed(range(_TRIES)):
             try:
@@ -320,10 +320,10 @@ def _remove_tree(name: str, parent: int | None) -> None:
             except OSError as problem:
                 if problem.errno != errno.ENOTEMPTY or not left:
                     raise
-            if not os.path.samestat(os.fstat(held), os.stat(name, dir_fd=parent, follow_symlinks=False)):
+            if not os.path.samestat(os.fstat(descriptor), os.stat(name, dir_fd=parent, follow_symlinks=False)):
                 return
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 def _passing_over_what_is_gone(_: object, __: str, failure: tuple[type[BaseException], BaseException, object]) -> None:

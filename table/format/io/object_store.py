@@ -61,8 +61,8 @@ def object_store(location: str) -> StoreClients:
     if uri.scheme != "s3":
         filesystem, _ = pafs.FileSystem.from_uri(f"{uri.scheme}://{uri.netloc}/")
         return StoreClients.all_one(filesystem)
-    told = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))  # what AWS's library reads
-    return _s3(f"{uri.scheme}://{uri.netloc}", told)
+    environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))  # what AWS's library reads
+    return _s3(f"{uri.scheme}://{uri.netloc}", environment)
 
 
 @lru_cache(maxsize=256)

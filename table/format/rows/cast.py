@@ -168,11 +168,11 @@ def _check_zones(array: pa.Array, name: str, how: Fitting) -> None:
 def _check_parts(source: pa.DataType, target: pa.DataType, name: str) -> None:
     """Raise `InvalidData` for a part of a ROW, however deep, that the column lacks, or that stands twice: nobody would see its values."""
     if pa.types.is_struct(source) and pa.types.is_struct(target):
-        given, known = source.names, target.names
-        for at, part in enumerate(given):
+        names, known = source.names, target.names
+        for at, part in enumerate(names):
             if part not in known:
                 raise InvalidData(f"Column {name}: the ROW has no part {part}; it has {', '.join(known)}.")
-            if part in given[:at]:
+            if part in names[:at]:
                 raise InvalidData(f"Column {name}: the part {part} stands twice in the body.")
             _check_parts(source.field(at).type, target.field(known.index(part)).type, f"{name}.{part}")
     else:
@@ -237,8 +237,10 @@ def _simple(array: pa.Array, target: pa.DataType) -> pa.Array:
 def _nested(array: pa.Array, target: pa.DataType) -> pa.Array:
     """A list, map or struct with each part converted by itself, as a column of the part's type is."""
     if pa.types.is_struct(target):
-        given = dict(zip(array.type.names, array.flatten(), strict=True))
-        parts = [_converted(given[field.name], field.type) if field.name in given else pa.nulls(len(array), field.type) for field in target]
+        arrays = dict(zip(array.type.names, array.flatten(), strict=True))
+        parts = [
+            _converted(arrays[field.name], field.type) if field.name in arrays else pa.nulls(len(array), field.type) for field in target
+        ]
         return row_of(array, parts, list(target))
     bounds, values = inside(array)
     if pa.types.is_map(target):

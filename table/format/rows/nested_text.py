@@ -43,24 +43,24 @@ def _inside(text: str, type_: DataType, leaf: Leaf) -> Any:
 
 
 def _content(pattern: re.Pattern[str], text: str) -> str:
-    found = pattern.fullmatch(text)
-    if found is None:
+    match = pattern.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r} has no brackets")
-    return next(group for group in found.groups() if group is not None).strip()
+    return next(group for group in match.groups() if group is not None).strip()
 
 
 def _entries(text: str) -> list[tuple[str, str]]:
     """The keys and values of ``{k -> v}`` or ``MAP(k, v)``; quotes and escapes around them go, as they do at Paimon."""
-    found = _MAP.fullmatch(text)
-    if found is None:
+    match = _MAP.fullmatch(text)
+    if match is None:
         raise ValueError(f"{text!r} has no brackets")
-    if found[2] is not None:
-        parts = [part.strip() for part in _parts(found[3].strip(), quotes=False)]
+    if match[2] is not None:
+        parts = [part.strip() for part in _parts(match[3].strip(), quotes=False)]
         if len(parts) % 2:
             raise ValueError("a key has no value")
         return list(zip(parts[::2], parts[1::2], strict=True))
     entries = []
-    for part in _parts(found[1].strip(), quotes=False):
+    for part in _parts(match[1].strip(), quotes=False):
         arrow = part.find("->", 1)
         key, value = part[: max(arrow, 0)].strip(), part[arrow + 2 :].strip()
         if arrow < 0 or not key or not value:

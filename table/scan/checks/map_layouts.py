@@ -20,8 +20,8 @@ def shredded_map(io: FileIO, path: str, schema: Schema) -> UnsupportedType | Non
     names = [field.name for field in schema.fields if isinstance(field.type, MapType)]
     if not names or format_of(path) not in ("parquet", "orc"):
         return None
-    held = _held(io, path)
-    problems = (layout_problem(held.field(name).type, name) for name in names if name in held.names)
+    stored = _held(io, path)
+    problems = (layout_problem(stored.field(name).type, name) for name in names if name in stored.names)
     return next((problem for problem in problems if problem is not None), None)
 
 

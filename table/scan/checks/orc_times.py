@@ -33,9 +33,9 @@ def columns_beyond(problem: Exception, file: DataFile, schema: Schema, names: It
     """
     if _ARROWS_WORDS not in str(problem):
         return []
-    told = column_stats(file.value_stats, file.value_stats_cols, schema)
+    stats = column_stats(file.value_stats, file.value_stats_cols, schema)
     fields = schema.fields if names is None else [schema.field(name) for name in names]
-    near = {name for name, bounds in told.items() if _near(bounds.min, bounds.max)}
+    near = {name for name, bounds in stats.items() if _near(bounds.min, bounds.max)}
     return [field.name for field in fields if _has_times(field) and field.name not in near]
 
 
@@ -52,14 +52,14 @@ def columns_before_1970(file: DataFile, schema: Schema) -> list[str]:
 
     Not those whose first is so early that Arrow, which makes such times, could not have counted to it.
     """
-    told = column_stats(file.value_stats, file.value_stats_cols, schema)
+    stats = column_stats(file.value_stats, file.value_stats_cols, schema)
     written = schema.fields if file.write_cols is None else [field for field in schema.fields if field.name in file.write_cols]
 
     def is_settled(bounds: ColumnStats) -> bool:
         first = bounds.min.replace(tzinfo=None) if isinstance(bounds.min, dt.datetime) else None
         return bounds.null_count == file.row_count or (first is not None and not _FIRST <= first < _SECOND_DAY)
 
-    settled = {name for name, bounds in told.items() if is_settled(bounds)}
+    settled = {name for name, bounds in stats.items() if is_settled(bounds)}
     return [field.name for field in written if _has_times(field) and field.name not in settled]
 
 
