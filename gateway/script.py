@@ -352,9 +352,8 @@ class ScriptRunner:
         body = "\0".join((script.session.current_database, script.text.strip())).encode()
         if script.parameters != NO_PARAMETERS:
             body += b"\0" + script.parameters.spelled()
-        if chosen := {
-            key: value for key, value in script.settings.items() if key != STATEMENT_TIMEOUT.key
-        }:  # by which it does other things
+        # A timeout alone makes no other statement of it.
+        if chosen := {key: value for key, value in script.settings.items() if key != STATEMENT_TIMEOUT.key}:
             body += b"\0\0" + json.dumps(chosen, sort_keys=True).encode()
         return self._lake.idempotency.later(idempotent.key, scope=f"sql:{idempotent.caller}", body_hash=hashlib.sha256(body).hexdigest())
 

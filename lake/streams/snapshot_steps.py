@@ -120,7 +120,8 @@ class TableStream:
         self._closed = False
         self._away_since: float | None = None
         self._waits = True
-        self._due = 0.0
+        self._due = self._paused_until = 0.0
+        """When to ask anyway; and until when news alone are no reason to ask."""
         self._call: Callable[[], None] | None = None
         self._calling = threading.Lock()
         self._rights = rights
@@ -150,7 +151,8 @@ class TableStream:
     def call_when_due(self, call: Callable[[], None]) -> float:
         """Call once, from any thread, when there may be more to read or the stream has ended; returns in how many seconds to ask anyway."""
         with self._calling:
-            if not self._wake.is_set() and not self._closed:
+            is_paused = time.monotonic() < self._paused_until
+            if (is_paused or not self._wake.is_set()) and not self._closed:
                 self._call = call
                 return max(0.01, self._due - time.monotonic())
         call()
@@ -159,6 +161,12 @@ class TableStream:
     def come_again(self) -> None:
         """There may be more at once, but it is others' turn: whoever never waits is called as soon as nobody stands before it."""
         self._woken()
+
+    def pause(self, seconds: float) -> None:
+        """There is something to read that cannot be read now: whoever waits does so a moment, and others ask again after so long."""
+        if self._waits:
+            time.sleep(min(seconds, TICK_SECONDS / 4))
+        self._due = self._paused_until = time.monotonic() + seconds
 
     def _woken(self) -> None:
         with self._calling:
@@ -262,9 +270,7 @@ class TableStream:
             return
         due = snapshot.time_millis / 1000 + self._rules.delay.total_seconds()
         while not self._closed and (left := due - time.time()) > 0:
-            if self._waits:
-                time.sleep(min(left, TICK_SECONDS / 4))
-            self._due = time.monotonic() + left
+            self.pause(left)
             yield None
 
     def _look(self) -> list[Snapshot]:

@@ -73,6 +73,8 @@ class HeldResults:
             self._spill_if_possible(result, caller)
         if result.reading_bytes:
             result.memory = ReadingMemory(self._reading, caller.principal, result.reading_bytes)
+        if result.steps is not None:
+            result.steps.count_in(self._reading, caller.principal)
 
     def take(self, principal: str, size: int, *, of: int) -> bool:
         """Count so many bytes more of a principal, until `give`; False where there is no space in memory for them.

@@ -123,3 +123,22 @@ class ReadingMemory:
             return few
         finally:
             self._brief.give(self._principal, size)
+
+
+class StepMemory:
+    """What a result without end takes for one step of what it reads after the other; before `count_in` nothing is counted."""
+
+    def __init__(self) -> None:
+        self._counted: tuple[SharedBytes, str] | None = None
+
+    def count_in(self, memories: ReadingMemories, principal: str) -> None:
+        """Count it as what a principal's results take."""
+        self._counted = memories.shared, principal
+
+    def take(self, size: int) -> Callable[[], None] | None:
+        """Count so many bytes until what this gives is called; None where there is no space for them now."""
+        if self._counted is None or size < _SMALL_BYTES:
+            return lambda: None
+        shared, principal = self._counted
+        size = min(size, most_of_one(shared.most))
+        return partial(shared.give, principal, size) if shared.take(principal, size) else None

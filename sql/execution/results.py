@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from model.errors import LakeError, StatementCanceled, TooManyStatements, Unavailable
 from model.schema.types import BigIntType, DataType, IntervalDayTimeType, IntervalYearMonthType, NullType, VarCharType
-from sql.execution.reading_memory import Came, ReadingMemory, uncounted
+from sql.execution.reading_memory import Came, ReadingMemory, StepMemory, uncounted
 from table.format.io.patience import carried
 from table.format.rows.arrow import arrow_type
 
@@ -116,7 +116,8 @@ class ResultSet:
         self.reading_bytes = 0
         """Bytes that reading the rows takes at a time, about; 0 where they lie in memory, or are bounded otherwise."""
         self.memory: ReadingMemory | None = None
-        """Counts these bytes from the first batch on to the end."""
+        self.steps: StepMemory | None = None
+        """The first counts these bytes from the first batch on to the end, the other, of rows without end, what reading each step takes."""
         self.erased_rows: int | None = None
         """Rows that a call took away for good, for the audit log; None for everything else."""
         self.snapshot_id: int | None = None
@@ -145,8 +146,7 @@ class ResultSet:
         self._next = carried(_next)
         """Whoever reads the rows, on whatever thread, waits for stores as long as the statement that made the result may."""
         self._releases: list[Callable[[], None]] = [close] if close else []
-        self._lock = threading.Lock()
-        self._closed = False
+        self._lock, self._closed = threading.Lock(), False
         self._reason: LakeError | None = None
 
     @property
@@ -347,7 +347,7 @@ class ResultSet:
             affected_rows=self.affected_rows,
             close=self.close,
         )
-        made.snapshot_id, made.unbounded, made.waiting = self.snapshot_id, self.unbounded, self.waiting
+        made.snapshot_id, made.unbounded, made.waiting, made.steps = self.snapshot_id, self.unbounded, self.waiting, self.steps
         made.notices, made.made_while_read = self.notices, self.made_while_read
         made.size, made.reading_bytes = self.size, self.reading_bytes
         return made

@@ -23,6 +23,7 @@ from model.schema.types import Field
 from sql.analysis.predicates import pushed
 from sql.analysis.references import TableReference
 from sql.analysis.views import sources_of
+from sql.execution.reading_memory import StepMemory, reading_bytes
 from sql.execution.results import ResultColumn, ResultSet, result_schema
 from sql.execution.session_settings import RUNTIME_MODE
 from sql.local.conditions import Conditions
@@ -36,6 +37,8 @@ from table.scan.read import Selection, read_batches
 
 STREAM_BATCH_ROWS = 8192
 """Rows handed on at once: what a slow client holds in memory."""
+_MEMORY_SECONDS = 1.0
+"""After so long a stream looks again whether there is memory to read."""
 _SHARED_BYTES = 256 << 10
 _SHARED_ROWS = 1 << 16
 """Data files of a commit whose rows are kept a moment for other streams, which wait for them on their threads: of so few bytes and rows."""
@@ -65,11 +68,12 @@ class Tail(LocalStatement):
         options = stream_options(self.table.schema.options, self.reference.options)
         stream = context.lake.follow(self.table, options, predicate=self.predicate, zone=context.zone)
         columns = [ResultColumn(name, field.type) for name, field in self.columns]
-        result = ResultSet.streaming(columns, lambda: self._batches(stream), close=stream.close)
-        result.unbounded, result.waiting = True, stream
+        memory = StepMemory()
+        result = ResultSet.streaming(columns, lambda: self._batches(stream, memory), close=stream.close)
+        result.unbounded, result.waiting, result.steps = True, stream, memory
         return result
 
-    def _batches(self, stream: TableStream) -> Iterator[pa.RecordBatch]:
+    def _batches(self, stream: TableStream, memory: StepMemory) -> Iterator[pa.RecordBatch]:
         """The rows of each snapshot; an empty batch where none is there now."""
         schema = result_schema([ResultColumn(name, field.type) for name, field in self.columns])
         nothing = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in schema.types], schema=schema)
@@ -77,7 +81,7 @@ class Tail(LocalStatement):
         yield nothing  # who reads learns the columns at once
         if left == 0:
             return
-        for batch in self._found(stream, schema):
+        for batch in self._found(stream, memory, schema):
             if batch is None:
                 yield nothing
                 continue
@@ -93,14 +97,18 @@ class Tail(LocalStatement):
                 if left == 0:
                     return
 
-    def _found(self, stream: TableStream, schema: pa.Schema) -> Iterator[pa.RecordBatch | None]:
+    def _found(self, stream: TableStream, memory: StepMemory, schema: pa.Schema) -> Iterator[pa.RecordBatch | None]:
         """The rows of each snapshot; None where none came, or none was found in a while and it is others' turn."""
         for step in stream.steps():
             if step is None:
                 yield None
                 continue
             began = time.monotonic()
-            for batch in self._shared_rows(stream, step, schema):
+            for batch in self._shared_rows(stream, memory, step, schema):
+                if batch is None:
+                    yield None
+                    began = time.monotonic()
+                    continue
                 if not batch.num_rows and time.monotonic() - began < TURN_SECONDS:
                     continue
                 if not batch.num_rows:
@@ -108,13 +116,24 @@ class Tail(LocalStatement):
                 yield batch if batch.num_rows else None
                 began = time.monotonic()
 
-    def _shared_rows(self, stream: TableStream, step: StreamStep, schema: pa.Schema) -> Iterable[pa.RecordBatch]:
+    def _shared_rows(self, stream: TableStream, memory: StepMemory, step: StreamStep, schema: pa.Schema) -> Iterable[pa.RecordBatch | None]:
         """The rows of a step, read once for all streams of the same text; large ones are read by each, and never held whole."""
         files = [planned_file.file for planned_file in step.planned]
         if sum(file.file_size for file in files) > _SHARED_BYTES or sum(file.row_count for file in files) > _SHARED_ROWS:
-            return self._rows(step, schema, stream.who)
+            return self._large_rows(stream, memory, step, schema)
         key = ("rows", step.snapshot.key, tuple(file.file_name for file in files), step.table.schema.id, self._text)
         return stream.follower.once(key, lambda: list(self._rows(step, schema, stream.who)))
+
+    def _large_rows(self, stream: TableStream, memory: StepMemory, step: StreamStep, schema: pa.Schema) -> Iterator[pa.RecordBatch | None]:
+        """The same, counted while it is read; None while there is no memory for it."""
+        size = reading_bytes(planned_file.file.file_size for planned_file in step.planned)
+        while (give := memory.take(size)) is None:
+            stream.pause(_MEMORY_SECONDS)
+            yield None
+        try:
+            yield from self._rows(step, schema, stream.who)
+        finally:
+            give()
 
     def _rows(self, step: StreamStep, schema: pa.Schema, principal: str) -> Iterator[pa.RecordBatch]:
         self._check_types(step.table.schema)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import cast
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from model.errors import StatementCanceled, TooManyStatements
 from model.schema.types import BigIntType
 from sql.execution import held_results, reading_memory
 from sql.execution.results import ResultColumn, ResultSet
+from sql.local import tail
 from tests.fix_gateway import Ask
 from tests.waiting import eventually
 
@@ -68,6 +70,37 @@ def test_readers_that_stand_still_are_bounded_for_each(gateway: Gateway, text: s
     for _, batches in still:
         batches.close()
     assert gateway._runner.held.reading() == {}
+
+
+def test_streams_that_stand_still_in_a_large_step_are_bounded_and_go_on(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is behind in a table's past waits for memory, without a thread; one that has caught up holds none."""
+    monkeypatch.setattr(tail, "_SHARED_BYTES", 0)
+    memory = gateway._runner.held
+
+    def stream(caller: Caller) -> Generator[pa.RecordBatch]:
+        result = gateway.run(f"SET 'execution.runtime-mode' = 'streaming'; {SCAN}", caller=caller)
+        assert result.waiting is not None
+        result.waiting.never_wait()
+        return cast("Generator[pa.RecordBatch]", result.batches())
+
+    def rows(batches: Generator[pa.RecordBatch]) -> int:
+        """Of the first batch that has some, where there is one soon."""
+        return next((batch.num_rows for batch in islice(batches, 100) if batch.num_rows), 0)
+
+    still = [stream(ANNA)]
+    assert rows(still[0]) == 50
+    size = memory.reading()["anna"]
+    monkeypatch.setattr(memory._reading.shared, "most", size * 4 * 5 // 4)
+    still += [stream(ANNA) for _ in range(3)]
+    assert [rows(batches) for batches in still[1:]] == [50] * 3
+    late, other = stream(ANNA), stream(BEN)
+    assert (rows(late), rows(other)) == (0, 50)
+    assert memory.reading() == {"anna": 4 * size, "ben": size}
+    assert next(still[0]).num_rows == 0  # it has read the step, and waits for the next one
+    assert (rows(late), memory.reading()["anna"]) == (50, 4 * size)
+    for batches in (*still, late, other):
+        batches.close()
+    assert memory.reading() == {}
 
 
 def to_the_end(result: ResultSet, batches: Generator[pa.RecordBatch]) -> None:

@@ -19,6 +19,7 @@ from model.snapshot import Snapshot
 from sql.analysis.predicates import pushed
 from sql.analysis.references import table_references
 from sql.dialect import parse_one
+from sql.execution.reading_memory import StepMemory
 from sql.local.conditions import Conditions as Filters
 from sql.local.delete import plan_delete
 from sql.local.literals import NotLocal
@@ -177,7 +178,7 @@ class Ways:
             return step is not None or stream.cursor.next_snapshot_id <= self._snapshot.id
 
         with patch.object(stream, "steps", lambda: takewhile(is_more, steps())):
-            for batch in tail._batches(stream):
+            for batch in tail._batches(stream, StepMemory()):
                 found += batch.column(0).to_pylist()
         stream.close()
         return sorted(found)
