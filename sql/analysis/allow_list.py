@@ -7,7 +7,7 @@ generator's own rewriting lets a call through. What the user wrote never reaches
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 
 from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
@@ -60,57 +60,48 @@ _MOST_PARTITIONS = 10_000
 _DECIMALS = re.compile(r"\b(decimal|dec|numeric|char|varchar|time|timestamp\w*)\s*\(\s*\d+\s*(,\s*\d+\s*)?\)", re.IGNORECASE)
 
 
-def checked_sql(tree: exp.Expr, views: Collection[str], fixed_columns: Callable[[], Collection[str]] = frozenset) -> str:
-    """The Spark SQL of a query over these views; the tree is not changed. Raises `UnsupportedStatement` naming what is not allowed.
-
-    ``fixed_columns`` is asked, where that matters, for the columns of the views that hold no texts, by their names in lower case.
-    """
+def checked_sql(tree: exp.Expr, views: Collection[str]) -> str:
+    """The Spark SQL of a query over these views; the tree is not changed. Raises `UnsupportedStatement` naming what is not allowed."""
     ready = to_spark(tree.copy())
     if not is_query(ready):
         raise UnsupportedStatement(f"{ready.key.upper()} is not a query and is not run.")
-    return _checked(ready, views, fixed_columns)
+    return _checked(ready, views)
 
 
 def checked_expression(tree: exp.Expr) -> str:
     """The Spark SQL of one expression over columns; raises `UnsupportedStatement`."""
     # In parentheses: what is guarded is put in another's place, which a node without a parent has none of.
-    return _checked(exp.Paren(this=to_spark(tree.copy())), (), frozenset)
+    return _checked(exp.Paren(this=to_spark(tree.copy())), ())
 
 
-def _checked(ready: exp.Expr, views: Collection[str], fixed_columns: Callable[[], Collection[str]]) -> str:
+def _checked(ready: exp.Expr, views: Collection[str]) -> str:
     named = {cte.alias for cte in ready.find_all(exp.CTE)} | set(views)
     for node in _outside_hints(ready):
         _check_node(node)
         if isinstance(node, exp.Table):
             _check_table(node, named)
     bound_plan(ready)
-    _guarded(ready, fixed_columns)
+    _guarded(ready)
     text = generated(ready.this if isinstance(ready, exp.Paren) else expand_values(ready))
     _check_words(tokens_of(text), _named_with_columns(ready))
     return text
 
 
-def _guarded(tree: exp.Expr, fixed_columns: Callable[[], Collection[str]]) -> None:
+def _guarded(tree: exp.Expr) -> None:
     """Limit values and patterns, in place; a column whose expression that changes keeps the name it would have had."""
     written = [
-        (select, at, text := generated(column), _name_of_cast(column) or text)
+        (select, at, generated(column))
         for select in tree.find_all(exp.Select)
         for at, column in enumerate(select.expressions)
         if not isinstance(column, exp.Alias | exp.Aliases | exp.Star | exp.Column | exp.Literal)
         if not (isinstance(column, exp.Anonymous) and column.name.lower() in TABLE_FUNCTIONS)
     ]
-    bound_values(tree, fixed_columns)
+    bound_values(tree)
     match_in_time(tree)
-    for select, at, text, name in written:
+    for select, at, text in written:
         column = select.expressions[at]
         if generated(column) != text:
-            column.replace(exp.alias_(column.copy(), name, quoted=True))
-
-
-def _name_of_cast(column: exp.Expr) -> str | None:
-    """What Spark calls a cast of a column, which goes by the column's name."""
-    operand = column.this if isinstance(column, exp.Cast) else None
-    return operand.name if isinstance(operand, exp.Column) else None
+            column.replace(exp.alias_(column.copy(), text, quoted=True))
 
 
 def _outside_hints(tree: exp.Expr) -> Iterator[exp.Expr]:

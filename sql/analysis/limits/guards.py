@@ -85,13 +85,13 @@ def is_fixed(node: exp.Expr) -> bool:
     return isinstance(node, exp.Anonymous) and node.name.lower() in _OF_LITERALS and all(map(is_fixed, node.expressions))
 
 
-def judged(value: exp.Expr, condition: Callable[[exp.Expr], exp.Expr], message: str, instead: exp.Expr | None = None) -> exp.Expr:
-    """The value, or the statement's error where the condition over it holds; or what is given ``instead`` of the error."""
+def judged(value: exp.Expr, condition: Callable[[exp.Expr], exp.Expr], message: str) -> exp.Expr:
+    """The value, or the statement's error where the condition over it holds."""
     _refuse_chance(value)
     if _is_plain(value):
-        return _raising(condition(value), message, value, instead)
+        return _raising(condition(value), message, value)
     parameter = exp.Column(this=exp.to_identifier(_GIVEN))
-    return named(value, _raising(condition(parameter), message, parameter, instead))
+    return named(value, _raising(condition(parameter), message, parameter))
 
 
 def guard_call(node: exp.Anonymous, needed: Iterable[int], condition: Callable[..., exp.Expr], message: str, *, at: int) -> None:
@@ -130,8 +130,8 @@ def named(value: exp.Expr, body: exp.Expr, name: str = _GIVEN) -> exp.Expr:
     return call("element_at", call("transform", call("array", value), lambda_), number(1))
 
 
-def _raising(condition: exp.Expr, message: str, otherwise: exp.Expr, instead: exp.Expr | None = None) -> exp.Expr:
-    return call("if", condition.copy(), instead or call("raise_error", exp.Literal.string(message)), otherwise.copy())
+def _raising(condition: exp.Expr, message: str, otherwise: exp.Expr) -> exp.Expr:
+    return call("if", condition.copy(), call("raise_error", exp.Literal.string(message)), otherwise.copy())
 
 
 def _is_plain(value: exp.Expr) -> bool:

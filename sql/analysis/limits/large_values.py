@@ -6,8 +6,8 @@ A guard is part of the generated query and raises before the value is made. Noth
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
-from functools import cache, partial
+from collections.abc import Callable
+from functools import partial
 from math import ceil, log2
 
 from sqlglot import exp
@@ -15,7 +15,7 @@ from sqlglot import exp
 from model.errors import UnsupportedStatement
 from sql.analysis.limits.growth import TIMES
 from sql.analysis.limits.guards import call, double, guard_call, guard_made, number, size_of, wide
-from sql.analysis.limits.long_rows import MOST_DIGITS, bound_digits, bound_numbers, bound_pairs
+from sql.analysis.limits.long_rows import bound_exponents, bound_pairs
 from sql.analysis.limits.sequences import MOST_ELEMENTS, bound_sequence
 from sql.analysis.limits.spelled import SECONDS, arguments_of, in_lambda, literal_number, literal_size
 from sql.analysis.limits.weights import BY_COUNT, ELEMENT, MOST_FORMAT, Weights, name_of, number_of
@@ -26,6 +26,8 @@ MOST_BYTES_OF_STATEMENT = 2 * MOST_BYTES
 """Of all that functions make of literals."""
 MOST_BYTES_IN_LAMBDA = 64 << 10
 """Of one that is made for each element of an array."""
+_MOST_DIGITS = 100_000
+"""Characters of a text of literals that becomes a DECIMAL while Spark plans: what Java takes for it grows with their square, to 0.1 s."""
 MOST_WORDS = 100_000
 """That writing out what inner queries name may add to a condition."""
 MOST_WINDOWS = 10_000
@@ -46,11 +48,8 @@ _WIDTH = re.compile(r"\d{5,}")
 _COUNT = re.compile(r"\d{1,18}(\.\d{1,9})?")
 
 
-def bound_values(tree: exp.Expr, fixed_columns: Callable[[], Collection[str]]) -> None:
-    """Put guards into Spark's tree, in place; raises `UnsupportedStatement` where a literal alone is too much.
-
-    ``fixed_columns``: what the tables call columns that hold no texts, in lower case.
-    """
+def bound_values(tree: exp.Expr) -> None:
+    """Put guards into Spark's tree, in place; raises `UnsupportedStatement` where a literal alone is too much."""
     weights = Weights(tree, MOST_BYTES, MOST_BYTES_IN_LAMBDA)
     if weights.most_copied > MOST_WORDS:
         raise UnsupportedStatement(
@@ -58,6 +57,11 @@ def bound_values(tree: exp.Expr, fixed_columns: Callable[[], Collection[str]]) -
             f"made of literals in the statement would have more than {MOST_WORDS} words more: mention such a column less often, filter in "
             "the query that reads the table, or write the inner query's rows into a table."
         )
+    for cast in tree.find_all(exp.Cast):
+        operand = weights.of(cast.this)
+        if cast.to.this == exp.DType.DECIMAL and operand.constant and operand.made > _MOST_DIGITS:
+            says = f"A text that may have more than {_MOST_DIGITS} characters is not read as a DECIMAL."
+            raise UnsupportedStatement(says, fragment="CAST")
     for node in reversed(list(tree.find_all(exp.Anonymous, exp.DPipe, exp.Concat, exp.Transform))):  # inner ones first
         name, most, weight = name_of(node) or "", _most(node), weights.of(node)
         if isinstance(node, exp.Anonymous) and (limit := _LIMITS.get(name)):
@@ -70,36 +74,11 @@ def bound_values(tree: exp.Expr, fixed_columns: Callable[[], Collection[str]]) -
             guard_call(node, [0], partial(_is_larger, most // TIMES[name]), _says(name, most), at=0)
         else:
             guard_made(node, partial(_is_larger, most), _says(name, most))
-    _bound_decimals(tree, weights, fixed_columns)
     if weights.made > MOST_BYTES_OF_STATEMENT:
         raise UnsupportedStatement(
             f"The functions of literals in the statement would make more than {MOST_BYTES_OF_STATEMENT} bytes together, the most of a "
             "statement: Spark computes them while it plans, and keeps them. Write such values into a table, or make fewer."
         )
-
-
-def _bound_decimals(tree: exp.Expr, weights: Weights, fixed_columns: Callable[[], Collection[str]]) -> None:
-    """What becomes a DECIMAL is no text of too many digits."""
-    for cast in tree.find_all(exp.Cast):
-        weight = weights.find(cast.this)
-        if cast.to.this == exp.DType.DECIMAL and weight is not None and weight.constant and weight.made > MOST_DIGITS:
-            says = f"A text that may have more than {MOST_DIGITS} characters is not read as a DECIMAL."
-            raise UnsupportedStatement(says, fragment="CAST")
-    fixed = cache(lambda: _kept_names(tree, fixed_columns()))
-    for node in reversed(list(tree.find_all(exp.Cast, exp.Anonymous))):
-        bound_digits(node, lambda weight: weights.may_be_long(weight) and not _is_fixed_column(weight, fixed))
-
-
-def _kept_names(tree: exp.Expr, columns: Collection[str]) -> frozenset[str]:
-    """Names of columns that nothing in the tree calls anything else by."""
-    if tree.find(exp.Pivot):
-        return frozenset()
-    named = {name.name.lower() for name in tree.find_all(exp.Identifier) if not isinstance(name.parent, exp.Column)}
-    return frozenset(columns) - named
-
-
-def _is_fixed_column(node: exp.Expr, names: Callable[[], frozenset[str]]) -> bool:
-    return isinstance(node, exp.Column) and len(node.parts) == 1 and node.name.lower() in names()  # of two it may be a part of a ROW
 
 
 def _is_larger(most: int, value: exp.Expr) -> exp.Expr:
@@ -312,7 +291,7 @@ _LIMITS: dict[str, Callable[[exp.Anonymous], None]] = {
     **dict.fromkeys(("format_string", "printf"), _format),
     "count_min_sketch": _sketch,
     "histogram_numeric": _bins,
-    **dict.fromkeys(("from_json", "from_csv", "from_xml"), bound_numbers),
+    **dict.fromkeys(("from_json", "from_csv", "from_xml"), bound_exponents),
     **dict.fromkeys(("array_distinct", "array_union", "array_intersect", "array_except", "arrays_overlap", "map_zip_with"), bound_pairs),
     "approx_count_distinct": _registers,
     **dict.fromkeys(("round", "bround", "ceil", "ceiling", "floor"), _digits),

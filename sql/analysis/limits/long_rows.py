@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import partial
 
 from sqlglot import exp
 
-from sql.analysis.limits.guards import call, guard_call, judged, matches, number, wide
+from sql.analysis.limits.guards import call, guard_call, matches, number, wide
 from sql.analysis.limits.spelled import arguments_of
 
 _MOST_PAIRS = 100_000_000
-MOST_DIGITS = 100_000
-"""Characters of a text that becomes a DECIMAL: what Java takes for it grows with their square, to 0.1 s."""
 _DECIMAL = re.compile(r"\b(dec|decimal|numeric)\b", re.IGNORECASE)
 _ESCAPED = r"\\u[0-9a-fA-F]{4}|&#[0-9a-zA-Z]++;"
 _DIGIT = rf"(?:[\p{{Nd}}.\u00d7\u00b7\u0623\u0627]|{_ESCAPED})"
@@ -29,19 +26,15 @@ _UNQUOTED = rf"{_BY_ITSELF}(?:(?!{_E}){_DIGIT})++{_E}{_SIGN}*+{_POWER}{{6,}}+{_N
 a choice that is repeated, unless it never gives back."""
 _QUOTED = rf"(?:\A|[\s:,\[{{])[\"'](?:(?!{_E})(?:{_DIGIT}|[-+,]))++{_E}(?:{_SIGN}|,)*+(?:{_POWER},*+){{6,}}+[\"']"
 """A text of nothing else: commas, wherever they stand, are taken out of it. Outside of quotes they end a number."""
-_IN_ONE = r"[\p{Nd}.]|\\u|&#[xX]?|&#[0-9a-zA-Z]{1,8};"
-"""What stands before a place within a number: only where one begins its digits are counted, or a long text would take for ever."""
-_MANY = f"{{{MOST_DIGITS},}}+"
-_LONG = rf"(?<!{_IN_ONE}){_DIGIT}{_MANY}|[\"'](?:{_DIGIT}|[-+,]){_MANY}"
-FAR = f"{_UNQUOTED}|{_QUOTED}|{_LONG}"
-"""What a text of JSON or CSV has that holds a number with an exponent of six digits or with too many digits, and what looks like one."""
+FAR = f"{_UNQUOTED}|{_QUOTED}"
+"""What a text of JSON or CSV has that holds a number with an exponent of six digits, and what looks like one."""
 _JOINS = r"(?:,|<!\[CDATA\[|\]\]>)"
 _FAR_IN_XML = (
     rf"(?<![\p{{Nd}}.,A-Za-z]|[0-9a-fA-F]-|&#[0-9a-zA-Z]{{1,8}};|CDATA\[|\]\]>)(?:(?!{_E})(?:{_DIGIT}|{_JOINS}))++"
-    rf"{_E}(?:{_SIGN}|{_JOINS})*+(?:{_POWER}{_JOINS}*+){{6,}}+{_NO_NAME}|(?<!{_IN_ONE}|,|CDATA\[|\]\]>)(?:{_DIGIT}|{_JOINS}){_MANY}"
+    rf"{_E}(?:{_SIGN}|{_JOINS})*+(?:{_POWER}{_JOINS}*+){{6,}}+{_NO_NAME}"
 )
 """There commas are taken out, too, and a text may be put together of parts."""
-_FAR_ANYWHERE = rf"{_DIGIT}[\\,]*+{_E}(?:{_SIGN}|[\\,])*+(?:{_POWER}[\\,]*+){{6}}|(?<!{_IN_ONE}|[\\,])(?:{_DIGIT}[\\,]*+){_MANY}"
+_FAR_ANYWHERE = rf"{_DIGIT}[\\,]*+{_E}(?:{_SIGN}|[\\,])*+(?:{_POWER}[\\,]*+){{6}}"
 """For options that say what stands between values, or inside one."""
 _BETWEEN = frozenset(
     {
@@ -56,8 +49,8 @@ _UNHASHED = "^(array|map)<(array|struct|map|binary|string collate|variant|interv
 """Types of what holds values that Spark compares one by one: of the others it makes a table."""
 
 
-def bound_numbers(node: exp.Anonymous) -> None:
-    """``from_json`` and its like write a number out to round it to a DECIMAL, which CAST does not, and read all of its digits."""
+def bound_exponents(node: exp.Anonymous) -> None:
+    """``from_json`` and its like write a number out to round it to a DECIMAL; CAST does not."""
     arguments = arguments_of(node, 2)
     if arguments is None or not _may_have_decimal(arguments[1]):
         return
@@ -65,46 +58,8 @@ def bound_numbers(node: exp.Anonymous) -> None:
         pattern = _FAR_IN_XML
     else:
         pattern = _FAR_ANYWHERE if len(arguments) > 2 and _says_what_is_between(arguments[2]) else FAR
-    says = (
-        f"{node.name} reads no number with an exponent of six digits or more, and none of {MOST_DIGITS} digits, "
-        "where its schema has a DECIMAL."
-    )
+    says = f"{node.name} reads no number with an exponent of six digits or more where its schema has a DECIMAL."
     guard_call(node, [0], partial(matches, pattern=pattern), says, at=0)
-
-
-def bound_digits(node: exp.Expr, may_be_long: Callable[[exp.Expr], bool]) -> None:
-    """What becomes a DECIMAL and may be a text, in a cast or as an argument; a cast that is tried gives NULL for what is too long."""
-    if isinstance(node, exp.Cast):
-        if any(kind.this == exp.DType.DECIMAL for kind in node.to.find_all(exp.DataType)) and may_be_long(node.this):
-            otherwise = exp.Null() if node.args.get("safe") else None
-            node.set("this", judged(node.this.copy(), _is_long_number, _TOO_LONG, otherwise))
-    elif isinstance(node, exp.Anonymous) and (at := _DECIMAL_ARGUMENTS.get(name := node.name.lower())) is not None:
-        if len(node.expressions) <= max(at, _LEAST_ARGUMENTS.get(name, 0)) or not may_be_long(node.expressions[at]):
-            return
-        if name not in _OF_VARIANTS or _may_have_decimal(node.expressions[2]):
-            guard_call(node, [at], _is_long_number, _TOO_LONG, at=at)
-
-
-_OF_VARIANTS = frozenset({"variant_get", "try_variant_get"})
-_DECIMAL_ARGUMENTS = {
-    **dict.fromkeys(("to_char", "to_varchar", "decimal", "ceil", "ceiling", "floor", *_OF_VARIANTS), 0),
-    "make_time": 2,
-    "make_dt_interval": 3,
-    **dict.fromkeys((f"{way}make_timestamp{kind}" for way in ("", "try_") for kind in ("", "_ltz", "_ntz")), 5),
-    **dict.fromkeys(("make_interval", "try_make_interval"), 6),
-}
-"""Which argument becomes a DECIMAL, also where it is a text."""
-_LEAST_ARGUMENTS = {**dict.fromkeys(("ceil", "ceiling", "floor"), 1), **dict.fromkeys(_OF_VARIANTS, 2)}
-"""Where it does so only beside others: the place of one of them."""
-_TOO_LONG = f"A text with a number of {MOST_DIGITS} digits is not read as a DECIMAL."
-
-
-def _is_long_number(value: exp.Expr) -> exp.Expr:
-    """Spark knows the type while it plans: nothing is left of this for numbers."""
-    text = exp.Cast(this=value.copy(), to=exp.DataType(this=exp.DType.TEXT))
-    is_long = exp.GTE(this=call("octet_length", text), expression=number(MOST_DIGITS))
-    digits = matches(text, rf"(?<![\p{{Nd}}.])[\p{{Nd}}.]{_MANY}")
-    return exp.And(this=matches(call("typeof", value.copy()), "string|variant"), expression=exp.And(this=is_long, expression=digits))
 
 
 def _may_have_decimal(schema: exp.Expr) -> bool:

@@ -14,7 +14,6 @@ from sqlglot import exp
 
 from sql.analysis.limits.folding import may_be_null, may_fold
 from sql.analysis.limits.growth import FIXED, KEEPING, ROWS, TIMES, UNKNOWN
-from sql.analysis.limits.long_rows import MOST_DIGITS
 from sql.analysis.limits.scopes import Scope, innermost_first
 from sql.analysis.limits.sequences import MOST_ELEMENTS, seconds_of
 from sql.analysis.limits.spelled import literal_number, literal_size
@@ -96,17 +95,6 @@ class Weights:
 
     def of(self, node: exp.Expr) -> Weight:
         return self._weights[id(node)]
-
-    def find(self, node: exp.Expr) -> Weight | None:
-        """None for what a guard has written out again."""
-        return self._weights.get(id(node))
-
-    def may_be_long(self, node: exp.Expr) -> bool:
-        """Whether it may be a text as long as what a row gives; also what a guard has written out again may."""
-        if isinstance(node, exp.Literal) or (isinstance(node, exp.Cast) and node.to.this in exp.DataType.NUMERIC_TYPES):
-            return False
-        weight = self.find(node)
-        return weight is None or weight.grown > 0 or weight.made > MOST_DIGITS
 
     # Queries and what they give
 

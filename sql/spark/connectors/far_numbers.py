@@ -6,7 +6,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as st
 
-from sql.analysis.limits.long_rows import FAR, MOST_DIGITS
+from sql.analysis.limits.long_rows import FAR
 from sql.spark.read.reads import once
 
 _FAR_NUMBER = r"^\s*+[+-]?(?:[0-9]++\.?[0-9]*+|\.[0-9]++)[eE][+-]?[0-9]{6,}+\s*+$"
@@ -56,12 +56,12 @@ def _as_text(type_: st.DataType, kinds: tuple[type[st.DataType], ...]) -> st.Dat
 def from_texts(column: Column, type_: st.DataType, *kinds: type[st.DataType], ignoring: bool) -> Column:
     """A value that was read as `as_texts` says, as its own type.
 
-    NULL for a far number beyond it, and an error, as readers give it, for another number beyond it, for one of too many digits, and for
-    no number. ``ignoring``: NULL for these, too.
+    NULL for a far number beyond it, and an error, as readers give it, for another number beyond it and for no number.
+    ``ignoring``: NULL for these, too.
     """
     texts: tuple[type[st.DataType], ...] = (st.DecimalType, *kinds)
     if isinstance(type_, texts):
-        text = _short(F.replace(column, F.lit(","), F.lit(""))) if isinstance(type_, st.DecimalType) else column
+        text = F.replace(column, F.lit(","), F.lit("")) if isinstance(type_, st.DecimalType) else column
         made = text.try_cast(type_)
         return made if ignoring else F.coalesce(made, F.when(~text.rlike(_FAR_NUMBER), text.cast(type_)))
     if not any(isinstance(one, texts) for one in _within(type_)):
@@ -74,11 +74,6 @@ def from_texts(column: Column, type_: st.DataType, *kinds: type[st.DataType], ig
             return F.transform(column, lambda item: from_texts(item, type_.elementType, *kinds, ignoring=ignoring))
     assert isinstance(type_, st.MapType)
     return F.transform_values(column, lambda _, value: from_texts(value, type_.valueType, *kinds, ignoring=ignoring))
-
-
-def _short(text: Column) -> Column:
-    """A text whose digits may be read; in the place of a longer one its beginning, and what is in no number."""
-    return F.when(F.length(text) < MOST_DIGITS, text).otherwise(F.concat(F.substring(text, 1, 40), F.lit("…")))
 
 
 def _within(type_: st.DataType) -> list[st.DataType]:

@@ -129,27 +129,12 @@ AS_IT_IS = [
     "from_json(a, 'x INT, y ARRAY<STRING>')",
     "from_json(a, schema_of_json('{\"a\":5}'))",
     "array_union(ARRAY(a), ARRAY(b))",
-    "floor(a)",
-    "floor(rand() * 100, 2)",
-    "CAST(a * 2 AS DECIMAL(10, 2))",
-    "CAST(octet_length(a) AS DECIMAL(10, 2))",
-    "CAST(a AS DOUBLE)",
-    "make_timestamp(2026, 1, 2, 3, 4, 5.6)",
-    "variant_get(a, '$.b', 'string')",
+    "floor(a, 2)",
     "window(a, '10 minutes')",
     "window(a, '1 day', '1 minute')",
     "window(a, '1 hour 30 minutes', '1.5 seconds', '15 minutes')",
 ]
 GUARDED = [
-    "CAST(ARRAY(a) AS ARRAY<DECIMAL(10, 2)>)",
-    "CAST(lower(a) AS DECIMAL(10, 2))",
-    "repeat('x', CAST(a AS DECIMAL(10, 2)))",
-    "decimal(a)",
-    "floor(a, 2)",
-    "to_char(a, '99')",
-    "make_timestamp(2026, 1, 2, 3, 4, a)",
-    "make_dt_interval(1, 2, 3, a)",
-    "try_variant_get(a, '$.b', 'decimal(10, 2)')",
     "array_distinct(a)",
     "arrays_overlap(a, b)",
     "from_json(a, 'x DECIMAL(10, 2)')",
@@ -247,7 +232,7 @@ def test_a_lambda_stays_where_spark_looks_for_one() -> None:
     ],
 )  # fmt: skip
 def test_a_number_stands_alone_unless_an_option_says_what_is_between(call: str, anywhere: bool) -> None:
-    assert ("(?![A-Za-z-])" in checked_sql(parse_one(f"SELECT {call} AS x FROM v"), {"v"})) is not anywhere
+    assert ("(?<!" in checked_sql(parse_one(f"SELECT {call} AS x FROM v"), {"v"})) is not anywhere
 
 
 def test_digits_may_be_reckoned() -> None:
@@ -263,26 +248,6 @@ def test_what_depends_on_rows_is_guarded_and_keeps_its_name(call: str) -> None:
     text = checked_sql(parse_one(f"SELECT {call} FROM v"), {"v"})
     assert "raise_error(" in text
     assert text.endswith(f" AS `{call}` FROM v")
-
-
-def test_a_cast_of_a_column_is_guarded_where_it_may_be_a_text_and_keeps_its_name() -> None:
-    def text(query: str) -> str:
-        return checked_sql(parse_one(query), {"v"}, lambda: {"n"})
-
-    assert text("SELECT CAST(a AS DECIMAL(10, 2)) FROM v").endswith("raise_error('A text with a number of 100000 digits is not read as a "
-        "DECIMAL.'), a) AS DECIMAL(10, 2)) AS `a` FROM v")  # fmt: skip
-    assert text("SELECT TRY_CAST(a AS DECIMAL(10, 2)) AS x FROM v").endswith(", NULL, a) AS DECIMAL(10, 2)) AS x FROM v")
-    for fixed in ("SELECT CAST(n AS DECIMAL(10, 2)) FROM v", "SELECT n + 1, floor(n, 2) FROM v GROUP BY CAST(n AS DECIMAL(10, 2))"):
-        assert text(fixed) == fixed
-    for named in (
-        "SELECT CAST(n AS DECIMAL(10, 2)) AS x FROM (SELECT a AS n FROM v) AS t",
-        "SELECT CAST(n AS DECIMAL(10, 2)) AS x FROM (SELECT a FROM v) AS t(n)",
-        "SELECT transform(a, n -> CAST(n AS DECIMAL(10, 2))) AS x FROM v",
-        "SELECT CAST(a.n AS DECIMAL(10, 2)) AS x FROM v",
-        "WITH w(n) AS (SELECT a FROM v) SELECT CAST(n AS DECIMAL(10, 2)) AS x FROM w",
-        "SELECT CAST(n AS DECIMAL(10, 2)) AS x FROM v LATERAL VIEW explode(a) t AS n",
-    ):
-        assert "raise_error(" in text(named), named
 
 
 @pytest.mark.parametrize(
