@@ -159,7 +159,7 @@ def test_a_body_whose_client_leaves_writes_no_further_file(
         paths.add(path)
         return data_file.open_file(files, format_, path, *more)
 
-    monkeypatch.setattr("server.sql.rows.Cancellation", canceled)
+    monkeypatch.setattr("sql.execution.cancellation.Cancellation", canceled)
     monkeypatch.setattr("table.write.writer.open_file", open_file)
     body = "a,k\n" + "\n".join(f"{number},{number}" for number in range(12))
     headers = f"Host: {address.host}\r\nContent-Type: text/csv\r\nContent-Length: {len(body)}"
