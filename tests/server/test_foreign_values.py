@@ -55,6 +55,17 @@ def test_what_is_no_value_is_never_shown(client: FlaskClient, gateway: Gateway, 
         assert '"c":null' in client.post("/sql", data="SELECT min_value_stats FROM t$files").text.replace("\\", "")
 
 
+def test_a_map_that_has_one_key_twice_is_read_and_kept_as_it_is(client: FlaskClient, gateway: Gateway, tmp_path: Path) -> None:
+    """Earlier versions stored such maps, other clients do: only new rows are refused."""
+    _taken(client, gateway, tmp_path, pa.array([[(1, "a"), (1, "b")]], pa.map_(pa.int32(), pa.string())))
+    assert client.post("/sql", data="ALTER TABLE t SET ('rows.erasable' = 'true')").status_code == 200
+    for statement in ("SELECT 1", "UPDATE t SET id = 2", "CALL sys.compact(table => 'default.t', compact_strategy => 'full')"):
+        answer = client.post("/sql", data=statement)
+        assert answer.status_code == 200, answer.text
+        assert client.post("/sql", data="SELECT c FROM t").get_json()["rows"] == [[[[1, "a"], [1, "b"]]]]
+    assert client.post("/sql", data="SELECT id FROM t").get_json()["rows"] == [[2]]
+
+
 FAR = {
     "a DATE before the year 1": (_of(pa.date32(), -719_529), "-0001-12-31"),
     "a DATE after 9999": (_of(pa.date32(), 6_574_135), "19969-05-16"),

@@ -28,7 +28,8 @@ from model.schema.types import (
     VarCharType,
 )
 from table.format.rows.arrow import arrow_schema, arrow_type
-from table.format.rows.nested import inside, is_list, list_of, map_of, row_of
+from table.format.rows.map_keys import first_repeated
+from table.format.rows.nested import Rows, inside, is_list, list_of, map_of, row_of
 from table.format.rows.nested_text import nested_value
 from table.format.rows.plain_texts import first_unlike
 
@@ -131,7 +132,7 @@ def fit_column(array: pa.Array, field: Field, how: Fitting | None = None) -> pa.
     cast = _cast(array, field.name, field.type, how)
     if how.cuts_times and (unit := _excess_unit(field.type)) > 1:
         cast = pc.floor_temporal(cast, unit, "millisecond" if cast.type.unit == "ms" else "microsecond")
-    _check(cast, field.name, field.type, _Rows(how.first_row))
+    _check(cast, field.name, field.type, Rows(how.first_row))
     return cast
 
 
@@ -325,21 +326,7 @@ def _first_failure(array: pa.Array, target: pa.DataType) -> int | None:
     return low if len(array) else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Which row of the body each value stands in: in order, or given one by one for values inside others."""
-
-    first: int
-    of: pa.Array | None = None
-
-    def number(self, position: int) -> int:
-        return self.first + 1 + (position if self.of is None else int(self.of[position].as_py()))
-
-    def through(self, positions: pa.Array) -> _Rows:
-        return _Rows(self.first, positions if self.of is None else self.of.take(positions))
-
-
-def _check(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
+def _check(array: pa.Array, name: str, type_: DataType, rows: Rows) -> None:
     if not type_.nullable and array.null_count:
         row = rows.number(pc.index(array.is_null(), True).as_py())
         raise InvalidData(f"Column {name}, row {row}: NULL, but the column is NOT NULL.")
@@ -354,12 +341,10 @@ def _check(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
         case TimeType():
             _check_digits(array, name, type_, rows)
         case ArrayType(element=element):
-            _check(array.flatten(), f"{name}.element", element, rows.through(pc.list_parent_indices(array)))
-        case MapType(value=value):
-            entries = array.cast(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
-            parents = rows.through(pc.list_parent_indices(entries))
-            _check(entries.flatten().field("key"), f"{name}.key", type_.key, parents)
-            _check(entries.flatten().field("value"), f"{name}.value", value, parents)
+            bounds, (elements,) = inside(array)
+            _check(elements, f"{name}.element", element, rows.inside(bounds))
+        case MapType():
+            _check_map(array, name, type_, rows)
         case RowType(fields=fields):
             there = pc.indices_nonzero(array.is_valid())
             valid = array.take(there) if array.null_count else array
@@ -368,7 +353,16 @@ def _check(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
                 _check(values, f"{name}.{part.name}", part.type, inner)
 
 
-def _check_years(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
+def _check_map(array: pa.Array, name: str, type_: MapType, rows: Rows) -> None:
+    bounds, (keys, items) = inside(array)
+    of_entries = rows.inside(bounds)
+    _check(keys, f"{name}.key", type_.key, of_entries)
+    _check(items, f"{name}.value", type_.value, of_entries)
+    if (at := first_repeated(bounds, keys)) is not None:
+        raise InvalidData(f"Column {name}, row {of_entries.number(at)}: the MAP has the key {_shown(keys[at])} twice.")
+
+
+def _check_years(array: pa.Array, name: str, type_: DataType, rows: Rows) -> None:
     """Arrow's days and microseconds reach years that no SQL has a text for."""
     first, end = (pa.scalar(day, pa.timestamp("s")).cast(_without_zone(array.type)) for day in (FIRST_SECOND, END_SECOND))
     plain = array.cast(first.type) if array.type != first.type else array
@@ -380,7 +374,7 @@ def _check_years(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> No
     raise InvalidData(f"Column {name}, row {row}: a value before the year 1 or after 9999 does not fit {type_.sql()}.")
 
 
-def _check_digits(array: pa.Array, name: str, type_: DataType, rows: _Rows) -> None:
+def _check_digits(array: pa.Array, name: str, type_: DataType, rows: Rows) -> None:
     """Arrow's unit may hold more digits of a second than the type does."""
     unit = _excess_unit(type_)
     if unit == 1:
@@ -408,7 +402,7 @@ def _without_zone(type_: pa.DataType) -> pa.DataType:
     return pa.timestamp(type_.unit) if pa.types.is_timestamp(type_) else type_
 
 
-def _check_length(lengths: pa.Array, limit: int, name: str, type_: DataType, rows: _Rows) -> None:
+def _check_length(lengths: pa.Array, limit: int, name: str, type_: DataType, rows: Rows) -> None:
     longest = pc.max(lengths).as_py()
     if longest is not None and longest > limit:
         position = pc.index(pc.greater(lengths, limit), True).as_py()

@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Which row of a body each value stands in: in order, or given one by one for values inside others."""
+
+    first: int
+    of: pa.Array | None = None
+
+    def number(self, position: int) -> int:
+        """The row of the value at a position, counted from 1."""
+        return self.first + 1 + (position if self.of is None else int(self.of[position].as_py()))
+
+    def through(self, positions: pa.Array) -> Rows:
+        """The rows of values that stand in those at these positions."""
+        return Rows(self.first, positions if self.of is None else self.of.take(positions))
+
+    def inside(self, bounds: pa.Array) -> Rows:
+        """The rows of what stands inside lists or maps, by where the values of each begin and end."""
+        return self.through(pa.array(rows_inside(bounds)))
 
 
 def is_list(type_: pa.DataType) -> bool:
@@ -36,6 +57,12 @@ def inside(array: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
 
 def _bounds(lengths: npt.NDArray[np.int64]) -> pa.Array:
     return pa.array(np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]), pa.int32())
+
+
+def rows_inside(bounds: pa.Array) -> npt.NDArray[np.int32]:
+    """The row that each value stands in, by where the values of each row begin and end."""
+    lengths = np.diff(np.asarray(bounds))
+    return np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
 
 
 def list_of(rows: pa.Array, bounds: pa.Array, elements: pa.Array, *, nullable: bool) -> pa.Array:

@@ -228,6 +228,14 @@ def test_a_table_stays_where_the_rows_that_were_to_replace_it_do_not_fit(cursor:
     ]  # fmt: skip
 
 
+def test_no_map_with_one_key_twice_comes_in_bulk(cursor: Cursor) -> None:
+    type_ = pa.map_(pa.string(), pa.int32())
+    cursor.adbc_ingest("maps", pa.table({"id": [1], "m": pa.array([[("a", 1)]], type_)}), mode="create")
+    with pytest.raises(ProgrammingError, match=r"Column m, row 2: the MAP has the key 'a' twice"):
+        cursor.adbc_ingest("maps", pa.table({"id": [2, 3], "m": pa.array([[("b", 1)], [("a", 1), ("a", 2)]], type_)}), mode="append")
+    assert rows(cursor, "SELECT count(*) FROM maps") == [(1,)]
+
+
 def test_a_table_made_for_rows_that_do_not_fit_is_gone_again(endpoint: Endpoint, cursor: Cursor) -> None:
     finer = pa.table({"t": pa.array([1], pa.timestamp("ns"))})
     with pytest.raises(ProgrammingError, match=r"Column t, row 1.*does not fit TIMESTAMP\(6\)"):

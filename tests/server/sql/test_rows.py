@@ -116,6 +116,46 @@ def test_bodies_that_cannot_be_read_change_nothing(
     assert rows(words) == []
 
 
+def maps(of_words: list[tuple[str, int]], of_rows: list[tuple[int, str]]) -> bytes:
+    """An Arrow body of two rows: the first is fine."""
+    type_ = pa.schema({"m": pa.map_(pa.string(), pa.int32()), "a": pa.list_(pa.struct([("x", pa.map_(pa.int32(), pa.string()))]))})
+    rows = {"m": [[("a", 1)], of_words], "a": [[{"x": [(1, "a")]}], [None, {"x": of_rows}]]}
+    return stream(pa.RecordBatch.from_pydict(rows, schema=type_))
+
+
+def as_parquet(body: bytes) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(pa.ipc.open_stream(body).read_all(), sink)
+    return sink.getvalue()
+
+
+WORD_TWICE, ROW_TWICE = maps([("a", 1), ("b", 2), ("a", 3)], []), maps([("a", 1), ("b", 2)], [(1, "a"), (1, "b")])
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "column"),
+    [
+        (ARROW, WORD_TWICE, "m"),
+        (ARROW, ROW_TWICE, "a.element.x"),
+        ("application/vnd.apache.parquet", as_parquet(WORD_TWICE), "m"),
+        ("application/vnd.apache.parquet", as_parquet(ROW_TWICE), "a.element.x"),
+        ("application/x-ndjson", b'{"m":{"a":1}}\n{"m":[["a",1],["b",2],["a",3]]}\n', "m"),
+        ("application/x-ndjson", b'{"a":[]}\n{"a":[null,{"x":{"1":"a","01":"b"}}]}\n', "a.element.x"),
+        ("text/csv", b'm\n"[[""a"",1]]"\n"[[""a"",1],[""a"",1]]"\n', "m"),
+        ("text/csv", b'a\n[]\n"[{""x"":{""1"":""a"",""01"":""b""}}]"\n', "a.element.x"),
+    ],
+)
+def test_a_map_with_one_key_twice_changes_nothing(words: FlaskClient, content_type: str, body: bytes, column: str) -> None:
+    """Both entries were stored, of which each reader finds another."""
+    assert run(words, "CREATE TABLE maps (m MAP<STRING, INT>, a ARRAY<ROW<x MAP<INT, STRING>>>) WITH ('bucket' = '-1')").status_code == 200
+    answer = words.post("/tables/default/maps/rows", data=body, content_type=content_type)
+    key = "'a'" if column == "m" else "1"
+    assert assert_problem(answer, 400, "InvalidData")["detail"] == f"Column {column}, row 2: the MAP has the key {key} twice."
+    assert json.loads(run(words, "SELECT * FROM maps").data)["rows"] == []
+    fine = words.post("/tables/default/maps/rows", data=maps([("a", 1), ("b", 2)], [(1, "a"), (2, "b")]), content_type=ARROW)
+    assert fine.json["rows"] == 2  # type: ignore[index]
+
+
 def test_an_unknown_table_is_told(words: FlaskClient) -> None:
     response = words.post("/tables/default/nowhere/rows", data=b"a\n1\n", content_type="text/csv")
     assert_problem(response, 404, "TableNotExist")
