@@ -268,7 +268,10 @@ def _source(  # noqa: PLR0913 - what is asked of a mention of a table
 
 
 def _fields_read(reference: TableReference, schema: Schema, tree: exp.Expr) -> list[Field]:
-    """The columns Spark is given: those of types that are not read in SQL are left out where the query does not name them."""
+    """The columns Spark is given: those of types that are not read in SQL are left out where the query does not name them.
+
+    Raises `UnsupportedType` where it names one, and where the table has no others.
+    """
     unreadable = {field.name: part for field in schema.fields if (part := unreadable_in_sql(field.type))}
     for name in mentioned_columns(tree, schema) if unreadable else ():
         if name in unreadable:
@@ -276,7 +279,13 @@ def _fields_read(reference: TableReference, schema: Schema, tree: exp.Expr) -> l
                 f"Column {name} of {reference.name} holds {unreadable[name]}, which is not read in SQL. Name the other columns instead of "
                 "*, or read it with a Paimon client."
             )
-    return [field for field in schema.fields if field.name not in unreadable]
+    readable = [field for field in schema.fields if field.name not in unreadable]
+    if not readable:  # batches without a column would tell of no rows
+        name, part = next(iter(unreadable.items()))
+        raise UnsupportedType(
+            f"All columns of {reference.name} hold what is not read in SQL, such as {name} with {part}. Read it with a Paimon client."
+        )
+    return readable
 
 
 def _planned(reading: Reading, reference: TableReference, table: LakeTable, plan: ScanPlan, present: Snapshot | None) -> PlannedTable:

@@ -7,7 +7,7 @@ import pytest
 from lake import Lake
 from model.errors import UnsupportedType
 from model.identifier import Identifier
-from model.schema.change import AddColumn
+from model.schema.change import AddColumn, DropColumn
 from model.schema.types import ArrayType, DataType, IntType, MapType, MultisetType, VarCharType, VariantType, parse_type
 from tests.sql.spark.conftest import Run
 
@@ -48,3 +48,12 @@ def test_the_others_are_read(run: Run, lake: Lake, format_: str, prefix: str, ty
     for name, holds in (("m", type_.sql()), ("n", r"TIMESTAMP\(9\)")):
         with pytest.raises(UnsupportedType, match=f"Column {name} of t holds {holds}"):
             run(f"SELECT id, {name} FROM t ORDER BY id")
+
+
+def test_no_rows_are_lost_where_there_is_no_other(run: Run, lake: Lake) -> None:
+    run("CREATE TABLE t (id INT) WITH ('bucket' = '-1', 'data-file.prefix' = '_')")
+    run("INSERT INTO t VALUES (1), (2)")
+    lake.alter_table(Identifier("default", "t"), [AddColumn(name="v", type=VariantType()), DropColumn(name="id")])
+    for query in ("SELECT upper('x') FROM t", "SELECT COUNT(*) FROM t JOIN (VALUES (1), (2)) AS u (a) ON TRUE"):
+        with pytest.raises(UnsupportedType, match=r"^All columns of t hold what is not read in SQL, such as v with VARIANT\."):
+            run(query)
