@@ -342,7 +342,8 @@ class Projection:
             rows = records_in(source, source.size())
             while chunk := list(islice(rows, _AVRO_ROWS)):
                 self._there = list(chunk[0])
-                yield pa.RecordBatch.from_pylist(chunk, schema=pa.schema([f for f in target if f.name in chunk[0]]))
+                there = pa.schema([f for f in target if f.name in chunk[0]])
+                yield pa.RecordBatch.from_pylist(chunk, schema=there) if len(there) else rows_of(len(chunk))
 
     def _in_shape(self, files: TableFiles, raw: pa.RecordBatch) -> pa.RecordBatch:
         try:

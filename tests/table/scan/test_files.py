@@ -28,6 +28,7 @@ from table.format.store import TableFiles
 from table.scan.aggregates import Aggregate, Function, exact_aggregates
 from table.scan.planning.entry_scan import plan_scan
 from table.scan.read import Selection, read_batches
+from table.scan.row_ids import read_with_row_ids, with_row_ids
 from table.write.snapshot_builder import CommitRequest, build_snapshot
 from table.write.writer import write_batches
 from tests.short import share
@@ -336,3 +337,21 @@ def test_avro_files_are_read(files: TableFiles) -> None:
         {"i": 7, "t": NOON},
         {"i": None, "t": None},
     ]
+
+
+def test_rows_of_an_avro_file_count_where_it_lacks_all_that_is_wanted(files: TableFiles) -> None:
+    """As one of Hive's that was taken over, of a column that its schema has by now; and of a table's rows by their ids."""
+    import fastavro
+
+    schema = new_schema([column("z", "INT"), column("i", "INT")], options={"bucket": "-1", "row-tracking.enabled": "true"})
+    (planned,) = plan_scan(files, schema, insert(files, schema, None, [{"i": 1}])).files
+    path = planned.path.replace(".parquet", ".avro")
+    with Path(path).open("wb") as sink:
+        record = {"type": "record", "name": "r", "fields": [{"name": "i", "type": "int"}]}
+        fastavro.writer(sink, record, [{"i": 7}, {"i": 8}])
+    avro = replace(planned, path=path, file=replace(planned.file, file_name=Path(path).name, row_count=2, value_stats_cols=()))
+    for columns, rows in ((["z"], [{"z": None}] * 2), (["z", "i"], [{"z": None, "i": 7}, {"z": None, "i": 8}])):
+        found = read_batches(files, schema, [avro], Selection(columns=columns))
+        assert [row for batch in found for row in batch.to_pylist()] == rows
+    numbered = read_with_row_ids(files, with_row_ids(schema), [avro], ["_ROW_ID"])
+    assert [row for batch in numbered for row in batch.to_pylist()] == [{"_ROW_ID": 0}, {"_ROW_ID": 1}]
