@@ -10,7 +10,7 @@ import contextlib
 import hmac
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import cache
 from http import HTTPStatus
@@ -60,6 +60,8 @@ _CHECKED_HERE = frozenset({name.lower() for name in ("Origin", "Referer", "X-Req
 _PIECE = 1 << 16
 _NAME_SECONDS = 10.0
 """So long the servers that may know a statement by its name are waited for, all together."""
+_BEFORE_SECONDS = 0.3
+"""So long those of lower numbers are waited for once one knows it: where several do, each request should come to the same."""
 _MOST_ASKED = 32
 """So many of them are asked at once."""
 _TURNED_AWAY = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
@@ -156,23 +158,26 @@ def _of_any(services: Services, peers: Peers, name: str) -> Response | None:
     others = [other for other in peers.others() if not (peers.answers_at(other.url) and _is_near(other, peers))]
     what = f"Statement {name}"
     last: Response | None = None
-    knowing, unsure = _who_may_know(others, peers, name)
-    for other in knowing:
-        try:
-            answer = _answer_of(services, other, peers, what)
-        except ServerGone:  # with what it ran
-            continue
-        except (Unavailable, OutcomeUnknown) as problem:
-            unsure = problem if unsure is None or _was_sent(problem) else unsure
-            continue
-        if answer.status_code == HTTPStatus.NOT_FOUND:
-            answer.close()
-            continue
-        if last is not None:
-            last.close()
-        last = answer
-        if _says(answer.status_code):
-            return answer
+    unsure: LakeError | None = None
+    try:
+        with contextlib.closing(_who_may_know(others, peers, name)) as asked:
+            for other, knows in asked:
+                try:
+                    answer = _answer_unless_unknown(services, other, peers, what)
+                except (Unavailable, OutcomeUnknown) as problem:
+                    if knows:
+                        raise
+                    unsure = problem if unsure is None or _was_sent(problem) else unsure
+                    continue
+                if answer is None:  # also of one that runs it, asked for the result of one that is kept
+                    continue
+                if last is not None:
+                    last.close()
+                last = answer
+                if knows or _says(answer.status_code):
+                    return answer
+    except (Unavailable, OutcomeUnknown) as problem:
+        unsure = unsure or problem
     if unsure is None:
         return last
     if last is not None:
@@ -180,20 +185,33 @@ def _of_any(services: Services, peers: Peers, name: str) -> Response | None:
     raise unsure
 
 
+def _answer_unless_unknown(services: Services, owner: ServerRow, peers: Peers, what: str) -> Response | None:
+    """Another server's answer; None where it knows nothing of what it was asked about, or is gone, with what it ran."""
+    try:
+        answer = _answer_of(services, owner, peers, what)
+    except ServerGone:
+        return None
+    if answer.status_code != HTTPStatus.NOT_FOUND:
+        return answer
+    answer.close()
+    return None
+
+
 def _says(status: int) -> bool:
     """Whether a server that answers so says what it knows of what it was asked about."""
     return status < 500 and status not in _TURNED_AWAY
 
 
-def _who_may_know(others: Sequence[ServerRow], peers: Peers, name: str) -> tuple[list[ServerRow], LakeError | None]:
-    """The servers that know a statement by a name, or that refuse to say; and the error told of one that does not answer.
+def _who_may_know(others: Sequence[ServerRow], peers: Peers, name: str) -> Generator[tuple[ServerRow, bool]]:
+    """The servers that know a statement by a name, as they say so, and then those that refuse to say; whether each knows it.
 
-    All are asked side by side whether they do, which changes nothing: as soon as one knows it the rest are not waited for.
+    All are asked side by side whether they do, which changes nothing: the rest are not waited for where no more of them are wanted.
+    Raises `Unavailable` at the end, where one does not answer.
     """
     if not others:
-        return [], None
+        return
     what, path = f"Statement {name}", f"/statements/{name}"
-    looks: dict[Future[int], ServerRow] = {}
+    looks: dict[Future[int | Unavailable], ServerRow] = {}
     threads = ThreadPoolExecutor(min(len(others), _MOST_ASKED), thread_name_prefix="sluice-names")
     try:
         for other in others:
@@ -201,37 +219,53 @@ def _who_may_know(others: Sequence[ServerRow], peers: Peers, name: str) -> tuple
             sent = PeerRequest("GET", f"/statements/{quote(name, safe='')}", headers, None, answer_seconds=_NAME_SECONDS)
             looks[threads.submit(_status_of, other, peers, what, sent)] = other
         refusing, unsure = list[ServerRow](), None
-        waiting = set(looks)
-        deadline = time.monotonic() + _NAME_SECONDS
-        while waiting:
-            done, waiting = wait(waiting, max(0.0, deadline - time.monotonic()), FIRST_COMPLETED)
-            for each in done:
-                try:
-                    status = each.result()
-                except ServerGone:  # with what it ran
-                    continue
-                except Unavailable as problem:
-                    unsure = problem
-                    continue
-                if _says(status) and status != HTTPStatus.NOT_FOUND:
-                    return [looks[each]], None
-                if status != HTTPStatus.NOT_FOUND:
-                    refusing.append(looks[each])
-            if not done:
-                return refusing, Unavailable(known_to(looks[waiting.pop()], what, "does not answer"))
-        return refusing, unsure
+        for other, told in _as_told(looks, what):
+            if isinstance(told, Unavailable):
+                unsure = told
+            elif _knows(told):
+                yield other, True
+            elif told != HTTPStatus.NOT_FOUND:
+                refusing.append(other)
+        yield from ((other, False) for other in refusing)
+        if unsure is not None:
+            raise unsure
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _status_of(owner: ServerRow, peers: Peers, what: str, sent: PeerRequest) -> int:
-    """The status of a server's answer; raises as `_sent` does."""
-    answer = _sent(owner, peers, what, sent)
+def _as_told(looks: Mapping[Future[int | Unavailable], ServerRow], what: str) -> Iterator[tuple[ServerRow, int | Unavailable]]:
+    """What each server that is asked says, as it comes; in the end the error told of those that say nothing in time."""
+    waiting, deadline = set(looks), time.monotonic() + _NAME_SECONDS
+    while waiting:
+        done, waiting = wait(waiting, max(0.0, deadline - time.monotonic()), FIRST_COMPLETED)
+        if not done:
+            break
+        first = min((looks[look].number for look in done if _knows(look.result())), default=0)
+        before, _ = wait([look for look in waiting if looks[look].number < first], _BEFORE_SECONDS)
+        waiting -= before
+        for look in sorted(done | before, key=lambda look: looks[look].number):
+            yield looks[look], look.result()
+    for look in waiting:
+        yield looks[look], Unavailable(known_to(looks[look], what, "does not answer"))
+
+
+def _knows(told: int | Unavailable) -> bool:
+    return not isinstance(told, Unavailable) and _says(told) and told != HTTPStatus.NOT_FOUND
+
+
+def _status_of(owner: ServerRow, peers: Peers, what: str, sent: PeerRequest) -> int | Unavailable:
+    """The status of a server's answer, 404 where it is gone with what it ran; or the error told where it does not answer."""
+    try:
+        answer = _sent(owner, peers, what, sent)
+    except ServerGone:
+        return HTTPStatus.NOT_FOUND
+    except Unavailable as problem:
+        return problem
     try:
         for _ in answer.pieces():  # so that the connection can be used again
             pass
-    except (OSError, HTTPException) as problem:
-        raise Unavailable(known_to(owner, what, "does not answer")) from problem
+    except (OSError, HTTPException):
+        return Unavailable(known_to(owner, what, "does not answer"))
     finally:
         answer.close()
     return answer.status

@@ -15,6 +15,7 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Barrier, Event, Thread
+from time import sleep
 
 import psycopg
 import pytest
@@ -60,8 +61,13 @@ class Others:
         shows: Callable[..., str] | None = None,
         proves: bool = True,
         headers: Mapping[str, str] = {},
+        cancel: Say | None = None,
+        result: Say | None = None,
     ) -> None:
-        """One more, which says so, and ``shows`` the proof of the server that it is, or ``proves`` nothing and says nothing."""
+        """One more, which says so, or else where it is to cancel or tells a result.
+
+        It ``shows`` the proof of the server that it is, or ``proves`` nothing and says nothing.
+        """
         others, number = self, 60001 + len(self._listening)
 
         class Handler(BaseHTTPRequestHandler):
@@ -80,7 +86,8 @@ class Others:
                     return
                 others.asked.append((number, dict(self.headers)))
                 others.methods.append(self.command)
-                if (status := say()) is None:
+                says = cancel if self.command == "DELETE" else result if self.path.endswith("/result") else None
+                if (status := (says or say)()) is None:
                     self.connection.shutdown(socket.SHUT_RDWR)
                     self.close_connection = True
                     return
@@ -165,7 +172,7 @@ def test_where_nobody_knows_a_refusal_is_told(client: FlaskClient, others: Other
 
 def test_a_cancel_that_may_have_been_done_is_not_told_as_of_nothing(client: FlaskClient, others: Others) -> None:
     """It was 404 where the server that runs the statement had the request and was gone before its answer."""
-    others.add(lambda: None if others.methods[-1] == "DELETE" else 200)
+    others.add(lambda: 200, cancel=lambda: None)
     others.add(lambda: 404)
     answer = client.delete("/statements/mine")
     assert answer.json["errorClass"] == "OutcomeUnknown"  # type: ignore[index]
@@ -230,6 +237,40 @@ def test_one_that_knows_a_name_is_all_that_is_told_to_cancel_it(client: FlaskCli
         others.add(partial(int, status))
     assert client.delete("/statements/mine", buffered=True).json == {"by": 60002}
     assert others.methods.count("DELETE") == 1
+
+
+def test_a_result_is_found_behind_one_that_runs_a_statement_of_its_name(client: FlaskClient, others: Others) -> None:
+    """It was 404 where the one that has no result was the first to say that it knows the name."""
+    in_vain = Event()
+    others.add(lambda: 200, result=lambda: in_vain.set() or 404)  # type: ignore[func-returns-value]
+    others.add(lambda: 200 if in_vain.wait(20) else 503)
+    answer = client.get("/statements/mine/result")
+    assert (answer.status_code, answer.json) == (200, {"by": 60002})
+
+
+def test_what_one_that_knows_a_name_answers_is_not_waited_for_others(client: FlaskClient, others: Others, hangs: Event) -> None:
+    others.add(lambda: 200, result=lambda: 429)
+    assert client.get("/statements/mine/result", buffered=True).status_code == 429
+    assert not hangs.is_set()
+
+
+def test_where_several_know_a_name_each_request_comes_to_the_same(
+    client: FlaskClient, others: Others, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It came to whichever was faster: a cancel could end another statement than the one that had just been shown."""
+    monkeypatch.setattr(forward, "_BEFORE_SECONDS", 20.0)
+    told = Event()
+
+    def says_last() -> int:
+        told.wait(20)
+        sleep(0.1)
+        return 200
+
+    others.add(says_last)
+    others.add(lambda: told.set() or 200)  # type: ignore[func-returns-value]
+    for asked in (client.get, client.delete):
+        told.clear()
+        assert asked("/statements/mine", buffered=True).json == {"by": 60001}
 
 
 @pytest.fixture
