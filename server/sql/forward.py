@@ -10,9 +10,9 @@ import contextlib
 import hmac
 import threading
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from functools import cache
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from functools import cache, partial
 from http import HTTPStatus
 from http.client import HTTPException
 from urllib.parse import quote, urlsplit
@@ -41,6 +41,7 @@ from server.sql.peer_connections import (
     PeerRequest,
     proof,
 )
+from server.sql.peer_questions import PeerQuestions
 
 PASSED_ON = "X-Sluice-Passed-On"
 """Names the server that passed a request on, so that nobody passes it on again."""
@@ -62,8 +63,6 @@ _NAME_SECONDS = 10.0
 """So long the servers that may know a statement by its name are waited for, all together."""
 _BEFORE_SECONDS = 0.3
 """So long those of lower numbers are waited for once one knows it: where several do, each request should come to the same."""
-_MOST_ASKED = 32
-"""So many of them are asked at once."""
 _TURNED_AWAY = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS})
 """Answers, beside failures, that do not say whether a server knows what it was asked about."""
 
@@ -208,16 +207,15 @@ def _who_may_know(others: Sequence[ServerRow], peers: Peers, name: str) -> Gener
     All are asked side by side whether they do, which changes nothing: the rest are not waited for where no more of them are wanted.
     Raises `Unavailable` at the end, where one does not answer.
     """
-    if not others:
-        return
     what, path = f"Statement {name}", f"/statements/{name}"
-    looks: dict[Future[int | Unavailable], ServerRow] = {}
-    threads = ThreadPoolExecutor(min(len(others), _MOST_ASKED), thread_name_prefix="sluice-names")
+    questions: dict[int, Callable[[], int | Unavailable]] = {}
+    for other in others:
+        headers = [header for header in _passed_on(other, peers, "GET", path) if not header[0].lower().startswith("content-")]
+        sent = PeerRequest("GET", f"/statements/{quote(name, safe='')}", headers, None, answer_seconds=_NAME_SECONDS)
+        questions[other.number] = partial(_status_of, other, peers, what, sent)
+    by_number = {other.number: other for other in others}
+    looks = {look: by_number[number] for look, number in _questions().ask(questions).items()}
     try:
-        for other in others:
-            headers = [header for header in _passed_on(other, peers, "GET", path) if not header[0].lower().startswith("content-")]
-            sent = PeerRequest("GET", f"/statements/{quote(name, safe='')}", headers, None, answer_seconds=_NAME_SECONDS)
-            looks[threads.submit(_status_of, other, peers, what, sent)] = other
         refusing, unsure = list[ServerRow](), None
         for other, told in _as_told(looks, what):
             if isinstance(told, Unavailable):
@@ -230,7 +228,8 @@ def _who_may_know(others: Sequence[ServerRow], peers: Peers, name: str) -> Gener
         if unsure is not None:
             raise unsure
     finally:
-        threads.shutdown(wait=False, cancel_futures=True)
+        for look in looks:
+            look.cancel()
 
 
 def _as_told(looks: Mapping[Future[int | Unavailable], ServerRow], what: str) -> Iterator[tuple[ServerRow, int | Unavailable]]:
@@ -356,7 +355,7 @@ def _body() -> Iterator[bytes]:
 
 
 def _connections() -> PeerConnections:
-    with _making_them:  # several threads at once would make several, and lose what all but the last keep open
+    with _making:  # several threads at once would make several, and lose what all but the last keep open
         return _made_connections()
 
 
@@ -365,4 +364,14 @@ def _made_connections() -> PeerConnections:
     return PeerConnections()
 
 
-_making_them = threading.Lock()
+def _questions() -> PeerQuestions:
+    with _making:
+        return _made_questions()
+
+
+@cache
+def _made_questions() -> PeerQuestions:
+    return PeerQuestions()
+
+
+_making = threading.Lock()

@@ -34,6 +34,7 @@ from server.settings.settings import read_settings
 from server.sql import forward, peer_connections
 from server.sql.forward import _connections, _made_connections
 from server.sql.peer_connections import PROOF, PROVE, proof
+from server.sql.peer_questions import MOST_AT_ONCE
 from tests.waiting import eventually
 
 Say = Callable[[], int | None]
@@ -295,6 +296,23 @@ def test_one_that_takes_a_question_and_hangs_hides_nobody(client: FlaskClient, o
     others.add(lambda: 200)
     assert client.delete("/statements/mine", buffered=True).json == {"by": 60002}
     assert not hangs.is_set()
+
+
+def test_one_that_hangs_holds_a_few_threads_however_often_a_name_is_asked_for(client: FlaskClient, others: Others) -> None:
+    """Each request left one more behind, with a connection of its own, until no thread could be started any more."""
+    may_end = Event()
+    others.add(lambda: 200)
+    others.add(lambda: 404 if may_end.wait(60) else 503)
+    for _ in range(3 * MOST_AT_ONCE):
+        assert client.get("/statements/mine").json == {"by": 60001}
+
+    def asked_that_hangs() -> int:
+        return [number for number, _ in others.asked].count(60002)
+
+    assert eventually(lambda: asked_that_hangs() > 0)
+    hanging = asked_that_hangs()
+    may_end.set()
+    assert hanging <= MOST_AT_ONCE
 
 
 def test_where_no_other_knows_it_is_not_found(client: FlaskClient, others: Others) -> None:
