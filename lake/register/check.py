@@ -32,6 +32,7 @@ from table.format.manifests.lists import goes_back, way_out_of
 from table.format.manifests.typed import entries_in, index_records, wrong_entries, wrong_size
 from table.format.statistics_file import statistics_in
 from table.format.store import TableFiles
+from table.index.compared import ComparedIndexes
 
 Checked = Callable[[int, int], None]
 """Told of so many files, and their bytes, that have been looked at; may raise to stop. Called by whoever takes the faults."""
@@ -72,7 +73,7 @@ class TableCheck:
     def faults(self, lines: Sequence[Line], branches: Sequence[BranchMetadata], *, contradictions: bool = True) -> Iterator[Fault]:
         """All that is wrong, metadata first; what cannot be read is told as that, and the rest is looked at all the same.
 
-        Without ``contradictions`` files are whole that do not fit together, as in a copy of them.
+        Without ``contradictions`` files are whole that do not fit together, an index and its rows among them, as in a copy of them.
         """
         for metadata in branches:
             yield from refusals_too(metadata.branch, self._small_files(metadata))
@@ -88,7 +89,7 @@ class TableCheck:
                 if fault.file not in reported:
                     reported.add(fault.file)
                     yield fault
-        yield from self._data(wanted)
+        yield from self._data(wanted, indexes=contradictions)
 
     def named(self, lines: Sequence[Line], faults: Callable[[Fault], object]) -> Iterator[str]:
         """Every file that snapshots name, by path, with those beside it.
@@ -362,9 +363,9 @@ class TableCheck:
         except Unavailable as problem:
             return refused(problem)
 
-    def _data(self, wanted: Wanted) -> Iterator[Fault]:
+    def _data(self, wanted: Wanted, *, indexes: bool) -> Iterator[Fault]:
         self._planned(len(wanted), sum(entry.file.file_size for _, _, entry in wanted.values()))
-        for (line, snapshot_id, entry), fault in self._looks.each(self._fault, wanted.values()):
+        for (line, snapshot_id, entry), fault in self._looks.each(partial(self._fault, indexes=indexes), wanted.values()):
             self._checked(1, entry.file.file_size)
             if fault is not None:
                 path, problem = fault
@@ -372,13 +373,14 @@ class TableCheck:
                 yield Fault(branch=line.branch, snapshot_id=snapshot_id, partition=partition, file=path, rows=entry.file.row_count,
                             problem=problem)  # fmt: skip
 
-    def _fault(self, job: tuple[Line, int, ManifestEntry]) -> tuple[str, str] | None:
+    def _fault(self, job: tuple[Line, int, ManifestEntry], *, indexes: bool) -> tuple[str, str] | None:
+        """What is wrong with a data file, or with what lies beside it; ``indexes`` are held against the rows in a deep look."""
         line, _, entry = job
         table = self._branches.get(line.branch, self._table)
         try:
             if not self._deep:
                 return fault_of_entry(table, entry, deep=False) or index_fault(table, entry, None)
-            compared = indexes_of(table, entry)
+            compared = indexes_of(table, entry) if indexes else ComparedIndexes(None, None)
             return fault_of_entry(table, entry, deep=True, shown=compared.look) or index_fault(table, entry, compared)
         except Unavailable as problem:
             if problem.place is not None and not told_by_the_store(problem):  # of this file alone: a decoder that did not come to its end

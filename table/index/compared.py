@@ -13,7 +13,8 @@ from pyroaring import BitMap
 
 from model.options.file_index import BITMAP, BLOOM, RANGE
 from model.schema.schema import Schema
-from model.schema.types import Field
+from model.schema.type_parts import unreadable_in_sql
+from model.schema.types import DataType, Field
 from table.index.bitmap import BitmapIndex
 from table.index.bloom import holds_all
 from table.index.container import UnreadableIndex, decode
@@ -34,14 +35,19 @@ class ComparedIndexes:
             bodies = {} if container is None else decode(container)
         except UnreadableIndex:
             bodies = {}
-        fields = [] if schema is None else [field for field in schema.fields if field.name in bodies and field.type.root in _ASKED]
+        fields = [] if schema is None else [field for field in schema.fields if field.name in bodies and _is_asked(field.type)]
         self._columns = [_Column(field, bodies[field.name]) for field in fields]
 
     def look(self, rows: pa.RecordBatch) -> None:
-        """Note the rows that follow, as they lie in the file."""
-        for column in self._columns:
+        """Note the rows that follow, as they lie in the file; a column whose values are of another type is compared no more."""
+        for column in list(self._columns):
             if (at := rows.schema.get_field_index(column.field.name)) >= 0:
-                column.look(in_form(rows.column(at), column.field.type))
+                try:
+                    values = in_form(rows.column(at), column.field.type)
+                except pa.ArrowException:  # whoever looks at the columns tells it, where it is a fault of the file
+                    self._columns.remove(column)
+                else:
+                    column.look(values)
 
     def fault(self) -> str | None:
         """What is wrong with an index, once all rows were looked at."""
@@ -53,6 +59,10 @@ class ComparedIndexes:
             if leaves_out:
                 return f"has a {leaves_out} index of column {column.field.name} that leaves out rows, or tells of other ones"
         return None
+
+
+def _is_asked(type_: DataType) -> bool:
+    return type_.root in _ASKED and unreadable_in_sql(type_) is None
 
 
 class _Column:

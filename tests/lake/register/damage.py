@@ -6,8 +6,13 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
+
+from lake import LakeTable
 from table.format.deletions import _INDEX_FILES, _KNOWN
 from table.format.store import _LISTS, _MANIFESTS
+from table.index.build import FileIndexes
+from table.index.owner import owned
 from table.scan.planning.column_cache import COLUMNS
 
 
@@ -34,6 +39,17 @@ def change(path: Path) -> None:
     for at in range(len(data) // 16, len(data) // 16 + len(data) // 4):
         data[at] ^= 0xFF
     path.write_bytes(data)
+
+
+def index_of_other_rows(table: LakeTable, **values: list[str | None]) -> str:
+    """Give the table's only file an index of other values, as whoever writes files of a table may; the data file's path."""
+    (entry,) = table.files.live_entries(table.latest())
+    (path,) = table.files.extra_paths(table.schema, entry)
+    lying = FileIndexes.declared(table.schema)
+    assert lying is not None
+    lying.add(pa.record_batch({name: pa.array(column) for name, column in values.items()}))
+    table.files.io.write(path, owned(lying.container(), path.rpartition("/")[2], entry.file))
+    return table.files.data_path(table.schema, entry)
 
 
 def leave_behind(directory: Path) -> None:

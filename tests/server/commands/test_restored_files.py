@@ -25,7 +25,7 @@ from server.commands.check import check_warehouse
 from server.commands.restore import restore
 from table.format.io.file_io import LocalFileIO
 from table.format.io.storage_errors import translating
-from tests.lake.register.damage import forget_metadata
+from tests.lake.register.damage import forget_metadata, index_of_other_rows
 from tests.server.commands.conftest import Of, Open, Server
 from tests.short import diagonal
 from tests.sql.statements.test_deletions import delete
@@ -116,6 +116,18 @@ def test_rows_that_deletion_vectors_hide_stay_hidden(shop: Server, opened: Open,
     assert restore(of(empty_dsn), file, replace=False, files_from=copy, verify=True)[1] == []
     forget_metadata()
     assert opened(empty_dsn).rows("SELECT * FROM t") == [(0, "a"), (3, "d")]
+
+
+def test_an_index_that_leaves_out_rows_is_no_fault_of_a_copy(shop: Server, of: Of, tmp_path: Path) -> None:
+    """Whoever deletes the data file, as a backup said, gets the same one again; and a restore under another name was refused."""
+    copy, file = str(tmp_path / "copy"), tmp_path / "b"
+    options = "'bucket' = '-1', 'file-index.bitmap.columns' = 'word', 'file-index.in-manifest-threshold' = '0 b'"
+    shop.run(f"CREATE TABLE t (id INT, word STRING) WITH ({options})", "INSERT INTO t VALUES (1, 'one'), (2, 'two')")
+    index_of_other_rows(shop.lake.open(Identifier("default", "t")), word=["one", "three"])
+    assert len(shop.rows("CALL sys.check_table('t', deep => true)")) == 1
+    assert backup(of(shop.dsn), file, files_to=copy, verify=True)[1] == []
+    restore_parts(of(shop.dsn), file, tables=[Identifier("default", "t")], to=Identifier("shop", "u"), files_from=copy, verify=True)
+    assert shop.rows("SELECT * FROM shop.u") == [(1, "one"), (2, "two")]
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from lake import Lake, LakeTable
@@ -19,10 +18,9 @@ from sql.analysis.predicates import pushed
 from sql.analysis.references import table_references
 from sql.dialect import parse_one
 from table.format.manifests.entries import ManifestEntry, NewFile
-from table.index.build import FileIndexes
-from table.index.owner import owned
 from table.scan.planning.entry_scan import plan_scan
 from tests.fix_gateway import Ask
+from tests.lake.register.damage import index_of_other_rows
 
 Kept = Callable[[str], int]
 OPTIONS = (
@@ -200,16 +198,10 @@ def test_an_index_that_leaves_out_rows_is_found(ask: Ask, lake: Lake, kind: str,
     ask(f"CREATE TABLE t (id INT, word STRING) WITH ('file-index.{kind}.columns' = 'word', 'file-index.in-manifest-threshold' = '0 b')")
     ask("INSERT INTO t VALUES (1, 'one'), (2, 'thirty'), (3, NULL)")
     assert ask("CALL sys.check_table('t', deep => true)") == []
-    table = lake.open(Identifier("default", "t"))
-    (entry,) = table.files.live_entries(table.latest())
-    (path,) = table.files.extra_paths(table.schema, entry)
-    lying = FileIndexes.declared(table.schema)
-    assert lying is not None
-    lying.add(pa.record_batch({"word": pa.array(told)}))
-    table.files.io.write(path, owned(lying.container(), path.rpartition("/")[2], entry.file))
+    path = index_of_other_rows(lake.open(Identifier("default", "t")), word=list(told))
     if "thirty" not in told or kind != "bloom-filter":
         ((file, problem),) = [(row[3], row[5]) for row in ask("CALL sys.check_table('t', deep => true)")]
-        assert file == table.files.data_path(table.schema, entry)
+        assert file == path
         assert problem.startswith(f"has a {kind} index of column word that leaves out rows"), problem
         assert ask("CALL sys.remove_unexisting_files('t', deep => true)") == [], "its rows can be read"
     ask("CALL sys.rewrite_file_index('t')")
