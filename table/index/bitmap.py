@@ -96,6 +96,17 @@ class BitmapIndex:
         except (struct.error, IndexError, ValueError) as problem:
             raise UnreadableIndex("the bitmap index ends early") from problem
 
+    def lie_apart(self) -> bool:
+        """Whether no bitmap lies over another: else unpacking all of them would take the square of their bytes."""
+        left = len(self.bitmaps)
+        for offset, length in self.places.values():
+            if offset >= 0:
+                length = max(0, len(self.bitmaps) - offset) if length is None else length
+                left -= length
+                if length < 0 or left < 0:
+                    return False
+        return True
+
     def having(self, wanted: Sequence[bytes | None]) -> BitMap:
         """The rows with one of the values; None asks for NULLs. Raises `UnreadableIndex`."""
         try:

@@ -95,7 +95,7 @@ class _Column:
 
     def _is_of_rows(self, index: BitmapIndex) -> bool:
         seen = self._seen
-        if sum(length or 0 for offset, length in index.places.values() if offset >= 0) > len(index.bitmaps):
-            return False  # bitmaps that lie over each other, which takes the square of them to unpack
+        if not index.lie_apart():
+            return False
         nulls = index.having([None]) & BitMap(range(seen.count))
         return index.rows >= seen.count and nulls == seen.nulls and all(rows <= index.having([key]) for key, rows in seen.rows.items())

@@ -177,7 +177,8 @@ class RangeBitmapIndex:
         if not self.values:
             return True
         heads = self._heads()
-        if sum(1 + size for _, _, (_, size, *_) in heads) > len(self.dictionary):  # chunks that lie over each other
+        sizes = [size for _, _, (_, size, *_) in heads]
+        if any(size < 0 for size in sizes) or len(sizes) + sum(sizes) > len(self.dictionary):  # chunks that lie over each other
             return False
         codes: dict[bytes, int] = {}
         for first, code, place in heads:
@@ -283,11 +284,15 @@ class RangeBitmapIndex:
         _, count, present, _ = struct.unpack_from(">BBii", head)
         rows = BitMap.deserialize(self.bits[at : at + present])
         slices = []
+        left = len(self.bits) - at - present
         for number in range(count):
             offset, length = struct.unpack_from(">ii", head, 10 + 8 * number)
             start = at + present + offset
+            left -= length
             if min(offset, length) < 0 or start + length > len(self.bits):
                 raise UnreadableIndex("the range-bitmap index ends early")
+            if left < 0:  # 255 of them would take as many times the bytes of the index
+                raise UnreadableIndex("slices of the range-bitmap index lie over each other")
             slices.append(BitMap.deserialize(self.bits[start : start + length]))
         return rows, slices
 

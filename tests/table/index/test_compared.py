@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import struct
+from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
+from model.options.file_index import BITMAP, RANGE
 from model.schema.schema import Schema, column, new_schema
 from table.index.compared import ComparedIndexes
-from table.index.container import encode
+from table.index.container import UnreadableIndex, encode
+from table.index.range_bitmap import RangeBitmapBuilder, RangeBitmapIndex
+from tests.table.index.test_file_index import settings
 
 
 def schema_of(spelled: str) -> Schema:
@@ -30,3 +37,62 @@ def test_what_no_query_asks_an_index_for_is_no_fault(kind: str, spelled: str, ro
     compared = ComparedIndexes(encode({"x": {kind: bytes(100)}}), schema_of(spelled))
     compared.look(pa.record_batch({"x": rows}))
     assert compared.fault() is None
+
+
+def fault(spelled: str, bodies: dict[str, bytes | None], *batches: Sequence[Any]) -> str | None:
+    compared = ComparedIndexes(encode({"x": bodies}), schema_of(spelled))
+    for values in batches:
+        compared.look(pa.record_batch({"x": pa.array(values)}))
+    return compared.fault()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_bitmaps_that_lie_over_each_other_are_not_unpacked(version: int) -> None:
+    """Each of the values is told with the bitmap of all rows: of a hundred thousand values, unpacking that takes hours."""
+    rows = list(range(10))
+    bitmap = BitMap(rows).serialize()
+    keys = [struct.pack(">i", value) for value in rows]
+    if version == 1:
+        body = struct.pack(">Bii?", 1, len(rows), len(rows), False) + b"".join(key + struct.pack(">i", 0) for key in keys)
+    else:
+        sizes = [*[len(bitmap)] * len(rows), -(2**31)]
+        entries = b"".join(key + struct.pack(">ii", 0, size) for key, size in zip([*keys, struct.pack(">i", 99)], sizes, strict=True))
+        block = struct.pack(">i", len(sizes)) + entries
+        body = struct.pack(">Bii?", 2, len(rows), len(sizes), False) + struct.pack(">i", 1) + keys[0]
+        body += struct.pack(">ii", 0, len(block)) + block
+    assert "bitmap index of column x" in (fault("INT", {BITMAP: body + bitmap}, rows) or "sound")
+
+
+def test_chunks_that_lie_over_each_other_are_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dictionary of 2 MB took more than an hour: a chunk of less than no values paid for all others."""
+    unpacked = []
+    values_of = RangeBitmapIndex._values_of
+
+    def counted(self: RangeBitmapIndex, place: tuple[int, ...]) -> list[bytes]:
+        unpacked.append(place)
+        return values_of(self, place)
+
+    monkeypatch.setattr(RangeBitmapIndex, "_values_of", counted)
+    values, heads, chunks = b"".join(struct.pack(">i", value) for value in range(1000)), b"", 50
+    for code in range(chunks):
+        size = -(2**31) if code == 0 else 1000
+        heads += struct.pack(">B", 1) + struct.pack(">i", code) + struct.pack(">iiiii", code, 0, size, len(values), 4)
+    places = b"".join(struct.pack(">i", 25 * chunk) for chunk in range(chunks))
+    head = struct.pack(">Biii", 1, chunks, len(places), len(heads))
+    dictionary = struct.pack(">i", len(head)) + head + places + heads + values
+    builder = RangeBitmapBuilder(column("x", "INT").type, settings(RANGE))
+    builder.add(pa.array(range(1000), pa.int32()))
+    index = RangeBitmapIndex.decode(builder.body(), column("x", "INT").type)
+    head = struct.pack(">Biiiii", 1, 1000, 1000, 0, 999, len(dictionary))
+    body = struct.pack(">i", len(head)) + head + dictionary + index.bits
+    assert "range-bitmap index of column x" in (fault("INT", {RANGE: body}, pa.array(range(1000), pa.int32())) or "sound")
+    assert len(unpacked) < 5
+
+
+def test_slices_that_lie_over_each_other_are_no_index() -> None:
+    bitmap = BitMap([0]).serialize()
+    slices = 255
+    head = struct.pack(">BBii", 1, slices, len(bitmap), 8 * slices) + struct.pack(">ii", 0, len(bitmap)) * slices
+    index = RangeBitmapIndex(column("x", "INT").type, 1, 1, b"", struct.pack(">i", len(head)) + head + bitmap + bitmap)
+    with pytest.raises(UnreadableIndex, match="over each other"):
+        index.present()
