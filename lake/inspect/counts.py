@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 from catalog import CatalogStore, CatalogTransaction
 from catalog.listing import EVERYTHING, Slice
@@ -18,6 +19,9 @@ from table.format.layout import partition_spec
 from table.format.manifests.entries import EntryKind, ManifestEntry
 from table.format.rows import binary_row
 from table.write.snapshot_builder import COMMITTED_BY
+
+_COUNTS_AT_MOST = 3
+"""So often maintenance counts a table anew that is committed to meanwhile."""
 
 
 def statistics_of(table: LakeTable, snapshot: Snapshot) -> list[PartitionStatistics]:
@@ -122,16 +126,31 @@ def partitions_named(catalog: CatalogStore, table: LakeTable, names: Sequence[st
         return tx.partitions.named(table.table_id, table.identifier.branch, names)
 
 
+def last_changes(catalog: CatalogStore, table: LakeTable, names: Sequence[str]) -> dict[str, datetime] | None:
+    """When the catalog heard last of a change of each of these partitions that it knows, by Postgres's clock.
+
+    None where commits outran each of a few counts: maintenance does not wait until there are fewer.
+    """
+    if not any(_is_listed(catalog, table) for _ in range(_COUNTS_AT_MOST)):
+        return None
+    with catalog.reading() as tx:
+        return {row.name: row.updated_at for row in tx.partitions.named(table.table_id, table.identifier.branch, names)}
+
+
 def _list(catalog: CatalogStore, table: LakeTable) -> None:
     """See to it that the partitions' rows hold for the latest snapshot."""
-    while True:
-        with catalog.reading() as tx:
-            counts = tx.snapshots.counts(table.table_id, table.identifier.branch)
-        if counts is None or counts.listed:
-            return
-        latest = table.latest()
-        if latest is None or _count(catalog, table, latest):
-            return
+    while not _is_listed(catalog, table):
+        pass
+
+
+def _is_listed(catalog: CatalogStore, table: LakeTable) -> bool:
+    """Whether the partitions' rows hold for the latest snapshot, which is counted where they did not; False when that was outrun."""
+    with catalog.reading() as tx:
+        counts = tx.snapshots.counts(table.table_id, table.identifier.branch)
+    if counts is None or counts.listed:
+        return True
+    latest = table.latest()
+    return latest is None or _count(catalog, table, latest)
 
 
 def _count(catalog: CatalogStore, table: LakeTable, latest: Snapshot) -> bool:

@@ -12,7 +12,7 @@ from uuid import uuid4
 from catalog import CatalogStore
 from lake.commit.claims import Claim
 from lake.commit.steps import Steps
-from lake.inspect.counts import partitions_named
+from lake.inspect.counts import last_changes
 from lake.tables.handle import LakeTable
 from lake.tables.partitions import Partition, by_row
 from model.errors import LakeError
@@ -80,8 +80,11 @@ def expired_partitions(catalog: CatalogStore, table: LakeTable, partitions: Sequ
     """
     old = old_partitions(table, partitions, rules)
     if old and rules.strategy == "update-time":
-        rows, limit = partitions_named(catalog, table, [_catalog_name(table, partition) for partition in old]), _limit(rules)
-        changed = {row.name for row in rows if wall_of_epoch(round(row.updated_at.timestamp() * 1000)) >= limit}
+        changes, limit = last_changes(catalog, table, [_catalog_name(table, partition) for partition in old]), _limit(rules)
+        if changes is None:
+            _log.warning("Partitions of %s wait to expire: it is committed to faster than it can be counted.", table.identifier)
+            return []
+        changed = {name for name, at in changes.items() if wall_of_epoch(round(at.timestamp() * 1000)) >= limit}
         old = [partition for partition in old if _catalog_name(table, partition) not in changed]
     return old[: rules.at_most]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,9 +17,13 @@ from lake.clock import Clock
 from lake.commit.idempotency import Idempotency, IdempotencyClaim, Replay
 from lake.rewrite.maintenance import maintain
 from lake.rewrite.orphans import remove_orphan_files
+from lake.rewrite.partition_expiry import PartitionExpiry, expired_partitions
 from model.catalog_errors import ClockInDoubt
 from model.partition import PartitionStatistics
 from model.schema.schema import column, new_schema
+from model.snapshot import Snapshot
+from table.format.store import TableFiles
+from table.scan.planning.live_files import BucketSums
 from tests.lake.tables.test_partitions import append as append_rows
 from tests.lake.test_commit import T, append
 from tests.lake.test_commit import table as table
@@ -130,6 +135,40 @@ def test_what_a_server_whose_clock_is_behind_wrote_is_as_old_as_the_catalog_says
         )  # fmt: skip
         tx.partitions.replace(lake.open(T).table_id, "main", [(name, counted)])  # a count that finds the same is no update
     assert maintain(lake, lake.open(T)).partitions_gone == ("p=1",)
+
+
+def aged(lake: Lake, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> LakeTable:
+    """A table with a partition that is a year old, by its file and by the catalog, which has to count it anew."""
+    options = {"bucket": "-1", "partition.expiration-time": "7 d", "partition.expiration-strategy": "update-time"}
+    lake.create_table(T, new_schema([column("p", "BIGINT"), column("v", "STRING")], partition_keys=["p"], options=options))
+    now = time.time_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: now() - int(YEAR * 1e9))
+        append_rows(lake, lake.open(T), 1)
+    conn.execute("UPDATE table_partition SET updated_at = now() - interval '1 year'")
+    conn.execute("UPDATE snapshot_pointer SET counted = false, listed = false")
+    return lake.open(T)
+
+
+def test_the_look_for_old_partitions_ends_where_each_count_is_outrun_by_a_commit(
+    lake: Lake, conn: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = aged(lake, conn, monkeypatch)
+    rules = PartitionExpiry.of(table, {})
+    assert rules is not None
+    partitions = lake.partitions(table, table.latest())
+    counted, counts = TableFiles.bucket_sums, itertools.count(1)
+
+    def outrun(files: TableFiles, snapshot: Snapshot | None) -> list[BucketSums]:
+        sums = list(counted(files, snapshot))
+        assert next(counts) < 10, "it counts without end"
+        append_rows(lake, table, 2)
+        return sums
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TableFiles, "bucket_sums", outrun)
+        assert expired_partitions(lake.catalog, table, partitions, rules) == []
+    assert [old.name for old in expired_partitions(lake.catalog, table, partitions, rules)] == ["p=1"]
 
 
 def test_a_snapshot_ahead_of_the_time_keeps_its_table_until_the_time_is_confirmed(clock: Clock, lake: Lake, table: object) -> None:
