@@ -285,6 +285,7 @@ def servers(dsn: str) -> int:
 
 def servers_in(conn: Connection) -> int:
     """The same, asked by a connection."""
+    conn.execute("SELECT pg_stat_clear_snapshot()")  # in a transaction those stay that were there at its first look
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = %s"
     own, pooled = (sum(count for (count,) in conn.execute(query, (name,))) for name in (APPLICATION, POOLED_APPLICATION))
     return int(own or (pooled and _living(conn)))

@@ -61,7 +61,7 @@ def restore(
     head = read_head(path)
     _check_restorable(settings, path, head, files_from)
     with catalog_dsn(settings) as dsn, restoring(dsn):
-        _require_unused(_servers_left(dsn))
+        _require_unused(_servers_left(lambda: servers(dsn)))
         if not replace:
             _require_empty(contents(dsn))
         copied = None if files_from is None else _files_back(path, settings, files_from, verify=verify)
@@ -154,7 +154,7 @@ def _filled(dsn: str, path: Path, head: ArchiveHead, replaced: Replaced, *, repl
     """Put a backup's rows into the catalog's place; returns what is not as it was, and where the catalog that was there stands."""
 
     def require(conn: Connection) -> None:
-        _require_unused(servers_in(conn))
+        _require_unused(_servers_left(lambda: servers_in(conn)))
         if not replace:
             _require_empty(contents_in(conn))
 
@@ -274,10 +274,10 @@ def _require_empty(rows: int) -> None:
         )
 
 
-def _servers_left(dsn: str) -> int:
-    """Connections of servers that stay; those of one that has just stopped are Postgres's to end, which takes it a moment."""
+def _servers_left(servers: Callable[[], int]) -> int:
+    """Connections of servers that stay; those of one, and of ours, that were closed just now Postgres takes a moment to end."""
     deadline = time.monotonic() + _LEAVING_SECONDS
-    while (count := servers(dsn)) and time.monotonic() < deadline:
+    while (count := servers()) and time.monotonic() < deadline:
         time.sleep(0.05)
     return count
 

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 import server.commands.restore
-from catalog.backup.archive import contents, restore_archive
+from catalog.backup.archive import contents, restore_archive, servers_in
 from catalog.backup.restoring import restoring, starting
 from catalog.store import CatalogStore
 from lake.register.copied.copies import copy_back
@@ -81,6 +81,26 @@ def test_what_fails_after_the_catalog_was_replaced_is_a_line(
     (line,) = [one.what for one in differences if "The store is away" in one.what]
     assert "repeat the restore" in line
     assert failing == "differences" or any("register_table" in one.statement for one in differences)
+
+
+def test_connections_that_are_about_to_end_are_no_servers(shop: Server, of: Of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The restore itself looks at the rights through a catalog of its own, whose connections Postgres takes a moment to end."""
+    backup(of(shop.dsn), file := tmp_path / "b")
+    shop.close()
+    asked: list[int] = []
+    with psycopg.connect(shop.dsn, application_name="another") as lingering:
+
+        def asked_in(conn: psycopg.Connection) -> int:
+            if not asked:
+                lingering.execute("SET application_name = 'sluice'")
+                lingering.commit()
+            asked.append(servers_in(conn))
+            lingering.close()
+            return asked[-1]
+
+        monkeypatch.setattr(server.commands.restore, "servers_in", asked_in)
+        restore(of(shop.dsn), file, replace=True)
+    assert (asked[0], asked[-1]) == (1, 0)
 
 
 def test_a_restore_that_was_killed_is_told_by_its_repeat(shop: Server, of: Of, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
