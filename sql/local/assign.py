@@ -95,8 +95,8 @@ class Assignment:
     def _maps(self, name: str, key: DataType, value: DataType, maps: Sequence[LiteralValue]) -> list[Any]:
         keys = self._arrays(name, key, [LiteralValue(Kind.ARRAY, each.value[0], each.origin) for each in maps])
         values = self._arrays(name, value, [LiteralValue(Kind.ARRAY, each.value[1], each.origin) for each in maps])
-        if any(None in ks or len(set(ks)) != len(ks) or len(ks) != len(vs) for ks, vs in zip(keys, values, strict=True)):
-            raise NotLocal  # what is wrong with such a map is Spark's to say
+        if any(None in ks or len(ks) != len(vs) for ks, vs in zip(keys, values, strict=True)):
+            raise NotLocal  # what is wrong with such a map is Spark's to say; one with a key twice is refused as in a body
         return [list(zip(ks, vs, strict=True)) for ks, vs in zip(keys, values, strict=True)]
 
     def _rows(self, name: str, fields: Sequence[Field], rows: Sequence[LiteralValue]) -> list[Any]:

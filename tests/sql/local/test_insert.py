@@ -86,6 +86,13 @@ def test_rows_inside_rows(gateway: Gateway) -> None:
     assert rows_of(gateway, "r") == [(1, {"a": 1, "b": ["x", None]}, {"x": {"y": 7}}), (2, None, {"x": None})]
 
 
+def test_keys_of_maps_that_are_arrays_or_rows(gateway: Gateway) -> None:
+    """They were an internal error: Python's lists have no hash."""
+    gateway.run("CREATE TABLE m (k INT, a MAP<ARRAY<INT>, INT>, r MAP<ROW<x INT>, INT>)").close()
+    gateway.run("INSERT INTO m VALUES (1, MAP[ARRAY[1], 2, ARRAY[1, 2], 3], MAP[ROW(1), 2])").close()
+    assert rows_of(gateway, "m") == [(1, [([1], 2), ([1, 2], 3)], [({"x": 1}, 2)])]
+
+
 REFUSED: list[tuple[str, str, type[LakeError], str, int]] = [
     ("TINYINT", "128", ExecutionError, r"128 is out of range for column c of type TINYINT \(-128 to 127\)", 26),
     ("INT", "-2147483649", ExecutionError, "-2147483649 is out of range for column c", 26),
@@ -116,6 +123,22 @@ def test_text_too_long_is_named(gateway: Gateway, lake: Lake) -> None:
     with pytest.raises(InvalidData, match=r"Column c, row 2: a value of length 3 does not fit VARCHAR\(2\)"):
         gateway.run("INSERT INTO t VALUES (1, 'ab'), (2, 'abc')")
     assert table.latest() is None
+
+
+@pytest.mark.parametrize(
+    ("type_", "literal"),
+    [
+        ("MAP<INT, INT>", "MAP[1, 2, 1, 3]"),
+        ("MAP<FLOAT, INT>", "MAP[16777217, 2, 16777216, 3]"),
+        ("ARRAY<MAP<DOUBLE, INT>>", "ARRAY[MAP[0E0, 2, -0E0, 3]]"),
+        ("MAP<ARRAY<INT>, INT>", "MAP[ARRAY[1], 2, ARRAY[1], 3]"),
+    ],
+)
+def test_a_map_with_one_key_twice_is_refused(gateway: Gateway, lake: Lake, type_: str, literal: str) -> None:
+    gateway.run(f"CREATE TABLE t (k INT, c {type_})").close()
+    with pytest.raises(InvalidData, match=r"Column c.*, row 1: the MAP has the key .* twice"):
+        gateway.run(f"INSERT INTO t VALUES (1, {literal})")
+    assert rows_of(gateway) == []
 
 
 def test_places_count_lines(gateway: Gateway, lake: Lake) -> None:
