@@ -20,7 +20,7 @@ from model.schema.types import DataType
 from sql.parameters.placeholders import NAME, Binding, question_marks
 from sql.parsing.base import place_of
 from sql.parsing.clauses import check_clauses
-from sql.parsing.literals import LiteralParser, check_numbers, check_zones
+from sql.parsing.literals import LiteralParser, check_numbers, check_types
 from sql.parsing.positions import place
 from sql.parsing.refused import SPECIAL_CALLS
 from sql.parsing.statement import StatementParser
@@ -326,7 +326,7 @@ def _tree_of(text: str, binding: Binding | None, *, stored: bool) -> exp.Expr:
     try:
         check_clauses(present[0])
         if not stored:
-            check_zones(present[0])
+            check_types(present[0])
     except UnsupportedStatement as refused:
         refused.line, refused.column = place(text, refused.fragment)
         raise

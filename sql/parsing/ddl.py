@@ -347,6 +347,8 @@ class DdlParser(ColumnParser):
         name = self._changed_column("a column's name")
         type_, said_not_null = self._type_with_nullability()
         comment = self.text("the comment") if self.eat("COMMENT") else None
+        if self.word() == "DEFAULT":
+            self.refuse(f"MODIFY takes no DEFAULT. ALTER COLUMN {name} SET DEFAULT is a statement of its own.")
         position = self._position()
         changes: list[SchemaChange] = [UpdateColumnType(name=name, type=type_, keep_nullability=True)]
         if said_not_null:

@@ -17,8 +17,9 @@ from sql.parameters.placeholders import Bound
 from sql.parsing.base import BaseParser, place_of
 from sql.parsing.types import NO_ZONE
 
-ZONED = "zoned"
-"""Key of a type node's meta that tells how a TIMESTAMP WITH TIME ZONE was written."""
+REFUSED = "refused"
+"""Key of a type node's meta: how a type was written that sqlglot takes for another, and why it is refused."""
+_NO_BLOB = "The type BLOB is not available in SQL; BYTES and VARBINARY(n) hold bytes."
 
 _UNITS = frozenset({"NANOSECOND", "MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "YEAR"})
 _ONE_UNIT = re.compile(r"\s*(-?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", re.ASCII)
@@ -52,7 +53,9 @@ class LiteralParser(BaseParser):
         if isinstance(type_, exp.DataType):
             words = [word for at in range(start, self._index) for word in self._words(at)]
             if words[-3:] == ["WITH", "TIME", "ZONE"] or words[:1] == ["TIMESTAMPTZ"]:
-                type_.meta[ZONED] = " ".join(words[-3:] if len(words) > 1 else words)
+                type_.meta[REFUSED] = " ".join(words[-3:] if len(words) > 1 else words), NO_ZONE
+            elif words[:1] == ["BLOB"]:
+                type_.meta[REFUSED] = words[0], _NO_BLOB
         return type_
 
     def _parse_cast(self, *args: object, **kwargs: object) -> exp.Expr:
@@ -153,11 +156,12 @@ class LiteralParser(BaseParser):
         return word if word.removesuffix("S") in _UNITS else None
 
 
-def check_zones(tree: exp.Expr) -> None:
-    """Raise `UnsupportedStatement` for a type with a zone of its own, which sqlglot takes for one without."""
+def check_types(tree: exp.Expr) -> None:
+    """Raise `UnsupportedStatement` for a type that sqlglot takes for another: one with a zone of its own, and BLOB."""
     for type_ in tree.find_all(exp.DataType):
-        if (written := type_.meta.get(ZONED)) is not None:
-            raise UnsupportedStatement(NO_ZONE, fragment=written)
+        if (refused := type_.meta.get(REFUSED)) is not None:
+            fragment, message = refused
+            raise UnsupportedStatement(message, fragment=fragment)
 
 
 def check_numbers(tokens: Sequence[Token], text: str) -> None:

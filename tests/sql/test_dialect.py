@@ -190,6 +190,10 @@ def test_double_quotes_inside_other_quotes_and_in_texts_stored_before_are_read()
     assert parse_one('SELECT "x" FROM t', stored=True).sql("spark") == "SELECT 'x' FROM t"
 
 
+def test_a_cast_to_blob_in_a_text_stored_before_is_read_as_it_was() -> None:
+    assert parse_one("SELECT blob, CAST(a AS BLOB) FROM t", stored=True).sql("spark") == "SELECT blob, CAST(a AS BINARY) FROM t"
+
+
 def test_too_deep_nesting_is_an_error_not_a_crash() -> None:
     with pytest.raises(SqlSyntaxError, match="nested too deeply"):
         parse_one("SELECT " + "(" * 5000 + "1" + ")" * 5000)

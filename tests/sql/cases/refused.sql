@@ -351,6 +351,16 @@ SELECT CAST(a AS TIMESTAMP(3) WITH TIME ZONE)
 =>
 1:31 TIMESTAMP WITH TIME ZONE is not a type
 
+-- a type of which nothing here holds the values, which sqlglot takes for BYTES
+SELECT CAST(a AS BLOB)
+=>
+1:18 The type BLOB is not available in SQL
+
+-- such a type inside another
+SELECT a::MAP<STRING, ROW<x BLOB>>
+=>
+1:29 The type BLOB is not available in SQL
+
 -- a type with a zone of its own inside another
 SELECT a::ARRAY<TIMESTAMPTZ>
 =>
@@ -705,6 +715,16 @@ ALTER TABLE t ADD (r.d INT)
 ALTER TABLE t MODIFY r.b.c BIGINT
 =>
 1:23 Changes of what lies inside a column (r.…) are not available
+
+-- a default with a column's new type
+ALTER TABLE t MODIFY c BIGINT DEFAULT 7
+=>
+1:31 MODIFY takes no DEFAULT. ALTER COLUMN c SET DEFAULT is a statement of its own.
+
+-- a default with a column's new type and comment
+ALTER TABLE t MODIFY (c BIGINT COMMENT 'x' DEFAULT 7 FIRST)
+=>
+1:44 MODIFY takes no DEFAULT
 
 -- the type of a part of a ROW
 ALTER TABLE t ALTER COLUMN r.b TYPE BIGINT
